@@ -1,0 +1,57 @@
+//! The table of all schedulers. It drives `iocast list`, the help texts, the documentation and the
+//! conformance tests.
+
+use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
+
+use crate::fifo;
+use crate::scheduler::Scheduler;
+
+/// One scheduler.
+pub struct Entry {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line on what it does.
+    pub summary: &'static str,
+    /// The paper, or kernel file and version, that it follows.
+    pub origin: &'static str,
+    /// Its tunables under their real names.
+    pub tunables: &'static [Tunable],
+    /// Makes one from settings resolved against `tunables`.
+    pub build: fn(&Settings) -> Box<dyn Scheduler>,
+}
+
+/// Every scheduler.
+pub const SCHEDULERS: &[Entry] = &[fifo::ENTRY];
+
+/// A scheduler built from a spec, with its tunables as they are in force.
+pub struct Built {
+    /// Its row in the registry.
+    pub entry: &'static Entry,
+    /// All tunables, defaults filled in.
+    pub settings: Settings,
+    /// The policy.
+    pub scheduler: Box<dyn Scheduler>,
+}
+
+/// The registry row with this name.
+///
+/// # Errors
+/// [`SpecError::UnknownName`] with the nearest names.
+pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
+    SCHEDULERS.iter().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownName {
+        kind: "scheduler",
+        name: name.to_owned(),
+        near: nearest(name, SCHEDULERS.iter().map(|entry| entry.name)),
+    })
+}
+
+/// Builds the scheduler that `spec` names.
+///
+/// # Errors
+/// An unknown name or tunable with the nearest ones; a value that is not accepted.
+pub fn build(spec: &Spec) -> Result<Built, SpecError> {
+    let entry = find(&spec.name)?;
+    let settings = Settings::resolve(spec, entry.tunables)?;
+    let scheduler = (entry.build)(&settings);
+    Ok(Built { entry, settings, scheduler })
+}

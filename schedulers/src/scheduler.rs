@@ -1,0 +1,122 @@
+//! The trait every policy implements.
+
+use traces::{Operation, Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+
+/// How many more requests may be sent to the level below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Reads.
+    pub reads: u32,
+    /// Everything else (writes, discards).
+    pub writes: u32,
+}
+
+impl Room {
+    /// No limit.
+    pub const UNLIMITED: Room = Room { reads: u32::MAX, writes: u32::MAX };
+
+    /// Whether a request of this operation may be sent.
+    pub const fn admits(self, operation: Operation) -> bool {
+        match operation {
+            Operation::Read => self.reads > 0,
+            _ => self.writes > 0,
+        }
+    }
+}
+
+/// What a scheduler does with an opportunity to dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Send this request; the scheduler has forgotten it but for [`Scheduler::completed`].
+    Send(RequestId),
+    /// Send nothing before this time, which lies in the future; an insertion or a completion in
+    /// between is a new opportunity.
+    WaitUntil(Timestamp),
+    /// Nothing is waiting, or nothing that there is room for.
+    Idle,
+}
+
+/// A policy that orders requests. Its owner (a stage, or a driver of a real device) calls it with
+/// times that never decrease and ids that are unique among outstanding requests.
+///
+/// Every id that is inserted is given back exactly once: by [`Dispatch::Send`], by
+/// [`Scheduler::remove`] or as the `from` of [`Scheduler::merged_requests`].
+pub trait Scheduler: Send {
+    /// A request arrives and waits. Flushes do not come here: the stage sequences them.
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request);
+
+    /// An opportunity to send one request. Called until the answer is not `Send` or there is no
+    /// room left; the answer respects `room`.
+    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch;
+
+    /// A request that was sent has completed.
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+
+    /// Forget a waiting request: it was cancelled, or somebody else's decision is followed.
+    fn remove(&mut self, id: RequestId);
+
+    /// A request that was sent comes back unserved and waits again; it keeps its id.
+    fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.insert(now, id, request);
+    }
+
+    /// Whether the arriving `request` may be merged into the waiting `into`, to which it is
+    /// adjacent. The stage has checked everything that is not policy.
+    fn may_merge(&self, _into: RequestId, _request: &Request) -> bool {
+        true
+    }
+
+    /// Whether a request may be put in front of a waiting one at all.
+    fn front_merges(&self) -> bool {
+        true
+    }
+
+    /// The waiting request `into` has grown by a merge and is now `request`: its end has moved
+    /// (back merge) or its start (front merge).
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request);
+
+    /// The waiting request `from` was joined behind the waiting `into`, which is now `request`.
+    /// `from` is gone.
+    fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
+        self.remove(from);
+        self.merged(now, into, request);
+    }
+
+    /// How many requests wait.
+    fn waiting(&self) -> usize;
+}
+
+impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).insert(now, id, request);
+    }
+    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        (**self).dispatch(now, room, cost)
+    }
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).completed(now, id, request);
+    }
+    fn remove(&mut self, id: RequestId) {
+        (**self).remove(id);
+    }
+    fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).requeue(now, id, request);
+    }
+    fn may_merge(&self, into: RequestId, request: &Request) -> bool {
+        (**self).may_merge(into, request)
+    }
+    fn front_merges(&self) -> bool {
+        (**self).front_merges()
+    }
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
+        (**self).merged(now, into, request);
+    }
+    fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
+        (**self).merged_requests(now, into, from, request);
+    }
+    fn waiting(&self) -> usize {
+        (**self).waiting()
+    }
+}

@@ -1,0 +1,120 @@
+//! The one error of every reader: which file, which place in it, what is wrong, and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A place in an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The input as a whole.
+    Whole,
+    /// Offset in bytes of the (decompressed) input.
+    Byte(u64),
+    /// Line, counted from 1.
+    Line(u64),
+    /// Row, counted from 0, of a columnar file.
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Whole => Ok(()),
+            Place::Byte(offset) => write!(f, " at byte {offset}"),
+            Place::Line(line) => write!(f, " at line {line}"),
+            Place::Row(row) => write!(f, " at row {row}"),
+        }
+    }
+}
+
+/// What is wrong with an input.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// The operating system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// There is nothing in it.
+    #[error("the input is empty")]
+    Empty,
+    /// A folder was named.
+    #[error("this is a directory, not a trace")]
+    Directory,
+    /// No reader recognises it.
+    #[error("no known trace format starts like this")]
+    UnknownFormat,
+    /// It ends in the middle of something.
+    #[error("the input ends in the middle of {0}")]
+    Truncated(String),
+    /// It is of a version that is not read.
+    #[error("unsupported version: {0}")]
+    Version(String),
+    /// A value is not what the format says.
+    #[error("{0}")]
+    Malformed(String),
+    /// Records come in another order than the format says, by more than is tolerated.
+    #[error("out of order: {0}")]
+    OutOfOrder(String),
+    /// The capture itself lost events.
+    #[error("{0}")]
+    Lost(String),
+    /// The trace lacks what was asked for.
+    #[error("{0}")]
+    Missing(String),
+}
+
+/// Why a trace cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{place}: {problem}{}", path.display(), remedy.as_ref().map(|r| format!("; {r}")).unwrap_or_default())]
+pub struct ReadError {
+    /// The input, `-` for standard input.
+    pub path: PathBuf,
+    /// Where in it.
+    pub place: Place,
+    /// What is wrong.
+    pub problem: Problem,
+    /// What would help, if anything is known to.
+    pub remedy: Option<String>,
+}
+
+impl ReadError {
+    /// An error without a remedy.
+    pub fn new(path: &Path, place: Place, problem: Problem) -> ReadError {
+        ReadError { path: path.to_owned(), place, problem, remedy: None }
+    }
+
+    /// Malformed input: `what` says what was found and what was expected.
+    pub fn malformed(path: &Path, place: Place, what: impl Into<String>) -> ReadError {
+        ReadError::new(path, place, Problem::Malformed(what.into()))
+    }
+
+    /// An input that ends early; an I/O error that says so becomes [`Problem::Truncated`].
+    pub fn io(path: &Path, place: Place, error: io::Error) -> ReadError {
+        let problem = match error.kind() {
+            io::ErrorKind::UnexpectedEof => Problem::Truncated("compressed data".to_owned()),
+            io::ErrorKind::IsADirectory => Problem::Directory,
+            _ => Problem::Io(error),
+        };
+        ReadError::new(path, place, problem)
+    }
+
+    /// The same error with what would help.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> ReadError {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_file_place_problem_and_remedy() {
+        let error = ReadError::malformed(Path::new("web.load"), Place::Line(7), "expected 6 fields, found 3");
+        assert_eq!(error.to_string(), "web.load at line 7: expected 6 fields, found 3");
+        let error = error.remedy("--lenient skips such lines");
+        assert_eq!(error.to_string(), "web.load at line 7: expected 6 fields, found 3; --lenient skips such lines");
+    }
+}

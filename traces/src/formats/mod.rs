@@ -1,0 +1,75 @@
+//! Every format a trace is read from or written to: one file (or folder) per format, one row in
+//! [`FORMATS`].
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Place, Problem, ReadError};
+use crate::input::Input;
+use crate::trace::{Layer, ReadOptions, TraceReader};
+
+/// A format that can be read.
+pub struct Format {
+    /// Its name, for `--input-format` and in metadata.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub summary: &'static str,
+    /// The units of its fields and what has misled people.
+    pub traps: &'static str,
+    /// The layer its traces are usually taken at.
+    pub layer: Layer,
+    /// Whether an input is of this format, from its name and its first decompressed bytes
+    /// (at most [`crate::input::HEAD_BYTES`]).
+    pub recognises: fn(&Path, &[u8]) -> bool,
+    /// Opens a trace of this format. Only what its metadata needs is read.
+    pub open: fn(&Path, &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError>,
+    /// The files a capture consists of, in order, when one of them (or their stem) is named.
+    pub members: fn(&Path) -> Result<Vec<PathBuf>, ReadError>,
+}
+
+/// Every format, in the order in which an input is tried.
+pub const FORMATS: &[Format] = &[];
+
+/// The format of the trace at `path`: the one `options` names, else the first that recognises it.
+///
+/// # Errors
+/// An input that cannot be opened, is empty, or is recognised by none.
+pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, ReadError> {
+    let fail = |problem| ReadError::new(path, Place::Whole, problem);
+    if let Some(name) = &options.format {
+        return FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+            fail(Problem::Malformed(format!("there is no format `{name}`"))).remedy(format!("there are {}", names()))
+        });
+    }
+    let head = match Input::open(path) {
+        Ok(input) => input.head().to_vec(),
+        // A capture of several files may be named by their stem, which is no file itself.
+        Err(error) => match FORMATS.iter().find(|format| (format.recognises)(path, &[])) {
+            Some(format) => return Ok(format),
+            None => return Err(error),
+        },
+    };
+    if head.is_empty() {
+        return Err(fail(Problem::Empty));
+    }
+    FORMATS
+        .iter()
+        .find(|format| (format.recognises)(path, &head))
+        .ok_or_else(|| fail(Problem::UnknownFormat).remedy(format!("name it with --input-format: {}", names())))
+}
+
+/// Opens the trace at `path`.
+///
+/// # Errors
+/// As [`recognise`], and what the format's reader finds wrong with its beginning.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
+    (recognise(path, options)?.open)(path, options)
+}
+
+/// The members of a capture that is a single file.
+pub fn single_file(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    Ok(vec![path.to_owned()])
+}
+
+fn names() -> String {
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,20 @@
+//! The vocabulary of iocast: integer units, [`Request`]s, what was observed about them, traces and
+//! the formats they are read from and written to, and the schemas of stored results.
+//!
+//! Everything else in the suite imports this crate and it imports none of the others.
+
+pub mod error;
+pub mod formats;
+pub mod input;
+pub mod quantity;
+pub mod record;
+pub mod request;
+pub mod spec;
+pub mod trace;
+pub mod units;
+
+pub use error::{Place, Problem, ReadError};
+pub use record::{Observed, Record};
+pub use request::{Flags, Operation, Priority, Request, RequestId, StreamId, VmId};
+pub use trace::{Clock, Layer, Losses, TraceMeta, TraceReader};
+pub use units::{Lba, Nanos, SECTOR_BYTES, Sectors, Timestamp};

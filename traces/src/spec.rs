@@ -1,0 +1,322 @@
+//! Parts named on the command line with their tunables: `deadline:fifo_batch=16,read_expire=500ms`.
+//!
+//! A part (scheduler, drive) publishes a table of [`Tunable`]s; [`Settings::resolve`] checks what
+//! was given against it, so that a constructor reads values that are known to be well formed.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use crate::quantity::{parse_bytes, parse_nanos};
+use crate::units::Nanos;
+
+/// What kind of value a tunable takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A span of time, e.g. `500ms`.
+    Time,
+    /// A whole number.
+    Count,
+    /// A size in bytes, e.g. `64k`.
+    Bytes,
+    /// `on` or `off`.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+impl Unit {
+    /// The unit as help texts name it.
+    pub fn describe(self) -> String {
+        match self {
+            Unit::Time => "time".to_owned(),
+            Unit::Count => "count".to_owned(),
+            Unit::Bytes => "size".to_owned(),
+            Unit::Switch => "on|off".to_owned(),
+            Unit::Choice(words) => words.join("|"),
+        }
+    }
+
+    fn accepts(self, value: &str) -> bool {
+        match self {
+            Unit::Time => parse_nanos(value).is_ok(),
+            Unit::Count => value.parse::<u64>().is_ok(),
+            Unit::Bytes => parse_bytes(value).is_ok(),
+            Unit::Switch => matches!(value, "on" | "off"),
+            Unit::Choice(words) => words.contains(&value),
+        }
+    }
+}
+
+/// One tunable of a part.
+#[derive(Clone, Copy, Debug)]
+pub struct Tunable {
+    /// Its real name, as the kernel or the paper calls it.
+    pub name: &'static str,
+    /// What it takes.
+    pub unit: Unit,
+    /// The value if none is given, as one would write it.
+    pub default: &'static str,
+    /// The range of a number, inclusive, in the unit's base (ns, bytes, count).
+    pub range: (u64, u64),
+    /// One line on what it does.
+    pub summary: &'static str,
+}
+
+impl Tunable {
+    /// A tunable whose value may be any that its unit allows.
+    pub const fn new(name: &'static str, unit: Unit, default: &'static str, summary: &'static str) -> Tunable {
+        Tunable { name, unit, default, range: (0, u64::MAX), summary }
+    }
+
+    /// The same, limited to `min..=max` in the unit's base (ns, bytes, count).
+    #[must_use]
+    pub const fn within(mut self, min: u64, max: u64) -> Tunable {
+        self.range = (min, max);
+        self
+    }
+}
+
+/// A part's name and the tunables given with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// The name, as given.
+    pub name: String,
+    /// Tunables and values, in the order given.
+    pub given: Vec<(String, String)>,
+}
+
+/// Why a spec was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Not of the form `name:tunable=value,…`.
+    #[error("`{0}` is not of the form name:tunable=value,tunable=value")]
+    Syntax(String),
+    /// There is no such part.
+    #[error("unknown {kind} `{name}`{}", hint(near))]
+    UnknownName {
+        /// What was looked for: "scheduler", "drive" …
+        kind: &'static str,
+        /// What was given.
+        name: String,
+        /// Names that exist and look alike.
+        near: Vec<String>,
+    },
+    /// The part has no such tunable.
+    #[error("`{part}` has no tunable `{name}`{}", hint(near))]
+    UnknownTunable {
+        /// The part.
+        part: String,
+        /// What was given.
+        name: String,
+        /// Tunables that exist, nearest first.
+        near: Vec<String>,
+    },
+    /// The value cannot be understood or is out of range.
+    #[error("{part}:{name}=`{value}` is not {expected}")]
+    Value {
+        /// The part.
+        part: String,
+        /// The tunable.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What would be accepted.
+        expected: String,
+    },
+}
+
+fn hint(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Spec, SpecError> {
+        let syntax = || SpecError::Syntax(text.to_owned());
+        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        if name.is_empty() {
+            return Err(syntax());
+        }
+        let mut given: Vec<(String, String)> = Vec::new();
+        for setting in rest.into_iter().flat_map(|rest| rest.split(',')) {
+            let (key, value) = setting.split_once('=').ok_or_else(syntax)?;
+            if key.is_empty() || value.is_empty() || given.iter().any(|(k, _)| k == key) {
+                return Err(syntax());
+            }
+            given.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Spec { name: name.to_owned(), given })
+    }
+}
+
+/// Splits a comma-separated list of specs: a piece with `=` and no `:` before it belongs to the
+/// spec before it, so `fifo,deadline:fifo_batch=8,writes_starved=4,cats` is three.
+///
+/// # Errors
+/// The first piece that is not a spec.
+pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
+    let mut pieces: Vec<String> = Vec::new();
+    for piece in text.split(',') {
+        let is_setting = piece.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
+        match pieces.last_mut() {
+            Some(last) if is_setting && last.contains(':') => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => pieces.push(piece.to_owned()),
+        }
+    }
+    pieces.iter().map(|piece| piece.parse()).collect()
+}
+
+/// The names nearest to `name` among `known`, best first, at most three; none that are far off.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut ranked: Vec<(usize, &str)> = known
+        .map(|candidate| (strsim::damerau_levenshtein(&name.to_lowercase(), candidate), candidate))
+        .filter(|&(distance, candidate)| distance <= candidate.len().max(name.len()) / 2 || candidate.starts_with(name))
+        .collect();
+    ranked.sort();
+    ranked.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+/// A part's tunables with all defaults filled in, each known to be well formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Settings {
+    /// Checks what a spec gives against the part's table.
+    ///
+    /// # Errors
+    /// An unknown tunable, with the nearest names; a value its unit or range does not allow.
+    pub fn resolve(spec: &Spec, tunables: &[Tunable]) -> Result<Settings, SpecError> {
+        let mut values: BTreeMap<&'static str, String> =
+            tunables.iter().map(|tunable| (tunable.name, tunable.default.to_owned())).collect();
+        for (name, value) in &spec.given {
+            let Some(tunable) = tunables.iter().find(|tunable| tunable.name == name) else {
+                let mut near = nearest(name, tunables.iter().map(|tunable| tunable.name));
+                if near.is_empty() {
+                    near = tunables.iter().map(|tunable| tunable.name.to_owned()).collect();
+                }
+                return Err(SpecError::UnknownTunable { part: spec.name.clone(), name: name.clone(), near });
+            };
+            check(spec, tunable, value)?;
+            values.insert(tunable.name, value.clone());
+        }
+        Ok(Settings { values })
+    }
+
+    /// Name and value of every tunable, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(&name, value)| (name, value.as_str()))
+    }
+
+    /// The value of a tunable of kind [`Unit::Choice`], or any other as it was written.
+    ///
+    /// # Panics
+    /// If the part's table has no such tunable; so do the other getters.
+    pub fn word(&self, name: &str) -> &str {
+        self.values.get(name).unwrap_or_else(|| panic!("no tunable `{name}` in the part's table"))
+    }
+
+    /// The value of a tunable of kind [`Unit::Time`].
+    pub fn nanos(&self, name: &str) -> Nanos {
+        parse_nanos(self.word(name)).expect("checked when it was resolved")
+    }
+
+    /// The value of a tunable of kind [`Unit::Count`].
+    pub fn count(&self, name: &str) -> u64 {
+        self.word(name).parse().expect("checked when it was resolved")
+    }
+
+    /// The value of a tunable of kind [`Unit::Bytes`].
+    pub fn bytes(&self, name: &str) -> u64 {
+        parse_bytes(self.word(name)).expect("checked when it was resolved")
+    }
+
+    /// The value of a tunable of kind [`Unit::Switch`].
+    pub fn switch(&self, name: &str) -> bool {
+        self.word(name) == "on"
+    }
+}
+
+fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
+    let (min, max) = tunable.range;
+    let in_range = match tunable.unit {
+        Unit::Time => parse_nanos(value).is_ok_and(|v| (min..=max).contains(&v.as_ns())),
+        Unit::Count => value.parse().is_ok_and(|v: u64| (min..=max).contains(&v)),
+        Unit::Bytes => parse_bytes(value).is_ok_and(|v| (min..=max).contains(&v)),
+        Unit::Switch | Unit::Choice(_) => true,
+    };
+    if tunable.unit.accepts(value) && in_range {
+        return Ok(());
+    }
+    let mut expected = tunable.unit.describe();
+    if tunable.unit.accepts(value) {
+        let limit = |ns| if tunable.unit == Unit::Time { Nanos::from_ns(ns).to_string() } else { ns.to_string() };
+        expected = if max == u64::MAX {
+            format!("at least {}", limit(min))
+        } else {
+            format!("from {} to {}", limit(min), limit(max))
+        };
+    }
+    Err(SpecError::Value { part: spec.name.clone(), name: tunable.name.to_owned(), value: value.to_owned(), expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Tunable] = &[
+        Tunable::new("read_expire", Unit::Time, "500ms", "how long a read may wait"),
+        Tunable::new("fifo_batch", Unit::Count, "16", "requests in a row").within(1, 1000),
+        Tunable::new("front_merges", Unit::Switch, "on", "whether to look for them"),
+        Tunable::new("reading", Unit::Choice(&["idle", "table"]), "idle", "which reading"),
+    ];
+
+    fn resolve(text: &str) -> Result<Settings, SpecError> {
+        Settings::resolve(&text.parse()?, TABLE)
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_given_values_win() {
+        let settings = resolve("deadline:read_expire=7ms,front_merges=off").unwrap();
+        assert_eq!(settings.nanos("read_expire"), Nanos::from_ms(7));
+        assert_eq!(settings.count("fifo_batch"), 16);
+        assert!(!settings.switch("front_merges"));
+        assert_eq!(settings.word("reading"), "idle");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        for (text, message) in [
+            ("deadline:read_expires=7ms", "`deadline` has no tunable `read_expires`; did you mean read_expire?"),
+            ("deadline:fifo_batch=0", "deadline:fifo_batch=`0` is not from 1 to 1000"),
+            ("deadline:fifo_batch=x", "deadline:fifo_batch=`x` is not count"),
+            ("deadline:read_expire=7", "deadline:read_expire=`7` is not time"),
+            ("deadline:reading=both", "deadline:reading=`both` is not idle|table"),
+            ("deadline:", "`deadline:` is not of the form name:tunable=value,tunable=value"),
+            ("deadline:a=1,a=2", "`deadline:a=1,a=2` is not of the form name:tunable=value,tunable=value"),
+        ] {
+            assert_eq!(resolve(text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_list_keeps_each_specs_settings_together() {
+        let specs = parse_list("fifo,deadline:fifo_batch=8,writes_starved=4,cats").unwrap();
+        assert_eq!(specs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["fifo", "deadline", "cats"]);
+        assert_eq!(specs[1].given.len(), 2);
+        assert!(parse_list("fifo,,cats").is_err());
+    }
+
+    #[test]
+    fn near_names_are_near() {
+        let known = ["deadline", "cats", "cscan", "scan"];
+        assert_eq!(nearest("deadlin", known.into_iter()), ["deadline"]);
+        assert_eq!(nearest("cscn", known.into_iter())[0], "cscan");
+        assert!(nearest("xyzzy", known.into_iter()).is_empty());
+    }
+}

@@ -1,0 +1,200 @@
+//! A trace: where it was taken, by which clock, what got lost, and the reader that streams it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ReadError;
+use crate::record::Record;
+use crate::units::{Lba, Sectors, Timestamp};
+
+/// Where in the I/O path a trace was taken, which decides what a replay of it can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// As the guest's file system queued it, before its scheduler (blktrace Q).
+    GuestQueue,
+    /// As the guest's scheduler sent it to its device (blktrace D).
+    GuestIssued,
+    /// As the hypervisor received it from the guest.
+    Hypervisor,
+    /// As it went over the wire, or to the drive itself.
+    Wire,
+}
+
+impl Layer {
+    /// Every layer, from the file system down.
+    pub const ALL: [Layer; 4] = [Layer::GuestQueue, Layer::GuestIssued, Layer::Hypervisor, Layer::Wire];
+
+    /// The name in metadata and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Layer::GuestQueue => "guest-queue",
+            Layer::GuestIssued => "guest-issued",
+            Layer::Hypervisor => "hypervisor",
+            Layer::Wire => "wire",
+        }
+    }
+
+    /// The layer with this name.
+    pub fn from_name(name: &str) -> Option<Layer> {
+        Layer::ALL.into_iter().find(|layer| layer.name() == name)
+    }
+
+    /// Who has put the requests in order already, so that a scheduler replayed on them no longer
+    /// has the choice the real one had; `None` for requests as they were queued.
+    pub const fn ordered_by(self) -> Option<&'static str> {
+        match self {
+            Layer::GuestQueue => None,
+            Layer::GuestIssued | Layer::Hypervisor => Some("the guest's scheduler"),
+            Layer::Wire => Some("the schedulers of guest and hypervisor"),
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the zero of a trace's [`Timestamp`]s means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// The clock's name as its source calls it, e.g. `monotonic`.
+    pub name: String,
+    /// The wall-clock time (nanoseconds since 1970 UTC) of timestamp zero, where the trace tells.
+    pub zero_unix_ns: Option<i64>,
+}
+
+/// What is known of a trace beside its requests. Complete once its reader is exhausted: names may
+/// come at any place in a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceMeta {
+    /// The format it was read from, a name of [`crate::formats::FORMATS`].
+    pub format: String,
+    /// Where it was taken.
+    pub layer: Layer,
+    /// Its clock.
+    pub clock: Clock,
+    /// The traced device's capacity, where the trace tells.
+    pub capacity_sectors: Option<Sectors>,
+    /// Names of the VMs; [`crate::VmId`] is the index. Never empty.
+    pub vms: Vec<String>,
+    /// Names of the streams (processes, cgroups) by [`crate::StreamId`], where the trace tells.
+    pub streams: BTreeMap<u32, String>,
+    /// Free key-value provenance: how, where and by what the trace was made.
+    pub provenance: BTreeMap<String, String>,
+}
+
+impl TraceMeta {
+    /// Metadata of a trace of one VM whose name is not known.
+    pub fn new(format: &str, layer: Layer, clock_name: &str) -> TraceMeta {
+        TraceMeta {
+            format: format.to_owned(),
+            layer,
+            clock: Clock { name: clock_name.to_owned(), zero_unix_ns: None },
+            capacity_sectors: None,
+            vms: vec!["vm0".to_owned()],
+            streams: BTreeMap::new(),
+            provenance: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a reader could not use. Empty after a strict read that succeeded, but for `unmatched`,
+/// which a capture always has at its edges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Events that the capture itself lost (a gap in its sequence numbers).
+    pub lost_events: u64,
+    /// Records skipped because `--lenient` asked for it, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// Events that have no partner in the capture, by kind (e.g. completions of requests that were
+    /// queued before it began). Not an error.
+    pub unmatched: BTreeMap<String, u64>,
+}
+
+impl Losses {
+    /// Counts one skipped record.
+    pub fn skip(&mut self, reason: &str) {
+        count(&mut self.skipped, reason);
+    }
+
+    /// Counts one event without a partner.
+    pub fn unmatched(&mut self, kind: &str) {
+        count(&mut self.unmatched, kind);
+    }
+
+    /// Records lost or skipped; unmatched events are not counted.
+    pub fn total(&self) -> u64 {
+        self.lost_events + self.skipped.values().sum::<u64>()
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, key: &str) {
+    // Looked up first so that counting an old key allocates nothing.
+    if let Some(seen) = counts.get_mut(key) {
+        *seen += 1;
+    } else {
+        counts.insert(key.to_owned(), 1);
+    }
+}
+
+/// Streams a trace, in the order of arrival, in bounded memory.
+pub trait TraceReader: Send {
+    /// What is known of the trace so far; complete once the reader is exhausted.
+    fn meta(&self) -> &TraceMeta;
+
+    /// The next record, `None` at the end of the trace. Arrivals never decrease.
+    ///
+    /// # Errors
+    /// The first place where the input is not what its format says. A reader that has failed is
+    /// not asked again.
+    fn next(&mut self) -> Result<Option<Record>, ReadError>;
+
+    /// What was lost so far.
+    fn losses(&self) -> &Losses;
+
+    /// Bytes of (compressed) input consumed so far, for progress.
+    fn position_bytes(&self) -> u64;
+}
+
+/// The arrivals a replay takes from a trace that has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArrivalPoint {
+    /// As queued (blktrace Q): bios, before merging and splitting.
+    #[default]
+    Queued,
+    /// As issued to the device (blktrace D): after merging, splitting and scheduling.
+    Issued,
+}
+
+/// How a trace is to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Count and skip what is malformed or lost instead of failing at it.
+    pub lenient: bool,
+    /// Which event is the arrival, in formats that hold several.
+    pub arrivals: ArrivalPoint,
+    /// The layer to record in place of the format's usual one.
+    pub layer: Option<Layer>,
+    /// The format, a name of [`crate::formats::FORMATS`], instead of recognising it.
+    pub format: Option<String>,
+}
+
+/// The earliest and latest point of a trace and the addresses it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First arrival.
+    pub first_arrival: Timestamp,
+    /// Last arrival.
+    pub last_arrival: Timestamp,
+    /// Lowest sector touched; zero if no record has an address.
+    pub lba_min: Lba,
+    /// First sector above all that are touched.
+    pub lba_end: Lba,
+    /// Number of records.
+    pub records: u64,
+}
