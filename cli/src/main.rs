@@ -1,2 +1,32 @@
-//! x
-fn main() {}
+//! `iocast`: capture, replay and compare block I/O.
+
+mod arguments;
+mod compare;
+mod convert;
+mod list;
+mod output;
+mod progress;
+mod vms;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Cli, Command, UsageError};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("iocast: {error:#}");
+            if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}

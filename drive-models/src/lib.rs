@@ -1,1 +1,15 @@
-//! Placeholder.
+//! Drive models: *when* a request finishes. Which request goes next is a scheduler's business.
+//!
+//! A model reads no clock and does no I/O. Each is one file and one row of [`MODELS`]; a drive of a
+//! make and type is a profile, a TOML file in `profiles/` with every number's source.
+
+pub mod drive;
+pub mod fixed;
+pub mod linear;
+pub mod profile;
+pub mod registry;
+mod single_server;
+
+pub use drive::{Completion, DriveModel, WriteCache};
+pub use profile::{PROFILES, Profile, ProfileError};
+pub use registry::{Built, DriveError, MODELS, Model, build};

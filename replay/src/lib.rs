@@ -1,1 +1,22 @@
-//! Placeholder.
+//! The replay engine: a [`Source`] of requests, a scheduling [`Stage`] and a drive on a simulated
+//! clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
+
+pub mod decision_log;
+pub mod engine;
+pub mod figures;
+mod flush;
+mod merge;
+pub mod metrics;
+pub mod observer;
+pub mod overload;
+mod requests;
+pub mod sources;
+pub mod stage;
+
+pub use decision_log::DecisionLog;
+pub use engine::{Ended, Engine, Outcome};
+pub use metrics::Metrics;
+pub use observer::{Observer, Served};
+pub use overload::Overload;
+pub use sources::{Next, ReplayError, Source};
+pub use stage::{Limits, Stage};

@@ -15,6 +15,13 @@ pub trait AccessCost {
     /// The expected service time of an access of `sectors` at `to` with the head at `from`.
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos;
 
+    /// The costs from each of `from` to each of `to`, all to the first of `to` first, as
+    /// [`AccessCost::between`] gives them. One call for many, so that a table over hundreds of
+    /// pairs does not pay for hundreds of indirect calls; there is no need to override it.
+    fn between_all(&self, from: &[Lba], to: &[Lba], sectors: Sectors, into: &mut Vec<Nanos>) {
+        into.extend(to.iter().flat_map(|&to| from.iter().map(move |&from| self.between(from, to, sectors))));
+    }
+
     /// The service time of `request` if it were started now, as exactly as the drive can tell
     /// (a mechanical drive knows its rotational phase). Defaults to the expected time.
     fn access(&self, _now: Timestamp, request: &Request) -> Nanos {

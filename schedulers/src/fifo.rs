@@ -1,16 +1,18 @@
 //! First in, first out: Linux 2.6's noop and blk-mq's none as far as order goes (merging is the
 //! stage's). Leaves out nothing.
 //!
-//! A head that there is no room for holds up what is behind it: a FIFO overtakes nobody.
-
-use std::collections::VecDeque;
+//! A head that there is no room for holds up what is behind it: a FIFO overtakes nobody. A request
+//! that comes back unserved goes to the head, as the kernel puts it at the head of its dispatch
+//! queue.
 
 use traces::spec::Settings;
 use traces::{Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::id_list::IdList;
 use crate::registry::Entry;
 use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::slots::Slots;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -28,26 +30,33 @@ fn build(_settings: &Settings) -> Box<dyn Scheduler> {
 /// The policy.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    queue: VecDeque<(RequestId, Operation)>,
+    queue: IdList,
+    is_read: Slots<bool>,
 }
 
 impl Scheduler for Fifo {
     fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
-        self.queue.push_back((id, request.operation));
+        self.is_read.set(id, request.operation == Operation::Read);
+        self.queue.push_back(id);
     }
 
     fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
-        match self.queue.front() {
-            Some(&(id, operation)) if room.admits(operation) => {
-                self.queue.pop_front();
-                Dispatch::Send(id)
-            }
-            _ => Dispatch::Idle,
+        let Some(id) = self.queue.first() else { return Dispatch::Idle };
+        let free = if self.is_read[id] { room.reads } else { room.writes };
+        if free == 0 {
+            return Dispatch::Idle;
         }
+        self.queue.remove(id);
+        Dispatch::Send(id)
     }
 
     fn remove(&mut self, id: RequestId) {
-        self.queue.retain(|&(waiting, _)| waiting != id);
+        self.queue.remove(id);
+    }
+
+    fn requeue(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.is_read.set(id, request.operation == Operation::Read);
+        self.queue.push_front(id);
     }
 
     fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}

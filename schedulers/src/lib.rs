@@ -3,10 +3,30 @@
 //! A scheduler never reads a clock, does no I/O and uses no global, so the same policy runs in
 //! simulation and on a real device. Each policy is one file and one row of [`SCHEDULERS`].
 
+pub mod busdriver;
+pub mod cats;
 pub mod cost;
+pub mod cscan;
+pub mod deadline;
 pub mod fifo;
+pub mod gsw;
+pub mod look;
 pub mod registry;
+pub mod scan;
 pub mod scheduler;
+pub mod shadow_cache;
+pub mod sstf;
+pub mod table;
+
+mod id_list;
+mod interval_table;
+mod lba_queue;
+mod order;
+mod plan;
+mod predicted_hits;
+mod slots;
+mod sorted;
+mod sweep;
 
 pub use cost::{AccessCost, DistanceCost};
 pub use registry::{Entry, SCHEDULERS, build};

@@ -3,8 +3,8 @@
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
-use crate::fifo;
 use crate::scheduler::Scheduler;
+use crate::{cats, cscan, deadline, fifo, gsw, look, scan, sstf, table};
 
 /// One scheduler.
 pub struct Entry {
@@ -21,7 +21,17 @@ pub struct Entry {
 }
 
 /// Every scheduler.
-pub const SCHEDULERS: &[Entry] = &[fifo::ENTRY];
+pub const SCHEDULERS: &[Entry] = &[
+    fifo::ENTRY,
+    sstf::ENTRY,
+    scan::ENTRY,
+    look::ENTRY,
+    cscan::ENTRY,
+    deadline::ENTRY,
+    table::ENTRY,
+    gsw::ENTRY,
+    cats::ENTRY,
+];
 
 /// A scheduler built from a spec, with its tunables as they are in force.
 pub struct Built {

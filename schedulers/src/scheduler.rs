@@ -86,6 +86,12 @@ pub trait Scheduler: Send {
 
     /// How many requests wait.
     fn waiting(&self) -> usize;
+
+    /// How many of the requests sent so far were sent because they were expected to be served from
+    /// the drive's cache. A decision log marks the request after which the number has grown.
+    fn predicted_hits(&self) -> u64 {
+        0
+    }
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
@@ -118,5 +124,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     }
     fn waiting(&self) -> usize {
         (**self).waiting()
+    }
+    fn predicted_hits(&self) -> u64 {
+        (**self).predicted_hits()
     }
 }

@@ -106,6 +106,37 @@ impl ReadError {
     }
 }
 
+/// What kept a trace from being written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteProblem {
+    /// The operating system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Records were given in another order than that of their arrival.
+    #[error("out of order: {0}")]
+    OutOfOrder(String),
+    /// The format's encoder failed.
+    #[error("{0}")]
+    Encoding(String),
+}
+
+/// Why a trace cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {problem}", path.display())]
+pub struct WriteError {
+    /// The output.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: WriteProblem,
+}
+
+impl WriteError {
+    /// An error about the output `path`.
+    pub fn new(path: &Path, problem: WriteProblem) -> WriteError {
+        WriteError { path: path.to_owned(), problem }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,17 +3,19 @@
 //!
 //! Everything else in the suite imports this crate and it imports none of the others.
 
+pub mod anonymise;
 pub mod error;
 pub mod formats;
 pub mod input;
 pub mod quantity;
 pub mod record;
 pub mod request;
+pub mod results;
 pub mod spec;
 pub mod trace;
 pub mod units;
 
-pub use error::{Place, Problem, ReadError};
+pub use error::{Place, Problem, ReadError, WriteError, WriteProblem};
 pub use record::{Observed, Record};
 pub use request::{Flags, Operation, Priority, Request, RequestId, StreamId, VmId};
 pub use trace::{Clock, Layer, Losses, TraceMeta, TraceReader};

@@ -1,6 +1,14 @@
 //! Every format a trace is read from or written to: one file (or folder) per format, one row in
 //! [`FORMATS`].
 
+pub mod blkreplay;
+pub mod blktrace;
+mod check;
+pub mod disksim_validate;
+pub mod parquet;
+mod text;
+pub mod vscsi;
+
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError};
@@ -27,7 +35,8 @@ pub struct Format {
 }
 
 /// Every format, in the order in which an input is tried.
-pub const FORMATS: &[Format] = &[];
+pub const FORMATS: &[Format] =
+    &[parquet::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, disksim_validate::FORMAT, vscsi::FORMAT];
 
 /// The format of the trace at `path`: the one `options` names, else the first that recognises it.
 ///

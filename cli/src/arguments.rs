@@ -1,0 +1,298 @@
+//! The command line, as clap sees it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use replay::sources::{Mapping, TimeWindow};
+use traces::quantity::{Fraction, parse_nanos, parse_sectors};
+use traces::trace::ArrivalPoint;
+use traces::{Layer, Nanos, Sectors};
+
+/// Trace-driven replay and benchmarking for block I/O.
+#[derive(Debug, Parser)]
+#[command(name = "iocast", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Replay traces under several schedulers and print their figures side by side
+    Compare(Compare),
+    /// Read a trace in any format and write it as Parquet
+    Convert(Convert),
+    /// List schedulers, drives or trace formats with their tunables
+    List(List),
+}
+
+/// Something on the command line that cannot be; the program ends with code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+impl UsageError {
+    pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
+        UsageError(error.to_string()).into()
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Traces, one per VM; `@SIZE` behind one is its place on the drive (web.parquet@64g)
+    #[arg(value_name = "TRACE[@PLACE]", required_unless_present = "vms")]
+    pub traces: Vec<String>,
+    /// A VM by name and its trace (web=web.blktrace, mail=mail.parquet@64g)
+    #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
+    pub vms: Vec<String>,
+    /// Schedulers with tunables (fifo,deadline:fifo_batch=8,cats), or `all`
+    #[arg(long, default_value = "fifo,sstf,cscan,deadline,cats")]
+    pub schedulers: String,
+    /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile
+    #[arg(long, default_value = "cheetah-15k4")]
+    pub drive: String,
+    /// The scheduler that the others are set against
+    #[arg(long, default_value = "deadline")]
+    pub baseline: String,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub window: Window,
+    #[command(flatten)]
+    pub stage: Stage,
+    /// When requests arrive: recorded, scaled=F (0.5 is twice as fast), asap or asap=N (N outstanding),
+    /// closed (each stream keeps its recorded think times)
+    #[arg(long, default_value = "recorded")]
+    pub pacing: Pacing,
+    /// How addresses come onto the drive: exact (beyond it is an error), wrap (modulo the capacity),
+    /// scale (shrink in proportion if needed), remap (pack each VM's footprint, distances kept)
+    #[arg(long, value_enum, default_value_t = MapArgument::Exact)]
+    pub map: MapArgument,
+    /// Figures of each VM as well
+    #[arg(long)]
+    pub per_vm: bool,
+    /// A folder for a file per scheduler with each of its decisions
+    #[arg(long, value_name = "FOLDER")]
+    pub decision_log: Option<PathBuf>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+/// How traces are read.
+#[derive(Clone, Debug, Args)]
+pub struct Reading {
+    /// Which event is the arrival, in formats that hold several: queued (blktrace Q) or issued (D)
+    #[arg(long, value_enum, default_value_t = At::Queued)]
+    pub at: At,
+    /// The traces' format, instead of recognising it (see `iocast list formats`)
+    #[arg(long, value_name = "FORMAT")]
+    pub input_format: Option<String>,
+    /// Where the traces were taken, instead of the format's usual layer
+    #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
+    pub layer: Option<Layer>,
+    /// Count and skip what is malformed or lost instead of failing at it
+    #[arg(long)]
+    pub lenient: bool,
+}
+
+impl Reading {
+    pub fn options(&self) -> traces::trace::ReadOptions {
+        traces::trace::ReadOptions {
+            lenient: self.lenient,
+            arrivals: match self.at {
+                At::Queued => ArrivalPoint::Queued,
+                At::Issued => ArrivalPoint::Issued,
+            },
+            layer: self.layer,
+            format: self.input_format.clone(),
+        }
+    }
+}
+
+/// Which part of a trace.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Window {
+    /// Leave out arrivals earlier than this after a trace's first (10s, 2min)
+    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
+    pub from: Nanos,
+    /// Leave out arrivals at this time after a trace's first, and later
+    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
+    pub to: Option<Nanos>,
+    /// At most so many requests, over all traces
+    #[arg(long, value_name = "REQUESTS")]
+    pub limit: Option<u64>,
+}
+
+impl Window {
+    pub fn checked(self) -> Result<TimeWindow, UsageError> {
+        if self.to.is_some_and(|to| to <= self.from) {
+            return Err(UsageError("--to must be later than --from".to_owned()));
+        }
+        Ok(TimeWindow { from: self.from, to: self.to, limit: self.limit })
+    }
+}
+
+/// What is around the scheduler.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Stage {
+    /// Requests in flight at the drive
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: u32,
+    /// How many of them may be writes
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "DEPTH")]
+    pub write_depth: Option<u32>,
+    /// Whether the next request leaves the scheduler before the drive has room for it, as in Linux
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1), value_name = "0|1")]
+    pub look_ahead: u8,
+    /// Whether adjacent waiting requests are merged
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub merge: Switch,
+    /// The longest request that is made by merging; longer arrivals are split
+    #[arg(long, value_parser = parse_request_size, default_value = "1280k", value_name = "SIZE")]
+    pub max_request: Sectors,
+    /// Outstanding arrivals at most; further ones are held back
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..10_000_000))]
+    pub max_queue: u32,
+}
+
+impl Stage {
+    pub fn limits(self) -> replay::Limits {
+        replay::Limits {
+            depth: self.depth,
+            write_depth: self.write_depth.unwrap_or(u32::MAX),
+            look_ahead: self.look_ahead == 1,
+            merge: self.merge == Switch::On,
+            max_sectors: self.max_request,
+            ..replay::Limits::default()
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// The trace, `-` for standard input
+    pub input: PathBuf,
+    /// The Parquet file to write
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub window: Window,
+    /// Name the trace's VM
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+    /// Replace process, cgroup, VM and host names by ones made from this secret
+    #[arg(long, value_name = "KEY")]
+    pub anonymise: Option<String>,
+    /// Shift and permute regions of the address space as well
+    #[arg(long, requires = "anonymise")]
+    pub anonymise_lba: bool,
+    /// Record where the trace comes from (repeatable: host=lab-3, kernel=6.1)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub provenance: Vec<String>,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct List {
+    /// What to list
+    #[arg(value_enum)]
+    pub what: ListWhat,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListWhat {
+    Schedulers,
+    Drives,
+    Formats,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    Table,
+    Json,
+    Markdown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum At {
+    Queued,
+    Issued,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MapArgument {
+    Exact,
+    Wrap,
+    Scale,
+    Remap,
+}
+
+impl MapArgument {
+    pub fn mapping(self) -> Mapping {
+        match self {
+            MapArgument::Exact => Mapping::Exact,
+            MapArgument::Wrap => Mapping::Wrap,
+            MapArgument::Scale => Mapping::Scale,
+            MapArgument::Remap => Mapping::Remap,
+        }
+    }
+}
+
+/// When requests arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    Recorded,
+    Scaled(Fraction),
+    Asap(u32),
+    Closed,
+}
+
+/// Outstanding requests of `--pacing asap` if no number is given.
+const ASAP_OUTSTANDING: u32 = 32;
+
+impl FromStr for Pacing {
+    type Err = UsageError;
+
+    fn from_str(text: &str) -> Result<Pacing, UsageError> {
+        let unknown = || UsageError("expected recorded, scaled=F, asap, asap=N or closed".to_owned());
+        match text.split_once('=') {
+            None if text == "recorded" => Ok(Pacing::Recorded),
+            None if text == "closed" => Ok(Pacing::Closed),
+            None if text == "asap" => Ok(Pacing::Asap(ASAP_OUTSTANDING)),
+            Some(("asap", n)) => n.parse().ok().filter(|&n| n > 0).map(Pacing::Asap).ok_or_else(unknown),
+            Some(("scaled", factor)) => {
+                factor.parse().map(Pacing::Scaled).map_err(|error| UsageError(format!("{error}")))
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+fn parse_layer(text: &str) -> Result<Layer, String> {
+    Layer::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn parse_request_size(text: &str) -> Result<Sectors, String> {
+    let sectors = parse_sectors(text).map_err(|error| error.to_string())?;
+    if sectors == Sectors::ZERO || sectors > traces::Request::SECTORS_MAX {
+        return Err("expected 512 bytes to 2 TiB".to_owned());
+    }
+    Ok(sectors)
+}

@@ -1,0 +1,239 @@
+//! `iocast compare`: one replay per scheduler, side by side.
+
+mod tables;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result};
+use rayon::prelude::*;
+use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead, Workload};
+use replay::{DecisionLog, Ended, Engine, Metrics, Overload, Source, Stage};
+use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
+use traces::spec::{Settings, Spec, parse_list};
+use traces::trace::ReadOptions;
+
+use crate::arguments::{Compare, OutputFormat, Pacing, UsageError};
+use crate::output;
+use crate::progress::Progress;
+use crate::vms::{self, Vm};
+
+/// What all replays of a comparison have in common.
+struct Setup<'a> {
+    arguments: &'a Compare,
+    drive: Spec,
+    vms: Vec<Vm>,
+    options: ReadOptions,
+    window: TimeWindow,
+}
+
+/// One finished replay.
+struct Replayed {
+    run: Run,
+    read: Vec<TraceRead>,
+}
+
+pub fn run(arguments: &Compare) -> Result<()> {
+    let schedulers = schedulers(&arguments.schedulers)?;
+    let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
+    let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
+    let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
+    let mapping = arguments.map.mapping();
+    let capacity = built.drive.capacity();
+    let vms = vms::gather(&arguments.traces, &arguments.vms, &options, mapping, window, capacity)?;
+    if let Some(folder) = &arguments.decision_log {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let setup = Setup { arguments, drive, vms, options, window };
+    let replayed = setup.replay_all(&schedulers)?;
+    let comparison = setup.compare(replayed, &built);
+    for warning in &comparison.provenance.warnings {
+        eprintln!("iocast: warning: {warning}");
+    }
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&comparison),
+        format => output::print(&tables::render(&comparison, format)),
+    }
+}
+
+fn schedulers(list: &str) -> Result<Vec<Spec>> {
+    if list == "all" {
+        let spec = |entry: &schedulers::Entry| Spec { name: entry.name.to_owned(), given: Vec::new() };
+        return Ok(schedulers::SCHEDULERS.iter().map(spec).collect());
+    }
+    let specs = parse_list(list).map_err(UsageError::from_display)?;
+    for spec in &specs {
+        // Built once here, so that a wrong name or tunable is said before anything is read.
+        schedulers::build(spec).map_err(UsageError::from_display)?;
+    }
+    Ok(specs)
+}
+
+impl Setup<'_> {
+    /// All replays, several at a time. Their order and their bytes do not depend on how many.
+    fn replay_all(&self, schedulers: &[Spec]) -> Result<Vec<Replayed>> {
+        let bytes: u64 = self.vms.iter().map(|vm| vm.bytes).sum();
+        let progress = Progress::new("replaying", bytes * schedulers.len() as u64, schedulers.len());
+        let replays = schedulers.par_iter().enumerate();
+        replays.map(|(index, spec)| self.replay(index, spec, progress.counter(index))).collect()
+    }
+
+    fn replay(&self, index: usize, spec: &Spec, progress: Arc<AtomicU64>) -> Result<Replayed> {
+        let scheduler = schedulers::build(spec).map_err(UsageError::from_display)?;
+        let part = part(&spec.name, scheduler.entry.name, &scheduler.settings);
+        let stage = Stage::new(scheduler.scheduler, self.arguments.stage.limits());
+        let drive = drive_models::build(&self.drive)?.drive;
+        let traces = self.vms.iter().map(|vm| vm.open(&self.options)).collect::<Result<_>>()?;
+        let workload = Workload::new(traces, self.window, drive.capacity()).with_progress(progress);
+        let log = self.decision_log(index, &spec.name)?;
+        let observer = ((Metrics::new(self.arguments.per_vm), Overload::default()), log);
+        let max_queue = self.arguments.stage.max_queue as usize;
+        match self.arguments.pacing {
+            Pacing::Recorded => {
+                let ended = Engine::new(Open::recorded(workload), stage, drive, observer).max_outstanding(max_queue);
+                self.finish(part, ended.run()?, Open::workload)
+            }
+            Pacing::Scaled(factor) => {
+                let source = Open::scaled(workload, factor);
+                let ended = Engine::new(source, stage, drive, observer).max_outstanding(max_queue);
+                self.finish(part, ended.run()?, Open::workload)
+            }
+            Pacing::Asap(outstanding) => {
+                let source = Asap::new(workload, outstanding);
+                let ended = Engine::new(source, stage, drive, observer).max_outstanding(max_queue);
+                self.finish(part, ended.run()?, Asap::workload)
+            }
+            Pacing::Closed => {
+                let ended =
+                    Engine::new(Closed::new(workload), stage, drive, observer).max_outstanding(max_queue).run()?;
+                let late = ended.source.late();
+                let mut replayed = self.finish(part, ended, Closed::workload)?;
+                if late > 0 {
+                    replayed.run.notes.push(format!(
+                        "{late} arrivals came later than their think time, as their stream had drifted more than {} \
+                         requests from the others",
+                        replay::sources::closed::BUFFERED_MAX
+                    ));
+                }
+                Ok(replayed)
+            }
+        }
+    }
+
+    fn decision_log(&self, index: usize, scheduler: &str) -> Result<Option<DecisionLog<BufWriter<File>>>> {
+        let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
+        let path = folder.join(format!("{index}-{scheduler}.tsv"));
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        Ok(Some(DecisionLog::new(BufWriter::new(file))))
+    }
+
+    fn finish<S: Source>(
+        &self,
+        scheduler: Part,
+        ended: Ended<S, ((Metrics, Overload), Option<DecisionLog<BufWriter<File>>>)>,
+        workload: fn(&S) -> &Workload,
+    ) -> Result<Replayed> {
+        let Ended { outcome, source, observer: ((metrics, overload), log) } = ended;
+        if let Some(log) = log {
+            log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
+        }
+        let verdict = overload.verdict();
+        let open = matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        let status = if open && (verdict.overloaded() || outcome.held_back) {
+            Status::Overloaded {
+                offered_load: verdict.offered_load.is_finite().then_some(verdict.offered_load),
+                backlog_growing: verdict.growing,
+                held_back: outcome.held_back,
+                remedy: REMEDY.to_owned(),
+            }
+        } else {
+            Status::Comparable
+        };
+        let names: Vec<String> = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        Ok(Replayed { run: metrics.run(scheduler, status, &names), read: workload(&source).read() })
+    }
+
+    fn compare(&self, replayed: Vec<Replayed>, drive: &drive_models::Built) -> Comparison {
+        let read = replayed.first().map_or(&[][..], |replayed| &replayed.read);
+        let traces: Vec<_> = self.vms.iter().zip(read).map(|(vm, read)| vm.provenance(read)).collect();
+        let provenance = Provenance {
+            program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+            warnings: warnings(&traces),
+            traces,
+            drive: part(&drive.name, drive.model.name, &drive.settings),
+            options: self.effective_options(),
+        };
+        let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
+        let baseline = runs.iter().find(|run| run.scheduler.name == self.arguments.baseline).cloned();
+        if let Some(baseline) = &baseline {
+            for run in &mut runs {
+                run.ratio = replay::figures::ratio(run, baseline);
+            }
+        }
+        let baseline = baseline.map(|run| run.scheduler.name);
+        Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs }
+    }
+
+    fn effective_options(&self) -> BTreeMap<String, String> {
+        let Compare { stage, reading, pacing, .. } = self.arguments;
+        let limits = stage.limits();
+        let pacing = match pacing {
+            Pacing::Recorded => "recorded".to_owned(),
+            Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
+            Pacing::Asap(outstanding) => format!("asap={outstanding}"),
+            Pacing::Closed => "closed".to_owned(),
+        };
+        let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
+        [
+            ("pacing", pacing),
+            ("arrivals", format!("{:?}", reading.at).to_lowercase()),
+            ("from", self.window.from.to_string()),
+            ("to", or_all(self.window.to.map(|to| to.to_string()))),
+            ("limit", or_all(self.window.limit.map(|limit| limit.to_string()))),
+            ("lenient", reading.lenient.to_string()),
+            ("depth", limits.depth.to_string()),
+            ("write_depth", limits.write_depth.min(limits.depth).to_string()),
+            ("look_ahead", u8::from(limits.look_ahead).to_string()),
+            ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
+            ("max_request_sectors", limits.max_sectors.to_string()),
+            ("max_queue", stage.max_queue.to_string()),
+            ("seed", "none: nothing is random".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
+                      or choose a faster drive";
+
+fn part(name: &str, model: &str, settings: &Settings) -> Part {
+    let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Part { name: name.to_owned(), model: model.to_owned(), settings }
+}
+
+fn warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for trace in traces {
+        let path = Path::new(&trace.path).display();
+        if let Some(who) = trace.layer.ordered_by() {
+            warnings.push(format!(
+                "{path} was taken at layer {}: {who} has already ordered and merged these requests, so a scheduler \
+                 replayed on them has less to choose from than the real one had",
+                trace.layer
+            ));
+        }
+        if trace.losses.total() > 0 {
+            warnings.push(format!(
+                "{path}: {} events were lost by the capture and {} records were skipped",
+                trace.losses.lost_events,
+                trace.losses.total() - trace.losses.lost_events
+            ));
+        }
+    }
+    warnings
+}

@@ -1,0 +1,130 @@
+//! A comparison as tables: one column per scheduler, one block per class of requests.
+
+use traces::results::{ClassFigures, Comparison, Moments, PERCENTILES, Run, Status};
+
+use crate::arguments::OutputFormat;
+use crate::output::{Table, number};
+
+/// The whole comparison as text or Markdown.
+pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
+    let mut text = head(comparison, format);
+    let classes: [(&str, fn(&Run) -> &ClassFigures); 4] = [
+        ("Reads and writes", |run| &run.all),
+        ("Reads", |run| &run.read),
+        ("Writes", |run| &run.write),
+        ("Flushes and discards", |run| &run.other),
+    ];
+    for (title, class) in classes {
+        block(&mut text, comparison, format, title, &|run| Some(class(run)));
+    }
+    let vms = comparison.runs.first().map_or(0, |run| run.vms.len());
+    for vm in 0..vms {
+        let name = &comparison.runs[0].vms[vm].vm;
+        block(&mut text, comparison, format, &format!("VM {name}: reads"), &|run| run.vms.get(vm).map(|vm| &vm.read));
+        block(&mut text, comparison, format, &format!("VM {name}: writes"), &|run| run.vms.get(vm).map(|vm| &vm.write));
+    }
+    text.push_str(&run_table(comparison).render(format));
+    for run in &comparison.runs {
+        if let Status::Overloaded { remedy, .. } = &run.status {
+            text.push_str(&format!("\n{}: overloaded, not comparable: {remedy}\n", run.scheduler.name));
+        }
+        for note in &run.notes {
+            text.push_str(&format!("\n{}: {note}\n", run.scheduler.name));
+        }
+    }
+    text
+}
+
+/// What was replayed on what, in a few lines.
+fn head(comparison: &Comparison, format: OutputFormat) -> String {
+    let provenance = &comparison.provenance;
+    let mut lines = Vec::new();
+    for trace in &provenance.traces {
+        let sha = trace.sha256.get(..12).unwrap_or(&trace.sha256);
+        lines.push(format!(
+            "{}: {} ({}, {}, {} requests, sha256 {sha})",
+            trace.vm, trace.path, trace.format, trace.layer, trace.requests
+        ));
+    }
+    let settings: Vec<String> = provenance.drive.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    lines.push(format!("drive {} ({}: {})", provenance.drive.name, provenance.drive.model, settings.join(" ")));
+    let options: Vec<String> = provenance.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    lines.push(format!("{}; {}", provenance.program, options.join(" ")));
+    if format == OutputFormat::Markdown {
+        return lines.iter().map(|line| format!("- {line}\n")).collect::<String>() + "\n";
+    }
+    lines.join("\n") + "\n\n"
+}
+
+/// A block of figures of one class, left out where there is none.
+fn block<'a>(
+    text: &mut String,
+    comparison: &'a Comparison,
+    format: OutputFormat,
+    title: &str,
+    class: &dyn Fn(&'a Run) -> Option<&'a ClassFigures>,
+) {
+    let classes: Vec<&ClassFigures> = comparison.runs.iter().filter_map(class).collect();
+    if classes.len() < comparison.runs.len() || classes.iter().all(|class| class.requests == 0) {
+        return;
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: &dyn Fn(&ClassFigures) -> String| {
+        rows.push(std::iter::once(name.to_owned()).chain(classes.iter().map(|class| value(class))).collect());
+    };
+    row("requests", &|c| c.requests.to_string());
+    row("device requests", &|c| c.device_requests.to_string());
+    row("device time, mean ms", &|c| mean_ms(&c.device_time));
+    row("  variance ms²", &|c| variance_ms2(&c.device_time));
+    row("response, mean ms", &|c| mean_ms(&c.response_time));
+    row("  variance ms²", &|c| variance_ms2(&c.response_time));
+    for (_, name) in PERCENTILES {
+        row(&format!("  {name} ms"), &|c| number(c.response_percentiles_ns.get(name).map(|&ns| ns as f64 / 1e6)));
+    }
+    row("IOPS", &|c| number(Some(c.iops)));
+    row("MB/s", &|c| number(Some(c.bytes_per_s / 1e6)));
+    row("sectors/ms", &|c| number(Some(c.sectors_per_ms)));
+    row("mean seek, sectors", &|c| number(c.seek_distance_mean_sectors));
+    row("cache hits, %", &|c| number(c.cache_hit_share.map(|share| share * 100.0)));
+    let table = Table { title: title.to_owned(), header: header(comparison), rows, text_columns: 1 };
+    text.push_str(&table.render(format));
+    text.push('\n');
+}
+
+/// What concerns a run as a whole: queues and the ratios to the baseline.
+fn run_table(comparison: &Comparison) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: &dyn Fn(&Run) -> String| {
+        rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(value)).collect());
+    };
+    row("duration, s", &|run| number(Some(run.span_ns.as_s_f64())));
+    row("outstanding, mean", &|run| number(Some(run.queue.outstanding_mean)));
+    row("outstanding, most", &|run| run.queue.outstanding_max.to_string());
+    row("waiting, mean", &|run| number(Some(run.queue.waiting_mean)));
+    row("waiting, most", &|run| run.queue.waiting_max.to_string());
+    row("merged", &|run| run.queue.merged.to_string());
+    row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
+    row("offered load", &|run| match run.status {
+        Status::Overloaded { offered_load, .. } => number(offered_load) + " !",
+        Status::Comparable => "ok".to_owned(),
+    });
+    if let Some(baseline) = &comparison.baseline {
+        row(&format!("mean response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_mean)));
+        row(&format!("p99 response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_p99)));
+        row(&format!("throughput / {baseline}"), &|run| number(run.ratio.and_then(|r| r.throughput)));
+    }
+    Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }
+}
+
+fn header(comparison: &Comparison) -> Vec<String> {
+    let schedulers = comparison.runs.iter().map(|run| run.scheduler.name.clone());
+    std::iter::once(String::new()).chain(schedulers).collect()
+}
+
+fn mean_ms(moments: &Moments) -> String {
+    number(moments.mean_ns.map(|ns| ns / 1e6))
+}
+
+fn variance_ms2(moments: &Moments) -> String {
+    number(moments.variance_ns2.map(|ns2| ns2 / 1e12))
+}

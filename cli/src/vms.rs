@@ -1,0 +1,188 @@
+//! The VMs of a replay: which traces, and where on the drive their addresses lie.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use replay::sources::{AddressMap, Mapping, TimeWindow, VmTrace};
+use traces::quantity::parse_sectors;
+use traces::results::TraceProvenance;
+use traces::trace::{Extent, ReadOptions};
+use traces::{Lba, Sectors, formats};
+
+use crate::arguments::UsageError;
+
+/// A VM's trace as it was named, its format and its address map.
+pub struct Vm {
+    pub name: String,
+    pub path: PathBuf,
+    pub format: &'static formats::Format,
+    pub map: AddressMap,
+    pub sha256: String,
+    /// Bytes on disk, for progress.
+    pub bytes: u64,
+}
+
+/// VMs are placed at multiples of this: 1 MiB, as partitioning tools do.
+const ALIGNMENT: u64 = 2048;
+
+struct Named {
+    name: String,
+    path: PathBuf,
+    place: Option<Sectors>,
+}
+
+/// The VMs named on the command line, on a drive of `capacity`.
+///
+/// # Errors
+/// Names that clash, traces that cannot be read, footprints that do not fit.
+pub fn gather(
+    traces: &[String],
+    vms: &[String],
+    options: &ReadOptions,
+    mapping: Mapping,
+    window: TimeWindow,
+    capacity: Sectors,
+) -> Result<Vec<Vm>> {
+    let named = name_all(traces, vms)?;
+    let scan_needed = matches!(mapping, Mapping::Scale | Mapping::Remap)
+        || (named.len() > 1 && named.iter().any(|vm| vm.place.is_none()));
+    let mut extents = Vec::new();
+    for vm in &named {
+        extents.push(if scan_needed { Some(extent(&vm.path, options, window)?) } else { None });
+    }
+    let maps = place_all(&named, &extents, mapping, capacity)?;
+    let mut gathered = Vec::new();
+    for (vm, map) in named.into_iter().zip(maps) {
+        let format = formats::recognise(&vm.path, options)?;
+        let members = (format.members)(&vm.path)?;
+        let mut bytes = 0;
+        for member in &members {
+            bytes += std::fs::metadata(member).map_or(0, |metadata| metadata.len());
+        }
+        let sha256 = traces::input::digest(&members)?;
+        gathered.push(Vm { name: vm.name, path: vm.path, format, map, sha256, bytes });
+    }
+    Ok(gathered)
+}
+
+impl Vm {
+    /// Opens the trace.
+    ///
+    /// # Errors
+    /// What its reader says.
+    pub fn open(&self, options: &ReadOptions) -> Result<VmTrace> {
+        let reader = (self.format.open)(&self.path, options)?;
+        Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
+    }
+
+    /// What a result says of the trace once it has been read.
+    pub fn provenance(&self, read: &replay::sources::TraceRead) -> TraceProvenance {
+        TraceProvenance {
+            vm: self.name.clone(),
+            path: self.path.display().to_string(),
+            sha256: self.sha256.clone(),
+            format: self.format.name.to_owned(),
+            layer: read.meta.layer,
+            clock: read.meta.clock.clone(),
+            addresses: describe(self.map),
+            requests: read.requests,
+            losses: read.losses.clone(),
+            made: read.meta.provenance.clone(),
+        }
+    }
+}
+
+fn describe(map: AddressMap) -> String {
+    match map {
+        AddressMap::Shift { place } => format!("shifted by {place} sectors"),
+        AddressMap::Wrap { place } => format!("shifted by {place} sectors, modulo the capacity"),
+        AddressMap::Scale { place, extent } => {
+            format!("shifted by {place} sectors, then scaled from {extent} sectors to the capacity")
+        }
+        AddressMap::Move { from, to } => format!("moved from sector {from} to {to}"),
+    }
+}
+
+fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError> {
+    let mut named: Vec<Named> = Vec::new();
+    let bare = traces.iter().map(|trace| (None, trace.as_str()));
+    let with_name = vms.iter().map(|vm| vm.split_once('=').map_or((None, vm.as_str()), |(name, at)| (Some(name), at)));
+    for (name, trace) in bare.chain(with_name) {
+        let (path, place) = split_place(trace)?;
+        if path == Path::new("-") {
+            return Err(UsageError(
+                "a comparison reads its trace once per scheduler, so not from standard input; \
+                 `iocast convert - trace.parquet` stores it first"
+                    .to_owned(),
+            ));
+        }
+        let name = name.map_or_else(|| short_name(&path), str::to_owned);
+        if named.iter().any(|vm| vm.name == name) {
+            return Err(UsageError(format!("two VMs are named `{name}`; name them with --vm NAME={}", path.display())));
+        }
+        named.push(Named { name, path, place });
+    }
+    if named.len() > usize::from(u16::MAX) {
+        return Err(UsageError(format!("{} VMs are more than {}", named.len(), u16::MAX)));
+    }
+    Ok(named)
+}
+
+/// `path@64g` → path and place; an `@` that is not followed by a size belongs to the path.
+fn split_place(trace: &str) -> Result<(PathBuf, Option<Sectors>), UsageError> {
+    match trace.rsplit_once('@') {
+        Some((path, place)) if !path.is_empty() && !place.contains('/') && !Path::new(trace).exists() => {
+            let place = parse_sectors(place).map_err(|error| UsageError(format!("{trace}: {error}")))?;
+            Ok((PathBuf::from(path), Some(place)))
+        }
+        _ => Ok((PathBuf::from(trace), None)),
+    }
+}
+
+/// The file's name without folders and extensions.
+fn short_name(path: &Path) -> String {
+    let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    file.split('.').next().filter(|name| !name.is_empty()).unwrap_or(&file).to_owned()
+}
+
+/// Reads a trace for the addresses that it touches within the window.
+fn extent(path: &Path, options: &ReadOptions, window: TimeWindow) -> Result<Extent> {
+    let mut reader = formats::open(path, options)?;
+    Ok(replay::sources::extent(reader.as_mut(), window)?)
+}
+
+fn place_all(
+    named: &[Named],
+    extents: &[Option<Extent>],
+    mapping: Mapping,
+    capacity: Sectors,
+) -> Result<Vec<AddressMap>, UsageError> {
+    let mut places = Vec::new();
+    let mut next = 0u64;
+    for (vm, extent) in named.iter().zip(extents) {
+        let place = vm.place.map_or(next, Sectors::count);
+        let length = extent.map_or(0, |extent| match mapping {
+            Mapping::Remap => extent.lba_end.sector() - extent.lba_min.sector(),
+            _ => extent.lba_end.sector(),
+        });
+        let end = place.saturating_add(length);
+        next = next.max(end.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT));
+        places.push((Sectors::new(place), end));
+    }
+    let end = places.iter().map(|&(_, end)| end).max().unwrap_or(0);
+    if mapping == Mapping::Remap && end > capacity.count() {
+        return Err(UsageError(format!(
+            "the VMs' footprints need {end} sectors, the drive has {capacity}; \
+             --map scale shrinks them, or choose a larger drive"
+        )));
+    }
+    let map = |((place, _), extent): ((Sectors, u64), &Option<Extent>)| match mapping {
+        Mapping::Scale if end > capacity.count() => AddressMap::Scale { place, extent: Sectors::new(end) },
+        Mapping::Exact | Mapping::Scale => AddressMap::Shift { place },
+        Mapping::Wrap => AddressMap::Wrap { place },
+        Mapping::Remap => {
+            AddressMap::Move { from: extent.map_or(Lba::ZERO, |extent| extent.lba_min), to: Lba::new(place.count()) }
+        }
+    };
+    Ok(places.into_iter().zip(extents).map(map).collect())
+}

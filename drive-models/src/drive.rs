@@ -1,0 +1,88 @@
+//! The trait every drive implements.
+
+use schedulers::AccessCost;
+use traces::{Request, RequestId, Sectors, Timestamp};
+
+/// What a drive does with written data before it is on the medium, which decides what a flush
+/// means (Linux `QUEUE_FLAG_WC` and `QUEUE_FLAG_FUA`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCache {
+    /// A completed write is durable: flushes have nothing to do and never reach the drive.
+    Through,
+    /// A completed write may be lost until it is flushed.
+    Volatile {
+        /// Whether a single write can ask to be durable on completion (forced unit access).
+        fua: bool,
+    },
+}
+
+/// A request that the drive has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Which.
+    pub id: RequestId,
+    /// When the drive began to serve it, which is later than it was submitted if others were ahead.
+    pub started: Timestamp,
+    /// When it was done.
+    pub finished: Timestamp,
+    /// How far the head moved for it: the distance from the end of the request before to its start;
+    /// zero for a hit.
+    pub seek: Sectors,
+    /// Whether it was served from the drive's cache.
+    pub hit: bool,
+}
+
+/// A drive on a simulated clock. Times passed in never decrease.
+pub trait DriveModel: Send {
+    /// Its capacity; no request beyond it is ever submitted.
+    fn capacity(&self) -> Sectors;
+
+    /// Whether it has room for `request` now. What limits the stage above puts on its depth comes on
+    /// top of this.
+    fn accepts(&self, request: &Request) -> bool;
+
+    /// Hands over a request that it accepts.
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request);
+
+    /// When something will happen inside the drive next, if nothing else is submitted.
+    fn next_event(&self) -> Option<Timestamp>;
+
+    /// Lets everything happen up to and including `now` and appends what has finished, in order.
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>);
+
+    /// What access would cost, for schedulers that ask.
+    fn cost(&self) -> &dyn AccessCost;
+
+    /// What it does with written data.
+    fn write_cache(&self) -> WriteCache;
+
+    /// Whether it understands discards; if not, they are completed before they reach it.
+    fn discards(&self) -> bool;
+}
+
+impl<D: DriveModel + ?Sized> DriveModel for Box<D> {
+    fn capacity(&self) -> Sectors {
+        (**self).capacity()
+    }
+    fn accepts(&self, request: &Request) -> bool {
+        (**self).accepts(request)
+    }
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).submit(now, id, request);
+    }
+    fn next_event(&self) -> Option<Timestamp> {
+        (**self).next_event()
+    }
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        (**self).advance(now, completions);
+    }
+    fn cost(&self) -> &dyn AccessCost {
+        (**self).cost()
+    }
+    fn write_cache(&self) -> WriteCache {
+        (**self).write_cache()
+    }
+    fn discards(&self) -> bool {
+        (**self).discards()
+    }
+}

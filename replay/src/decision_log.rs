@@ -1,0 +1,66 @@
+//! Writes every decision of the scheduler as a line of tab-separated values.
+
+use std::io::{self, Write};
+
+use traces::{Request, RequestId, Timestamp};
+
+use crate::observer::Observer;
+
+/// Logs when what left the scheduler, and among how many it was chosen.
+pub struct DecisionLog<W> {
+    out: W,
+    waiting: u64,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> DecisionLog<W> {
+    /// A log that begins with its header line.
+    pub fn new(out: W) -> DecisionLog<W> {
+        let mut log = DecisionLog { out, waiting: 0, error: None };
+        log.line(format_args!("time_ns\tarrival_ns\toperation\tlba_sectors\tsectors\tvm\tstream\twaiting\n"));
+        log
+    }
+
+    /// Flushes the log.
+    ///
+    /// # Errors
+    /// The first error of any write.
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.error.is_none() {
+            self.error = self.out.write_fmt(line).err();
+        }
+    }
+}
+
+impl<W: Write> Observer for DecisionLog<W> {
+    fn inserted(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {
+        self.waiting += 1;
+    }
+
+    fn merged(&mut self, _now: Timestamp, _into: RequestId, _from: RequestId, _request: &Request, was_waiting: bool) {
+        self.waiting -= u64::from(was_waiting);
+    }
+
+    fn dispatched(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        let waiting = self.waiting;
+        self.line(format_args!(
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
+            now.as_ns(),
+            request.arrival.as_ns(),
+            request.operation,
+            request.lba,
+            request.sectors(),
+            request.vm.0,
+            request.stream.0,
+            waiting
+        ));
+        self.waiting -= 1;
+    }
+}

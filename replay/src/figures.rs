@@ -1,0 +1,92 @@
+//! From what was measured to the figures that are stored and printed.
+
+use traces::results::{ClassFigures, PERCENTILES, QueueFigures, Ratio, Run, Status, VmFigures};
+use traces::{Nanos, SECTOR_BYTES};
+
+use crate::metrics::{Class, ClassMetrics, Metrics};
+
+impl ClassMetrics {
+    /// The class's figures over a run of this span.
+    pub fn figures(&self, span: Nanos) -> ClassFigures {
+        let seconds = span.as_s_f64();
+        let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
+        let per_device = |sum: f64| (self.device.count > 0).then(|| sum / self.device.count as f64);
+        let percentile = |hundredths: u32| self.histogram.value_at_quantile(f64::from(hundredths) / 10_000.0);
+        let percentiles = PERCENTILES.iter().filter(|_| self.response.count > 0);
+        ClassFigures {
+            requests: self.response.count,
+            bytes: self.bytes,
+            device_requests: self.device.count,
+            device_time: self.device.moments(),
+            dispatch_to_completion: self.dispatch_to_completion.moments(),
+            response_time: self.response.moments(),
+            response_percentiles_ns: percentiles.map(|&(p, name)| (name.to_owned(), percentile(p))).collect(),
+            iops: per_s(self.response.count as f64),
+            bytes_per_s: per_s(self.bytes as f64),
+            sectors_per_ms: per_s((self.bytes / SECTOR_BYTES) as f64) / 1000.0,
+            seek_distance_mean_sectors: per_device(self.seek_sectors as f64),
+            cache_hit_share: per_device(self.hits as f64),
+        }
+    }
+}
+
+impl Metrics {
+    /// The figures of the whole run and, if VMs were kept apart, of each of `vms`.
+    pub fn run(&self, scheduler: traces::results::Part, status: Status, vms: &[String]) -> Run {
+        let span = self.span();
+        let totals = [Class::Read, Class::Write, Class::Other].map(|class| self.total(class));
+        let [read, write, all, other] = classes(totals.each_ref(), span);
+        let per_vm = |index: usize, name: &String| -> Option<VmFigures> {
+            let classes_of = [Class::Read, Class::Write, Class::Other].map(|class| self.vm(index, class));
+            let [read, write, other] = classes_of;
+            let [read, write, all, other] = classes([read?, write?, other?], span);
+            Some(VmFigures { vm: name.clone(), read, write, all, other })
+        };
+        Run {
+            scheduler,
+            status,
+            span_ns: span,
+            read,
+            write,
+            all,
+            other,
+            queue: self.queue(span),
+            vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
+            ratio: None,
+            notes: Vec::new(),
+        }
+    }
+
+    fn queue(&self, span: Nanos) -> QueueFigures {
+        QueueFigures {
+            outstanding_mean: self.outstanding.mean(span),
+            outstanding_max: self.outstanding.max(),
+            waiting_mean: self.waiting.mean(span),
+            waiting_max: self.waiting.max(),
+            drive_utilisation: self.at_drive.busy_share(span),
+            merged: self.merged,
+        }
+    }
+}
+
+/// Reads, writes, both together, others.
+fn classes(measured: [&ClassMetrics; 3], span: Nanos) -> [ClassFigures; 4] {
+    let [read, write, other] = measured;
+    let mut all = read.clone();
+    all.merge(write);
+    [read.figures(span), write.figures(span), all.figures(span), other.figures(span)]
+}
+
+/// `run` over `baseline`, if both may be compared.
+pub fn ratio(run: &Run, baseline: &Run) -> Option<Ratio> {
+    if run.status != Status::Comparable || baseline.status != Status::Comparable {
+        return None;
+    }
+    let over = |a: Option<f64>, b: Option<f64>| a.zip(b).filter(|&(_, b)| b > 0.0).map(|(a, b)| a / b);
+    let p99 = |run: &Run| run.all.response_percentiles_ns.get("p99").map(|&ns| ns as f64);
+    Some(Ratio {
+        response_time_mean: over(run.all.response_time.mean_ns, baseline.all.response_time.mean_ns),
+        response_time_p99: over(p99(run), p99(baseline)),
+        throughput: over(Some(run.all.bytes_per_s), Some(baseline.all.bytes_per_s)),
+    })
+}

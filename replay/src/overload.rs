@@ -1,0 +1,195 @@
+//! Tells an open loop that the drive cannot sustain from one that it can.
+//!
+//! Two signs, either is enough: the offered load (all service times over the span of the arrivals)
+//! is at least 1; or the backlog keeps growing: of the four quarters of the span each has on average
+//! at least 1.3 times the outstanding requests of the one before, and the last at least 32. (A
+//! backlog that grows linearly from zero has quarters as 1:3:5:7.) The response times of such a run
+//! depend on how long it lasted more than on the scheduler.
+
+use traces::{Request, RequestId, Timestamp};
+
+use crate::observer::{Observer, Served};
+
+const BINS: usize = 128;
+/// A backlog below this is not called one.
+const BACKLOG_MIN: u128 = 32;
+
+/// Watches the backlog of an open loop in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Overload {
+    /// Outstanding arrivals times nanoseconds, per bin of `width` nanoseconds.
+    area: [u128; BINS],
+    width: u64,
+    outstanding: u128,
+    at: u64,
+    first_arrival: Option<Timestamp>,
+    last_arrival: Timestamp,
+    service_ns: u128,
+}
+
+impl Default for Overload {
+    fn default() -> Overload {
+        Overload {
+            area: [0; BINS],
+            width: 1_000_000,
+            outstanding: 0,
+            at: 0,
+            first_arrival: None,
+            last_arrival: Timestamp::ZERO,
+            service_ns: 0,
+        }
+    }
+}
+
+/// What [`Overload`] found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// Service times over the span of the arrivals; infinite if all arrived at once.
+    pub offered_load: f64,
+    /// Whether the backlog kept growing.
+    pub growing: bool,
+}
+
+impl Verdict {
+    /// Whether either sign was seen.
+    pub fn overloaded(&self) -> bool {
+        self.offered_load >= 1.0 || self.growing
+    }
+}
+
+impl Overload {
+    /// The verdict over the whole run.
+    pub fn verdict(&self) -> Verdict {
+        let first = self.first_arrival.unwrap_or_default();
+        let span = self.last_arrival.saturating_since(first).as_ns();
+        let offered_load = if self.service_ns == 0 { 0.0 } else { self.service_ns as f64 / span as f64 };
+        Verdict { offered_load, growing: self.growing(first, span) }
+    }
+
+    fn growing(&self, first: Timestamp, span: u64) -> bool {
+        let bins = (first.as_ns() / self.width) as usize..(self.last_arrival.as_ns() / self.width) as usize;
+        if bins.len() < 4 || span == 0 {
+            return false;
+        }
+        let quarter = |index: usize| -> u128 {
+            let from = bins.start + bins.len() * index / 4;
+            let to = bins.start + bins.len() * (index + 1) / 4;
+            self.area[from..to].iter().sum::<u128>() / (to - from) as u128
+        };
+        let quarters = [0, 1, 2, 3].map(quarter);
+        let rises = quarters.windows(2).all(|pair| pair[1] * 10 >= pair[0] * 13);
+        rises && quarters[3] >= BACKLOG_MIN * u128::from(self.width)
+    }
+
+    fn change(&mut self, now: Timestamp) {
+        let now = now.as_ns();
+        while now / self.width >= BINS as u64 {
+            for bin in 0..BINS / 2 {
+                self.area[bin] = self.area[2 * bin] + self.area[2 * bin + 1];
+            }
+            self.area[BINS / 2..].fill(0);
+            self.width *= 2;
+        }
+        while self.at < now {
+            let bin = self.at / self.width;
+            let until = now.min((bin + 1) * self.width);
+            self.area[bin as usize] += self.outstanding * u128::from(until - self.at);
+            self.at = until;
+        }
+    }
+}
+
+impl Observer for Overload {
+    fn arrived(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        self.change(now);
+        self.first_arrival.get_or_insert(request.arrival);
+        self.last_arrival = request.arrival;
+        self.outstanding += 1;
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.service_ns += u128::from(served.finished.since(served.started).as_ns());
+    }
+
+    fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
+        self.change(now);
+        self.outstanding -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Nanos, Operation, Sectors};
+
+    use super::*;
+
+    /// Arrivals every `gap`, served one after another in `service`.
+    fn run(requests: u64, gap: u64, service: u64) -> Verdict {
+        let mut overload = Overload::default();
+        let mut events = Vec::new();
+        let mut free = 0;
+        for index in 0..requests {
+            let arrival = index * gap;
+            free = free.max(arrival) + service;
+            events.push((arrival, 1, arrival));
+            events.push((free, 0, arrival));
+        }
+        events.sort_unstable();
+        for (now, arrives, arrival) in events {
+            let time = Timestamp::from_ns(now);
+            let request = Request::new(Timestamp::from_ns(arrival), Operation::Read, Lba::ZERO, Sectors::new(8));
+            if arrives == 1 {
+                overload.arrived(time, RequestId(0), &request);
+                let started = time;
+                let finished = time + Nanos::from_ns(service);
+                let (id, seek, hit) = (RequestId(0), Sectors::ZERO, false);
+                overload.served(&Served { id, request, dispatched: time, issued: time, started, finished, seek, hit });
+            } else {
+                overload.completed(time, RequestId(0), &request);
+            }
+        }
+        overload.verdict()
+    }
+
+    #[test]
+    fn a_load_that_is_sustained_is_not_overload() {
+        let verdict = run(10_000, 1_000_000, 900_000);
+        assert!(!verdict.overloaded() && (verdict.offered_load - 0.9).abs() < 0.001, "{verdict:?}");
+    }
+
+    #[test]
+    fn a_load_above_one_is_overload_and_its_backlog_grows() {
+        let verdict = run(10_000, 1_000_000, 1_100_000);
+        assert!(verdict.overloaded() && verdict.growing, "{verdict:?}");
+    }
+
+    #[test]
+    fn a_growing_backlog_alone_is_overload() {
+        // An idling scheduler: the drive works half of the time and yet the queue grows.
+        let mut overload = Overload::default();
+        for index in 0..1000u64 {
+            let request =
+                Request::new(Timestamp::from_ns(index * 1_000_000), Operation::Read, Lba::ZERO, Sectors::new(8));
+            overload.arrived(request.arrival, RequestId(0), &request);
+            if index % 2 == 0 {
+                overload.completed(request.arrival, RequestId(0), &request);
+            }
+        }
+        let verdict = overload.verdict();
+        assert!(verdict.offered_load < 1.0 && verdict.growing && verdict.overloaded(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_burst_that_drains_is_not_a_growing_backlog() {
+        let mut overload = Overload::default();
+        let request = |ns| Request::new(Timestamp::from_ns(ns), Operation::Read, Lba::ZERO, Sectors::new(8));
+        for index in 0..500 {
+            overload.arrived(Timestamp::from_ns(index), RequestId(0), &request(index));
+        }
+        for index in 0..500 {
+            overload.completed(Timestamp::from_ns(1_000_000 * (index + 1)), RequestId(0), &request(index));
+        }
+        overload.arrived(Timestamp::from_ns(2_000_000_000), RequestId(0), &request(2_000_000_000));
+        assert!(!overload.verdict().growing);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where requests come from: a trace as it was recorded, scaled, as fast as possible or closed over
+//! its think times; or a generated process.
+
+use std::path::PathBuf;
+
+use traces::{ReadError, Request, RequestId, Sectors, Timestamp};
+
+pub mod addresses;
+pub mod asap;
+pub mod closed;
+pub mod open;
+pub mod random;
+pub mod workload;
+
+pub use addresses::{AddressMap, Mapping};
+pub use asap::Asap;
+pub use closed::Closed;
+pub use open::Open;
+pub use random::RandomClosed;
+pub use workload::{Cursor, Position, TimeWindow, TraceRead, VmTrace, Workload, extent};
+
+/// What a source has to say about its next arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It comes at this time.
+    At(Timestamp),
+    /// It waits for a completion.
+    Blocked,
+    /// There is none.
+    Exhausted,
+}
+
+/// Why a replay stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A request lies beyond the drive.
+    #[error(
+        "{}: request {number} at {} touches sectors {} to {}, beyond the drive's {capacity}; \
+         --map wrap|scale|remap brings addresses onto the drive, or choose a larger drive",
+        trace.display(), request.arrival, request.lba, request.end()
+    )]
+    BeyondDrive {
+        /// The trace.
+        trace: PathBuf,
+        /// The request's number in the trace, from 1.
+        number: u64,
+        /// The request, addressed as on the drive.
+        request: Box<Request>,
+        /// The drive's capacity.
+        capacity: Sectors,
+    },
+    /// A trace without completions cannot be replayed closed.
+    #[error(
+        "{}: request {number} has no completion time, so its stream's think times are not known and \
+         --pacing closed cannot be used; use --pacing recorded, scaled=F or asap",
+        trace.display()
+    )]
+    NoCompletions {
+        /// The trace.
+        trace: PathBuf,
+        /// The request's number in the trace, from 1.
+        number: u64,
+    },
+}
+
+/// A process of arrivals.
+pub trait Source {
+    /// When the next request arrives. Asked repeatedly without anything changing in between.
+    ///
+    /// # Errors
+    /// What is wrong with a trace.
+    fn next(&mut self) -> Result<Next, ReplayError>;
+
+    /// The request whose arrival was announced by [`Next::At`], which has come; it will be known as
+    /// `id` until it completes.
+    ///
+    /// # Errors
+    /// A request that does not fit the drive.
+    fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError>;
+
+    /// An arrival has completed.
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request);
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        (**self).next()
+    }
+    fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
+        (**self).take(now, id)
+    }
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).completed(now, id, request);
+    }
+}

@@ -1,0 +1,53 @@
+//! Open loop: requests arrive when they were recorded, or at scaled times, whatever the drive does.
+
+use traces::quantity::Fraction;
+use traces::{Nanos, Request, RequestId, Timestamp};
+
+use super::{Next, ReplayError, Source, Workload};
+
+/// Arrivals as recorded, every span between them times a fraction.
+pub struct Open {
+    workload: Workload,
+    scale: Fraction,
+}
+
+impl Open {
+    /// Arrivals as recorded.
+    pub fn recorded(workload: Workload) -> Open {
+        Open::scaled(workload, Fraction { numerator: 1, denominator: 1 })
+    }
+
+    /// Arrivals with every span between them multiplied by `scale`: 0.5 is twice as fast.
+    pub fn scaled(workload: Workload, scale: Fraction) -> Open {
+        Open { workload, scale }
+    }
+
+    /// The workload, to ask what was read of it.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+}
+
+impl Source for Open {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        let scale = self.scale;
+        Ok(match self.workload.peek()? {
+            Some(record) => Next::At(scaled(record.request.arrival, scale)),
+            None => Next::Exhausted,
+        })
+    }
+
+    fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        let mut request = self.workload.take()?.expect("the engine takes what was announced").request;
+        // Where arrivals were held back `now` is later: the wait counts as response time.
+        request.arrival = scaled(request.arrival, self.scale).min(now);
+        Ok(request)
+    }
+
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+}
+
+fn scaled(arrival: Timestamp, scale: Fraction) -> Timestamp {
+    let span = Nanos::from_ns(arrival.as_ns());
+    scale.of(span).map_or(Timestamp::MAX, |span| Timestamp::ZERO + span)
+}

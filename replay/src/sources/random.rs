@@ -1,0 +1,88 @@
+//! A generated process: a fixed number of requests outstanding, each at a random place. The load of
+//! the engine's benchmarks and of the queueing formulas for closed systems.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+
+use super::{Next, ReplayError, Source};
+
+/// What [`RandomClosed`] generates.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomLoad {
+    /// How many requests in all.
+    pub requests: u64,
+    /// How many are outstanding at any time.
+    pub outstanding: u32,
+    /// The length of each.
+    pub sectors: Sectors,
+    /// Addresses are uniform over this capacity, in multiples of the length.
+    pub capacity: Sectors,
+    /// Reads in a hundred; the rest are writes.
+    pub reads_percent: u32,
+    /// Seed of the xoshiro256++ generator.
+    pub seed: u64,
+}
+
+/// Requests at random places; the next arrives as soon as one completes.
+#[derive(Debug)]
+pub struct RandomClosed {
+    load: RandomLoad,
+    generator: Xoshiro256PlusPlus,
+    places: u64,
+    emitted: u64,
+    outstanding: u32,
+    now: Timestamp,
+}
+
+impl RandomClosed {
+    /// The process described by `load`.
+    ///
+    /// # Panics
+    /// If not one request fits the capacity.
+    pub fn new(load: RandomLoad) -> RandomClosed {
+        let places = load.capacity.count() / load.sectors.count();
+        assert!(places > 0, "a request fits the capacity");
+        RandomClosed {
+            load,
+            generator: Xoshiro256PlusPlus::seed_from_u64(load.seed),
+            places,
+            emitted: 0,
+            outstanding: 0,
+            now: Timestamp::ZERO,
+        }
+    }
+}
+
+impl Source for RandomClosed {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(if self.emitted == self.load.requests {
+            Next::Exhausted
+        } else if self.outstanding == self.load.outstanding {
+            Next::Blocked
+        } else {
+            Next::At(self.now)
+        })
+    }
+
+    fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        let place = self.generator.random_range(0..self.places);
+        let operation =
+            if self.load.reads_percent < 100 && self.generator.random_range(0..100) >= self.load.reads_percent {
+                Operation::Write
+            } else {
+                Operation::Read
+            };
+        let mut request = Request::new(now, operation, Lba::new(place * self.load.sectors.count()), self.load.sectors);
+        request.flags = Flags::SYNC;
+        request.stream = StreamId((self.emitted % u64::from(self.load.outstanding)) as u32);
+        self.emitted += 1;
+        self.outstanding += 1;
+        Ok(request)
+    }
+
+    fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
+        self.outstanding -= 1;
+        self.now = now;
+    }
+}

@@ -1,0 +1,454 @@
+//! A stage: a scheduler, what it may have in flight below it, a look-ahead, merging, splitting and
+//! flush sequences. What the kernel's block layer does around its elevator.
+
+use std::collections::VecDeque;
+
+use drive_models::{Completion, DriveModel, WriteCache};
+use schedulers::{Dispatch, Room, Scheduler};
+use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::flush::FlushMachine;
+use crate::merge::MergeIndex;
+use crate::observer::{Observer, Served};
+use crate::requests::{Requests, Sequence};
+
+/// What a stage allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests in flight below the stage, at least 1.
+    pub depth: u32,
+    /// How many of them may be other than reads, at least 1.
+    pub write_depth: u32,
+    /// Whether the next request is taken from the scheduler before there is room for it; it then
+    /// waits in the stage, as in Linux, where the scheduler is asked before the device.
+    pub look_ahead: bool,
+    /// Whether adjacent waiting requests are merged.
+    pub merge: bool,
+    /// The longest request that merging makes, and above which an arrival is split
+    /// (`queue/max_sectors_kb`, 1,280 KiB by default since Linux 4.0).
+    pub max_sectors: Sectors,
+    /// The most arrivals one request is merged of (`queue/max_segments`; an arrival is at least
+    /// one segment).
+    pub max_segments: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            depth: 1,
+            write_depth: u32::MAX,
+            look_ahead: false,
+            merge: true,
+            max_sectors: Sectors::new(2560),
+            max_segments: 128,
+        }
+    }
+}
+
+/// A scheduler with everything around it.
+pub struct Stage<S> {
+    scheduler: S,
+    limits: Limits,
+    requests: Requests,
+    merge: MergeIndex,
+    flush: FlushMachine,
+    /// Requests of flush sequences: they go ahead of the scheduler's.
+    bypass: VecDeque<RequestId>,
+    /// The request that left the scheduler and waits for room.
+    held: Option<RequestId>,
+    reads_in_flight: u32,
+    writes_in_flight: u32,
+    wake: Option<Timestamp>,
+    // Reused so that nothing is allocated per flush.
+    flushed: Vec<RequestId>,
+}
+
+impl<S: Scheduler> Stage<S> {
+    /// An empty stage around `scheduler`.
+    ///
+    /// # Panics
+    /// If a limit is zero.
+    pub fn new(scheduler: S, limits: Limits) -> Stage<S> {
+        assert!(limits.depth > 0 && limits.write_depth > 0, "a depth of zero lets nothing through");
+        assert!(limits.max_sectors > Sectors::ZERO && limits.max_segments > 0, "requests have a length");
+        Stage {
+            scheduler,
+            limits,
+            requests: Requests::default(),
+            merge: MergeIndex::new(),
+            flush: FlushMachine::default(),
+            bypass: VecDeque::new(),
+            held: None,
+            reads_in_flight: 0,
+            writes_in_flight: 0,
+            wake: None,
+            flushed: Vec::new(),
+        }
+    }
+
+    /// When the scheduler asked to be asked again.
+    pub fn wake(&self) -> Option<Timestamp> {
+        self.wake
+    }
+
+    /// Arrivals and parts that are not done.
+    pub fn outstanding(&self) -> usize {
+        self.requests.outstanding()
+    }
+
+    /// The id that the next arrival will have.
+    pub fn next_id(&self) -> RequestId {
+        self.requests.next_id()
+    }
+
+    /// Takes an arrival in: into a waiting request, in parts, as a flush sequence, or as it is.
+    /// What has nothing to do for the drive is `done` at once.
+    pub fn arrive<D: DriveModel, O: Observer>(
+        &mut self,
+        now: Timestamp,
+        request: Request,
+        drive: &D,
+        observer: &mut O,
+        done: &mut Vec<(RequestId, Request)>,
+    ) {
+        let id = self.requests.put(request);
+        observer.arrived(now, id, &request);
+        let mut request = request;
+        let cache = drive.write_cache();
+        if cache == WriteCache::Through {
+            request.flags.remove(Flags::FUA | Flags::PREFLUSH);
+            self.requests[id].request = request;
+        }
+        let nothing_to_do = match request.operation {
+            Operation::Flush => cache == WriteCache::Through,
+            Operation::Discard => !drive.discards(),
+            Operation::Read | Operation::Write => false,
+        };
+        if nothing_to_do {
+            done.push((id, self.requests[id].arrived));
+            self.requests.release(id);
+            return;
+        }
+        if let Some(sequence) = sequence_of(&mut self.requests[id].request, cache) {
+            self.requests[id].sequence = sequence;
+            self.next_step(now, id, done);
+        } else if request.sectors() > self.limits.max_sectors {
+            self.split(now, id, Way::Scheduler, observer);
+        } else {
+            self.enqueue(now, id, observer);
+        }
+    }
+
+    /// Sends to the drive whatever there is room for.
+    pub fn dispatch<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &mut D, observer: &mut O) {
+        self.wake = None;
+        loop {
+            if let Some(&id) = self.bypass.front() {
+                if !self.issue(now, id, drive, observer) {
+                    return;
+                }
+                self.bypass.pop_front();
+                continue;
+            }
+            if let Some(id) = self.held {
+                if !self.issue(now, id, drive, observer) {
+                    return;
+                }
+                self.held = None;
+            }
+            let room = self.room_to_ask();
+            if room.reads == 0 && room.writes == 0 {
+                return;
+            }
+            match self.scheduler.dispatch(now, room, drive.cost()) {
+                Dispatch::Send(id) => {
+                    let slot = &mut self.requests[id];
+                    slot.dispatched = now;
+                    let request = slot.request;
+                    if self.limits.merge {
+                        self.merge.remove(id);
+                    }
+                    observer.dispatched(now, id, &request);
+                    self.held = Some(id);
+                }
+                Dispatch::WaitUntil(time) => {
+                    assert!(time > now, "the scheduler waits until a time that has passed");
+                    self.wake = Some(time);
+                    return;
+                }
+                Dispatch::Idle => return,
+            }
+        }
+    }
+
+    /// The drive is done with a request; appends the arrivals that are done by it.
+    pub fn complete<O: Observer>(
+        &mut self,
+        now: Timestamp,
+        completion: &Completion,
+        observer: &mut O,
+        done: &mut Vec<(RequestId, Request)>,
+    ) {
+        let id = completion.id;
+        let slot = self.requests[id];
+        *self.in_flight(slot.request.operation) -= 1;
+        let Completion { started, finished, seek, hit, .. } = *completion;
+        let (dispatched, issued) = (slot.dispatched, slot.issued);
+        observer.served(&Served { id, request: slot.request, dispatched, issued, started, finished, seek, hit });
+        if slot.request.operation == Operation::Flush {
+            self.requests.release(id);
+            self.flush_done(now, done);
+            return;
+        }
+        if !slot.bypass {
+            self.scheduler.completed(now, id, &slot.request);
+        }
+        let mut next = Some(id);
+        while let Some(member) = next {
+            next = self.requests[member].next;
+            self.member_done(now, member, done);
+        }
+    }
+
+    /// One arrival, or part of one, is done.
+    fn member_done(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<(RequestId, Request)>) {
+        let slot = self.requests[id];
+        self.requests.release(id);
+        let Some(parent) = slot.parent else {
+            done.push((id, slot.arrived));
+            return;
+        };
+        let slot = &mut self.requests[parent];
+        slot.parts -= 1;
+        if slot.parts == 0 {
+            self.next_step(now, parent, done);
+        }
+    }
+
+    /// Begins the next step of a sequence; after the last (or if there is none) the arrival is done.
+    fn next_step(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<(RequestId, Request)>) {
+        let sequence = &mut self.requests[id].sequence;
+        if sequence.preflush {
+            sequence.preflush = false;
+            self.flush.join(id);
+            self.start_flush(now);
+        } else if sequence.data {
+            sequence.data = false;
+            self.split(now, id, Way::Bypass, &mut ());
+        } else if sequence.postflush {
+            sequence.postflush = false;
+            self.flush.join(id);
+            self.start_flush(now);
+        } else {
+            done.push((id, self.requests[id].arrived));
+            self.requests.release(id);
+        }
+    }
+
+    fn start_flush(&mut self, now: Timestamp) {
+        if self.flush.start() {
+            let id = self.requests.put(Request::new(now, Operation::Flush, Lba::ZERO, Sectors::ZERO));
+            self.requests[id].bypass = true;
+            self.bypass.push_back(id);
+        }
+    }
+
+    fn flush_done(&mut self, now: Timestamp, done: &mut Vec<(RequestId, Request)>) {
+        let mut flushed = std::mem::take(&mut self.flushed);
+        self.flush.finished(&mut flushed);
+        for id in flushed.drain(..) {
+            self.next_step(now, id, done);
+        }
+        self.flushed = flushed;
+        self.start_flush(now);
+    }
+
+    /// Cuts a request into parts that the limits allow; it is done when the last of them is.
+    fn split<O: Observer>(&mut self, now: Timestamp, id: RequestId, way: Way, observer: &mut O) {
+        let whole = self.requests[id].request;
+        self.requests[id].parts = whole.sectors().count().div_ceil(self.limits.max_sectors.count()) as u32;
+        let mut lba = whole.lba;
+        while lba < whole.end() {
+            let left = Sectors::new(whole.end().sector() - lba.sector());
+            let mut part = whole;
+            part.lba = lba;
+            part.set_sectors(left.min(self.limits.max_sectors));
+            lba = part.end();
+            let part = self.requests.put(part);
+            self.requests[part].parent = Some(id);
+            match way {
+                Way::Scheduler => self.enqueue(now, part, observer),
+                Way::Bypass => {
+                    self.requests[part].bypass = true;
+                    self.bypass.push_back(part);
+                }
+            }
+        }
+    }
+
+    /// Gives a request to the scheduler, unless it can be merged into one that waits.
+    fn enqueue<O: Observer>(&mut self, now: Timestamp, id: RequestId, observer: &mut O) {
+        let request = self.requests[id].request;
+        if self.limits.merge {
+            if request.operation.moves_data() && self.merge_into_waiting(now, id, &request, observer) {
+                return;
+            }
+            self.merge.insert(id, request.lba, request.end());
+        }
+        self.scheduler.insert(now, id, &request);
+        observer.inserted(now, id, &request);
+    }
+
+    /// Tries a back merge, then a front merge, as `elv_merge` does; a request that has grown up to
+    /// its neighbour is joined with it (`attempt_back_merge`, `attempt_front_merge`).
+    fn merge_into_waiting<O: Observer>(
+        &mut self,
+        now: Timestamp,
+        id: RequestId,
+        request: &Request,
+        observer: &mut O,
+    ) -> bool {
+        let back = self.merge.ending_at(request.lba).find(|&into| self.may_merge(into, id));
+        if let Some(into) = back {
+            self.grow(now, into, id, observer);
+            let end = self.requests[into].request.end();
+            let behind = self.merge.starting_at(end).find(|&next| next != into && self.may_join(into, next));
+            if let Some(next) = behind {
+                self.join(now, into, next, observer);
+            }
+            return true;
+        }
+        if !self.scheduler.front_merges() {
+            return false;
+        }
+        let front = self.merge.starting_at(request.end()).find(|&into| self.may_merge(into, id));
+        let Some(into) = front else { return false };
+        self.grow(now, into, id, observer);
+        let start = self.requests[into].request.lba;
+        let before = self.merge.ending_at(start).find(|&previous| previous != into && self.may_join(previous, into));
+        if let Some(previous) = before {
+            self.join(now, previous, into, observer);
+        }
+        true
+    }
+
+    fn may_merge(&self, into: RequestId, id: RequestId) -> bool {
+        self.may_join(into, id) && self.scheduler.may_merge(into, &self.requests[id].request)
+    }
+
+    /// The kernel's rules (`blk_rq_merge_ok`, `ll_back_merge_fn`) for two adjacent requests.
+    fn may_join(&self, one: RequestId, other: RequestId) -> bool {
+        let (one, other) = (&self.requests[one], &self.requests[other]);
+        let (a, b) = (&one.request, &other.request);
+        a.operation == b.operation
+            && a.vm == b.vm
+            && a.priority == b.priority
+            && !(a.flags | b.flags).intersects(Flags::FUA | Flags::PREFLUSH)
+            && a.sectors() + b.sectors() <= self.limits.max_sectors
+            && one.segments + other.segments <= self.limits.max_segments
+    }
+
+    /// Merges the arrival `id` into the waiting request `into`.
+    fn grow<O: Observer>(&mut self, now: Timestamp, into: RequestId, id: RequestId, observer: &mut O) {
+        let grown = self.absorb(into, id);
+        self.merge.remove(into);
+        self.merge.insert(into, grown.lba, grown.end());
+        self.scheduler.merged(now, into, &grown);
+        observer.merged(now, into, id, &grown, false);
+    }
+
+    /// Joins the waiting request `next` behind the waiting request `into`.
+    fn join<O: Observer>(&mut self, now: Timestamp, into: RequestId, next: RequestId, observer: &mut O) {
+        let grown = self.absorb(into, next);
+        self.merge.remove(next);
+        self.merge.remove(into);
+        self.merge.insert(into, grown.lba, grown.end());
+        self.scheduler.merged_requests(now, into, next, &grown);
+        observer.merged(now, into, next, &grown, true);
+    }
+
+    /// Adds the sectors and the members of `id` to `into`.
+    fn absorb(&mut self, into: RequestId, id: RequestId) -> Request {
+        let other = self.requests[id];
+        let tail = self.requests[into].tail;
+        self.requests[tail].next = Some(id);
+        let slot = &mut self.requests[into];
+        slot.tail = other.tail;
+        slot.segments += other.segments;
+        slot.request.lba = slot.request.lba.min(other.request.lba);
+        slot.request.set_sectors(slot.request.sectors() + other.request.sectors());
+        slot.request
+    }
+
+    /// Sends a request to the drive if the limits and the drive have room for it.
+    fn issue<D: DriveModel, O: Observer>(
+        &mut self,
+        now: Timestamp,
+        id: RequestId,
+        drive: &mut D,
+        observer: &mut O,
+    ) -> bool {
+        let request = self.requests[id].request;
+        if !self.room().admits(request.operation) || !drive.accepts(&request) {
+            return false;
+        }
+        *self.in_flight(request.operation) += 1;
+        let slot = &mut self.requests[id];
+        slot.issued = now;
+        if slot.bypass {
+            slot.dispatched = now;
+        }
+        drive.submit(now, id, &request);
+        observer.issued(now, id, &request);
+        true
+    }
+
+    fn in_flight(&mut self, operation: Operation) -> &mut u32 {
+        match operation {
+            Operation::Read => &mut self.reads_in_flight,
+            _ => &mut self.writes_in_flight,
+        }
+    }
+
+    /// What may be sent to the drive now.
+    fn room(&self) -> Room {
+        let total = self.limits.depth - (self.reads_in_flight + self.writes_in_flight).min(self.limits.depth);
+        let writes = self.limits.write_depth.saturating_sub(self.writes_in_flight);
+        Room { reads: total, writes: total.min(writes) }
+    }
+
+    /// What the scheduler may be asked for: with a look-ahead one more than there is room for.
+    fn room_to_ask(&self) -> Room {
+        let room = self.room();
+        let ahead = u32::from(self.limits.look_ahead);
+        Room { reads: room.reads.max(ahead), writes: room.writes.max(ahead) }
+    }
+}
+
+/// How a part goes to the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Scheduler,
+    /// Ahead of the scheduler, as the kernel's flush machine re-queues at the head.
+    Bypass,
+}
+
+/// The flush sequence that `request` needs in front of a drive with this cache, if any; takes the
+/// flags that the sequence stands for off the request.
+fn sequence_of(request: &mut Request, cache: WriteCache) -> Option<Sequence> {
+    let WriteCache::Volatile { fua } = cache else { return None };
+    let is_flush = request.operation == Operation::Flush;
+    let sequence = Sequence {
+        preflush: is_flush || request.flags.contains(Flags::PREFLUSH),
+        data: !is_flush,
+        postflush: !is_flush && request.flags.contains(Flags::FUA) && !fua,
+    };
+    if !sequence.preflush && !sequence.postflush {
+        return None;
+    }
+    request.flags.remove(Flags::PREFLUSH);
+    if sequence.postflush {
+        request.flags.remove(Flags::FUA);
+    }
+    Some(sequence)
+}

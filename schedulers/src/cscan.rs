@@ -1,0 +1,35 @@
+//! CSCAN as Geist et al. 2010, section 2.2, describe the scan of Linux before 2.6: requests are
+//! served in ascending order of their first sector from where the head is until none remains,
+//! whereupon it sweeps back down to the lowest-numbered pending request. (Elsewhere this is called
+//! C-LOOK, and C-SCAN one that also travels to the edges.) Leaves out rotation.
+
+use traces::Timestamp;
+use traces::spec::Settings;
+
+use crate::cost::AccessCost;
+use crate::lba_queue::{Classes, LbaQueue};
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Scheduler};
+use crate::sorted::{Rule, Sorted};
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "cscan",
+    summary: "circular scan: ascending, then back to the lowest pending request",
+    origin: "Geist, Jones, Westall 2010, section 2.2 (Linux 2.4)",
+    tunables: &[],
+    build,
+};
+
+fn build(_settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(Sorted::<Cscan>::default())
+}
+
+#[derive(Debug, Default)]
+struct Cscan;
+
+impl Rule for Cscan {
+    fn choose(&mut self, _now: Timestamp, waiting: &LbaQueue, classes: Classes, cost: &dyn AccessCost) -> Dispatch {
+        waiting.circular(cost.position(), classes).map_or(Dispatch::Idle, |entry| Dispatch::Send(entry.id()))
+    }
+}

@@ -1,0 +1,62 @@
+//! SCAN: the head sweeps from edge to edge and serves what lies ahead, after Coffman and Hofri 1982
+//! as Geist et al. 2010 describe it ("without regard to the extent of the requests that are
+//! actually queued"). Leaves out rotation, and sweeping while nothing waits.
+//!
+//! A drive cannot be told to seek to an edge, so the trip is paid as a wait: when nothing is left
+//! ahead but something waits behind, the policy waits for the time of seeking to the edge and back
+//! to where the head is, twice the cost of moving there over that of staying, and then reverses.
+//! A request that arrives ahead meanwhile is served at once, and the trip begins anew behind it.
+//! If everything behind goes away, the trip is over without a reversal.
+
+use traces::spec::Settings;
+use traces::{Nanos, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::lba_queue::{Classes, LbaQueue};
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Scheduler};
+use crate::sorted::{Rule, Sorted};
+use crate::sweep::Sweep;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "scan",
+    summary: "elevator: sweeps to the edges of the disk before it reverses",
+    origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010)",
+    tunables: &[],
+    build,
+};
+
+fn build(_settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(Sorted::<Scan>::default())
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    sweep: Sweep,
+    /// When the trip to the edge and back ends, if the head is on one.
+    back_from_edge: Option<Timestamp>,
+}
+
+impl Rule for Scan {
+    fn choose(&mut self, now: Timestamp, waiting: &LbaQueue, classes: Classes, cost: &dyn AccessCost) -> Dispatch {
+        let head = cost.position();
+        if let Some(ahead) = self.sweep.next(waiting, head, classes) {
+            self.back_from_edge = None;
+            return Dispatch::Send(ahead.id());
+        }
+        let Some(behind) = self.sweep.reversed().next(waiting, head, classes) else {
+            self.back_from_edge = None;
+            return Dispatch::Idle;
+        };
+        let back = *self
+            .back_from_edge
+            .get_or_insert_with(|| now.saturating_add(Nanos::from_ns(self.sweep.edge_trip_ns(head, cost))));
+        if back > now {
+            return Dispatch::WaitUntil(back);
+        }
+        self.back_from_edge = None;
+        self.sweep = self.sweep.reversed();
+        Dispatch::Send(behind.id())
+    }
+}

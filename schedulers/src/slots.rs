@@ -1,0 +1,35 @@
+//! What a policy knows about each waiting request, in a vector indexed by its id.
+
+use std::ops::{Index, IndexMut};
+
+use traces::RequestId;
+
+/// One value per request id. Ids are small and reused, so the vector stays as long as the largest
+/// number of requests that were ever outstanding.
+#[derive(Debug, Default)]
+pub(crate) struct Slots<T> {
+    values: Vec<T>,
+}
+
+impl<T: Clone + Default> Slots<T> {
+    /// Stores what is known about a request from now on.
+    pub(crate) fn set(&mut self, id: RequestId, value: T) {
+        if id.index() >= self.values.len() {
+            self.values.resize(id.index() + 1, T::default());
+        }
+        self.values[id.index()] = value;
+    }
+}
+
+impl<T> Index<RequestId> for Slots<T> {
+    type Output = T;
+    fn index(&self, id: RequestId) -> &T {
+        &self.values[id.index()]
+    }
+}
+
+impl<T> IndexMut<RequestId> for Slots<T> {
+    fn index_mut(&mut self, id: RequestId) -> &mut T {
+        &mut self.values[id.index()]
+    }
+}

@@ -1,0 +1,47 @@
+//! What all policies have in common that keep the waiting requests in order of their first sector
+//! and choose by where the head is: only the rule differs.
+
+use traces::{Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::lba_queue::{Classes, LbaQueue};
+use crate::scheduler::{Dispatch, Room, Scheduler};
+
+/// Which of the waiting requests goes next. Reads and writes are treated alike; `classes` says
+/// which there is room for, and the others are not there as far as a rule is concerned.
+pub(crate) trait Rule: Send {
+    fn choose(&mut self, now: Timestamp, waiting: &LbaQueue, classes: Classes, cost: &dyn AccessCost) -> Dispatch;
+}
+
+/// A queue sorted by first sector, served by a rule.
+#[derive(Debug, Default)]
+pub(crate) struct Sorted<R> {
+    queue: LbaQueue,
+    rule: R,
+}
+
+impl<R: Rule> Scheduler for Sorted<R> {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.queue.insert(id, request);
+    }
+
+    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        let choice = self.rule.choose(now, &self.queue, Classes::with(room), cost);
+        if let Dispatch::Send(id) = choice {
+            self.queue.remove(id);
+        }
+        choice
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.queue.remove(id);
+    }
+
+    fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
+        self.queue.grown(into, request);
+    }
+
+    fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+}

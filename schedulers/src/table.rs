@@ -1,0 +1,154 @@
+//! The table scheduler of Geist and Ross 1997 as Geist et al. 2010, section 2.2, sum it up: of all
+//! waiting requests, reads and writes alike, the sequence of service is computed that minimises the
+//! sum of their completion times, and followed until the queue changes. How, and when that is
+//! exactly optimal, says `interval_table.rs`. Leaves out, as they did, the dynamics of arrival and
+//! the drive's cache; see [`crate::gsw`] and [`crate::cats`].
+//!
+//! The bound `table_max` is ours: a table has as many states as requests waiting below the head
+//! times those above, so only that many nearest the head take part, and the rest waits for a later
+//! table. Requests there is no room for are not in the table; when that changes it is built anew.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Lba, Request, RequestId, Sectors, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::interval_table::{IntervalTable, Side};
+use crate::lba_queue::{Classes, LbaQueue};
+use crate::plan::Plan;
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+
+/// The bound on a table, for every policy that builds one.
+pub(crate) const TABLE_MAX: Tunable =
+    Tunable::new("table_max", Unit::Count, "256", "how many requests, those nearest the head, a table holds")
+        .within(1, 1024);
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "table",
+    summary: "optimal sequence for the requests that wait, by dynamic programming",
+    origin: "Geist, Ross 1997 (Geist, Jones, Westall 2010, section 2.2)",
+    tunables: &[TABLE_MAX],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(Table::new(settings.count("table_max")))
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Table {
+    queue: LbaQueue,
+    plan: Plan,
+    /// The classes the plan was made for; `None` once the queue has changed since.
+    planned_for: Option<Classes>,
+}
+
+impl Table {
+    /// A scheduler whose tables hold at most `table_max` requests.
+    pub fn new(table_max: u64) -> Table {
+        Table { queue: LbaQueue::default(), plan: Plan::new(table_max), planned_for: None }
+    }
+
+    /// How many tables have been built so far.
+    pub fn tables_built(&self) -> u64 {
+        self.plan.built()
+    }
+
+    /// Whether something waits that there is room for.
+    pub(crate) fn can_send(&self, room: Room) -> bool {
+        !self.queue.is_empty(Classes::with(room))
+    }
+}
+
+impl Scheduler for Table {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.queue.insert(id, request);
+        self.plan.enroll(id);
+        self.planned_for = None;
+    }
+
+    fn dispatch(&mut self, _now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        let classes = Classes::with(room);
+        if self.queue.is_empty(classes) {
+            return Dispatch::Idle;
+        }
+        if self.planned_for != Some(classes) || self.plan.is_exhausted() {
+            self.plan.build(&self.queue, classes, cost);
+            self.planned_for = Some(classes);
+        }
+        let Some(id) = self.plan.next() else { return Dispatch::Idle };
+        self.plan.strike(id);
+        self.queue.remove(id);
+        Dispatch::Send(id)
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.queue.remove(id);
+        self.plan.strike(id);
+        self.planned_for = None;
+    }
+
+    fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
+        self.queue.grown(into, request);
+        self.planned_for = None;
+    }
+
+    fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// The sequence the table gives for requests that start at `queue` with the head at `head`.
+pub fn optimal_sequence(head: Lba, queue: &[Lba], cost: &dyn AccessCost) -> Vec<Lba> {
+    let mut table = IntervalTable::default();
+    let mut sorted = queue.to_vec();
+    sorted.sort_unstable();
+    let (below, above) = sorted.split_at(sorted.partition_point(|&lba| lba < head));
+    table.below.extend(below.iter().rev());
+    table.above.extend(above);
+    let mut steps = Vec::new();
+    table.solve(head, cost, &mut steps);
+    let (mut below, mut above) = (below.iter().rev(), above.iter());
+    let next = |side| if side == Side::Below { below.next() } else { above.next() };
+    steps.into_iter().filter_map(next).copied().collect()
+}
+
+/// The sequence that always goes on to what costs least from where the head is, the lowest of
+/// several.
+pub fn greedy_sequence(head: Lba, queue: &[Lba], cost: &dyn AccessCost) -> Vec<Lba> {
+    let mut left = queue.to_vec();
+    left.sort_unstable();
+    let mut from = head;
+    let mut sequence = Vec::with_capacity(left.len());
+    while let Some(nearest) = (0..left.len()).min_by_key(|&index| cost.between(from, left[index], Sectors::ZERO)) {
+        from = left.remove(nearest);
+        sequence.push(from);
+    }
+    sequence
+}
+
+/// What serving requests in a certain sequence takes in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evaluation {
+    /// How many requests there are.
+    pub requests: u64,
+    /// The sum of their service times in nanoseconds.
+    pub service_ns: u128,
+    /// The sum of their completion times in nanoseconds, all having arrived at zero.
+    pub response_ns: u128,
+}
+
+/// What serving `sequence` in its order takes, legs counted as the table counts them.
+pub fn evaluate(head: Lba, sequence: &[Lba], cost: &dyn AccessCost) -> Evaluation {
+    let mut evaluation = Evaluation::default();
+    let mut from = head;
+    for &to in sequence {
+        evaluation.requests += 1;
+        evaluation.service_ns += u128::from(cost.between(from, to, Sectors::ZERO).as_ns());
+        evaluation.response_ns += evaluation.service_ns;
+        from = to;
+    }
+    evaluation
+}

@@ -1,0 +1,462 @@
+//! Takes out of a trace what tells whose it is, and leaves what a replay needs.
+//!
+//! *Names* of VMs, processes, cgroups, hosts and devices become pseudonyms: the first 64 bits of
+//! HMAC-SHA-256 over the kind of name and the name. The same name under the same key is the same
+//! pseudonym in every trace, so that traces of one site can be told apart or put together; without
+//! the key a name can be neither read back nor guessed and confirmed.
+//!
+//! *Stream numbers* (process ids) go through a keyed permutation of 1 … 2³²−1; zero, "not known",
+//! stays. *VM numbers* are indices and stay.
+//!
+//! *Provenance* that says how a trace was made ([`TECHNICAL_KEYS`]) stays, names in it
+//! ([`NAME_KEYS`]) become pseudonyms, and everything else, such as messages and headers, is
+//! dropped. So is the time of day; times relative to the trace's zero stay as they are.
+//!
+//! *Addresses* stay unless [`Anonymiser::with_addresses`] asks for more. Then the address space is
+//! shifted by a keyed multiple of 1 MiB below a region's size and cut into regions of
+//! [`REGION_SECTORS`] (1 GiB), which a keyed permutation puts in another order, each followed by a
+//! gap as long as the longest request. Within a region distances, overlaps and the alignment to
+//! 1 MiB survive. A request that reaches over the end of its region stays whole and lies in the
+//! gap, so that it never touches what it did not touch before; but what it touched in the next
+//! region it touches no more, and seek distances between regions are those of another disk.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::record::Record;
+use crate::request::{Operation, StreamId};
+use crate::trace::TraceMeta;
+use crate::units::{Lba, Sectors};
+
+/// A region of addresses that stays in one piece: 1 GiB.
+pub const REGION_SECTORS: Sectors = Sectors::new(1 << 21);
+
+/// What shifts and gaps are multiples of, so that alignment survives: 1 MiB.
+const ALIGNMENT_SECTORS: u64 = 1 << 11;
+
+/// Provenance keys whose values stay: they name methods, versions and counts, never places.
+pub const TECHNICAL_KEYS: [&str; 4] = ["source_format", "vscsi_version", "arrivals", "cpus"];
+
+/// Provenance keys whose values become pseudonyms.
+pub const NAME_KEYS: [&str; 5] = ["cgroup", "device", "host", "hostname", "vm"];
+
+/// Pseudonyms that are kept for reuse before they are computed anew, so that memory stays bounded.
+const REMEMBERED: usize = 1 << 16;
+
+/// Why a trace cannot be anonymised.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnonymiseError {
+    /// Without a key anyone can compute the pseudonyms.
+    #[error("the key is empty")]
+    EmptyKey,
+    /// The permuted address space would not fit 64 bits.
+    #[error("an address space of {end} sectors with requests of {longest} sectors is too large to permute")]
+    TooLarge {
+        /// First sector above all.
+        end: Lba,
+        /// The longest request.
+        longest: Sectors,
+    },
+    /// A request lies outside of what the permutation was made for.
+    #[error("a request of {sectors} sectors at {lba} is longer or higher than was announced")]
+    Outside {
+        /// Its address.
+        lba: Lba,
+        /// Its length.
+        sectors: Sectors,
+    },
+}
+
+/// Anonymises traces under one key.
+pub struct Anonymiser {
+    mac: Hmac<Sha256>,
+    streams: Permutation,
+    known_streams: HashMap<u32, u32>,
+    addresses: Option<Addresses>,
+}
+
+impl Anonymiser {
+    /// Pseudonyms under `key`; addresses stay.
+    ///
+    /// # Errors
+    /// [`AnonymiseError::EmptyKey`].
+    pub fn new(key: &[u8]) -> Result<Anonymiser, AnonymiseError> {
+        if key.is_empty() {
+            return Err(AnonymiseError::EmptyKey);
+        }
+        let mac = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
+        let streams = Permutation::new(&mac, "stream number", u64::from(u32::MAX));
+        Ok(Anonymiser { mac, streams, known_streams: HashMap::new(), addresses: None })
+    }
+
+    /// Permutes addresses too. `end` is the device's capacity or the first sector above all
+    /// requests, whichever is higher, and `longest` the longest request: what a first pass over
+    /// the trace finds.
+    ///
+    /// # Errors
+    /// [`AnonymiseError::TooLarge`].
+    pub fn with_addresses(mut self, end: Lba, longest: Sectors) -> Result<Anonymiser, AnonymiseError> {
+        self.addresses = Some(Addresses::new(&self.mac, end, longest)?);
+        Ok(self)
+    }
+
+    /// The metadata of the anonymised trace.
+    pub fn meta(&self, meta: &TraceMeta) -> TraceMeta {
+        let mut anonymous = meta.clone();
+        anonymous.clock.zero_unix_ns = None;
+        anonymous.vms = meta.vms.iter().map(|name| self.pseudonym("vm", name)).collect();
+        anonymous.streams = meta
+            .streams
+            .iter()
+            .map(|(&stream, name)| (self.streams_number(stream), self.pseudonym("stream", name)))
+            .collect();
+        anonymous.provenance = self.provenance(&meta.provenance);
+        if let (Some(addresses), Some(capacity)) = (&self.addresses, &mut anonymous.capacity_sectors) {
+            *capacity = addresses.capacity();
+        }
+        anonymous
+    }
+
+    /// The record of the anonymised trace.
+    ///
+    /// # Errors
+    /// [`AnonymiseError::Outside`] if addresses are permuted and this one was not announced.
+    pub fn record(&mut self, record: &Record) -> Result<Record, AnonymiseError> {
+        let mut anonymous = *record;
+        let request = &mut anonymous.request;
+        let stream = request.stream.0;
+        let streams = &self.streams;
+        request.stream = StreamId(remember(&mut self.known_streams, stream, || number(streams, stream)));
+        if let Some(addresses) = &mut self.addresses
+            && request.operation != Operation::Flush
+        {
+            request.lba = addresses.map(request.lba, request.sectors())?;
+        }
+        Ok(anonymous)
+    }
+
+    /// The pseudonym of a name: its kind, a hyphen and 16 hexadecimal digits.
+    pub fn pseudonym(&self, kind: &str, name: &str) -> String {
+        format!("{kind}-{:016x}", keyed(&self.mac, &["name", kind, name]))
+    }
+
+    fn streams_number(&self, stream: u32) -> u32 {
+        number(&self.streams, stream)
+    }
+
+    fn provenance(&self, provenance: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let kept = provenance.iter().filter_map(|(key, value)| {
+            let value = if TECHNICAL_KEYS.contains(&key.as_str()) {
+                value.clone()
+            } else if NAME_KEYS.contains(&key.as_str()) {
+                self.pseudonym(key, value)
+            } else {
+                return None;
+            };
+            Some((key.clone(), value))
+        });
+        kept.collect()
+    }
+}
+
+/// The number of an anonymous stream; zero stays zero.
+fn number(streams: &Permutation, stream: u32) -> u32 {
+    match stream.checked_sub(1) {
+        None => 0,
+        Some(index) => streams.apply(u64::from(index)) as u32 + 1,
+    }
+}
+
+/// Looks up what was computed before, in bounded memory.
+fn remember<K: Copy + Eq + Hash, V: Copy>(known: &mut HashMap<K, V>, key: K, compute: impl FnOnce() -> V) -> V {
+    if let Some(&value) = known.get(&key) {
+        return value;
+    }
+    if known.len() == REMEMBERED {
+        known.clear();
+    }
+    let value = compute();
+    known.insert(key, value);
+    value
+}
+
+/// 64 bits of HMAC-SHA-256 over some parts, each preceded by its length so that no two lists of
+/// parts are the same message.
+fn keyed(mac: &Hmac<Sha256>, parts: &[&str]) -> u64 {
+    let mut mac = mac.clone();
+    for part in parts {
+        mac.update(&(part.len() as u64).to_le_bytes());
+        mac.update(part.as_bytes());
+    }
+    first_64_bits(mac)
+}
+
+fn first_64_bits(mac: Hmac<Sha256>) -> u64 {
+    let code = mac.finalize().into_bytes();
+    code.iter().take(8).fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+}
+
+/// The shifted and permuted address space.
+struct Addresses {
+    end: Lba,
+    longest: Sectors,
+    /// Added before regions are cut.
+    shift: u64,
+    /// From the beginning of one region's place to that of the next.
+    stride: u64,
+    regions: Permutation,
+    known_places: HashMap<u64, u64>,
+}
+
+impl Addresses {
+    fn new(mac: &Hmac<Sha256>, end: Lba, longest: Sectors) -> Result<Addresses, AnonymiseError> {
+        let region = REGION_SECTORS.count();
+        let shift = keyed(mac, &["address shift"]) % (region / ALIGNMENT_SECTORS) * ALIGNMENT_SECTORS;
+        let places = || {
+            let gap = longest.count().checked_next_multiple_of(ALIGNMENT_SECTORS)?;
+            let stride = region.checked_add(gap)?;
+            let regions = end.sector().checked_add(shift)?.div_ceil(region).max(1);
+            stride.checked_mul(regions).map(|_| (stride, regions))
+        };
+        let (stride, regions) = places().ok_or(AnonymiseError::TooLarge { end, longest })?;
+        let regions = Permutation::new(mac, "address region", regions);
+        Ok(Addresses { end, longest, shift, stride, regions, known_places: HashMap::new() })
+    }
+
+    fn capacity(&self) -> Sectors {
+        Sectors::new(self.stride * self.regions.size)
+    }
+
+    fn map(&mut self, lba: Lba, sectors: Sectors) -> Result<Lba, AnonymiseError> {
+        let end = lba.sector().checked_add(sectors.count());
+        if sectors > self.longest || end.is_none_or(|end| end > self.end.sector()) {
+            return Err(AnonymiseError::Outside { lba, sectors });
+        }
+        let shifted = lba.sector() + self.shift;
+        let (region, within) = (shifted / REGION_SECTORS.count(), shifted % REGION_SECTORS.count());
+        let regions = &self.regions;
+        let place = remember(&mut self.known_places, region, || regions.apply(region));
+        Ok(Lba::new(place * self.stride + within))
+    }
+}
+
+/// A keyed permutation of `0..size`: a Feistel network over the next even number of bits, walked
+/// until it comes back into the range (Black and Rogaway 2002, "Ciphers with arbitrary finite
+/// domains", cycle walking). It needs no table, so that the range may be as large as it likes.
+struct Permutation {
+    size: u64,
+    half_bits: u32,
+    mac: Hmac<Sha256>,
+}
+
+/// Four rounds of a good round function make a Feistel network a pseudo-random permutation that
+/// resists chosen plain and cipher texts (Luby and Rackoff 1988); more, since halves are small here.
+const ROUNDS: u8 = 8;
+
+impl Permutation {
+    /// `purpose` keeps two permutations under one key apart.
+    fn new(mac: &Hmac<Sha256>, purpose: &str, size: u64) -> Permutation {
+        let bits = u64::BITS - size.saturating_sub(1).leading_zeros();
+        let mut mac = mac.clone();
+        mac.update(b"permutation");
+        mac.update(&(purpose.len() as u64).to_le_bytes());
+        mac.update(purpose.as_bytes());
+        mac.update(&size.to_le_bytes());
+        Permutation { size, half_bits: bits.div_ceil(2), mac }
+    }
+
+    /// Where `index`, which must be below the size, goes.
+    fn apply(&self, index: u64) -> u64 {
+        let mut value = index;
+        loop {
+            value = self.feistel(value);
+            if value < self.size {
+                return value;
+            }
+        }
+    }
+
+    fn feistel(&self, value: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (value >> self.half_bits, value & mask);
+        for round in 0..ROUNDS {
+            let mut mac = self.mac.clone();
+            mac.update(&[round]);
+            mac.update(&right.to_le_bytes());
+            (left, right) = (right, left ^ (first_64_bits(mac) & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::request::Request;
+    use crate::trace::Layer;
+    use crate::units::Timestamp;
+
+    fn request(lba: u64, sectors: u64) -> Record {
+        Record::arrived(Request::new(Timestamp::from_ns(7), Operation::Read, Lba::new(lba), Sectors::new(sectors)))
+    }
+
+    fn with_addresses(key: &[u8], end: u64, longest: u64) -> Anonymiser {
+        Anonymiser::new(key).unwrap().with_addresses(Lba::new(end), Sectors::new(longest)).unwrap()
+    }
+
+    fn meta() -> TraceMeta {
+        let mut meta = TraceMeta::new("blktrace", Layer::GuestQueue, "monotonic");
+        meta.clock.zero_unix_ns = Some(1_700_000_000_000_000_000);
+        meta.vms = vec!["mail.example.org".to_owned(), "web.example.org".to_owned()];
+        meta.streams = BTreeMap::from([(4711, "postgres".to_owned()), (4712, "/customers/acme".to_owned())]);
+        for (key, value) in [("host", "rack7"), ("message", "for acme"), ("source_format", "vscsi")] {
+            meta.provenance.insert(key.to_owned(), value.to_owned());
+        }
+        meta.capacity_sectors = Some(Sectors::new(1 << 30));
+        meta
+    }
+
+    #[test]
+    fn no_name_message_or_time_of_day_is_left() {
+        let anonymous = Anonymiser::new(b"key").unwrap().meta(&meta());
+        let text = serde_json::to_string(&anonymous).unwrap();
+        for secret in ["mail", "web", "example", "postgres", "acme", "rack7", "4711", "4712", "1700000000"] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+        assert_eq!(anonymous.vms.len(), 2);
+        assert_eq!(anonymous.streams.len(), 2);
+        assert_eq!(anonymous.provenance.keys().collect::<Vec<_>>(), ["host", "source_format"]);
+        assert_eq!(anonymous.provenance["source_format"], "vscsi");
+        assert_eq!(anonymous.capacity_sectors, meta().capacity_sectors);
+    }
+
+    #[test]
+    fn a_name_has_one_pseudonym_per_key_and_kind() {
+        let one = Anonymiser::new(b"one").unwrap();
+        assert_eq!(one.pseudonym("vm", "web"), Anonymiser::new(b"one").unwrap().pseudonym("vm", "web"));
+        assert_ne!(one.pseudonym("vm", "web"), Anonymiser::new(b"two").unwrap().pseudonym("vm", "web"));
+        let digits = |name: String| name.rsplit_once('-').unwrap().1.to_owned();
+        assert_ne!(digits(one.pseudonym("vm", "web")), digits(one.pseudonym("stream", "web")));
+        assert!(Anonymiser::new(b"").is_err());
+    }
+
+    #[test]
+    fn a_pseudonym_is_hmac_sha_256_of_the_length_prefixed_parts() {
+        // From Python: hmac.new(b"key", message, "sha256").hexdigest()[:16]
+        assert_eq!(Anonymiser::new(b"key").unwrap().pseudonym("vm", "web"), "vm-50689bc57957fab6");
+    }
+
+    #[test]
+    fn records_and_metadata_agree_on_stream_numbers_and_zero_stays() {
+        let mut anonymiser = Anonymiser::new(b"key").unwrap();
+        let mut record = request(0, 8);
+        record.request.stream = StreamId(4711);
+        let number = anonymiser.record(&record).unwrap().request.stream.0;
+        let postgres = anonymiser.pseudonym("stream", "postgres");
+        assert_eq!(anonymiser.meta(&meta()).streams[&number], postgres);
+        record.request.stream = StreamId(0);
+        assert_eq!(anonymiser.record(&record).unwrap().request.stream, StreamId(0));
+    }
+
+    #[test]
+    fn without_addresses_only_the_stream_number_of_a_record_changes() {
+        let mut record = request(123, 8);
+        record.request.stream = StreamId(9);
+        record.observed.completed = Some(Timestamp::from_ns(99));
+        let mut anonymous = Anonymiser::new(b"key").unwrap().record(&record).unwrap();
+        assert_ne!(anonymous.request.stream, record.request.stream);
+        anonymous.request.stream = record.request.stream;
+        assert_eq!(anonymous, record);
+    }
+
+    #[test]
+    fn a_flush_has_no_address_to_permute() {
+        let mut flush = request(0, 0);
+        flush.request.operation = Operation::Flush;
+        assert_eq!(with_addresses(b"key", 1 << 30, 8).record(&flush).unwrap(), flush);
+    }
+
+    #[test]
+    fn what_was_not_announced_is_an_error() {
+        let mut anonymiser = with_addresses(b"key", 1_000, 8);
+        assert!(anonymiser.record(&request(992, 8)).is_ok());
+        for (lba, sectors) in [(993, 8), (1_000, 1), (0, 9), (u64::MAX, 8)] {
+            assert!(anonymiser.record(&request(lba, sectors)).is_err(), "{lba} {sectors}");
+        }
+        let anonymiser = Anonymiser::new(b"key").unwrap();
+        assert!(anonymiser.with_addresses(Lba::new(u64::MAX), Sectors::new(8)).is_err());
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_permuted_space() {
+        let end = 5 * REGION_SECTORS.count();
+        let mut anonymiser = with_addresses(b"key", end, 1_024);
+        let capacity = anonymiser.meta(&meta()).capacity_sectors.unwrap().count();
+        assert_eq!(capacity % (REGION_SECTORS.count() + 2_048), 0);
+        for region in 0..5 {
+            let record = anonymiser.record(&request((region + 1) * REGION_SECTORS.count() - 1_024, 1_024)).unwrap();
+            assert!(record.request.end().sector() <= capacity);
+        }
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_streams() {
+        let mut known = HashMap::new();
+        for key in 0..3 * REMEMBERED {
+            assert_eq!(remember(&mut known, key, || key), key);
+        }
+        assert!(known.len() <= REMEMBERED);
+    }
+
+    proptest! {
+        #[test]
+        fn a_permutation_is_one(size in 1u64..600, key in any::<[u8; 4]>()) {
+            let permutation = Permutation::new(&Hmac::new_from_slice(&key).unwrap(), "test", size);
+            let mut images: Vec<u64> = (0..size).map(|index| permutation.apply(index)).collect();
+            images.sort_unstable();
+            prop_assert!(images.into_iter().eq(0..size));
+        }
+
+        #[test]
+        fn different_keys_permute_differently(key in any::<[u8; 8]>(), other in any::<[u8; 8]>()) {
+            prop_assume!(key != other);
+            let places = |key: &[u8]| {
+                let mut anonymiser = with_addresses(key, 1 << 32, 8);
+                let at = |region| request(region * REGION_SECTORS.count(), 8);
+                (0..64).map(|region| anonymiser.record(&at(region)).unwrap().request.lba).collect::<Vec<_>>()
+            };
+            prop_assert_ne!(places(&key), places(&other));
+            prop_assert_eq!(places(&key), places(&key));
+        }
+
+        /// What did not overlap does not overlap afterwards; what lay in one region keeps its
+        /// distance, and with it its overlap.
+        #[test]
+        fn nothing_comes_to_overlap_and_distances_within_a_region_survive(
+            key in any::<[u8; 8]>(),
+            first in (0u64..20 << 21, 1u64..5_000),
+            apart in prop_oneof![0u64..10_000, 0u64..10 << 21],
+            second_sectors in 1u64..5_000,
+        ) {
+            let (lba, sectors) = first;
+            let mut anonymiser = with_addresses(&key, 40 << 21, 5_000);
+            let (first, second) = (request(lba, sectors), request(lba + apart, second_sectors));
+            let shift = anonymiser.addresses.as_ref().unwrap().shift;
+            let region = |record: &Record| (record.request.lba.sector() + shift) / REGION_SECTORS.count();
+            let together = region(&first) == region(&second);
+            let mapped = (anonymiser.record(&first).unwrap().request, anonymiser.record(&second).unwrap().request);
+            if together {
+                prop_assert_eq!(mapped.1.lba.sector() - mapped.0.lba.sector(), apart);
+                prop_assert_eq!(mapped.0.overlaps(&mapped.1), first.request.overlaps(&second.request));
+            } else {
+                prop_assert!(!mapped.0.overlaps(&mapped.1));
+            }
+            prop_assert_eq!(mapped.0.lba.sector() % ALIGNMENT_SECTORS, lba % ALIGNMENT_SECTORS);
+        }
+    }
+}

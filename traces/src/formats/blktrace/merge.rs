@@ -1,0 +1,267 @@
+//! The files of all CPUs merged into one sequence of events, and the gaps in their numbers.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+
+use super::event::Event;
+use super::stream::{Findings, Placed, REORDER_WINDOW_NS, Stream};
+use crate::error::{Place, Problem, ReadError};
+
+/// Order of events: time, then CPU and number, and last the file so that it is total.
+type Key = (u64, u32, u32, usize);
+
+/// The k-way merge.
+pub(super) struct Merge {
+    streams: Vec<Stream>,
+    /// The stream the next event comes from.
+    current: Option<usize>,
+    /// The first events of all other streams that have one.
+    rest: BinaryHeap<Reverse<Key>>,
+    /// Time of the first of those: `current` is read up to it without a look at the others.
+    challenge: u64,
+    numbers: Numbers,
+    device: u32,
+    zero: u64,
+    /// Stream and byte of the event last given.
+    last: (usize, u64),
+}
+
+impl Merge {
+    /// Opens the files; they hold at least one event.
+    pub(super) fn open(paths: &[PathBuf], named: &Path, findings: &mut Findings) -> Result<Merge, ReadError> {
+        let mut streams = Vec::with_capacity(paths.len());
+        let mut rest = BinaryHeap::new();
+        for path in paths {
+            let stream = Stream::open(path, findings)?;
+            rest.extend(key(&stream, streams.len()).map(Reverse));
+            streams.push(stream);
+        }
+        let Some(Reverse((zero, _, _, first))) = rest.pop() else {
+            return Err(ReadError::new(named, Place::Whole, Problem::Empty));
+        };
+        let device = streams[first].peek().map_or(0, |placed| placed.event.device);
+        let challenge = rest.peek().map_or(u64::MAX, |Reverse(key)| key.0);
+        let numbers = Numbers::default();
+        Ok(Merge { streams, current: Some(first), rest, challenge, numbers, device, zero, last: (first, 0) })
+    }
+
+    /// The traced device.
+    pub(super) fn device(&self) -> u32 {
+        self.device
+    }
+
+    /// Time of the earliest event.
+    pub(super) fn zero(&self) -> u64 {
+        self.zero
+    }
+
+    /// CPUs that events came from so far.
+    pub(super) fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
+        self.numbers.cpus()
+    }
+
+    /// The files.
+    pub(super) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Path and place of the event last given.
+    pub(super) fn place(&self) -> (&Path, Place) {
+        (self.streams[self.last.0].path(), Place::Byte(self.last.1))
+    }
+
+    /// The next event of the traced device, `None` at the end of the capture.
+    #[inline]
+    pub(super) fn next(&mut self, findings: &mut Findings) -> Result<Option<Event>, ReadError> {
+        loop {
+            let Some(current) = self.current else {
+                self.numbers.close(u64::MAX, &self.streams, findings)?;
+                return Ok(None);
+            };
+            let stream = &mut self.streams[current];
+            let Some(&Placed { event, offset }) = stream.peek() else {
+                // Only the refused events of a lenient read can leave a stream like that.
+                self.switch(current);
+                continue;
+            };
+            stream.advance(findings)?;
+            self.last = (current, offset);
+            if stream.peek().is_none_or(|placed| placed.event.time >= self.challenge) {
+                self.switch(current);
+            }
+            if event.device != self.device {
+                self.other_device(&event, findings)?;
+                continue;
+            }
+            if !self.numbers.expected(&event) {
+                self.numbers.unexpected(&event, self.last, &self.streams, findings)?;
+            }
+            return Ok(Some(event));
+        }
+    }
+
+    /// Goes on with the stream whose event is first.
+    fn switch(&mut self, current: usize) {
+        match (key(&self.streams[current], current), self.rest.peek_mut()) {
+            (None, None) => self.current = None,
+            (Some(_), None) => {}
+            (None, Some(top)) => {
+                let Reverse(key) = std::collections::binary_heap::PeekMut::pop(top);
+                self.current = Some(key.3);
+            }
+            (Some(key), Some(mut top)) => {
+                if key > top.0 {
+                    self.current = Some(top.0.3);
+                    *top = Reverse(key);
+                }
+            }
+        }
+        self.challenge = self.rest.peek().map_or(u64::MAX, |Reverse(key)| key.0);
+    }
+
+    #[cold]
+    fn other_device(&self, event: &Event, findings: &mut Findings) -> Result<(), ReadError> {
+        if findings.lenient {
+            findings.losses.skip("event of another device");
+            return Ok(());
+        }
+        let (path, place) = self.place();
+        let (this, other) = (device_name(self.device), device_name(event.device));
+        let why = format!("an event of device {other} in a capture of device {this}; a trace is of one device");
+        Err(ReadError::malformed(path, place, why)
+            .remedy("--lenient reads the first device and counts the events of others"))
+    }
+}
+
+fn key(stream: &Stream, number: usize) -> Option<Key> {
+    stream.peek().map(|Placed { event, .. }| (event.time, event.cpu, event.sequence, number))
+}
+
+/// `major:minor`, as `lsblk` prints it.
+pub(super) fn device_name(device: u32) -> String {
+    format!("{}:{}", device >> 20, device & 0xf_ffff)
+}
+
+/// The numbers that the kernel gives the events of each CPU. It counts an event that finds its
+/// buffer full, so that a missing number is a lost event.
+///
+/// Numbers are checked after the merge: a task that is moved between taking a number and writing
+/// the event (possible in a preemptible kernel) leaves an event with one CPU's number in the file
+/// of another. For the same reason a gap is believed only when nothing has closed it within
+/// [`REORDER_WINDOW_NS`].
+#[derive(Default)]
+struct Numbers {
+    /// The number expected next, by CPU; `UNSEEN` before the first event.
+    next: Vec<u64>,
+    /// Gaps that may still close, oldest first.
+    gaps: Vec<Gap>,
+    /// Whether there is a gap, so that every event must be looked at.
+    open: bool,
+}
+
+const UNSEEN: u64 = u64::MAX;
+
+/// More gaps than this at a time are not kept open.
+const OPEN_GAPS: usize = 256;
+
+struct Gap {
+    cpu: u32,
+    first: u32,
+    count: u32,
+    time: u64,
+    /// Stream and byte of the event after it.
+    place: (usize, u64),
+}
+
+impl Numbers {
+    fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
+        self.next.iter().enumerate().filter(|(_, next)| **next != UNSEEN).map(|(cpu, _)| cpu)
+    }
+
+    /// The fast path: the event has the number that was expected and no gap is open.
+    #[inline]
+    fn expected(&mut self, event: &Event) -> bool {
+        match self.next.get_mut(event.cpu as usize) {
+            Some(next) if *next == u64::from(event.sequence) && !self.open => {
+                *next = u64::from(event.sequence.wrapping_add(1));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn unexpected(
+        &mut self,
+        event: &Event,
+        place: (usize, u64),
+        streams: &[Stream],
+        findings: &mut Findings,
+    ) -> Result<(), ReadError> {
+        let cpu = event.cpu as usize;
+        if cpu >= self.next.len() {
+            self.next.resize(cpu + 1, UNSEEN);
+        }
+        let expected = self.next[cpu];
+        let ahead = event.sequence.wrapping_sub(expected as u32);
+        if expected == UNSEEN || ahead == 0 {
+            // A capture may have been cut: the first number of a CPU is taken as it is.
+            self.next[cpu] = u64::from(event.sequence.wrapping_add(1));
+        } else if ahead < 1 << 31 {
+            let gap = Gap { cpu: event.cpu, first: expected as u32, count: ahead, time: event.time, place };
+            self.gaps.push(gap);
+            self.next[cpu] = u64::from(event.sequence.wrapping_add(1));
+        } else if !self.fill(event) {
+            // Two CPUs that take a number of the same one at once may both get it.
+            findings.losses.unmatched("event with a number seen before");
+        }
+        if self.gaps.len() > OPEN_GAPS {
+            let oldest = self.gaps.remove(0);
+            believe(&oldest, streams, findings)?;
+        }
+        self.close(event.time, streams, findings)
+    }
+
+    /// Takes the number of a late event out of the gap it left.
+    fn fill(&mut self, event: &Event) -> bool {
+        let within = |gap: &Gap| gap.cpu == event.cpu && event.sequence.wrapping_sub(gap.first) < gap.count;
+        let Some(at) = self.gaps.iter().position(within) else { return false };
+        let gap = &mut self.gaps[at];
+        let before = event.sequence.wrapping_sub(gap.first);
+        let after = Gap {
+            first: event.sequence.wrapping_add(1),
+            count: gap.count - before - 1,
+            ..Gap { place: gap.place, ..*gap }
+        };
+        gap.count = before;
+        self.gaps.insert(at + 1, after);
+        self.gaps.retain(|gap| gap.count > 0);
+        true
+    }
+
+    /// Believes the gaps that no event up to `now` has closed in time.
+    fn close(&mut self, now: u64, streams: &[Stream], findings: &mut Findings) -> Result<(), ReadError> {
+        while let Some(gap) = self.gaps.first() {
+            if now.saturating_sub(gap.time) <= REORDER_WINDOW_NS && now != u64::MAX {
+                break;
+            }
+            let gap = self.gaps.remove(0);
+            believe(&gap, streams, findings)?;
+        }
+        self.open = !self.gaps.is_empty();
+        Ok(())
+    }
+}
+
+fn believe(gap: &Gap, streams: &[Stream], findings: &mut Findings) -> Result<(), ReadError> {
+    if findings.lenient {
+        findings.losses.lost_events += u64::from(gap.count);
+        return Ok(());
+    }
+    let Gap { cpu, first, count, place: (stream, offset), .. } = *gap;
+    let last = first.wrapping_add(count - 1);
+    let why = format!("the capture lost {count} events of CPU {cpu} before this one (numbers {first} to {last})");
+    Err(ReadError::new(streams[stream].path(), Place::Byte(offset), Problem::Lost(why))
+        .remedy("--lenient counts them and goes on; larger buffers (blktrace -b, -n) avoid them"))
+}

@@ -1,0 +1,448 @@
+//! Events to records: which queued bio an event is about, until its last part has completed.
+//!
+//! A bio is queued (Q) and either gets a request of its own (G) or is merged into one (M, F). The
+//! request is given to the scheduler (I), issued (D), perhaps taken back (R) and issued again, and
+//! completes (C); its bios follow it. Events carry no identity but an address, so that requests are
+//! found by sector and kind of operation, the oldest first that is in a state the event fits.
+//!
+//! Flushes are told apart by their length. A bio without data that asks for a flush is queued; the
+//! kernel's flush machinery (`block/blk-flush.c`, Linux 6.1) sends a request of its own (`D FN`,
+//! `C FN`) for all bios that wait, then completes each of them with a zero-length C without the
+//! flush bit. A write that wants a flush before it, or one after it because the device has no FUA,
+//! is issued and completed as data in between, and completes by a second C, at its sector but
+//! without length.
+
+use std::collections::VecDeque;
+
+use super::event::{Category, Event, action};
+use super::ring::{Fate, Left, Ring, UNSEEN};
+use super::units::{State, Unit, Units};
+use crate::record::Record;
+use crate::request::{Operation, Request, StreamId};
+use crate::trace::{ArrivalPoint, Losses};
+use crate::units::{Lba, Sectors, Timestamp};
+
+/// Records that may wait for their completion; an older one leaves without.
+pub const PENDING_RECORDS: u64 = 131_072;
+
+/// How long a record may wait for its completion, nanoseconds; an older one leaves without. Above
+/// any time-out of a driver (SCSI disks 30 s, NVMe 30 s) with its retries.
+pub const PENDING_NS: u64 = 120_000_000_000;
+
+/// Requests of the flush machinery that may be issued and not completed.
+const FLUSHES_IN_FLIGHT: usize = 1024;
+
+/// Addresses from here on do not fit the index; no device is that large (2 ZiB).
+const SECTORS_END: u64 = 1 << 62;
+
+/// Events that are no part of a block request's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Aside {
+    pub(super) remaps: u64,
+    pub(super) bounces: u64,
+    pub(super) passthrough: u64,
+    pub(super) requeues: u64,
+    pub(super) splits: u64,
+    pub(super) merges: u64,
+    /// Queued or issued without data and without a flush, e.g. zone commands.
+    pub(super) without_data: u64,
+    pub(super) driver_data: u64,
+}
+
+pub(super) struct Pairing {
+    arrivals: ArrivalPoint,
+    ring: Ring,
+    units: Units,
+    /// Serials of flushes in the order of their arrival.
+    flushes: VecDeque<u64>,
+    /// When the flush machinery's requests in flight were issued, and as which record.
+    machinery: VecDeque<(u64, u64)>,
+    /// When the last of them that completed was issued.
+    served: Option<u64>,
+    /// The device has requests, and is not one of bios only (device mapper, md).
+    has_requests: bool,
+    aside: Aside,
+}
+
+impl Pairing {
+    pub(super) fn new(arrivals: ArrivalPoint) -> Pairing {
+        Pairing {
+            arrivals,
+            ring: Ring::new(),
+            units: Units::new(),
+            flushes: VecDeque::new(),
+            machinery: VecDeque::new(),
+            served: None,
+            has_requests: false,
+            aside: Aside::default(),
+        }
+    }
+
+    pub(super) fn aside(&self) -> &Aside {
+        &self.aside
+    }
+
+    /// The next record that is complete, at time `now`, or when `ended` any that is left.
+    #[inline]
+    pub(super) fn next(&mut self, now: u64, ended: bool, losses: &mut Losses) -> Option<Record> {
+        if !self.ring.ready() && !ended {
+            let arrival = self.ring.oldest()?;
+            if self.ring.pending() <= PENDING_RECORDS && now.saturating_sub(arrival) <= PENDING_NS {
+                return None;
+            }
+        }
+        match self.ring.pop()? {
+            Left::Complete(record) => Some(record),
+            Left::Unfinished(record) => {
+                losses.unmatched(match self.arrivals {
+                    ArrivalPoint::Queued => "Q without C",
+                    ArrivalPoint::Issued => "D without C",
+                });
+                self.units.forget(&record.request, &self.ring);
+                Some(record)
+            }
+        }
+    }
+
+    /// Takes in one event that happened `now` nanoseconds after the trace's zero.
+    ///
+    /// # Errors
+    /// What is wrong with it, if it would be an arrival.
+    #[inline]
+    pub(super) fn event(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+        if event.is(Category::PASSTHROUGH) {
+            self.aside.passthrough += 1;
+            return Ok(());
+        }
+        match self.arrivals {
+            ArrivalPoint::Queued => self.from_queued(event, now, losses),
+            ArrivalPoint::Issued => self.from_issued(event, now, losses),
+        }
+    }
+
+    #[inline]
+    fn from_queued(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+        match event.code() {
+            action::QUEUE => return self.queued(event, now),
+            action::COMPLETE => self.completed(event, now, losses),
+            action::ISSUE => self.issued(event, now, losses),
+            action::INSERT => self.inserted(event, now, losses),
+            action::GET_REQUEST => self.got_request(event, losses),
+            action::PLUG | action::UNPLUG | action::UNPLUG_TIMER | action::SLEEP => {}
+            action::BACK_MERGE | action::FRONT_MERGE => self.merged(event, now, losses),
+            action::SPLIT => self.split(event, losses),
+            action::REQUEUE => {
+                self.aside.requeues += 1;
+                match self.units.find(event, &[State::Issued]) {
+                    Some(unit) => self.units.set_state(unit, State::Inserted),
+                    None => losses.unmatched("R without D"),
+                }
+            }
+            _ => self.rare(event, losses),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn from_issued(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+        match event.code() {
+            action::ISSUE => return self.arrived_at_device(event, now, losses),
+            action::COMPLETE if event.bytes > 0 => match self.units.find(event, &[State::Issued]) {
+                Some(unit) => self.finish(unit, event, now),
+                None => losses.unmatched("C without D"),
+            },
+            action::COMPLETE if event.is(Category::FLUSH) => match self.machinery.pop_front() {
+                Some((_, serial)) => self.complete(serial, now, event),
+                None => losses.unmatched("C FN without D FN"),
+            },
+            action::REQUEUE if event.bytes > 0 => {
+                self.aside.requeues += 1;
+                match self.units.find(event, &[State::Issued]) {
+                    // The device never had it: the D that follows is the arrival.
+                    Some(unit) => self.units.close(unit, |serial| {
+                        if let Some(slot) = self.ring.get(serial) {
+                            slot.fate = Fate::Withdrawn;
+                        }
+                    }),
+                    None => losses.unmatched("R without D"),
+                }
+            }
+            // A bio of the other arrival point, or the end of a flush sequence.
+            action::QUEUE..=action::UNPLUG_TIMER | action::INSERT => {}
+            action::SPLIT => self.aside.splits += 1,
+            _ => self.rare(event, losses),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn rare(&mut self, event: &Event, losses: &mut Losses) {
+        match event.code() {
+            action::REMAP => self.aside.remaps += 1,
+            action::BOUNCE => self.aside.bounces += 1,
+            action::DRIVER_DATA => self.aside.driver_data += 1,
+            action::ABORT => losses.unmatched("abort"),
+            other => losses.unmatched(&format!("unknown action {other}")),
+        }
+    }
+
+    fn queued(&mut self, event: &Event, now: u64) -> Result<(), String> {
+        if event.bytes == 0 {
+            if event.is(Category::FLUSH) {
+                let serial = self.ring.push(request(event, Operation::Flush, now)?);
+                while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
+                    self.flushes.pop_front();
+                }
+                self.flushes.push_back(serial);
+            } else {
+                self.aside.without_data += 1;
+            }
+            return Ok(());
+        }
+        if self.units.is_remainder(event) {
+            return Ok(());
+        }
+        let serial = self.ring.push(request(event, operation(event), now)?);
+        self.units.open(event, serial, State::Queued);
+        Ok(())
+    }
+
+    fn got_request(&mut self, event: &Event, losses: &mut Losses) {
+        if event.bytes == 0 {
+            return;
+        }
+        match self.units.find(event, &[State::Queued]) {
+            Some(unit) => self.units.make_mergeable(unit, State::Got),
+            None => losses.unmatched("G without Q"),
+        }
+    }
+
+    fn inserted(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+        if event.bytes == 0 {
+            return;
+        }
+        let Some(unit) = self.units.find(event, &[State::Got, State::Queued, State::Inserted]) else {
+            return losses.unmatched("I without Q");
+        };
+        self.units.make_mergeable(unit, State::Inserted);
+        self.units.each_part(unit, |part| {
+            if let Some(slot) = self.ring.get(part.serial)
+                && slot.inserted == UNSEEN
+            {
+                slot.inserted = now;
+            }
+        });
+    }
+
+    fn issued(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+        self.has_requests = true;
+        if event.bytes == 0 {
+            if event.is(Category::FLUSH) {
+                self.machinery_issued(now, 0, losses);
+            }
+            return;
+        }
+        let Some(unit) = self.units.find(event, &[State::Inserted, State::Got, State::Queued]) else {
+            return losses.unmatched("D without Q");
+        };
+        let again = self.units.issue(unit, event);
+        self.units.each_part(unit, |part| {
+            if let Some(slot) = self.ring.get(part.serial)
+                && (slot.issued == UNSEEN || again || !slot.split)
+            {
+                slot.issued = now;
+            }
+        });
+    }
+
+    fn machinery_issued(&mut self, now: u64, serial: u64, losses: &mut Losses) {
+        if self.machinery.len() == FLUSHES_IN_FLIGHT {
+            self.machinery.pop_front();
+            losses.unmatched("D FN without C FN");
+        }
+        self.machinery.push_back((now, serial));
+    }
+
+    fn completed(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+        if event.bytes == 0 {
+            return self.completed_without_length(event, now, losses);
+        }
+        let issued = self.units.find(event, &[State::Issued]);
+        if let Some(unit) = issued {
+            if self.units.get(unit).flush_sequence && event.end() >= self.units.get(unit).end {
+                // The data is written; the sequence ends with the C without length.
+                self.units.set_state(unit, State::Flushing);
+                let error = event.errno();
+                self.units.each_part(unit, |part| {
+                    if let Some(slot) = self.ring.get(part.serial) {
+                        slot.error = error;
+                    }
+                });
+                return;
+            }
+            return self.finish(unit, event, now);
+        }
+        // Without D: a device of bios only, or a flush sequence that failed before its data.
+        if self.has_requests && event.error == 0 {
+            return losses.unmatched("C without D");
+        }
+        match self.units.find(event, &[State::Inserted, State::Got, State::Queued]) {
+            Some(unit) => self.finish(unit, event, now),
+            None => losses.unmatched("C without Q"),
+        }
+    }
+
+    fn completed_without_length(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+        if event.is(Category::FLUSH) {
+            if let Some((issued, _)) = self.machinery.pop_front() {
+                self.served = Some(issued);
+                return;
+            }
+            if self.has_requests || !event.is(Category::WRITE) {
+                // Issued before the capture began, so that it serves nothing that is in it.
+                self.served = Some(0);
+                return losses.unmatched("C FN without D FN");
+            }
+        }
+        if let Some(unit) = self.units.find(event, &[State::Flushing]) {
+            return self.finish(unit, event, now);
+        }
+        while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
+            self.flushes.pop_front();
+        }
+        let (ring, served) = (&mut self.ring, self.served);
+        let Some(slot) = self.flushes.front().and_then(|serial| ring.get(*serial)) else {
+            return losses.unmatched("C of a flush without Q");
+        };
+        if let Some(issued) = served {
+            if issued < slot.request.arrival.as_ns() {
+                // The machinery was sent before this flush came: it ends one from before the capture.
+                return losses.unmatched("C of a flush without Q");
+            }
+            slot.issued = issued;
+        }
+        if let Some(serial) = self.flushes.pop_front() {
+            self.complete(serial, now, event);
+        }
+    }
+
+    fn merged(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+        self.aside.merges += 1;
+        let Some(unit) = self.units.find_whole(event) else {
+            return losses.unmatched("M without Q");
+        };
+        let front = event.code() == action::FRONT_MERGE;
+        let ring = &mut self.ring;
+        let found = self.units.merge(unit, front, |serial, state| {
+            if let Some(slot) = ring.get(serial)
+                && state == State::Inserted
+                && slot.inserted == UNSEEN
+            {
+                slot.inserted = now;
+            }
+        });
+        if !found {
+            // The request was there before the capture began: no event that names this bio follows.
+            losses.unmatched("M without its request");
+            self.units.close(unit, |serial| {
+                if let Some(slot) = self.ring.get(serial) {
+                    slot.fate = Fate::Abandoned;
+                }
+            });
+        }
+    }
+
+    fn split(&mut self, event: &Event, losses: &mut Losses) {
+        self.aside.splits += 1;
+        let Some(unit) = self.units.find(event, &[State::Queued]) else {
+            return losses.unmatched("X without Q");
+        };
+        let Unit { serial, end, .. } = *self.units.get(unit);
+        let slot = self.ring.get(serial).filter(|slot| slot.open < u16::MAX);
+        match slot {
+            Some(slot) if event.bytes > 0 && event.end() < end => {
+                slot.open += 1;
+                slot.split = true;
+                self.units.split(unit, event);
+            }
+            _ => losses.unmatched("X that splits nothing"),
+        }
+    }
+
+    fn arrived_at_device(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+        if event.bytes == 0 && !event.is(Category::FLUSH) {
+            self.aside.without_data += 1;
+            return Ok(());
+        }
+        let kind = if event.bytes == 0 { Operation::Flush } else { operation(event) };
+        let serial = self.ring.push(request(event, kind, now)?);
+        if let Some(slot) = self.ring.get(serial) {
+            slot.issued = now;
+        }
+        if kind == Operation::Flush {
+            self.machinery_issued(now, serial, losses);
+        } else {
+            self.units.open(event, serial, State::Issued);
+        }
+        Ok(())
+    }
+
+    /// A C with the length of all of a unit or of its first sectors.
+    fn finish(&mut self, unit: u32, event: &Event, now: u64) {
+        let (done, all) = (event.end(), self.units.get(unit).end);
+        let ring = &mut self.ring;
+        if event.bytes > 0 && done < all {
+            self.units.each_part(unit, |part| {
+                if part.end <= done {
+                    complete(ring, part.serial, now, event);
+                    part.serial = UNSEEN;
+                }
+            });
+            self.units.shorten(unit, done);
+        } else {
+            self.units.close(unit, |serial| complete(ring, serial, now, event));
+        }
+    }
+
+    fn complete(&mut self, serial: u64, now: u64, event: &Event) {
+        complete(&mut self.ring, serial, now, event);
+    }
+}
+
+#[inline]
+fn complete(ring: &mut Ring, serial: u64, now: u64, event: &Event) {
+    if let Some(slot) = ring.get(serial) {
+        slot.open = slot.open.saturating_sub(1);
+        slot.completed = now;
+        if event.error != 0 {
+            slot.error = event.errno();
+        }
+    }
+}
+
+fn operation(event: &Event) -> Operation {
+    if event.is(Category::DISCARD) {
+        Operation::Discard
+    } else if event.is(Category::WRITE) {
+        Operation::Write
+    } else {
+        Operation::Read
+    }
+}
+
+/// The request that an event of arrival stands for.
+fn request(event: &Event, operation: Operation, now: u64) -> Result<Request, String> {
+    if !event.bytes.is_multiple_of(512) {
+        return Err(format!("a request of {} bytes, expected a multiple of 512", event.bytes));
+    }
+    if event.end() >= SECTORS_END {
+        return Err(format!("a request at sector {}, expected one below {SECTORS_END}", event.sector));
+    }
+    let lba = if operation == Operation::Flush { Lba::ZERO } else { Lba::new(event.sector) };
+    let mut request = Request::new(Timestamp::from_ns(now), operation, lba, Sectors::new(event.sectors()));
+    request.flags = event.flags();
+    // Streams refuse larger numbers.
+    request.cpu = u16::try_from(event.cpu).unwrap_or(u16::MAX);
+    request.stream = StreamId(event.pid);
+    Ok(request)
+}

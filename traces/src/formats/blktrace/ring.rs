@@ -1,0 +1,156 @@
+//! Records in the order of their arrival, from the oldest that is not yet complete to the newest.
+
+use crate::record::{Observed, Record};
+use crate::request::Request;
+use crate::units::Timestamp;
+
+/// Stands for a time that was not observed.
+pub(super) const UNSEEN: u64 = u64::MAX;
+
+/// A record while events may still be added to it; times are nanoseconds since the trace's zero.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) request: Request,
+    pub(super) inserted: u64,
+    pub(super) issued: u64,
+    pub(super) completed: u64,
+    pub(super) error: i32,
+    /// Parts that have not completed; more than one after a split.
+    pub(super) open: u16,
+    /// It was split: the first of its parts to be issued counts.
+    pub(super) split: bool,
+    pub(super) fate: Fate,
+}
+
+/// What becomes of a record that nothing more is known about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It waits for its parts.
+    Pending,
+    /// It is known that no event will complete it; it was counted already.
+    Abandoned,
+    /// It was taken back and is no record any more.
+    Withdrawn,
+}
+
+impl Slot {
+    fn record(&self) -> Record {
+        let seen = |time| (time != UNSEEN).then(|| Timestamp::from_ns(time));
+        Record {
+            request: self.request,
+            observed: Observed {
+                inserted: seen(self.inserted),
+                issued: seen(self.issued),
+                completed: if self.open == 0 { seen(self.completed) } else { None },
+                error: self.error,
+            },
+        }
+    }
+}
+
+/// What left the ring.
+pub(super) enum Left {
+    /// A record with all that will ever be known about it.
+    Complete(Record),
+    /// A record whose completion never came.
+    Unfinished(Record),
+}
+
+pub(super) struct Ring {
+    /// A power of two of them.
+    slots: Vec<Slot>,
+    /// Serial of the oldest.
+    head: u64,
+    /// Serial of the next to come.
+    tail: u64,
+}
+
+const INITIAL_SLOTS: usize = 256;
+
+impl Ring {
+    pub(super) fn new() -> Ring {
+        Ring { slots: Vec::new(), head: 0, tail: 0 }
+    }
+
+    /// Records inside.
+    pub(super) fn pending(&self) -> u64 {
+        self.tail - self.head
+    }
+
+    /// Whether the record has not left yet.
+    pub(super) fn holds(&self, serial: u64) -> bool {
+        serial >= self.head && serial < self.tail
+    }
+
+    /// Adds a request that just arrived and gives its serial.
+    pub(super) fn push(&mut self, request: Request) -> u64 {
+        let slot = Slot {
+            request,
+            inserted: UNSEEN,
+            issued: UNSEEN,
+            completed: UNSEEN,
+            error: 0,
+            open: 1,
+            split: false,
+            fate: Fate::Pending,
+        };
+        if self.pending() as usize == self.slots.len() {
+            self.grow(slot);
+        }
+        let serial = self.tail;
+        let at = self.at(serial);
+        self.slots[at] = slot;
+        self.tail += 1;
+        serial
+    }
+
+    fn at(&self, serial: u64) -> usize {
+        serial as usize & (self.slots.len() - 1)
+    }
+
+    /// Doubles the room; `filler` goes where no record is yet.
+    fn grow(&mut self, filler: Slot) {
+        let mut larger = vec![filler; (self.slots.len() * 2).max(INITIAL_SLOTS)];
+        let mask = larger.len() - 1;
+        for serial in self.head..self.tail {
+            larger[serial as usize & mask] = self.slots[self.at(serial)];
+        }
+        self.slots = larger;
+    }
+
+    /// The record with this serial, `None` if it has left.
+    pub(super) fn get(&mut self, serial: u64) -> Option<&mut Slot> {
+        if !self.holds(serial) {
+            return None;
+        }
+        let at = self.at(serial);
+        Some(&mut self.slots[at])
+    }
+
+    /// Whether the oldest record is ready to leave.
+    pub(super) fn ready(&self) -> bool {
+        self.head < self.tail && {
+            let slot = &self.slots[self.at(self.head)];
+            slot.open == 0 || slot.fate != Fate::Pending
+        }
+    }
+
+    /// Arrival of the oldest record, nanoseconds since the trace's zero.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        (self.head < self.tail).then(|| self.slots[self.at(self.head)].request.arrival.as_ns())
+    }
+
+    /// Takes out the oldest record, whether or not it is complete. Withdrawn ones are passed over.
+    pub(super) fn pop(&mut self) -> Option<Left> {
+        while self.head < self.tail {
+            let slot = self.slots[self.at(self.head)];
+            self.head += 1;
+            match slot.fate {
+                Fate::Pending if slot.open > 0 => return Some(Left::Unfinished(slot.record())),
+                Fate::Pending | Fate::Abandoned => return Some(Left::Complete(slot.record())),
+                Fate::Withdrawn => {}
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,88 @@
+//! What every reader checks of a record, and how it says that one is bad.
+
+use crate::error::Problem;
+use crate::request::Request;
+use crate::units::{Lba, Sectors, Timestamp};
+
+/// Why one record cannot be used: an error, or in a lenient read a skipped record.
+#[derive(Debug)]
+pub(crate) struct Bad {
+    /// What is wrong.
+    pub(crate) problem: Problem,
+    /// The reason under which a lenient read counts it; one of a few, so that counts add up.
+    pub(crate) reason: &'static str,
+}
+
+impl Bad {
+    /// A record that is not what the format says.
+    #[cold]
+    pub(crate) fn malformed(what: impl Into<String>) -> Bad {
+        Bad { problem: Problem::Malformed(what.into()), reason: "malformed" }
+    }
+
+    /// A well-formed record of something that a trace cannot hold.
+    #[cold]
+    pub(crate) fn unsupported(what: impl Into<String>) -> Bad {
+        Bad { problem: Problem::Malformed(what.into()), reason: "unsupported operation" }
+    }
+}
+
+/// The address and length of a request that moves or discards data.
+pub(crate) fn extent(lba: u64, sectors: u64) -> Result<(Lba, Sectors), Bad> {
+    let length = Sectors::new(sectors);
+    if length == Sectors::ZERO {
+        return Err(Bad::malformed("a length of zero sectors"));
+    }
+    if length > Request::SECTORS_MAX {
+        return Err(Bad::malformed(format!("a length of {sectors} sectors, more than {}", Request::SECTORS_MAX)));
+    }
+    if lba.checked_add(sectors).is_none() {
+        return Err(Bad::malformed(format!("sector {lba} and {sectors} sectors reach beyond the last address")));
+    }
+    Ok((Lba::new(lba), length))
+}
+
+/// Sees to it that arrivals never decrease.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    last: Timestamp,
+}
+
+impl Order {
+    /// Admits the next record by its arrival.
+    pub(crate) fn admit(&mut self, arrival: Timestamp) -> Result<(), Bad> {
+        if arrival < self.last {
+            return Err(self.out_of_order(arrival));
+        }
+        self.last = arrival;
+        Ok(())
+    }
+
+    #[cold]
+    fn out_of_order(&self, arrival: Timestamp) -> Bad {
+        let what = format!("an arrival at {arrival} after one at {}", self.last);
+        Bad { problem: Problem::OutOfOrder(what), reason: "out of order" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_is_neither_empty_nor_too_long_nor_beyond_the_last_address() {
+        assert!(extent(0, u64::from(u32::MAX)).is_ok());
+        assert!(extent(u64::MAX - 8, 8).is_ok());
+        for (lba, sectors) in [(0, 0), (0, 1 << 32), (u64::MAX - 7, 8)] {
+            assert!(extent(lba, sectors).is_err(), "{lba} {sectors}");
+        }
+    }
+
+    #[test]
+    fn equal_arrivals_are_in_order_and_a_refused_one_does_not_count() {
+        let mut order = Order::default();
+        for (ns, admitted) in [(5, true), (5, true), (4, false), (5, true), (9, true)] {
+            assert_eq!(order.admit(Timestamp::from_ns(ns)).is_ok(), admitted, "{ns}");
+        }
+    }
+}

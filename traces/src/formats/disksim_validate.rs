@@ -1,0 +1,145 @@
+//! Validation traces of DiskSim 4.0 (its `valid/*.trace` files): requests that were sent to a real
+//! drive one after another, one a line,
+//!
+//! ```text
+//! R Hit    3962268  12   6657.00000  64047.00000
+//! ```
+//!
+//! read or write, a remark by whoever extracted the trace (often meaningless: only its form is
+//! checked), first sector, length in sectors, the measured service time in µs, and the think time
+//! in µs from this completion to the next request.
+//!
+//! Times of day are not recorded. The first request arrives at zero, each is issued as it arrives
+//! and completes after its service time, and the next arrives after the think time. Sums are kept
+//! in picoseconds, the six decimals of the files, so that cutting off to whole nanoseconds does
+//! not add up; a device time may thus differ from the file's service time by less than 1 ns.
+
+use std::path::Path;
+
+use crate::error::ReadError;
+use crate::formats::check::{Bad, extent};
+use crate::formats::text::{LineParser, TextReader, decimal, integer};
+use crate::formats::{Format, single_file};
+use crate::record::{Observed, Record};
+use crate::request::{Operation, Request};
+use crate::trace::{Layer, ReadOptions, TraceMeta, TraceReader};
+use crate::units::Timestamp;
+
+/// The format's row in [`crate::formats::FORMATS`].
+pub const FORMAT: Format = Format {
+    name: "disksim-validate",
+    summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service us, think us",
+    traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
+            meaningless in most files.",
+    layer: Layer::Wire,
+    recognises,
+    open,
+    members: single_file,
+};
+
+/// Decimals of a microsecond that are kept: picoseconds.
+const PLACES: u32 = 6;
+/// Longest remark that is taken for one.
+const REMARK_BYTES_MAX: usize = 16;
+
+fn recognises(_path: &Path, head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    parse_line(line).is_ok()
+}
+
+fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
+    let meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "sum of service and think times");
+    Ok(Box::new(TextReader::open(path, options, meta, Parser::default())?))
+}
+
+/// A point in time to the picosecond.
+#[derive(Clone, Copy, Default)]
+struct Instant {
+    ns: u64,
+    ps: u64,
+}
+
+impl Instant {
+    fn after_ps(self, ps: u64) -> Option<Instant> {
+        let sum = self.ps.checked_add(ps)?;
+        Some(Instant { ns: self.ns.checked_add(sum / 1_000)?, ps: sum % 1_000 })
+    }
+
+    fn timestamp(self) -> Timestamp {
+        Timestamp::from_ns(self.ns)
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    /// When the next request arrives.
+    next: Instant,
+}
+
+impl LineParser for Parser {
+    fn parse(&mut self, line: &[u8], _meta: &mut TraceMeta) -> Result<Option<Record>, Bad> {
+        let fields = parse_line(line)?;
+        let (lba, sectors) = extent(fields.sector, fields.sectors)?;
+        let too_late = || Bad::malformed("a time that is too large");
+        let completed = self.next.after_ps(fields.service_ps).ok_or_else(too_late)?;
+        let next = completed.after_ps(fields.think_ps).ok_or_else(too_late)?;
+        let arrival = self.next.timestamp();
+        self.next = next;
+        let observed =
+            Observed { issued: Some(arrival), completed: Some(completed.timestamp()), ..Observed::default() };
+        Ok(Some(Record { request: Request::new(arrival, fields.operation, lba, sectors), observed }))
+    }
+}
+
+struct Fields {
+    operation: Operation,
+    sector: u64,
+    sectors: u64,
+    service_ps: u64,
+    think_ps: u64,
+}
+
+fn parse_line(line: &[u8]) -> Result<Fields, Bad> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut columns = [&b""[..]; 6];
+    for (at, column) in columns.iter_mut().enumerate() {
+        *column = words.next().ok_or_else(|| Bad::malformed(format!("expected 6 fields, found {at}")))?;
+    }
+    if words.next().is_some() {
+        return Err(Bad::malformed(format!("expected 6 fields, found {}", 7 + words.count())));
+    }
+    let [direction, remark, sector, sectors, service, think] = columns;
+    let operation = match direction {
+        b"R" => Operation::Read,
+        b"W" => Operation::Write,
+        _ => return Err(Bad::malformed(format!("expected R or W, found `{}`", String::from_utf8_lossy(direction)))),
+    };
+    if remark.len() > REMARK_BYTES_MAX || !remark.iter().all(u8::is_ascii_alphabetic) {
+        let remark = String::from_utf8_lossy(remark);
+        return Err(Bad::malformed(format!("expected a word such as Hit or Miss, found `{remark}`")));
+    }
+    Ok(Fields {
+        operation,
+        sector: integer("sector", sector)?,
+        sectors: integer("length", sectors)?,
+        service_ps: decimal("service time", service, PLACES)?,
+        think_ps: decimal("think time", think, PLACES)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_off_to_nanoseconds_does_not_add_up() {
+        let mut parser = Parser::default();
+        let mut meta = TraceMeta::new(FORMAT.name, FORMAT.layer, "test");
+        let mut arrivals = Vec::new();
+        for _ in 0..4 {
+            let record = parser.parse(b"R Hit 8 8 0.000400 0.000100", &mut meta).unwrap().unwrap();
+            arrivals.push(record.request.arrival.as_ns());
+        }
+        assert_eq!(arrivals, [0, 0, 1, 1]);
+    }
+}

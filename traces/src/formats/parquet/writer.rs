@@ -1,0 +1,193 @@
+//! Writes traces as Parquet, one row group of bounded size at a time.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, Encoding, ZstdLevel};
+use ::parquet::data_type::{Int32Type, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::ColumnPath;
+use tempfile::NamedTempFile;
+
+use super::batch::{Batch, Checksum, Column};
+use super::{KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
+use crate::error::{WriteError, WriteProblem};
+use crate::record::Record;
+use crate::request::Operation;
+use crate::trace::{Extent, TraceMeta};
+use crate::units::Timestamp;
+
+/// Rows per row group: what writer and reader hold in memory.
+const ROWS_PER_GROUP: usize = 65_536;
+/// zstd's own default, a good bargain for columns of small differences.
+const ZSTD_LEVEL: i32 = 3;
+/// Columns of times and addresses, stored as differences.
+const DIFFERENCES: [&str; 5] = ["arrival_ns", "lba_sectors", "inserted_ns", "issued_ns", "completed_ns"];
+
+/// Writes a trace as Parquet. Until [`ParquetWriter::finish`] the file has a temporary name in the
+/// same folder; dropped before that, it is removed.
+pub struct ParquetWriter {
+    path: PathBuf,
+    file: SerializedFileWriter<NamedTempFile>,
+    batch: Batch,
+    extent: Option<Extent>,
+    checksum: Checksum,
+    vm_max: u16,
+}
+
+impl ParquetWriter {
+    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    ///
+    /// # Errors
+    /// A folder that does not exist or cannot be written to.
+    pub fn create(path: &Path) -> Result<ParquetWriter, WriteError> {
+        let fail = |error| WriteError::new(path, WriteProblem::Io(error));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .prefix(".iocast-")
+            .suffix(".parquet.part")
+            .permissions(permissions)
+            .tempfile_in(folder)
+            .map_err(fail)?;
+        let file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties()))
+            .map_err(|error| refused(path, &error))?;
+        let checksum = Checksum::new();
+        Ok(ParquetWriter { path: path.to_owned(), file, batch: Batch::default(), extent: None, checksum, vm_max: 0 })
+    }
+
+    /// Adds one record.
+    ///
+    /// # Errors
+    /// An arrival before the last one's; what the operating system says.
+    pub fn write(&mut self, record: &Record) -> Result<(), WriteError> {
+        let arrival = record.request.arrival;
+        if let Some(extent) = self.extent.filter(|extent| arrival < extent.last_arrival) {
+            return Err(self.out_of_order(arrival, extent));
+        }
+        widen(&mut self.extent, record);
+        self.vm_max = self.vm_max.max(record.request.vm.0);
+        self.checksum.add(record);
+        self.batch.push(record);
+        if self.batch.len() == ROWS_PER_GROUP {
+            self.write_group().map_err(|error| refused(&self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and the metadata, and gives the file its name. The metadata comes last
+    /// because a reader knows all names only at the end of its trace.
+    ///
+    /// # Errors
+    /// Metadata that names fewer VMs than the records have; what the operating system says.
+    pub fn finish(mut self, meta: &TraceMeta) -> Result<Option<Extent>, WriteError> {
+        let path = self.path.clone();
+        if meta.vms.len() <= usize::from(self.vm_max) {
+            let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
+            return Err(WriteError::new(&path, WriteProblem::Encoding(what)));
+        }
+        self.write_rest(meta).map_err(|error| refused(&path, &error))?;
+        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
+        let file = self.file.into_inner().map_err(|error| refused(&path, &error))?;
+        file.as_file().sync_all().map_err(fail)?;
+        file.persist(&path).map_err(|error| fail(error.error))?;
+        Ok(self.extent)
+    }
+
+    fn write_rest(&mut self, meta: &TraceMeta) -> Result<(), ParquetError> {
+        if self.batch.len() > 0 {
+            self.write_group()?;
+        }
+        let json = |error: serde_json::Error| ParquetError::External(Box::new(error));
+        let mut keys = vec![(KEY_TRACE, serde_json::to_string(meta).map_err(json)?)];
+        if let Some(extent) = self.extent {
+            keys.push((KEY_EXTENT, serde_json::to_string(&StoredExtent::from(extent)).map_err(json)?));
+        }
+        for (_, text) in &keys {
+            self.checksum.add_text(text);
+        }
+        keys.push((KEY_SCHEMA_VERSION, SCHEMA_VERSION.to_owned()));
+        keys.push((KEY_CHECKSUM, self.checksum.hex()));
+        for (key, value) in keys {
+            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.file.next_row_group()?;
+        for column in self.batch.columns() {
+            let Some(mut writer) = group.next_column()? else {
+                return Err(ParquetError::General("fewer columns than the schema has".to_owned()));
+            };
+            match column {
+                Column::Wide(values) => writer.typed::<Int64Type>().write_batch(values, None, None)?,
+                Column::Narrow(values) => writer.typed::<Int32Type>().write_batch(values, None, None)?,
+                Column::Times(times) => {
+                    writer.typed::<Int64Type>().write_batch(&times.values, Some(&times.levels), None)?
+                }
+            };
+            writer.close()?;
+        }
+        group.close()?;
+        self.batch.clear();
+        Ok(())
+    }
+
+    #[cold]
+    fn out_of_order(&self, arrival: Timestamp, extent: Extent) -> WriteError {
+        let what = format!("record {} arrives at {arrival}, after one at {}", extent.records, extent.last_arrival);
+        WriteError::new(&self.path, WriteProblem::OutOfOrder(what))
+    }
+}
+
+fn properties() -> WriterProperties {
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("a constant that zstd has");
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("iocast version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(level))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true);
+    for name in DIFFERENCES {
+        let column = ColumnPath::from(name);
+        properties = properties
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
+
+/// Takes one more record, which arrives no earlier, into the extent.
+fn widen(extent: &mut Option<Extent>, record: &Record) {
+    let request = &record.request;
+    let has_address = request.operation != Operation::Flush;
+    let Some(extent) = extent else {
+        let (lba_min, lba_end) = if has_address { (request.lba, request.end()) } else { Default::default() };
+        *extent = Some(Extent {
+            first_arrival: request.arrival,
+            last_arrival: request.arrival,
+            lba_min,
+            lba_end,
+            records: 1,
+        });
+        return;
+    };
+    extent.last_arrival = request.arrival;
+    extent.records += 1;
+    if has_address {
+        // An end of zero: only flushes so far.
+        let first = extent.lba_end.sector() == 0;
+        extent.lba_min = if first { request.lba } else { extent.lba_min.min(request.lba) };
+        extent.lba_end = extent.lba_end.max(request.end());
+    }
+}
+
+fn refused(path: &Path, error: &ParquetError) -> WriteError {
+    WriteError::new(path, WriteProblem::Encoding(error.to_string()))
+}

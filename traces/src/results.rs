@@ -1,0 +1,215 @@
+//! The schemas of stored results. Units are in the names; times are nanoseconds.
+//!
+//! Means and variances come from integer sums, so that they are the same bytes on every machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::trace::{Clock, Layer, Losses};
+use crate::units::Nanos;
+
+/// The version of every schema in this module.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The percentiles that are reported, in hundredths of a percent, with their names.
+pub const PERCENTILES: [(u32, &str); 6] =
+    [(5_000, "p50"), (9_000, "p90"), (9_500, "p95"), (9_900, "p99"), (9_990, "p99.9"), (9_999, "p99.99")];
+
+/// What `iocast compare` stores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What was compared on what.
+    pub provenance: Provenance,
+    /// The scheduler that ratios refer to, if it was among them.
+    pub baseline: Option<String>,
+    /// One replay per scheduler, in the order asked for.
+    pub runs: Vec<Run>,
+}
+
+/// Everything that is needed to get the same numbers again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Program and version.
+    pub program: String,
+    /// The traces, one per VM.
+    pub traces: Vec<TraceProvenance>,
+    /// The drive.
+    pub drive: Part,
+    /// Every option of the replay that has an effect on its result, by name.
+    pub options: BTreeMap<String, String>,
+    /// Warnings that hold for all runs.
+    pub warnings: Vec<String>,
+}
+
+/// Where the requests of one VM came from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceProvenance {
+    /// The VM's name.
+    pub vm: String,
+    /// The file as it was named.
+    pub path: String,
+    /// SHA-256 of the file, or of a capture's files one after another.
+    pub sha256: String,
+    /// The format it was read as.
+    pub format: String,
+    /// Where it was taken.
+    pub layer: Layer,
+    /// Its clock.
+    pub clock: Clock,
+    /// How its addresses were brought onto the drive.
+    pub addresses: String,
+    /// Requests replayed.
+    pub requests: u64,
+    /// What was lost or skipped.
+    pub losses: Losses,
+    /// Who made the trace, with what, where.
+    pub made: BTreeMap<String, String>,
+}
+
+/// A scheduler or drive with all its tunables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The name it was asked for by.
+    pub name: String,
+    /// What it is built on: a drive's model, or the scheduler itself.
+    pub model: String,
+    /// Every tunable, as one would write it.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Whether a run's figures may be compared with others'.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    /// They may.
+    Comparable,
+    /// The drive could not sustain the open loop.
+    Overloaded {
+        /// All service times over the span of the arrivals; absent if there was no span.
+        offered_load: Option<f64>,
+        /// Whether the backlog kept growing.
+        backlog_growing: bool,
+        /// Whether arrivals were held back because the queue's bound was reached.
+        held_back: bool,
+        /// What to do instead.
+        remedy: String,
+    },
+}
+
+/// One replay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The scheduler.
+    pub scheduler: Part,
+    /// Whether the figures may be compared.
+    #[serde(flatten)]
+    pub status: Status,
+    /// From the first arrival to the last completion.
+    pub span_ns: Nanos,
+    /// Reads.
+    pub read: ClassFigures,
+    /// Writes.
+    pub write: ClassFigures,
+    /// Reads and writes.
+    pub all: ClassFigures,
+    /// Flushes and discards.
+    pub other: ClassFigures,
+    /// Queues, over all classes.
+    pub queue: QueueFigures,
+    /// The same per VM, if asked for.
+    pub vms: Vec<VmFigures>,
+    /// Ratios to the baseline, if both are comparable.
+    pub ratio: Option<Ratio>,
+    /// Anything a reader of the figures should know.
+    pub notes: Vec<String>,
+}
+
+/// One VM's share of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VmFigures {
+    /// The VM's name.
+    pub vm: String,
+    /// Reads.
+    pub read: ClassFigures,
+    /// Writes.
+    pub write: ClassFigures,
+    /// Reads and writes.
+    pub all: ClassFigures,
+    /// Flushes and discards.
+    pub other: ClassFigures,
+}
+
+/// What was measured of one class of requests. An *arrival* is a request as the workload sent it, a
+/// *device request* one as the drive served it, after merging and splitting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassFigures {
+    /// Arrivals completed.
+    pub requests: u64,
+    /// Bytes that they asked for.
+    pub bytes: u64,
+    /// Requests that the drive served.
+    pub device_requests: u64,
+    /// Device time, D2C, per device request.
+    pub device_time: Moments,
+    /// From leaving the scheduler to completion, per device request: Geist's service time. Differs
+    /// from device time by the look-ahead.
+    pub dispatch_to_completion: Moments,
+    /// Response time, Q2C, per arrival.
+    pub response_time: Moments,
+    /// Percentiles of the response time in ns, by name, to three significant digits.
+    pub response_percentiles_ns: BTreeMap<String, u64>,
+    /// Arrivals completed per second of the run.
+    pub iops: f64,
+    /// Bytes per second of the run.
+    pub bytes_per_s: f64,
+    /// Sectors per millisecond of the run.
+    pub sectors_per_ms: f64,
+    /// Mean distance the head moved per device request, hits counted as zero.
+    pub seek_distance_mean_sectors: Option<f64>,
+    /// Share of device requests served from the drive's cache.
+    pub cache_hit_share: Option<f64>,
+}
+
+/// Mean and variance of a span of time, from integer sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moments {
+    /// Mean; absent if there was nothing to measure.
+    pub mean_ns: Option<f64>,
+    /// Variance over all of them (not an estimate from a sample).
+    pub variance_ns2: Option<f64>,
+    /// Least.
+    pub min_ns: Option<u64>,
+    /// Largest.
+    pub max_ns: Option<u64>,
+}
+
+/// Queue lengths over the time of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueFigures {
+    /// Arrivals outstanding, waiting or in service: mean over time.
+    pub outstanding_mean: f64,
+    /// The most at any time.
+    pub outstanding_max: u64,
+    /// Requests waiting in the scheduler: mean over time.
+    pub waiting_mean: f64,
+    /// The most at any time.
+    pub waiting_max: u64,
+    /// Share of the time during which the drive had something to do.
+    pub drive_utilisation: f64,
+    /// Arrivals merged into a request that was waiting.
+    pub merged: u64,
+}
+
+/// A run's figures over the baseline's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Of mean response time, reads and writes: below 1 is better.
+    pub response_time_mean: Option<f64>,
+    /// Of the 99th percentile of it.
+    pub response_time_p99: Option<f64>,
+    /// Of bytes per second: above 1 is better.
+    pub throughput: Option<f64>,
+}
