@@ -1,1 +1,4 @@
-//! Placeholder.
+//! What the benchmarks share: the engine's standard load, a process's own cost, and scenarios.
+
+pub mod closed_loop;
+pub mod cost;

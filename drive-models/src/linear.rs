@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_read_that_was_prefetched_is_a_hit_and_moves_no_arm() {
-        let mut drive = drive("");
+        let mut drive = drive("cache=on");
         let done = serve_all(&mut drive, &[read(1000, 8), read(1008, 64), read(2000, 8)]);
         assert_eq!(done.iter().map(|c| c.hit).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(done[1].finished.since(done[1].started), Nanos::from_us(250));
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn writes_neither_hit_nor_fill_the_cache() {
-        let mut drive = drive("");
+        let mut drive = drive("cache=on");
         let mut write = read(1000, 8);
         write.operation = Operation::Write;
         let done = serve_all(&mut drive, &[write, read(1000, 8), write]);

@@ -1,9 +1,9 @@
-//! Every rule of deadline, as Linux 2.6.30 has it. Reads are 8 sectors at ascending ids.
+//! Every rule of deadline as Linux 2.6.30 has it. Ids count the requests of a script from zero.
 
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Dispatch, Room};
+use schedulers::{Dispatch, Room, Scheduler};
 use traces::{Nanos, Operation, RequestId};
 
 fn deadline(tunables: &str) -> Driver {
@@ -18,11 +18,11 @@ fn a_batch_goes_up_from_the_oldest_and_the_next_starts_at_the_oldest_again() {
 }
 
 #[test]
-fn a_batch_need_not_be_sequential_and_takes_in_what_arrives_ahead() {
+fn a_batch_goes_on_where_it_was_decided_to_when_the_last_request_went() {
     let mut driver = deadline("");
     driver.reads(&[500, 900]);
     assert_eq!(driver.next(), 0);
-    // The next was decided on when 500 was moved, so 700 comes after a new start.
+    // 700 arrives ahead, but 900 was next when 500 went.
     driver.reads(&[700, 950]);
     assert_eq!(driver.all(), [1, 3, 2]);
 }
@@ -43,7 +43,7 @@ fn a_batch_has_at_most_fifo_batch_requests_and_then_a_starved_write_may_go() {
 #[test]
 fn reads_pass_writes_writes_starved_times_and_then_all_over_again() {
     for (starved, sent) in [
-        (0, vec![4, 0, 5, 1, 6, 2, 3]),
+        (0, vec![4, 5, 6, 0, 1, 2, 3]),
         (1, vec![0, 4, 1, 5, 2, 6, 3]),
         (2, vec![0, 1, 4, 2, 3, 5, 6]),
         (3, vec![0, 1, 2, 4, 3, 5, 6]),
@@ -74,31 +74,13 @@ fn writes_that_go_because_no_read_waits_begin_the_count_anew() {
 
 #[test]
 fn an_expired_head_starts_the_batch_strictly_after_its_deadline() {
-    for (operation, expire) in
-        [(Operation::Read, ms(500)), (Operation::Write, ms(5000)), (Operation::Discard, ms(5000))]
-    {
-        for (late_ns, next) in [(0, 2), (1, 0)] {
+    for (operation, expires) in [(Operation::Read, ms(500)), (Operation::Write, ms(5000)), (Operation::Discard, ms(5000))] {
+        for (late_ns, next) in [(0, 2), (1, 1)] {
             let mut driver = deadline("fifo_batch=1");
-            driver.arrive(operation, &[100]).time(ms(1)).arrive(operation, &[500, 600]);
-            // The middle one goes out of turn, so that a batch may go on at 600 with 100 waiting.
-            driver.remove(0);
-            assert_eq!(driver.next(), 1);
-            driver.time(ms(0));
-            driver.scheduler.insert(driver.now, RequestId(0), &driver.requests[0].clone());
-            driver.remove(2);
-            driver.scheduler.insert(driver.now, RequestId(2), &driver.requests[2].clone());
-            // `next` was handed over to nobody when 600 left: the fifo head goes at any rate.
-            driver.time(expire + Nanos::from_ns(late_ns));
-            assert_eq!(driver.next(), 0, "{operation} {next}");
-        }
-        for (late_ns, next) in [(0, 1), (1, 2)] {
-            let mut driver = deadline("fifo_batch=1");
-            driver.arrive(operation, &[100, 200]).arrive(operation, &[50]);
+            driver.arrive(operation, &[500, 100, 600]);
             assert_eq!(driver.next(), 0);
-            // 200 is next in order, and is the head too; take it in again behind 50.
-            driver.remove(1);
-            driver.time(ms(1)).arrive(operation, &[300]);
-            let _ = (late_ns, next);
+            driver.time(expires + Nanos::from_ns(late_ns));
+            assert_eq!(driver.next(), next, "{operation} {late_ns} ns after its deadline");
         }
     }
 }
@@ -110,4 +92,131 @@ fn expiry_is_looked_at_only_between_batches() {
     assert_eq!(driver.next(), 0);
     driver.time(ms(501));
     assert_eq!(driver.all(), [2, 3, 1, 4]);
+}
+
+#[test]
+fn a_change_of_direction_forgets_where_the_batch_was() {
+    let mut driver = deadline("fifo_batch=1,writes_starved=1");
+    driver.reads(&[500, 100, 600]).writes(&[50]);
+    assert_eq!(driver.all(), [0, 3, 1, 2]);
+}
+
+#[test]
+fn a_removed_request_that_was_next_hands_over_to_its_successor() {
+    let mut driver = deadline("");
+    driver.reads(&[500, 100, 600, 700]);
+    assert_eq!(driver.next(), 0);
+    driver.remove(2);
+    assert_eq!(driver.all(), [3, 1]);
+}
+
+#[test]
+fn a_request_at_the_same_sector_pushes_the_older_out_and_moves_the_batch_there() {
+    for (name, first, alias, sent) in [
+        ("no batch yet", 0, (Operation::Read, 600), vec![2, 0, 1, 4, 3]),
+        ("the batch goes on from the alias", 1, (Operation::Read, 50), vec![3, 1, 2, 4]),
+        ("there is none in the other direction", 1, (Operation::Write, 50), vec![1, 2, 3, 4]),
+    ] {
+        let mut driver = deadline("");
+        driver.reads(&[500, 550, 600, 50]);
+        assert_eq!(driver.up_to(first).len(), first);
+        driver.arrive(alias.0, &[alias.1]);
+        assert_eq!(driver.all(), sent, "{name}");
+    }
+    let mut driver = deadline("");
+    // Pushing out a write ends a batch of reads.
+    driver.reads(&[500, 100, 600]).writes(&[50]);
+    assert_eq!(driver.next(), 0);
+    driver.writes(&[50]);
+    assert_eq!(driver.all(), [3, 1, 2, 4]);
+}
+
+#[test]
+fn what_has_been_pushed_out_is_not_merged_into_and_can_be_taken_back() {
+    let mut driver = deadline("");
+    driver.reads(&[500, 500]);
+    let request = driver.requests[0];
+    assert!(!driver.scheduler.may_merge(RequestId(0), &request));
+    assert!(driver.scheduler.may_merge(RequestId(1), &request));
+    driver.remove(0);
+    assert_eq!((driver.all(), driver.scheduler.waiting()), (vec![1], 0));
+}
+
+#[test]
+fn a_joined_request_takes_the_earlier_expiry_and_the_place_that_goes_with_it() {
+    // The place: 1 waits longer than 2, which waits longer than 3; 1 is joined behind 3.
+    let mut driver = deadline("");
+    driver.reads(&[900, 208]).time(ms(1)).reads(&[400, 200]);
+    assert_eq!(driver.next(), 0);
+    driver.join(3, 1);
+    assert_eq!(driver.all(), [3, 2]);
+    // The other way round it keeps its own.
+    let mut driver = deadline("");
+    driver.reads(&[900, 200]).time(ms(1)).reads(&[400, 208]);
+    assert_eq!(driver.next(), 0);
+    driver.join(1, 3);
+    assert_eq!(driver.all(), [1, 2]);
+    // The expiry: 300 is next in order after 250, until 3 has expired when 1 would have.
+    for (late_ns, next) in [(0, 4), (1, 3)] {
+        let mut driver = deadline("fifo_batch=1");
+        driver.reads(&[250, 208]).time(ms(1)).reads(&[50, 200, 300]);
+        assert_eq!(driver.next(), 0);
+        driver.join(3, 1).time(ms(500) + Nanos::from_ns(late_ns));
+        assert_eq!(driver.next(), next, "{late_ns}");
+    }
+}
+
+#[test]
+fn a_front_merge_sorts_anew() {
+    let mut driver = deadline("");
+    driver.reads(&[50, 100, 96]).front_merge(1);
+    assert_eq!(driver.all(), [0, 1, 2]);
+    // What is next stays next.
+    let mut driver = deadline("");
+    driver.reads(&[500, 600, 595]);
+    assert_eq!(driver.next(), 0);
+    driver.front_merge(1);
+    assert_eq!(driver.all(), [2, 1]);
+    // Another that waits at the new sector is pushed out.
+    let mut driver = deadline("");
+    driver.reads(&[50, 108, 100]).front_merge(1);
+    assert_eq!(driver.all(), [2, 0, 1]);
+}
+
+#[test]
+fn front_merges_can_be_turned_off() {
+    assert!(deadline("").scheduler.front_merges());
+    assert!(!deadline("front_merges=off").scheduler.front_merges());
+}
+
+#[test]
+fn a_direction_without_room_counts_as_having_nothing_waiting() {
+    let no_reads = Room { reads: 0, ..Room::UNLIMITED };
+    let no_writes = Room { writes: 0, ..Room::UNLIMITED };
+    // A batch is cut short, and not resumed.
+    let mut driver = deadline("");
+    driver.reads(&[500, 100, 600]).writes(&[50]);
+    assert_eq!(driver.next(), 0);
+    driver.room = no_reads;
+    assert_eq!(driver.all(), [3]);
+    assert_eq!(driver.dispatch(), Dispatch::Idle);
+    driver.room = Room::UNLIMITED;
+    assert_eq!(driver.all(), [1, 2]);
+    // Reads do not starve writes that could not go.
+    let mut driver = deadline("fifo_batch=1");
+    driver.reads(&[100, 200, 300, 400, 500, 600]).writes(&[50, 60]);
+    driver.room = no_writes;
+    assert_eq!(driver.up_to(3), [0, 1, 2]);
+    driver.room = Room::UNLIMITED;
+    assert_eq!(driver.all(), [3, 4, 6, 5, 7]);
+}
+
+#[test]
+fn what_comes_back_goes_first() {
+    let mut driver = deadline("");
+    driver.reads(&[300, 100, 200]);
+    assert_eq!(driver.next(), 0);
+    let (now, request) = (driver.now, driver.requests[0]);
+    driver.scheduler.requeue(now, RequestId(0), &request);
+    assert_eq!(driver.all(), [0, 1, 2]);
 }

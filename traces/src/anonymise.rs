@@ -38,10 +38,29 @@ pub const REGION_SECTORS: Sectors = Sectors::new(1 << 21);
 const ALIGNMENT_SECTORS: u64 = 1 << 11;
 
 /// Provenance keys whose values stay: they name methods, versions and counts, never places.
-pub const TECHNICAL_KEYS: [&str; 4] = ["source_format", "vscsi_version", "arrivals", "cpus"];
+pub const TECHNICAL_KEYS: &[&str] = &[
+    "blktrace.arrivals",
+    "blktrace.bounces",
+    "blktrace.byte_order",
+    "blktrace.cpus",
+    "blktrace.driver_data_events",
+    "blktrace.files",
+    "blktrace.merges",
+    "blktrace.messages",
+    "blktrace.passthrough_events",
+    "blktrace.remaps",
+    "blktrace.requests_without_data",
+    "blktrace.requeues",
+    "blktrace.splits",
+    "converted_by",
+    "lost_events",
+    "skipped_records",
+    "source_format",
+    "vscsi_version",
+];
 
 /// Provenance keys whose values become pseudonyms.
-pub const NAME_KEYS: [&str; 5] = ["cgroup", "device", "host", "hostname", "vm"];
+pub const NAME_KEYS: &[&str] = &["blktrace.device", "cgroup", "converted_from", "device", "host", "hostname", "vm"];
 
 /// Pseudonyms that are kept for reuse before they are computed anew, so that memory stays bounded.
 const REMEMBERED: usize = 1 << 16;
@@ -349,6 +368,13 @@ mod tests {
     fn a_pseudonym_is_hmac_sha_256_of_the_length_prefixed_parts() {
         // From Python: hmac.new(b"key", message, "sha256").hexdigest()[:16]
         assert_eq!(Anonymiser::new(b"key").unwrap().pseudonym("vm", "web"), "vm-50689bc57957fab6");
+    }
+
+    #[test]
+    fn a_permutation_is_that_of_its_description() {
+        // From a Python version of it, so that the same key means the same numbers for good.
+        let permutation = Permutation::new(&Hmac::new_from_slice(b"key").unwrap(), "test", 1_000);
+        assert_eq!([0, 1, 2, 3].map(|index| permutation.apply(index)), [26, 655, 389, 226]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is wrong with an input, and the error that says so: its place and a part of its message.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 mod support;
 
 use std::io::Write as _;

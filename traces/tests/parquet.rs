@@ -1,10 +1,13 @@
 //! iocast's own format: what is written reads back, the same trace gives the same bytes, and
 //! damage is found.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 mod support;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,6 +74,16 @@ fn the_metadata_come_back_and_say_what_the_trace_was_written_from() {
 }
 
 #[test]
+fn the_layer_is_the_stored_one_unless_one_is_given() {
+    let layer = |layer| {
+        let options = ReadOptions { layer, ..ReadOptions::default() };
+        read_as("parquet", &data("small.parquet"), &options).unwrap().meta.layer
+    };
+    assert_eq!(layer(None), Layer::GuestIssued);
+    assert_eq!(layer(Some(Layer::Wire)), Layer::Wire);
+}
+
+#[test]
 fn several_row_groups_and_batches_read_as_one() {
     let records = many();
     let bytes = written(&records);
@@ -110,7 +123,11 @@ fn nothing_has_the_final_name_until_it_is_finished() {
     drop(writer);
     assert_eq!(names(), [] as [PathBuf; 0]);
     write(&path, &many()[..1]).unwrap();
-    assert_eq!(names(), [path]);
+    assert_eq!(names(), [path.clone()]);
+    let other = folder.path().join("other");
+    File::create(&other).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&path), mode(&other), "who may read it is what the umask says");
 }
 
 #[test]
@@ -200,6 +217,9 @@ impl Parts {
     }
 }
 
+const NO_VM: &str = r#"{"format":"vscsi","layer":"wire","clock":{"name":"x","zero_unix_ns":null},"capacity_sectors":null,
+    "vms":[],"streams":{},"provenance":{}}"#;
+
 #[test]
 fn foreign_and_wrong_files_are_refused_with_their_place() {
     let good = Parts::good;
@@ -211,6 +231,7 @@ fn foreign_and_wrong_files_are_refused_with_their_place() {
         (good().key("iocast.schema_version", Some("2")), whole, "unsupported version: iocast.schema_version is `2`"),
         (good().key("iocast.trace", None), whole, "iocast.trace"),
         (good().key("iocast.trace", Some("{")), whole, "iocast.trace in the metadata: EOF"),
+        (good().key("iocast.trace", Some(NO_VM)), whole, "names no VM"),
         (good().key("iocast.extent", Some("[]")), whole, "iocast.extent in the metadata"),
         (good().key("iocast.extent", None), whole, "1 rows, but the metadata speak of 0"),
         (
@@ -266,6 +287,7 @@ fn a_lenient_read_skips_a_damaged_row_group_and_counts_its_rows() {
     assert_eq!(lenient.losses.skipped["undecodable row group"], 65_536);
     assert_eq!(lenient.records.len(), records.len() - 65_536);
     assert_eq!(lenient.records[65_536..], records[2 * 65_536..]);
+    assert_eq!(lenient.position_bytes, bytes.len() as u64);
 }
 
 #[test]

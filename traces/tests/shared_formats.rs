@@ -3,6 +3,7 @@
 //! folder of the data in `IOCAST_SHARED_DATA`.
 
 #![cfg(feature = "shared-data")]
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 mod support;
 

@@ -355,10 +355,10 @@ mod tests {
 
     #[test]
     fn a_chain_keeps_its_think_times() {
-        // Each took 10 when recorded, with think times of 5 and 7.
+        // Each took 10 when recorded, with think times of 5 and 7. The first arrival is the zero.
         let records = [(100, Some(110), 1), (115, Some(125), 1), (132, Some(142), 1)];
-        assert_eq!(arrivals(closed(&records), 50), [(100, 1), (155, 1), (212, 1)]);
-        assert_eq!(arrivals(closed(&records), 1), [(100, 1), (106, 1), (114, 1)]);
+        assert_eq!(arrivals(closed(&records), 50), [(0, 1), (55, 1), (112, 1)]);
+        assert_eq!(arrivals(closed(&records), 1), [(0, 1), (6, 1), (14, 1)]);
     }
 
     #[test]

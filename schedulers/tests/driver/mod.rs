@@ -5,43 +5,43 @@
 use schedulers::{Dispatch, DistanceCost, Room, Scheduler, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
-pub struct Driver {
-    pub scheduler: Box<dyn Scheduler>,
-    pub cost: DistanceCost,
-    pub now: Timestamp,
-    pub room: Room,
-    pub requests: Vec<Request>,
+pub(crate) struct Driver {
+    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) cost: DistanceCost,
+    pub(crate) now: Timestamp,
+    pub(crate) room: Room,
+    pub(crate) requests: Vec<Request>,
 }
 
 /// Which requests go, by id, for a script's last column.
-pub type Ids = Vec<u32>;
+pub(crate) type Ids = Vec<u32>;
 
-pub fn ms(ms: u64) -> Timestamp {
+pub(crate) fn ms(ms: u64) -> Timestamp {
     Timestamp::ZERO + Nanos::from_ms(ms)
 }
 
 impl Driver {
-    pub fn new(spec: &str) -> Driver {
+    pub(crate) fn new(spec: &str) -> Driver {
         let scheduler = build(&spec.parse().unwrap()).unwrap().scheduler;
         Driver::with(scheduler)
     }
 
-    pub fn with(scheduler: Box<dyn Scheduler>) -> Driver {
+    pub(crate) fn with(scheduler: Box<dyn Scheduler>) -> Driver {
         let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) };
         Driver { scheduler, cost, now: Timestamp::ZERO, room: Room::UNLIMITED, requests: Vec::new() }
     }
 
-    pub fn at(&mut self, head: u64) -> &mut Self {
+    pub(crate) fn at(&mut self, head: u64) -> &mut Self {
         self.cost.position = Lba::new(head);
         self
     }
 
-    pub fn time(&mut self, now: Timestamp) -> &mut Self {
+    pub(crate) fn time(&mut self, now: Timestamp) -> &mut Self {
         self.now = now;
         self
     }
 
-    pub fn insert(&mut self, request: Request) -> RequestId {
+    pub(crate) fn insert(&mut self, request: Request) -> RequestId {
         let id = RequestId(self.requests.len() as u32);
         self.requests.push(request);
         self.scheduler.insert(self.now, id, &request);
@@ -49,38 +49,38 @@ impl Driver {
     }
 
     /// Inserts requests of 8 sectors of stream 0; ids count up from the first ever inserted.
-    pub fn arrive(&mut self, operation: Operation, starts: &[u64]) -> &mut Self {
+    pub(crate) fn arrive(&mut self, operation: Operation, starts: &[u64]) -> &mut Self {
         for &start in starts {
             self.insert(Request::new(self.now, operation, Lba::new(start), Sectors::new(8)));
         }
         self
     }
 
-    pub fn reads(&mut self, starts: &[u64]) -> &mut Self {
+    pub(crate) fn reads(&mut self, starts: &[u64]) -> &mut Self {
         self.arrive(Operation::Read, starts)
     }
 
-    pub fn writes(&mut self, starts: &[u64]) -> &mut Self {
+    pub(crate) fn writes(&mut self, starts: &[u64]) -> &mut Self {
         self.arrive(Operation::Write, starts)
     }
 
-    pub fn read_of_stream(&mut self, start: u64, stream: u32) -> RequestId {
+    pub(crate) fn read_of_stream(&mut self, start: u64, stream: u32) -> RequestId {
         let mut request = Request::new(self.now, Operation::Read, Lba::new(start), Sectors::new(8));
         request.stream = StreamId(stream);
         self.insert(request)
     }
 
-    pub fn remove(&mut self, id: u32) -> &mut Self {
+    pub(crate) fn remove(&mut self, id: u32) -> &mut Self {
         self.scheduler.remove(RequestId(id));
         self
     }
 
-    pub fn complete(&mut self, id: u32) -> &mut Self {
+    pub(crate) fn complete(&mut self, id: u32) -> &mut Self {
         self.scheduler.completed(self.now, RequestId(id), &self.requests[id as usize]);
         self
     }
 
-    pub fn dispatch(&mut self) -> Dispatch {
+    pub(crate) fn dispatch(&mut self) -> Dispatch {
         let choice = self.scheduler.dispatch(self.now, self.room, &self.cost);
         if let Dispatch::Send(id) = choice {
             self.cost.position = self.requests[id.index()].end();
@@ -89,7 +89,7 @@ impl Driver {
     }
 
     /// The id of the one request that goes now.
-    pub fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> u32 {
         match self.dispatch() {
             Dispatch::Send(id) => id.0,
             other => panic!("{other:?}"),
@@ -97,12 +97,12 @@ impl Driver {
     }
 
     /// All that goes now, until the scheduler waits or is idle.
-    pub fn all(&mut self) -> Ids {
+    pub(crate) fn all(&mut self) -> Ids {
         self.up_to(usize::MAX)
     }
 
     /// What goes now, at most `count`.
-    pub fn up_to(&mut self, count: usize) -> Ids {
+    pub(crate) fn up_to(&mut self, count: usize) -> Ids {
         let mut sent = Ids::new();
         while sent.len() < count
             && let Dispatch::Send(id) = self.dispatch()
@@ -113,7 +113,7 @@ impl Driver {
     }
 
     /// Joins the waiting `from` behind the waiting `into`.
-    pub fn join(&mut self, into: u32, from: u32) -> &mut Self {
+    pub(crate) fn join(&mut self, into: u32, from: u32) -> &mut Self {
         let (into, from) = (RequestId(into), RequestId(from));
         let sectors = self.requests[into.index()].sectors() + self.requests[from.index()].sectors();
         self.requests[into.index()].set_sectors(sectors);
@@ -122,7 +122,7 @@ impl Driver {
     }
 
     /// Puts 8 sectors in front of a waiting request.
-    pub fn front_merge(&mut self, into: u32) -> &mut Self {
+    pub(crate) fn front_merge(&mut self, into: u32) -> &mut Self {
         let request = &mut self.requests[into as usize];
         request.lba = Lba::new(request.lba.sector() - 8);
         request.set_sectors(request.sectors() + Sectors::new(8));

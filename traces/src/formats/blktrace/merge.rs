@@ -174,6 +174,12 @@ struct Gap {
     place: (usize, u64),
 }
 
+impl Gap {
+    fn holds(&self, cpu: u32, number: u32) -> bool {
+        cpu == self.cpu && number.wrapping_sub(self.first) < self.count
+    }
+}
+
 impl Numbers {
     fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
         self.next.iter().enumerate().filter(|(_, next)| **next != UNSEEN).map(|(cpu, _)| cpu)
@@ -225,8 +231,7 @@ impl Numbers {
 
     /// Takes the number of a late event out of the gap it left.
     fn fill(&mut self, event: &Event) -> bool {
-        let within = |gap: &Gap| gap.cpu == event.cpu && event.sequence.wrapping_sub(gap.first) < gap.count;
-        let Some(at) = self.gaps.iter().position(within) else { return false };
+        let Some(at) = self.gaps.iter().position(|gap| gap.holds(event.cpu, event.sequence)) else { return false };
         let gap = &mut self.gaps[at];
         let before = event.sequence.wrapping_sub(gap.first);
         let after = Gap {
@@ -256,7 +261,10 @@ impl Numbers {
 
 fn believe(gap: &Gap, streams: &[Stream], findings: &mut Findings) -> Result<(), ReadError> {
     if findings.lenient {
-        findings.losses.lost_events += u64::from(gap.count);
+        let before = findings.left_out.len();
+        findings.left_out.retain(|(cpu, number)| !gap.holds(*cpu, *number));
+        let left_out = (before - findings.left_out.len()) as u64;
+        findings.losses.lost_events += u64::from(gap.count).saturating_sub(left_out);
         return Ok(());
     }
     let Gap { cpu, first, count, place: (stream, offset), .. } = *gap;

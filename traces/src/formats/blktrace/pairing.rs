@@ -49,6 +49,17 @@ pub(super) struct Aside {
     pub(super) driver_data: u64,
 }
 
+/// Which request of the flush machinery completed last.
+#[derive(Clone, Copy)]
+enum Served {
+    /// None did: a device of bios only.
+    None,
+    /// One that was issued before the capture began, so that it serves nothing that is in it.
+    Unseen,
+    /// The one that was issued then.
+    Issued(u64),
+}
+
 pub(super) struct Pairing {
     arrivals: ArrivalPoint,
     ring: Ring,
@@ -57,8 +68,8 @@ pub(super) struct Pairing {
     flushes: VecDeque<u64>,
     /// When the flush machinery's requests in flight were issued, and as which record.
     machinery: VecDeque<(u64, u64)>,
-    /// When the last of them that completed was issued.
-    served: Option<u64>,
+    /// The last of them that completed.
+    served: Served,
     /// The device has requests, and is not one of bios only (device mapper, md).
     has_requests: bool,
     aside: Aside,
@@ -72,7 +83,7 @@ impl Pairing {
             units: Units::new(),
             flushes: VecDeque::new(),
             machinery: VecDeque::new(),
-            served: None,
+            served: Served::None,
             has_requests: false,
             aside: Aside::default(),
         }
@@ -295,12 +306,11 @@ impl Pairing {
     fn completed_without_length(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.is(Category::FLUSH) {
             if let Some((issued, _)) = self.machinery.pop_front() {
-                self.served = Some(issued);
+                self.served = Served::Issued(issued);
                 return;
             }
             if self.has_requests || !event.is(Category::WRITE) {
-                // Issued before the capture began, so that it serves nothing that is in it.
-                self.served = Some(0);
+                self.served = Served::Unseen;
                 return losses.unmatched("C FN without D FN");
             }
         }
@@ -314,12 +324,11 @@ impl Pairing {
         let Some(slot) = self.flushes.front().and_then(|serial| ring.get(*serial)) else {
             return losses.unmatched("C of a flush without Q");
         };
-        if let Some(issued) = served {
-            if issued < slot.request.arrival.as_ns() {
-                // The machinery was sent before this flush came: it ends one from before the capture.
-                return losses.unmatched("C of a flush without Q");
-            }
-            slot.issued = issued;
+        match served {
+            Served::None => {}
+            Served::Issued(issued) if issued >= slot.request.arrival.as_ns() => slot.issued = issued,
+            // The machinery was sent before this flush came: it ends one from before the capture.
+            Served::Unseen | Served::Issued(_) => return losses.unmatched("C of a flush without Q"),
         }
         if let Some(serial) = self.flushes.pop_front() {
             self.complete(serial, now, event);

@@ -127,12 +127,16 @@ impl Ring {
         Some(&mut self.slots[at])
     }
 
-    /// Whether the oldest record is ready to leave.
-    pub(super) fn ready(&self) -> bool {
-        self.head < self.tail && {
+    /// Whether the oldest record is ready to leave. Withdrawn ones before it leave unseen.
+    pub(super) fn ready(&mut self) -> bool {
+        while self.head < self.tail {
             let slot = &self.slots[self.at(self.head)];
-            slot.open == 0 || slot.fate != Fate::Pending
+            if slot.fate != Fate::Withdrawn {
+                return slot.open == 0 || slot.fate == Fate::Abandoned;
+            }
+            self.head += 1;
         }
+        false
     }
 
     /// Arrival of the oldest record, nanoseconds since the trace's zero.
@@ -140,17 +144,15 @@ impl Ring {
         (self.head < self.tail).then(|| self.slots[self.at(self.head)].request.arrival.as_ns())
     }
 
-    /// Takes out the oldest record, whether or not it is complete. Withdrawn ones are passed over.
+    /// Takes out the oldest record, whether or not it is complete; after [`Ring::ready`].
     pub(super) fn pop(&mut self) -> Option<Left> {
-        while self.head < self.tail {
-            let slot = self.slots[self.at(self.head)];
-            self.head += 1;
-            match slot.fate {
-                Fate::Pending if slot.open > 0 => return Some(Left::Unfinished(slot.record())),
-                Fate::Pending | Fate::Abandoned => return Some(Left::Complete(slot.record())),
-                Fate::Withdrawn => {}
-            }
+        if self.head == self.tail {
+            return None;
         }
-        None
+        let slot = &self.slots[self.at(self.head)];
+        let record = slot.record();
+        let unfinished = slot.open > 0 && slot.fate == Fate::Pending;
+        self.head += 1;
+        Some(if unfinished { Left::Unfinished(record) } else { Left::Complete(record) })
     }
 }

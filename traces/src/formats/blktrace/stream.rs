@@ -1,6 +1,6 @@
 //! One per-CPU file of a capture: bytes to events, in blocks, in order of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead};
 use std::path::Path;
 
@@ -44,7 +44,12 @@ pub(super) struct Findings {
     pub(super) wall: Option<(u64, i64)>,
     /// Free-text messages; their text is not kept.
     pub(super) messages: u64,
+    /// CPU and number of events left out, which are therefore not lost; the latest ones.
+    pub(super) left_out: VecDeque<(u32, u32)>,
 }
+
+/// How many of [`Findings::left_out`] are kept, far more than a gap waits for.
+const LEFT_OUT: usize = 4096;
 
 pub(super) struct Stream {
     input: Input,
@@ -144,7 +149,7 @@ impl Stream {
         for placed in &self.ready[..late] {
             let by = self.released - placed.event.time;
             let why = format!("an event comes {by} ns late, more than {REORDER_EVENTS} events after its place");
-            out_of_order(self.input.path(), placed.offset, why, findings)?;
+            out_of_order(self.input.path(), placed, why, findings)?;
         }
         self.ready.drain(..late);
         if self.ready.is_empty() && !self.ahead.is_empty() {
@@ -209,7 +214,7 @@ impl Stream {
         } else if event.time < self.latest && self.latest - event.time > REORDER_WINDOW_NS {
             let by = self.latest - event.time;
             let why = format!("an event comes {by} ns late, by more than {REORDER_WINDOW_NS} ns");
-            out_of_order(self.input.path(), self.offset, why, findings)?;
+            out_of_order(self.input.path(), &Placed { event, offset: self.offset }, why, findings)?;
         } else {
             if event.code() == action::SPLIT {
                 split_length(&mut event, payload);
@@ -335,12 +340,15 @@ fn plain_events(buffer: &[u8], order: ByteOrder, offset: u64, latest: &mut u64, 
     at
 }
 
-fn out_of_order(path: &Path, offset: u64, why: String, findings: &mut Findings) -> Result<(), ReadError> {
+/// An event that comes too late: an error, or left out.
+fn out_of_order(path: &Path, late: &Placed, why: String, findings: &mut Findings) -> Result<(), ReadError> {
     if findings.lenient {
         findings.losses.skip("event out of order");
+        findings.left_out.truncate(LEFT_OUT - 1);
+        findings.left_out.push_front((late.event.cpu, late.event.sequence));
         return Ok(());
     }
-    Err(ReadError::new(path, Place::Byte(offset), Problem::OutOfOrder(why))
+    Err(ReadError::new(path, Place::Byte(late.offset), Problem::OutOfOrder(why))
         .remedy("--lenient leaves such events out and counts them"))
 }
 

@@ -127,3 +127,20 @@ impl ChunkReader for Chunks {
         Ok(buffer.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_beyond_the_file_takes_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.parquet");
+        std::fs::write(&path, b"PAR1, data, PAR1").unwrap();
+        let chunks = Chunks::open(&path).unwrap();
+        assert_eq!(&chunks.get_bytes(12, 4).unwrap()[..], MAGIC);
+        for (start, length) in [(13, 4), (0, usize::MAX / 4), (u64::MAX, 4)] {
+            assert!(chunks.get_bytes(start, length).is_err(), "{length} at {start}");
+        }
+    }
+}

@@ -24,7 +24,7 @@
 //! | `iocast.schema_version` | `1` |
 //! | `iocast.trace` | JSON of [`crate::TraceMeta`]: format it was first read from, layer, clock (`zero_unix_ns`), `capacity_sectors`, names, provenance |
 //! | `iocast.extent` | JSON: `records`, `first_arrival_ns`, `last_arrival_ns`, `lba_min_sectors`, `lba_end_sectors` |
-//! | `iocast.checksum` | 64 bits in hexadecimal over every value of every row in order and the texts of `iocast.trace` and `iocast.extent`, so that damage which still decodes is found |
+//! | `iocast.checksum` | 64 bits in hexadecimal over every value of every row in order and the texts of `iocast.trace` and `iocast.extent`, so that damage which still decodes is found; not checked where a file has none |
 //!
 //! Row groups hold at most 65,536 rows, pages are compressed with zstd, times and addresses are
 //! stored as differences (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the

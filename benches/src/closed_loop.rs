@@ -1,0 +1,41 @@
+//! The engine's standard load: random 4 KB requests, closed loop, one stage, the linear Cheetah
+//! without its cache.
+
+use drive_models::linear::{self, Linear};
+use replay::sources::random::RandomLoad;
+use replay::sources::{RandomClosed, ReplayError};
+use replay::{Engine, Limits, Metrics, Stage};
+use schedulers::Scheduler;
+use traces::Sectors;
+use traces::spec::{Settings, Spec};
+
+/// Outstanding requests.
+pub const OUTSTANDING: u32 = 32;
+
+/// The linear Cheetah 15K.4 without its cache.
+///
+/// # Panics
+/// If the model's table does not accept its own defaults.
+pub fn cheetah_without_cache() -> Linear {
+    let given = vec![("cache".to_owned(), "off".to_owned())];
+    let spec = Spec { name: "linear".to_owned(), given };
+    Linear::new(&Settings::resolve(&spec, linear::MODEL.tunables).expect("a switch may be off"))
+}
+
+/// Replays `requests` of the standard load under `scheduler`, fully measured.
+///
+/// # Errors
+/// None, for a generated load.
+pub fn run<S: Scheduler>(scheduler: S, requests: u64, reads_percent: u32) -> Result<Metrics, ReplayError> {
+    let drive = cheetah_without_cache();
+    let load = RandomLoad {
+        requests,
+        outstanding: OUTSTANDING,
+        sectors: Sectors::new(8),
+        capacity: drive_models::DriveModel::capacity(&drive),
+        reads_percent,
+        seed: 1,
+    };
+    let stage = Stage::new(scheduler, Limits::default());
+    Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new(false)).run()?.observer)
+}

@@ -1,0 +1,221 @@
+//! Whatever the scheduler, the drive, the limits and the load: each arrival completes exactly once
+//! and not before it arrived, every sector is served, the limits are kept, and Little's law holds to
+//! the nanosecond.
+
+use std::collections::BTreeMap;
+
+use drive_models::DriveModel;
+use proptest::prelude::*;
+use replay::sources::ReplayError;
+use replay::{Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
+use traces::spec::Spec;
+use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+
+/// Requests in order of arrival, open loop.
+struct Listed {
+    requests: Vec<Request>,
+    next: usize,
+}
+
+impl Source for Listed {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(self.requests.get(self.next).map_or(Next::Exhausted, |request| Next::At(request.arrival)))
+    }
+    fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        self.next += 1;
+        let request = self.requests[self.next - 1];
+        assert_eq!(request.arrival, now, "arrivals come when they were announced");
+        Ok(request)
+    }
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+}
+
+/// Checks everything that an observer can see.
+#[derive(Default)]
+struct Auditor {
+    limits: Limits,
+    outstanding: BTreeMap<RequestId, Request>,
+    at_drive: BTreeMap<RequestId, Request>,
+    in_scheduler: BTreeMap<RequestId, Request>,
+    arrived: [u64; 4],
+    completed: [u64; 4],
+    sectors_arrived: [u64; 4],
+    sectors_served: [u64; 4],
+    flushes_served: u64,
+    merged: u64,
+    parts: u64,
+    response_ns: u128,
+    now: Timestamp,
+}
+
+impl Auditor {
+    fn time(&mut self, now: Timestamp) {
+        assert!(now >= self.now, "time goes forward");
+        self.now = now;
+    }
+}
+
+impl Observer for Auditor {
+    fn arrived(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.time(now);
+        assert!(self.outstanding.insert(id, *request).is_none(), "ids are unique among outstanding requests");
+        self.arrived[request.operation as usize] += 1;
+        self.sectors_arrived[request.operation as usize] += request.sectors().count();
+    }
+
+    fn inserted(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.time(now);
+        assert!(request.sectors() <= self.limits.max_sectors, "what is too long is split");
+        assert!(self.in_scheduler.insert(id, *request).is_none());
+        self.parts += u64::from(!self.outstanding.contains_key(&id));
+    }
+
+    fn merged(&mut self, now: Timestamp, into: RequestId, from: RequestId, grown: &Request, was_waiting: bool) {
+        self.time(now);
+        assert!(self.limits.merge && grown.sectors() <= self.limits.max_sectors);
+        if was_waiting {
+            self.in_scheduler.remove(&from).expect("only waiting requests are joined");
+        } else {
+            self.merged += 1;
+        }
+        let before = self.in_scheduler.insert(into, *grown).expect("merged into a waiting request");
+        assert!(before.operation == grown.operation && before.vm == grown.vm && before.priority == grown.priority);
+        assert!(grown.lba <= before.lba && grown.end() >= before.end());
+    }
+
+    fn dispatched(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.time(now);
+        assert_eq!(self.in_scheduler.remove(&id), Some(*request), "what leaves the scheduler was in it");
+    }
+
+    fn issued(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.time(now);
+        assert!(self.at_drive.insert(id, *request).is_none());
+        let writes = self.at_drive.values().filter(|request| request.operation != Operation::Read).count();
+        assert!(self.at_drive.len() <= self.limits.depth as usize && writes <= self.limits.write_depth as usize);
+    }
+
+    fn served(&mut self, served: &Served) {
+        self.time(served.finished);
+        assert_eq!(self.at_drive.remove(&served.id), Some(served.request));
+        assert!(served.dispatched <= served.issued && served.issued <= served.started);
+        assert!(served.started <= served.finished);
+        self.sectors_served[served.request.operation as usize] += served.request.sectors().count();
+        self.flushes_served += u64::from(served.request.operation == Operation::Flush);
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.time(now);
+        assert_eq!(self.outstanding.remove(&id), Some(*request), "an arrival completes once, as it arrived");
+        self.completed[request.operation as usize] += 1;
+        self.response_ns += u128::from(now.since(request.arrival).as_ns());
+    }
+}
+
+fn request() -> impl Strategy<Value = (u64, Request)> {
+    let operation = prop_oneof![
+        6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
+    ];
+    // Few places, so that neighbours meet and merge.
+    let place = prop_oneof![0u64..40, 0u64..4000];
+    (operation, place, 1u64..40, 0u64..6_000_000, 0u8..32, 0u16..3, 0u32..4, 0u8..2).prop_map(
+        |(operation, place, eights, gap, flags, vm, stream, level)| {
+            let sectors = if operation == Operation::Flush { 0 } else { eights * 8 };
+            let lba = Lba::new(if operation == Operation::Flush { 0 } else { place * 8 });
+            let mut request = Request::new(Timestamp::ZERO, operation, lba, Sectors::new(sectors));
+            request.flags = Flags::from_bits_truncate(flags);
+            request.vm = VmId(vm);
+            request.stream = StreamId(stream);
+            request.priority = Priority::new(2, level).unwrap();
+            // Bursts: most arrive with the one before.
+            (if gap > 3_000_000 { gap } else { 0 }, request)
+        },
+    )
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (1u32..6, 1u32..4, any::<bool>(), any::<bool>(), 1u64..30, 1u32..6).prop_map(
+        |(depth, write_depth, look_ahead, merge, eights, max_segments)| Limits {
+            depth,
+            write_depth,
+            look_ahead,
+            merge,
+            max_sectors: Sectors::new(eights * 8),
+            max_segments,
+        },
+    )
+}
+
+fn drives() -> Vec<Box<dyn DriveModel>> {
+    [
+        "cheetah-15k4",
+        "cheetah-15k4:cache=off",
+        "linear:a=0,b=0,hit=0,capacity=2m",
+        "fixed",
+        "fixed:service=0,flush=0,write_cache=volatile",
+        "fixed:write_cache=volatile",
+        "fixed:write_cache=volatile-fua",
+    ]
+    .iter()
+    .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)
+    .collect()
+}
+
+fn schedulers() -> Vec<Spec> {
+    let mut specs: Vec<Spec> = schedulers::SCHEDULERS.iter().map(|entry| entry.name.parse().unwrap()).collect();
+    for extra in [
+        "deadline:read_expire=2ms,write_expire=5ms,fifo_batch=2",
+        "cats:busdriver_reading=after-completion",
+        "cats:busdriver_reading=before-table,read_delay=20ms",
+        "gsw:busdriver_delay=1ms",
+    ] {
+        specs.push(extra.parse().unwrap());
+    }
+    specs
+}
+
+fn audit(spec: &Spec, drive: Box<dyn DriveModel>, limits: Limits, requests: &[Request]) {
+    let scheduler = schedulers::build(spec).unwrap().scheduler;
+    let volatile = drive.write_cache() != drive_models::WriteCache::Through;
+    let discards = drive.discards();
+    let source = Listed { requests: requests.to_vec(), next: 0 };
+    let auditor = Auditor { limits, ..Auditor::default() };
+    let engine = Engine::new(source, Stage::new(scheduler, limits), drive, (auditor, Metrics::new(true)));
+    let (auditor, metrics) = engine.run().unwrap().observer;
+    assert!(auditor.outstanding.is_empty() && auditor.at_drive.is_empty() && auditor.in_scheduler.is_empty());
+    assert_eq!(auditor.completed, auditor.arrived);
+    let mut served = auditor.sectors_arrived;
+    if !discards {
+        served[Operation::Discard as usize] = 0;
+    }
+    assert_eq!(auditor.sectors_served, served, "{} loses or repeats sectors", spec.name);
+    let any_flush = requests.iter().any(|r| {
+        r.operation == Operation::Flush || (r.operation == Operation::Write && r.flags.contains(Flags::PREFLUSH))
+    });
+    assert_eq!(volatile && any_flush, volatile && auditor.flushes_served > 0 && any_flush);
+    assert!(volatile || auditor.flushes_served == 0);
+    // Little: the time integral of the number outstanding is the sum of the response times.
+    let area = metrics.outstanding.mean(metrics.span()) * metrics.span().as_ns() as f64;
+    assert!((area - auditor.response_ns as f64).abs() <= 1.0 + area * 1e-9, "{area} {}", auditor.response_ns);
+    assert_eq!(metrics.merged, auditor.merged);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn everything_is_served_once_and_the_limits_are_kept(
+        load in prop::collection::vec(request(), 1..60), limits in limits(),
+    ) {
+        let mut now = Timestamp::ZERO;
+        let requests: Vec<Request> = load.iter().map(|&(gap, mut request)| {
+            now += traces::Nanos::from_ns(gap);
+            request.arrival = now;
+            request
+        }).collect();
+        for spec in schedulers() {
+            for drive in drives() {
+                audit(&spec, drive, limits, &requests);
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a stage does around its scheduler, rule by rule, on a drive that takes 1 ms for everything.
+//!
+//! The expected lines read like blktrace: time in us, letter (Q arrived, I inserted, M merged into
+//! a waiting request, J two waiting requests joined, S left the scheduler, D to the drive, C drive
+//! done, F all of an arrival done), then operation, first sector and sectors.
+
+use replay::sources::ReplayError;
+use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
+use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
+
+struct Listed(std::vec::IntoIter<Request>);
+
+impl Source for Listed {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(self.0.as_slice().first().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
+    }
+    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        Ok(self.0.next().expect("announced"))
+    }
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+}
+
+#[derive(Default)]
+struct Log(Vec<String>);
+
+impl Log {
+    fn line(&mut self, now: Timestamp, letter: char, request: &Request) {
+        let operation = &request.operation.name()[..1].to_uppercase();
+        let fua = if request.flags.contains(Flags::FUA) { "F" } else { "" };
+        let (time, lba, sectors) = (now.as_ns() / 1000, request.lba, request.sectors());
+        self.0.push(format!("{time} {letter} {operation}{fua} {lba}+{sectors}"));
+    }
+}
+
+impl Observer for Log {
+    fn arrived(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.line(now, 'Q', request);
+    }
+    fn inserted(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.line(now, 'I', request);
+    }
+    fn merged(&mut self, now: Timestamp, _: RequestId, _: RequestId, request: &Request, was_waiting: bool) {
+        self.line(now, if was_waiting { 'J' } else { 'M' }, request);
+    }
+    fn dispatched(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.line(now, 'S', request);
+    }
+    fn issued(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.line(now, 'D', request);
+    }
+    fn served(&mut self, served: &Served) {
+        self.line(served.finished, 'C', &served.request);
+    }
+    fn completed(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.line(now, 'F', request);
+    }
+}
+
+fn at(us: u64, operation: Operation, lba: u64, sectors: u64) -> Request {
+    Request::new(Timestamp::from_ns(us * 1000), operation, Lba::new(lba), Sectors::new(sectors))
+}
+
+fn read(us: u64, lba: u64, sectors: u64) -> Request {
+    at(us, Operation::Read, lba, sectors)
+}
+
+fn write(us: u64, lba: u64, sectors: u64, flags: Flags) -> Request {
+    let mut request = at(us, Operation::Write, lba, sectors);
+    request.flags = flags;
+    request
+}
+
+fn run_with(scheduler: &str, drive: &str, limits: Limits, requests: &[Request]) -> Vec<String> {
+    let scheduler = schedulers::build(&scheduler.parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
+    let source = Listed(requests.to_vec().into_iter());
+    Engine::new(source, Stage::new(scheduler, limits), drive, Log::default()).run().unwrap().observer.0
+}
+
+fn run(limits: Limits, requests: &[Request]) -> Vec<String> {
+    run_with("fifo", "fixed", limits, requests)
+}
+
+/// The lines with one of these letters.
+fn only(log: &[String], letters: &str) -> Vec<String> {
+    log.iter().filter(|line| letters.contains(line.split(' ').nth(1).unwrap())).cloned().collect()
+}
+
+/// A first request keeps the drive busy until 1,000 us; what follows waits and may merge.
+fn merged(limits: Limits, waiting: &[Request]) -> Vec<String> {
+    let mut requests = vec![read(0, 100_000, 8)];
+    requests.extend_from_slice(waiting);
+    only(&run(limits, &requests), "MJD")[1..].to_vec()
+}
+
+#[test]
+fn one_request_passes_every_point_in_order() {
+    let log = run(Limits::default(), &[read(5, 16, 8)]);
+    let points = ["Q", "I", "S", "D"].map(|letter| format!("5 {letter} R 16+8"));
+    assert_eq!(log[..4], points);
+    assert_eq!(log[4..], ["1005 C R 16+8", "1005 F R 16+8"]);
+}
+
+#[test]
+fn back_front_and_joining_merges() {
+    let limits = Limits::default();
+    assert_eq!(merged(limits, &[read(1, 16, 8), read(2, 24, 8)]), ["2 M R 16+16", "1000 D R 16+16"]);
+    assert_eq!(merged(limits, &[read(1, 16, 8), read(2, 8, 8)]), ["2 M R 8+16", "1000 D R 8+16"]);
+    let joined = merged(limits, &[read(1, 16, 8), read(2, 32, 8), read(3, 24, 8)]);
+    assert_eq!(joined, ["3 M R 16+16", "3 J R 16+24", "1000 D R 16+24"]);
+}
+
+#[test]
+fn all_members_of_a_merged_request_are_done_with_it() {
+    let log = run(Limits::default(), &[read(0, 1000, 8), read(1, 16, 8), read(2, 32, 8), read(3, 24, 8)]);
+    assert_eq!(only(&log, "F"), ["1000 F R 1000+8", "2000 F R 16+8", "2000 F R 24+8", "2000 F R 32+8"]);
+}
+
+#[test]
+fn what_may_not_merge_does_not() {
+    let limits = Limits::default();
+    let mut other_vm = read(2, 24, 8);
+    other_vm.vm = VmId(1);
+    let mut other_priority = read(2, 24, 8);
+    other_priority.priority = Priority::new(1, 0).unwrap();
+    for second in [
+        at(2, Operation::Write, 24, 8),
+        other_vm,
+        other_priority,
+        read(2, 25, 8),
+        read(2, 16, 8),
+    ] {
+        assert_eq!(merged(limits, &[read(1, 16, 8), second]).len(), 2, "{second:?}");
+    }
+    let short = Limits { max_sectors: Sectors::new(15), ..limits };
+    assert_eq!(merged(short, &[read(1, 16, 8), read(2, 24, 8)]).len(), 2);
+    let few = Limits { max_segments: 2, ..limits };
+    assert_eq!(only(&merged(few, &[read(1, 16, 8), read(2, 24, 8), read(3, 32, 8)]), "D").len(), 2);
+    let off = Limits { merge: false, ..limits };
+    assert_eq!(merged(off, &[read(1, 16, 8), read(2, 24, 8)]).len(), 2);
+    let discards = [at(1, Operation::Discard, 16, 8), at(2, Operation::Discard, 24, 8)];
+    assert_eq!(merged(limits, &discards).len(), 2);
+}
+
+#[test]
+fn fua_keeps_a_write_from_merging_only_where_it_means_something() {
+    let writes = [read(0, 100_000, 8), write(1, 16, 8, Flags::FUA), write(2, 24, 8, Flags::empty())];
+    let devices = |drive| only(&run_with("fifo", drive, Limits::default(), &writes), "D");
+    assert_eq!(devices("fixed"), ["0 D R 100000+8", "1000 D W 16+16"]);
+    assert_eq!(devices("fixed:write_cache=volatile-fua").len(), 3);
+}
+
+#[test]
+fn deadline_with_front_merges_off_refuses_them() {
+    let requests = [read(0, 100_000, 8), read(1, 16, 8), read(2, 8, 8)];
+    let devices = |scheduler| only(&run_with(scheduler, "fixed", Limits::default(), &requests), "D").len();
+    assert_eq!((devices("deadline"), devices("deadline:front_merges=off")), (2, 3));
+}
+
+#[test]
+fn a_long_arrival_is_split_and_done_with_its_last_part() {
+    let limits = Limits { max_sectors: Sectors::new(16), ..Limits::default() };
+    let log = run(limits, &[read(0, 8, 40)]);
+    assert_eq!(only(&log, "QDF"), ["0 Q R 8+40", "0 D R 8+16", "1000 D R 24+16", "2000 D R 40+8", "3000 F R 8+40"]);
+}
+
+#[test]
+fn depth_limits_what_is_at_the_drive_and_writes_have_a_limit_of_their_own() {
+    let requests: Vec<Request> = (0..4).map(|i| write(i, 1000 * i, 8, Flags::empty())).chain([read(4, 9000, 8)]).collect();
+    let issued = |depth, write_depth| {
+        let limits = Limits { depth, write_depth, ..Limits::default() };
+        only(&run_with("sstf", "fixed", limits, &requests), "D")
+    };
+    assert_eq!(issued(5, 5).iter().filter(|line| line.starts_with(|c| ('0'..='4').contains(&c))).count(), 5);
+    // The second write finds the writes' share full; the read passes it.
+    assert_eq!(issued(5, 1)[..2], ["0 D W 0+8", "4 D R 9000+8"]);
+    // One at a time: the second is issued when the first is done.
+    assert!(issued(1, 1)[1].starts_with("1000 D"));
+}
+
+#[test]
+fn a_look_ahead_takes_the_next_request_before_there_is_room() {
+    // At 0 the first goes to the drive and nothing else is there. At 10 the second leaves the
+    // scheduler at once and waits in the stage; the third, nearer to the head, comes too late.
+    let requests = [read(0, 0, 8), read(10, 5000, 8), read(20, 16, 8)];
+    let order = |look_ahead| {
+        let limits = Limits { look_ahead, ..Limits::default() };
+        only(&run_with("sstf", "fixed", limits, &requests), "SD")
+    };
+    assert_eq!(
+        order(false),
+        ["0 S R 0+8", "0 D R 0+8", "1000 S R 16+8", "1000 D R 16+8", "2000 S R 5000+8", "2000 D R 5000+8"]
+    );
+    assert_eq!(
+        order(true),
+        ["0 S R 0+8", "0 D R 0+8", "10 S R 5000+8", "1000 D R 5000+8", "1000 S R 16+8", "2000 D R 16+8"]
+    );
+}
+
+#[test]
+fn without_a_volatile_cache_a_flush_has_nothing_to_do() {
+    let log = run(Limits::default(), &[at(7, Operation::Flush, 0, 0)]);
+    assert_eq!(log, ["7 Q F 0+0", "7 F F 0+0"]);
+}
+
+#[test]
+fn a_discard_the_drive_does_not_know_is_done_at_once() {
+    let log = run_with("fifo", "linear", Limits::default(), &[at(7, Operation::Discard, 0, 8)]);
+    assert_eq!(log, ["7 Q D 0+8", "7 F D 0+8"]);
+}
+
+#[test]
+fn flush_sequences_on_a_volatile_cache() {
+    let both = Flags::PREFLUSH | Flags::FUA;
+    let points = |drive, flags| only(&run_with("fifo", drive, Limits::default(), &[write(0, 16, 8, flags)]), "DF");
+    let volatile = "fixed:write_cache=volatile,flush=2ms";
+    assert_eq!(points(volatile, both), ["0 D F 0+0", "2000 D W 16+8", "3000 D F 0+0", "5000 F WF 16+8"]);
+    assert_eq!(points(volatile, Flags::PREFLUSH), ["0 D F 0+0", "2000 D W 16+8", "3000 F W 16+8"]);
+    assert_eq!(points(volatile, Flags::FUA), ["0 D W 16+8", "1000 D F 0+0", "3000 F WF 16+8"]);
+    let fua = "fixed:write_cache=volatile-fua,flush=2ms";
+    assert_eq!(points(fua, both), ["0 D F 0+0", "2000 D WF 16+8", "3000 F WF 16+8"]);
+    assert_eq!(points(fua, Flags::FUA), ["0 D WF 16+8", "1000 F WF 16+8"]);
+}
+
+#[test]
+fn flushes_that_wait_share_the_next_one() {
+    let flush = |us| at(us, Operation::Flush, 0, 0);
+    let log =
+        run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[flush(0), flush(10), flush(20)]);
+    assert_eq!(only(&log, "D"), ["0 D F 0+0", "1000 D F 0+0"]);
+    assert_eq!(only(&log, "F"), ["1000 F F 0+0", "2000 F F 0+0", "2000 F F 0+0"]);
+}
+
+#[test]
+fn at_equal_times_completions_come_first_then_arrivals_then_dispatches() {
+    let log = run_with("sstf", "fixed", Limits::default(), &[read(0, 0, 8), read(1, 500, 8), read(1000, 16, 8)]);
+    let at_1000: Vec<&String> = log.iter().filter(|line| line.starts_with("1000 ")).collect();
+    // The arrival at 1,000 us is nearer and is dispatched in that instant.
+    assert_eq!(at_1000, ["1000 C R 0+8", "1000 F R 0+8", "1000 Q R 16+8", "1000 I R 16+8", "1000 S R 16+8", "1000 D R 16+8"]);
+}
+
+#[test]
+fn a_bounded_queue_holds_arrivals_back_and_says_so() {
+    let requests: Vec<Request> = (0..10).map(|i| read(i, 1000 * i, 8)).collect();
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
+    let stage = Stage::new(scheduler, Limits::default());
+    let source = Listed(requests.into_iter());
+    let ended = Engine::new(source, stage, drive, Log::default()).max_outstanding(2).run().unwrap();
+    assert!(ended.outcome.held_back);
+    assert_eq!(only(&ended.observer.0, "F").len(), 10);
+    assert_eq!(only(&ended.observer.0, "Q")[2], "1000 Q R 2000+8");
+}

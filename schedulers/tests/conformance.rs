@@ -1,0 +1,302 @@
+//! What every scheduler in the registry promises, whatever is done to it: each request is given
+//! back once, none is stranded, no wait ends before it begins, room is respected, and the same
+//! calls have the same answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use schedulers::{Dispatch, DistanceCost, Room, SCHEDULERS, Scheduler, build};
+use traces::spec::{Settings, Spec, Unit};
+use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+
+/// The specs under test: every scheduler as it is, and with tunables at awkward values.
+fn specs() -> Vec<String> {
+    let awkward = [
+        "deadline:read_expire=0ns,fifo_batch=0,writes_starved=0",
+        "deadline:front_merges=off,fifo_batch=2",
+        "table:table_max=1",
+        "table:table_max=3",
+        "gsw:busdriver_delay=0ns",
+        "cats:busdriver_reading=before-table",
+        "cats:busdriver_reading=after-completion",
+        "cats:busdriver_reading=before-table,busdriver_delay=0ns,table_max=2",
+        "cats:segments=1,segment_sectors=1,read_delay=0ns",
+        "cats:segments=2,prefetch_sectors=500,read_delay=20ms",
+    ];
+    SCHEDULERS.iter().map(|entry| entry.name.to_owned()).chain(awkward.map(str::to_owned)).collect()
+}
+
+/// One thing that is done to a scheduler; picks are taken modulo what there is to pick from.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert { lba: u64, sectors: u64, operation: Operation, stream: u32 },
+    Pass { us: u64 },
+    FollowWait,
+    Dispatch { reads: u32, writes: u32 },
+    Complete { pick: usize },
+    Requeue { pick: usize },
+    Remove { pick: usize },
+    BackMerge { pick: usize, sectors: u64 },
+    FrontMerge { pick: usize, sectors: u64 },
+    Join { pick: usize, with: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let operation = prop_oneof![3 => Just(Operation::Read), 2 => Just(Operation::Write), 1 => Just(Operation::Discard)];
+    let lba = prop_oneof![0_u64..2000, (0_u64..20).prop_map(|n| n * 8), Just(999_999)];
+    let pick = || 0_usize..1000;
+    prop_oneof![
+        8 => (lba, 0_u64..300, operation, 0_u32..4)
+            .prop_map(|(lba, sectors, operation, stream)| Step::Insert { lba, sectors, operation, stream }),
+        2 => (0_u64..20_000).prop_map(|us| Step::Pass { us }),
+        1 => Just(Step::FollowWait),
+        8 => (0_u32..3, 0_u32..3).prop_map(|(reads, writes)| Step::Dispatch { reads, writes }),
+        4 => pick().prop_map(|pick| Step::Complete { pick }),
+        1 => pick().prop_map(|pick| Step::Requeue { pick }),
+        1 => pick().prop_map(|pick| Step::Remove { pick }),
+        1 => (pick(), 1_u64..50).prop_map(|(pick, sectors)| Step::BackMerge { pick, sectors }),
+        1 => (pick(), 1_u64..50).prop_map(|(pick, sectors)| Step::FrontMerge { pick, sectors }),
+        1 => (pick(), pick()).prop_map(|(pick, with)| Step::Join { pick, with }),
+    ]
+}
+
+/// Owns a scheduler as a stage does, and checks every answer against what waits.
+struct Owner {
+    scheduler: Box<dyn Scheduler>,
+    cost: DistanceCost,
+    now: Timestamp,
+    wait: Option<Timestamp>,
+    waiting: BTreeMap<u32, Request>,
+    sent: BTreeMap<u32, Request>,
+    free: BTreeSet<u32>,
+    log: Vec<(Timestamp, Dispatch)>,
+}
+
+impl Owner {
+    fn new(spec: &str) -> Owner {
+        Owner {
+            scheduler: build(&spec.parse().unwrap()).unwrap().scheduler,
+            cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
+            now: Timestamp::ZERO,
+            wait: None,
+            waiting: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            free: (0..400).collect(),
+            log: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Insert { lba, sectors, operation, stream } => self.insert(lba, sectors, operation, stream),
+            Step::Pass { us } => self.now += Nanos::from_us(us),
+            Step::FollowWait => self.now = self.wait.map_or(self.now, |wait| wait.max(self.now)),
+            Step::Dispatch { reads, writes } => self.dispatch(Room { reads, writes }),
+            Step::Complete { pick } => self.complete(pick),
+            Step::Requeue { pick } => self.requeue(pick),
+            Step::Remove { pick } => {
+                if let Some(id) = nth(&self.waiting, pick) {
+                    self.waiting.remove(&id);
+                    self.free.insert(id);
+                    self.scheduler.remove(RequestId(id));
+                }
+            }
+            Step::BackMerge { pick, sectors } => self.merge(pick, 0, sectors),
+            Step::FrontMerge { pick, sectors } if self.scheduler.front_merges() => self.merge(pick, sectors, sectors),
+            Step::FrontMerge { .. } => {}
+            Step::Join { pick, with } => self.join(pick, with),
+        }
+        assert_eq!(self.scheduler.waiting(), self.waiting.len(), "after {step:?}");
+    }
+
+    fn insert(&mut self, lba: u64, sectors: u64, operation: Operation, stream: u32) {
+        let id = self.free.pop_first().expect("fewer steps than ids");
+        let mut request = Request::new(self.now, operation, Lba::new(lba), Sectors::new(sectors));
+        request.stream = StreamId(stream);
+        if stream == 1 {
+            request.flags = Flags::SYNC;
+        }
+        self.waiting.insert(id, request);
+        self.scheduler.insert(self.now, RequestId(id), &request);
+    }
+
+    /// Asks until the answer is not to send, or there is no room left.
+    fn dispatch(&mut self, mut room: Room) {
+        loop {
+            let choice = self.scheduler.dispatch(self.now, room, &self.cost);
+            self.log.push((self.now, choice));
+            match choice {
+                Dispatch::Send(id) => {
+                    let request = self.waiting.remove(&id.0).expect("only what waits is sent");
+                    assert!(room.admits(request.operation), "{request:?} was sent against {room:?}");
+                    let left = if request.operation == Operation::Read { &mut room.reads } else { &mut room.writes };
+                    *left -= 1;
+                    self.cost.position = request.end();
+                    self.sent.insert(id.0, request);
+                }
+                Dispatch::WaitUntil(wait) => {
+                    assert!(wait > self.now, "waits until {wait} at {}", self.now);
+                    self.wait = Some(wait);
+                    return;
+                }
+                Dispatch::Idle => {
+                    let stranded = self.waiting.values().any(|request| room.admits(request.operation));
+                    // A fifo may hold up what there is room for behind what there is not.
+                    assert!(!stranded || room.reads == 0 || room.writes == 0, "idle with room and requests");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, pick: usize) {
+        if let Some(id) = nth(&self.sent, pick) {
+            let request = self.sent.remove(&id).expect("just picked");
+            self.free.insert(id);
+            self.scheduler.completed(self.now, RequestId(id), &request);
+        }
+    }
+
+    fn requeue(&mut self, pick: usize) {
+        if let Some(id) = nth(&self.sent, pick) {
+            let request = self.sent.remove(&id).expect("just picked");
+            self.waiting.insert(id, request);
+            self.scheduler.requeue(self.now, RequestId(id), &request);
+        }
+    }
+
+    /// Adds `sectors` to a waiting request, `before` of them in front.
+    fn merge(&mut self, pick: usize, before: u64, sectors: u64) {
+        let Some(id) = nth(&self.waiting, pick) else { return };
+        let request = self.waiting.get_mut(&id).expect("just picked");
+        if request.lba.sector() < before || !self.scheduler.may_merge(RequestId(id), request) {
+            return;
+        }
+        request.lba = Lba::new(request.lba.sector() - before);
+        request.set_sectors(request.sectors() + Sectors::new(sectors));
+        self.scheduler.merged(self.now, RequestId(id), request);
+    }
+
+    fn join(&mut self, pick: usize, with: usize) {
+        let (Some(into), Some(from)) = (nth(&self.waiting, pick), nth(&self.waiting, with)) else { return };
+        let joined = self.waiting[&from];
+        if into == from
+            || self.waiting[&into].operation != joined.operation
+            || !self.scheduler.may_merge(RequestId(into), &joined)
+        {
+            return;
+        }
+        self.waiting.remove(&from);
+        self.free.insert(from);
+        let request = self.waiting.get_mut(&into).expect("just picked");
+        request.set_sectors(request.sectors() + joined.sectors());
+        self.scheduler.merged_requests(self.now, RequestId(into), RequestId(from), request);
+    }
+
+    /// Nothing more arrives: everything goes, in bounded time and with a bounded number of waits.
+    fn drain(&mut self) {
+        let waits_max = 4 * (self.waiting.len() + 2);
+        for _ in 0..waits_max {
+            self.dispatch(Room::UNLIMITED);
+            while !self.sent.is_empty() {
+                self.complete(0);
+            }
+            if self.waiting.is_empty() {
+                assert_eq!(self.scheduler.dispatch(self.now, Room::UNLIMITED, &self.cost), Dispatch::Idle);
+                return;
+            }
+            self.now = self.wait.take().expect("idle with requests").max(self.now);
+        }
+        panic!("{} requests are stranded", self.waiting.len());
+    }
+}
+
+fn nth(requests: &BTreeMap<u32, Request>, pick: usize) -> Option<u32> {
+    requests.keys().nth(pick % requests.len().max(1)).copied()
+}
+
+fn run(spec: &str, steps: &[Step]) -> Vec<(Timestamp, Dispatch)> {
+    let mut owner = Owner::new(spec);
+    for step in steps {
+        owner.take(step);
+    }
+    owner.drain();
+    owner.log
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn every_scheduler_gives_back_every_request_once(steps in prop::collection::vec(step(), 1..250)) {
+        for spec in specs() {
+            prop_assert_eq!(run(&spec, &steps), run(&spec, &steps), "{} does not repeat itself", spec);
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_told_with_an_origin() {
+    let names: BTreeSet<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), SCHEDULERS.len());
+    for entry in SCHEDULERS {
+        assert!(!entry.summary.is_empty() && !entry.origin.is_empty(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn every_default_is_accepted_by_its_own_unit_and_range() {
+    for entry in SCHEDULERS {
+        let given = entry.tunables.iter().map(|tunable| (tunable.name.to_owned(), tunable.default.to_owned())).collect();
+        let spec = Spec { name: entry.name.to_owned(), given };
+        Settings::resolve(&spec, entry.tunables).unwrap();
+        let names: BTreeSet<&str> = entry.tunables.iter().map(|tunable| tunable.name).collect();
+        assert_eq!(names.len(), entry.tunables.len(), "{}", entry.name);
+        build(&spec).unwrap();
+    }
+}
+
+#[test]
+fn the_ends_of_every_range_can_be_built_and_asked() {
+    for entry in SCHEDULERS {
+        for tunable in entry.tunables {
+            let values: Vec<String> = match tunable.unit {
+                Unit::Switch => vec!["on".to_owned(), "off".to_owned()],
+                Unit::Choice(words) => words.iter().map(|&word| word.to_owned()).collect(),
+                Unit::Time => [tunable.range.0, tunable.range.1].map(|ns| format!("{ns}ns")).to_vec(),
+                _ => [tunable.range.0, tunable.range.1].map(|number| number.to_string()).to_vec(),
+            };
+            for value in values {
+                let spec = format!("{}:{}={value}", entry.name, tunable.name);
+                let mut owner = Owner::new(&spec);
+                for start in [500, 100, 900] {
+                    owner.insert(start, 8, Operation::Read, 0);
+                    owner.insert(start, 8, Operation::Write, 0);
+                }
+                owner.dispatch(Room { reads: 1, writes: 1 });
+                owner.complete(0);
+                owner.drain();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_name_is_told_the_near_ones() {
+    let Err(error) = build(&"cat".parse().unwrap()) else { panic!("there is no such scheduler") };
+    assert_eq!(error.to_string(), "unknown scheduler `cat`; did you mean cats?");
+}
+
+#[test]
+fn a_backlog_of_a_hundred_thousand_goes_in_reasonable_time() {
+    for entry in SCHEDULERS {
+        let mut owner = Owner::new(entry.name);
+        owner.free = (0..100_000).collect();
+        for n in 0..100_000 {
+            let operation = if n % 4 == 0 { Operation::Write } else { Operation::Read };
+            owner.insert(n * 7919 % 999_983, 8, operation, (n % 3) as u32);
+        }
+        owner.log = Vec::with_capacity(300_000);
+        owner.drain();
+    }
+}
