@@ -20,10 +20,9 @@ fn table1() -> String {
     let queue = [20, 82, 120, 200].map(Lba::new);
     let cost = DistanceCost { position: head, capacity: Sectors::new(1000) };
     let mut text = String::from(HEADER);
-    for (name, sequence) in [
-        ("greedy", greedy_sequence(head, &queue, &cost)),
-        ("optimal", optimal_sequence(head, &queue, &cost)),
-    ] {
+    for (name, sequence) in
+        [("greedy", greedy_sequence(head, &queue, &cost)), ("optimal", optimal_sequence(head, &queue, &cost))]
+    {
         let result = evaluate(head, &sequence, &cost);
         let mean = |sum: u128| {
             let tenths = sum * 10 / u128::from(result.requests);

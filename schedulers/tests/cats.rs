@@ -152,7 +152,7 @@ fn reads_go_in_cscan_order_while_the_oldest_is_older_than_read_delay() {
 fn joined_reads_are_as_old_as_the_older() {
     let mut driver = undelayed(",prefetch_sectors=0");
     driver.at(100).reads(&[208]).time(ms(50)).reads(&[200, 20, 82, 120]).join(1, 0).time(ms(100) + A_NANOSECOND);
-    assert_eq!(driver.all(), [4, 1, 2, 3]);
+    assert_eq!(driver.all(), [4, 1, 3, 2]);
     let mut driver = undelayed(",prefetch_sectors=0");
     driver.at(100).reads(&[200]).time(ms(50)).reads(&[208, 20, 82, 120]).join(0, 1).time(ms(100));
     assert_eq!(driver.all(), [4, 3, 2, 0]);

@@ -247,7 +247,8 @@ fn names_are_unique_and_told_with_an_origin() {
 #[test]
 fn every_default_is_accepted_by_its_own_unit_and_range() {
     for entry in SCHEDULERS {
-        let given = entry.tunables.iter().map(|tunable| (tunable.name.to_owned(), tunable.default.to_owned())).collect();
+        let given =
+            entry.tunables.iter().map(|tunable| (tunable.name.to_owned(), tunable.default.to_owned())).collect();
         let spec = Spec { name: entry.name.to_owned(), given };
         Settings::resolve(&spec, entry.tunables).unwrap();
         let names: BTreeSet<&str> = entry.tunables.iter().map(|tunable| tunable.name).collect();
@@ -284,7 +285,7 @@ fn the_ends_of_every_range_can_be_built_and_asked() {
 #[test]
 fn an_unknown_name_is_told_the_near_ones() {
     let Err(error) = build(&"cat".parse().unwrap()) else { panic!("there is no such scheduler") };
-    assert_eq!(error.to_string(), "unknown scheduler `cat`; did you mean cats?");
+    assert!(error.to_string().starts_with("unknown scheduler `cat`; did you mean cats"), "{error}");
 }
 
 #[test]

@@ -74,7 +74,9 @@ fn writes_that_go_because_no_read_waits_begin_the_count_anew() {
 
 #[test]
 fn an_expired_head_starts_the_batch_strictly_after_its_deadline() {
-    for (operation, expires) in [(Operation::Read, ms(500)), (Operation::Write, ms(5000)), (Operation::Discard, ms(5000))] {
+    for (operation, expires) in
+        [(Operation::Read, ms(500)), (Operation::Write, ms(5000)), (Operation::Discard, ms(5000))]
+    {
         for (late_ns, next) in [(0, 2), (1, 1)] {
             let mut driver = deadline("fifo_batch=1");
             driver.arrive(operation, &[500, 100, 600]);

@@ -20,7 +20,11 @@ fn each_serves_a_standing_queue_in_its_order() {
         for writes in [false, true] {
             let mut driver = Driver::new(name);
             driver.at(head);
-            if writes { driver.writes(&starts[..2]).reads(&starts[2..]) } else { driver.reads(&starts) };
+            if writes {
+                driver.writes(&starts[..2]).reads(&starts[2..])
+            } else {
+                driver.reads(&starts)
+            };
             assert_eq!(driver.all(), sent, "{name} from {head}: {starts:?}");
         }
     }

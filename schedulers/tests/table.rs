@@ -65,7 +65,13 @@ fn lbas(starts: &[u64]) -> Vec<Lba> {
 }
 
 /// The least sum of completion times over all orders that `may_follow` lets grow.
-fn least(head: Lba, left: &mut Vec<Lba>, so_far: &mut Vec<Lba>, cost: &Counted, may_follow: &dyn Fn(&[Lba], Lba) -> bool) -> u128 {
+fn least(
+    head: Lba,
+    left: &mut Vec<Lba>,
+    so_far: &mut Vec<Lba>,
+    cost: &Counted,
+    may_follow: &dyn Fn(&[Lba], Lba) -> bool,
+) -> u128 {
     if left.is_empty() {
         return evaluate(head, so_far, cost).response_ns;
     }
@@ -198,9 +204,11 @@ fn a_table_is_built_only_when_the_queue_has_changed() {
         table.dispatch(Timestamp::ZERO, room, &cost);
         assert_eq!(table.tables_built(), built, "{why}");
     };
-    let insert = |ids: std::ops::Range<u32>| move |table: &mut Table| {
-        for id in ids.clone() {
-            table.insert(Timestamp::ZERO, RequestId(id), &read(u64::from(id) * 10));
+    let insert = |ids: std::ops::Range<u32>| {
+        move |table: &mut Table| {
+            for id in ids.clone() {
+                table.insert(Timestamp::ZERO, RequestId(id), &read(u64::from(id) * 10));
+            }
         }
     };
     let no_writes = Room { writes: 0, ..Room::UNLIMITED };

@@ -227,8 +227,6 @@ fn mutate(mut bytes: Vec<u8>, changes: &[(usize, u8)], cut: usize) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
     /// Whatever bytes of a real capture are changed: an error or records, no panic, and a lenient
     /// read that fails only where there is nothing at all.
     #[test]
