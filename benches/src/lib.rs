@@ -2,3 +2,4 @@
 
 pub mod closed_loop;
 pub mod cost;
+pub mod scenario;

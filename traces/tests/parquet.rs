@@ -123,7 +123,7 @@ fn nothing_has_the_final_name_until_it_is_finished() {
     drop(writer);
     assert_eq!(names(), [] as [PathBuf; 0]);
     write(&path, &many()[..1]).unwrap();
-    assert_eq!(names(), [path.clone()]);
+    assert_eq!(names(), std::slice::from_ref(&path));
     let other = folder.path().join("other");
     File::create(&other).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();

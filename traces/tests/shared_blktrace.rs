@@ -185,7 +185,11 @@ fn issue_and_completion_of_plain_requests_are_those_of_a_slow_pairing() {
                 continue;
             }
             let ns = |time: Option<traces::Timestamp>| time.map(traces::Timestamp::as_ns);
-            assert_eq!((ns(record.observed.issued), ns(record.observed.completed)), expected[&arrival], "{name}: {record:?}");
+            assert_eq!(
+                (ns(record.observed.issued), ns(record.observed.completed)),
+                expected[&arrival],
+                "{name}: {record:?}"
+            );
             compared += 1;
         }
     }

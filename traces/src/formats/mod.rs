@@ -15,6 +15,9 @@ use crate::error::{Place, Problem, ReadError};
 use crate::input::Input;
 use crate::trace::{Layer, ReadOptions, TraceReader};
 
+/// What opening a trace gives.
+pub type Opened = Result<Box<dyn TraceReader>, ReadError>;
+
 /// A format that can be read.
 pub struct Format {
     /// Its name, for `--input-format` and in metadata.
@@ -29,7 +32,7 @@ pub struct Format {
     /// (at most [`crate::input::HEAD_BYTES`]).
     pub recognises: fn(&Path, &[u8]) -> bool,
     /// Opens a trace of this format. Only what its metadata needs is read.
-    pub open: fn(&Path, &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError>,
+    pub open: fn(&Path, &ReadOptions) -> Opened,
     /// The files a capture consists of, in order, when one of them (or their stem) is named.
     pub members: fn(&Path) -> Result<Vec<PathBuf>, ReadError>,
 }

@@ -233,7 +233,8 @@ impl Model {
             return;
         }
         let fua = issued.fua && self.has_fua;
-        let line = format!("D {}{} {} {}", issued.class, if fua { "F" } else { "" }, issued.start, issued.end - issued.start);
+        let line =
+            format!("D {}{} {} {}", issued.class, if fua { "F" } else { "" }, issued.start, issued.end - issued.start);
         let now = self.emit(&line);
         for bio in issued.bios {
             let first_part_only = self.open[bio].1 && !issued.issued_before;

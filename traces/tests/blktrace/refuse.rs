@@ -70,7 +70,9 @@ fn a_capture_without_events_is_empty() {
 #[test]
 fn a_lenient_read_counts_what_is_left_out() {
     let good = Capture::lines(TWO).files.remove(0);
-    let cases: [(&str, usize, fn(&mut Vec<u8>)); 4] = [
+    let cases: [(&str, usize, fn(&mut Vec<u8>)); 5] = [
+        // The payload would end behind the file: what it hides is read.
+        ("record cut short by the end of its file", 2, |bytes| bytes[48 * 6 + 47] = 0xff),
         ("record cut short by the end of its file", 2, |bytes| bytes.truncate(48 * 13 + 9)),
         ("run of bytes that are no record", 1, |bytes| bytes[48 * 8..48 * 10].fill(0x65)),
         ("request with an impossible address or length", 1, |bytes| bytes[48 + 24] = 1),
@@ -104,7 +106,8 @@ fn reads(count: u64, place: impl Fn(u64) -> u64) -> Capture {
     for number in 0..count {
         let action = u32::from(action::QUEUE) | 0x11 << 16;
         let sector = number * 8;
-        capture.add(Event { time: 1_000_000_000 + place(number), sector, bytes: 4096, action, ..Event::default() }, &[]);
+        capture
+            .add(Event { time: 1_000_000_000 + place(number), sector, bytes: 4096, action, ..Event::default() }, &[]);
     }
     capture
 }
@@ -112,7 +115,8 @@ fn reads(count: u64, place: impl Fn(u64) -> u64) -> Capture {
 #[test]
 fn events_late_within_the_window_are_put_in_their_place() {
     // Every tenth comes 700 events after its place.
-    let capture = reads(20_000, |number| if number % 10 == 0 { number.saturating_sub(700) * 1000 } else { number * 1000 });
+    let capture =
+        reads(20_000, |number| if number % 10 == 0 { number.saturating_sub(700) * 1000 } else { number * 1000 });
     let whole = capture.read(&strict()).unwrap();
     assert_eq!(whole.records.len(), 20_000);
     assert_eq!(whole.losses.total(), 0);
@@ -120,7 +124,8 @@ fn events_late_within_the_window_are_put_in_their_place() {
 
 #[test]
 fn events_late_beyond_the_window_are_refused() {
-    let late = |number| if number == 5_000 { 25_000_000 - REORDER_WINDOW_NS - 2_000 } else { number * 1_000 + 20_000_000 };
+    let late =
+        |number| if number == 5_000 { 25_000_000 - REORDER_WINDOW_NS - 2_000 } else { number * 1_000 + 20_000_000 };
     let error = reads(6_000, late).read(&strict()).unwrap_err();
     assert!(matches!(error.problem, Problem::OutOfOrder(_)), "{error}");
     assert_eq!(error.place, Place::Byte(5_000 * 48));
@@ -190,7 +195,8 @@ fn stem_and_members_name_the_capture() {
     let capture = Capture::new(0);
     let folder = capture.folder();
     let bytes = Capture::lines("Q R 8 8").files.remove(0);
-    for name in ["sda.blktrace.0", "sda.blktrace.2", "sda.blktrace.10.zst", "sdb.blktrace.1", "sda.blktrace.x", "alone"] {
+    for name in ["sda.blktrace.0", "sda.blktrace.2", "sda.blktrace.10.zst", "sdb.blktrace.1", "sda.blktrace.x", "alone"]
+    {
         let compressed = zstd::encode_all(&bytes[..], 1).unwrap();
         std::fs::write(folder.join(name), if name.ends_with("zst") { &compressed } else { &bytes }).unwrap();
     }

@@ -31,7 +31,8 @@ fn a_request_goes_through_its_events() {
 
 #[test]
 fn requests_at_one_address_are_served_first_come_first() {
-    let same = "Q R 8 8\nG R 8 8\nQ R 8 8\nG R 8 8\nD R 8 8\nD R 8 8\nC R 8 8\nQ R 8 8\nG R 8 8\nC R 8 8\nD R 8 8\nC R 8 8";
+    let same =
+        "Q R 8 8\nG R 8 8\nQ R 8 8\nG R 8 8\nD R 8 8\nD R 8 8\nC R 8 8\nQ R 8 8\nG R 8 8\nC R 8 8\nD R 8 8\nC R 8 8";
     assert_eq!(rows(same), [[8, 8, 0, -1, 4, 6], [8, 8, 2, -1, 5, 9], [8, 8, 7, -1, 10, 11]]);
 }
 
@@ -56,7 +57,8 @@ fn merged_bios_complete_with_their_request() {
 
 #[test]
 fn merged_requests_complete_as_one() {
-    let said = "Q W 8 8\nG W 8 8\nQ W 24 8\nG W 24 8\nQ W 32 8\nM W 32 8\nQ W 16 8\nM W 16 8\nM W 24 16\nD W 8 32\nC W 8 32";
+    let said =
+        "Q W 8 8\nG W 8 8\nQ W 24 8\nG W 24 8\nQ W 32 8\nM W 32 8\nQ W 16 8\nM W 16 8\nM W 24 16\nD W 8 32\nC W 8 32";
     let expected = [[8, 8, 0], [24, 8, 2], [32, 8, 4], [16, 8, 6]].map(|[lba, length, q]| [lba, length, q, -1, 9, 10]);
     assert_eq!(rows(said), expected);
     // Older kernels do not say so.
@@ -116,17 +118,29 @@ fn a_device_of_bios_has_no_requests() {
 
 #[test]
 fn errors_are_kept() {
-    let failed = queued("Q R 8 8\nG R 8 8\nD R 8 8\nC R 8 8 -5\nQ FWFS 8 8\nG FWFS 8 8\nD FN 0 0\nC FN 0 0 -5\nC WFS 8 8 -5");
+    let failed =
+        queued("Q R 8 8\nG R 8 8\nD R 8 8\nC R 8 8 -5\nQ FWFS 8 8\nG FWFS 8 8\nD FN 0 0\nC FN 0 0 -5\nC WFS 8 8 -5");
     assert_eq!(failed.records.iter().map(|record| record.observed.error).collect::<Vec<_>>(), [5, 5]);
     assert_eq!(failed.records.iter().map(row).collect::<Vec<_>>(), [[8, 8, 0, -1, 2, 3], [8, 8, 4, -1, -1, 8]]);
 }
 
 #[test]
 fn what_has_no_partner_is_counted_by_kind() {
-    let edges = queued("D R 8 8\nC R 8 8\nG R 8 8\nI R 8 8\nR R 8 8\nM R 8 8\nX R 8 8 16\nC WS 0 0\n? R 8 8\nQ R 16 8\nM R 16 8\nQ W 24 8");
+    let edges = queued(
+        "D R 8 8\nC R 8 8\nG R 8 8\nI R 8 8\nR R 8 8\nM R 8 8\nX R 8 8 16\nC WS 0 0\n? R 8 8\nQ R 16 8\nM R 16 8\nQ W 24 8",
+    );
     let kinds = [
-        "D without Q", "C without D", "G without Q", "I without Q", "R without D", "M without Q", "X without Q",
-        "C of a flush without Q", "unknown action 99", "M without its request", "Q without C",
+        "D without Q",
+        "C without D",
+        "G without Q",
+        "I without Q",
+        "R without D",
+        "M without Q",
+        "X without Q",
+        "C of a flush without Q",
+        "unknown action 99",
+        "M without its request",
+        "Q without C",
     ];
     for kind in kinds {
         assert_eq!(edges.unmatched(kind), 1, "{kind}: {:?}", edges.losses);

@@ -203,7 +203,10 @@ impl Stream {
         }
         let length = RECORD_BYTES + header.payload;
         if !self.gather(length, findings)? {
-            return self.cut_short("a record's payload", findings);
+            self.cut_short("a record's payload", findings)?;
+            // It may be the length that is wrong.
+            self.ended = false;
+            return self.find_record(findings);
         }
         let payload = &self.carry[RECORD_BYTES..length];
         if event.is(Category::NOTIFY) {
@@ -278,7 +281,13 @@ impl Stream {
         let expected = MAGIC | u32::from(VERSION);
         let why = format!("found {magic:#010x} where a record with the magic number {expected:#010x} should begin");
         self.malformed(why, "run of bytes that are no record", findings)?;
-        self.drop_carried(1);
+        self.find_record(findings)
+    }
+
+    /// Goes to where the next record seems to begin, behind the first carried byte.
+    fn find_record(&mut self, findings: &mut Findings) -> Result<(), ReadError> {
+        let expected = MAGIC | u32::from(VERSION);
+        self.drop_carried(self.carry.len().min(1));
         let begin = if self.order == ByteOrder::Big { expected.to_be_bytes() } else { expected.to_le_bytes() };
         loop {
             if let Some(at) = self.carry.windows(begin.len()).position(|bytes| bytes == begin) {

@@ -1,0 +1,47 @@
+# The two commands a newcomer needs: `make demo` and `make test`.
+.PHONY: demo test test-shared tools lint unit doc scenarios bench deny samples
+
+# The main job on shipped samples. Needs a Rust toolchain and nothing else.
+demo:
+	cargo run --release --quiet --package cli -- compare traces/samples/mail.parquet \
+	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
+
+# Everything. Installs the Debian packages it needs.
+test: tools lint unit doc scenarios
+
+# Debian packages of the programs that our results are checked against.
+PACKAGES := blkparse:blktrace
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+tools:
+	@missing=""; for pair in $(PACKAGES); do \
+	  command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair##*:}"; done; \
+	if [ -n "$$missing" ]; then echo "installing$$missing with apt-get"; \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq $$missing; fi
+
+lint:
+	cargo fmt --all -- --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+unit:
+	cargo test --workspace
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+# Scheduler comparisons whose figures must come out exactly.
+scenarios:
+	cargo bench --package benches --bench scenarios
+
+# Tests over data that is not shipped: IOCAST_SHARED_DATA, or ../shared/data.
+IOCAST_SHARED_DATA ?= $(abspath ../shared/data)
+test-shared: tools
+	@test -d "$(IOCAST_SHARED_DATA)" || { echo "$(IOCAST_SHARED_DATA) does not exist; set IOCAST_SHARED_DATA" >&2; exit 1; }
+	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" cargo test --package traces --package cli --features shared-data --test 'shared_*'
+
+bench:
+	cargo bench --package benches --bench engine
+
+# Licences, sources and duplicates of dependencies (deny.toml).
+deny:
+	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
+	cargo deny check licenses bans sources
