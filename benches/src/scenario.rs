@@ -106,7 +106,9 @@ impl Outcome {
     /// As Markdown: a table, and for each scheduler that differs the lines that would state it.
     pub fn markdown(&self) -> String {
         let mut text = format!("### {}\n\n{}\n\n", self.name, self.question);
-        text.push_str("| scheduler | read response, mean ms | p99 ms | write response, mean ms | duration s | expected |\n");
+        text.push_str(
+            "| scheduler | read response, mean ms | p99 ms | write response, mean ms | duration s | expected |\n",
+        );
         text.push_str("|---|---:|---:|---:|---:|---|\n");
         let ms = |ns: u64| ns as f64 / 1e6;
         for (spec, expected, figures, _) in &self.rows {

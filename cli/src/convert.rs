@@ -1,11 +1,10 @@
 //! `iocast convert`: any trace that can be read, as Parquet.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, ensure};
 use replay::sources::{Cursor, Position, TimeWindow};
 use traces::anonymise::Anonymiser;
 use traces::formats::{self, parquet::ParquetWriter};
+use traces::input::is_reopenable;
 use traces::trace::ReadOptions;
 use traces::{Lba, Record, Sectors, TraceMeta, TraceReader};
 
@@ -81,8 +80,8 @@ fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) ->
     let mut anonymiser = Anonymiser::new(key.as_bytes()).map_err(UsageError::from_display)?;
     if arguments.anonymise_lba {
         ensure!(
-            arguments.input != Path::new("-"),
-            UsageError("--anonymise-lba reads the trace twice, so not from standard input".to_owned())
+            is_reopenable(&arguments.input),
+            UsageError("--anonymise-lba reads the trace twice, so not from standard input or a pipe".to_owned())
         );
         let mut reader = formats::open(&arguments.input, options)?;
         let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
@@ -115,7 +114,7 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
     }
     let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
     add("converted_by", format!("iocast {}", env!("CARGO_PKG_VERSION")));
-    if arguments.input != Path::new("-") {
+    if is_reopenable(&arguments.input) {
         let name = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned());
         add("converted_from", name.unwrap_or_default());
         let format = formats::recognise(&arguments.input, &arguments.reading.options())?;

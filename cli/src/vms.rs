@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use replay::sources::{AddressMap, Mapping, TimeWindow, VmTrace};
+use traces::input::is_reopenable;
 use traces::quantity::parse_sectors;
 use traces::results::TraceProvenance;
 use traces::trace::{Extent, ReadOptions};
@@ -109,9 +110,9 @@ fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError>
     let with_name = vms.iter().map(|vm| vm.split_once('=').map_or((None, vm.as_str()), |(name, at)| (Some(name), at)));
     for (name, trace) in bare.chain(with_name) {
         let (path, place) = split_place(trace)?;
-        if path == Path::new("-") {
+        if !is_reopenable(&path) {
             return Err(UsageError(
-                "a comparison reads its trace once per scheduler, so not from standard input; \
+                "a comparison reads its trace once per scheduler, so not from standard input or a pipe; \
                  `iocast convert - trace.parquet` stores it first"
                     .to_owned(),
             ));

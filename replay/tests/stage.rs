@@ -123,13 +123,7 @@ fn what_may_not_merge_does_not() {
     other_vm.vm = VmId(1);
     let mut other_priority = read(2, 24, 8);
     other_priority.priority = Priority::new(1, 0).unwrap();
-    for second in [
-        at(2, Operation::Write, 24, 8),
-        other_vm,
-        other_priority,
-        read(2, 25, 8),
-        read(2, 16, 8),
-    ] {
+    for second in [at(2, Operation::Write, 24, 8), other_vm, other_priority, read(2, 25, 8), read(2, 16, 8)] {
         assert_eq!(merged(limits, &[read(1, 16, 8), second]).len(), 2, "{second:?}");
     }
     let short = Limits { max_sectors: Sectors::new(15), ..limits };
@@ -166,7 +160,8 @@ fn a_long_arrival_is_split_and_done_with_its_last_part() {
 
 #[test]
 fn depth_limits_what_is_at_the_drive_and_writes_have_a_limit_of_their_own() {
-    let requests: Vec<Request> = (0..4).map(|i| write(i, 1000 * i, 8, Flags::empty())).chain([read(4, 9000, 8)]).collect();
+    let requests: Vec<Request> =
+        (0..4).map(|i| write(i, 1000 * i, 8, Flags::empty())).chain([read(4, 9000, 8)]).collect();
     let issued = |depth, write_depth| {
         let limits = Limits { depth, write_depth, ..Limits::default() };
         only(&run_with("sstf", "fixed", limits, &requests), "D")
@@ -225,8 +220,7 @@ fn flush_sequences_on_a_volatile_cache() {
 #[test]
 fn flushes_that_wait_share_the_next_one() {
     let flush = |us| at(us, Operation::Flush, 0, 0);
-    let log =
-        run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[flush(0), flush(10), flush(20)]);
+    let log = run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[flush(0), flush(10), flush(20)]);
     assert_eq!(only(&log, "D"), ["0 D F 0+0", "1000 D F 0+0"]);
     assert_eq!(only(&log, "F"), ["1000 F F 0+0", "2000 F F 0+0", "2000 F F 0+0"]);
 }
@@ -236,7 +230,10 @@ fn at_equal_times_completions_come_first_then_arrivals_then_dispatches() {
     let log = run_with("sstf", "fixed", Limits::default(), &[read(0, 0, 8), read(1, 500, 8), read(1000, 16, 8)]);
     let at_1000: Vec<&String> = log.iter().filter(|line| line.starts_with("1000 ")).collect();
     // The arrival at 1,000 us is nearer and is dispatched in that instant.
-    assert_eq!(at_1000, ["1000 C R 0+8", "1000 F R 0+8", "1000 Q R 16+8", "1000 I R 16+8", "1000 S R 16+8", "1000 D R 16+8"]);
+    assert_eq!(
+        at_1000,
+        ["1000 C R 0+8", "1000 F R 0+8", "1000 Q R 16+8", "1000 I R 16+8", "1000 S R 16+8", "1000 D R 16+8"]
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn count_leading(len: usize, holds: impl Fn(usize) -> bool) -> usize {
 }
 
 fn wide(key: u64, age: u64) -> u128 {
-    u128::from(key) << 64 | u128::from(age)
+    (u128::from(key) << 64) | u128::from(age)
 }
 
 /// The order.

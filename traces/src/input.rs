@@ -1,10 +1,11 @@
 //! Opens an input: plain, gzip (all members) or zstd by its first bytes, `-` for standard input.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
@@ -22,6 +23,35 @@ pub struct Input {
     path: PathBuf,
     reader: BufReader<Chain<Cursor<Vec<u8>>, Decompressed>>,
     consumed: Arc<AtomicU64>,
+}
+
+/// Inputs that can be opened only once (standard input, pipes) and have been looked at: they wait
+/// here, by name, to be opened.
+static LOOKED_AT: Mutex<BTreeMap<PathBuf, Input>> = Mutex::new(BTreeMap::new());
+
+fn looked_at() -> MutexGuard<'static, BTreeMap<PathBuf, Input>> {
+    // Nothing that holds the lock can panic half-way, so a poisoned map is as good as any.
+    LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the input can be opened again and again: a regular file, or anything that does not exist
+/// and so cannot be opened at all.
+pub fn is_reopenable(path: &Path) -> bool {
+    path != Path::new("-") && std::fs::metadata(path).map_or(true, |metadata| metadata.is_file() || metadata.is_dir())
+}
+
+/// The first decompressed bytes (at most [`HEAD_BYTES`]) of an input that is still to be opened;
+/// nothing of a pipe is lost.
+///
+/// # Errors
+/// As [`Input::open`].
+pub fn look_at(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let input = Input::open(path)?;
+    let head = input.head().to_vec();
+    if !is_reopenable(path) {
+        looked_at().insert(path.to_owned(), input);
+    }
+    Ok(head)
 }
 
 /// Counts the (compressed) bytes that have been read.
@@ -44,6 +74,9 @@ impl Input {
     /// # Errors
     /// What the operating system says; a directory.
     pub fn open(path: &Path) -> Result<Input, ReadError> {
+        if let Some(input) = looked_at().remove(path) {
+            return Ok(input);
+        }
         let fail = |error| ReadError::io(path, Place::Whole, error);
         if path == Path::new("-") {
             return Input::from_reader(path, Box::new(io::stdin())).map_err(fail);

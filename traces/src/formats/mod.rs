@@ -12,7 +12,7 @@ pub mod vscsi;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError};
-use crate::input::Input;
+use crate::input::look_at;
 use crate::trace::{Layer, ReadOptions, TraceReader};
 
 /// What opening a trace gives.
@@ -52,8 +52,8 @@ pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, 
             fail(Problem::Malformed(format!("there is no format `{name}`"))).remedy(format!("there are {}", names()))
         });
     }
-    let head = match Input::open(path) {
-        Ok(input) => input.head().to_vec(),
+    let head = match look_at(path) {
+        Ok(head) => head,
         // A capture of several files may be named by their stem, which is no file itself.
         Err(error) => match FORMATS.iter().find(|format| (format.recognises)(path, &[])) {
             Some(format) => return Ok(format),

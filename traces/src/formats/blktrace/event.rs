@@ -21,7 +21,7 @@ pub const VERSION: u8 = 7;
 pub mod action {
     /// Q: a bio was queued.
     pub const QUEUE: u8 = 1;
-    /// M: a bio (or, from Linux 5.9, a request) was merged to the end of a request.
+    /// M: a bio (or, in newer kernels, a request) was merged to the end of a request.
     pub const BACK_MERGE: u8 = 2;
     /// F: a bio was merged to the front of a request.
     pub const FRONT_MERGE: u8 = 3;
@@ -45,11 +45,11 @@ pub mod action {
     pub const INSERT: u8 = 12;
     /// X: a bio was split.
     pub const SPLIT: u8 = 13;
-    /// B: a bio's pages were copied; kernels before 6.11.
+    /// B: a bio's pages were copied; older kernels only.
     pub const BOUNCE: u8 = 14;
     /// A: a bio came from another device, e.g. a partition.
     pub const REMAP: u8 = 15;
-    /// A request was given up; no kernel since 2.6.31 writes it.
+    /// A request was given up; no longer written.
     pub const ABORT: u8 = 16;
     /// Data of the driver's own.
     pub const DRIVER_DATA: u8 = 17;
@@ -75,7 +75,7 @@ bitflags! {
         const READ = 1;
         /// Every operation with an odd number: writes, discards, zeroing, zone commands.
         const WRITE = 1 << 1;
-        /// `REQ_PREFLUSH` and `REQ_OP_FLUSH`; before Linux 2.6.37 a barrier.
+        /// `REQ_PREFLUSH` and `REQ_OP_FLUSH`; in old kernels a barrier.
         const FLUSH = 1 << 2;
         /// `REQ_SYNC`.
         const SYNC = 1 << 3;

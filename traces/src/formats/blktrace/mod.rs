@@ -1,14 +1,15 @@
 //! blktrace's binary format: one file per CPU, `STEM.blktrace.N`, as `blktrace` writes it and
 //! `blkparse` reads it. Linux 6.1, `include/uapi/linux/blktrace_api.h` and
-//! `kernel/trace/blktrace.c`; version 7, which every kernel since 2.6.17 writes.
+//! `kernel/trace/blktrace.c`; version 7.
 //!
-//! The files are read in blocks ([`stream`](self)), merged by time, and their events paired into
-//! records. Nothing is kept of a request once it left, so that memory does not grow with the
-//! capture but for the names of its processes.
+//! The files are read in blocks, merged by time, and their events paired into records. Nothing is
+//! kept of a request once it left, so that memory does not grow with the capture but for the names
+//! of its processes.
 //!
 //! Times are nanoseconds since the earliest event, as blkparse prints them, of the kernel's
-//! monotonic clock (`ktime_get`; `sched_clock` before 2.6.36).
+//! monotonic clock (`ktime_get`; `sched_clock` in old kernels).
 
+mod arrival;
 mod event;
 mod index;
 mod merge;

@@ -14,13 +14,13 @@
 
 use std::collections::VecDeque;
 
+use super::arrival::{Aside, operation, request};
 use super::event::{Category, Event, action};
 use super::ring::{Fate, Left, Ring, UNSEEN};
 use super::units::{State, Unit, Units};
 use crate::record::Record;
-use crate::request::{Operation, Request, StreamId};
+use crate::request::Operation;
 use crate::trace::{ArrivalPoint, Losses};
-use crate::units::{Lba, Sectors, Timestamp};
 
 /// Records that may wait for their completion; an older one leaves without.
 pub const PENDING_RECORDS: u64 = 131_072;
@@ -31,23 +31,6 @@ pub const PENDING_NS: u64 = 120_000_000_000;
 
 /// Requests of the flush machinery that may be issued and not completed.
 const FLUSHES_IN_FLIGHT: usize = 1024;
-
-/// Addresses from here on do not fit the index; no device is that large (2 ZiB).
-const SECTORS_END: u64 = 1 << 62;
-
-/// Events that are no part of a block request's life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Aside {
-    pub(super) remaps: u64,
-    pub(super) bounces: u64,
-    pub(super) passthrough: u64,
-    pub(super) requeues: u64,
-    pub(super) splits: u64,
-    pub(super) merges: u64,
-    /// Queued or issued without data and without a flush, e.g. zone commands.
-    pub(super) without_data: u64,
-    pub(super) driver_data: u64,
-}
 
 /// Which request of the flush machinery completed last.
 #[derive(Clone, Copy)]
@@ -126,13 +109,13 @@ impl Pairing {
             return Ok(());
         }
         match self.arrivals {
-            ArrivalPoint::Queued => self.from_queued(event, now, losses),
-            ArrivalPoint::Issued => self.from_issued(event, now, losses),
+            ArrivalPoint::Queued => self.follow_bios(event, now, losses),
+            ArrivalPoint::Issued => self.follow_requests(event, now, losses),
         }
     }
 
     #[inline]
-    fn from_queued(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    fn follow_bios(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
         match event.code() {
             action::QUEUE => return self.queued(event, now),
             action::COMPLETE => self.completed(event, now, losses),
@@ -155,7 +138,7 @@ impl Pairing {
     }
 
     #[inline]
-    fn from_issued(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    fn follow_requests(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
         match event.code() {
             action::ISSUE => return self.arrived_at_device(event, now, losses),
             action::COMPLETE if event.bytes > 0 => match self.units.find(event, &[State::Issued]) {
@@ -427,31 +410,4 @@ fn complete(ring: &mut Ring, serial: u64, now: u64, event: &Event) {
             slot.error = event.errno();
         }
     }
-}
-
-fn operation(event: &Event) -> Operation {
-    if event.is(Category::DISCARD) {
-        Operation::Discard
-    } else if event.is(Category::WRITE) {
-        Operation::Write
-    } else {
-        Operation::Read
-    }
-}
-
-/// The request that an event of arrival stands for.
-fn request(event: &Event, operation: Operation, now: u64) -> Result<Request, String> {
-    if !event.bytes.is_multiple_of(512) {
-        return Err(format!("a request of {} bytes, expected a multiple of 512", event.bytes));
-    }
-    if event.end() >= SECTORS_END {
-        return Err(format!("a request at sector {}, expected one below {SECTORS_END}", event.sector));
-    }
-    let lba = if operation == Operation::Flush { Lba::ZERO } else { Lba::new(event.sector) };
-    let mut request = Request::new(Timestamp::from_ns(now), operation, lba, Sectors::new(event.sectors()));
-    request.flags = event.flags();
-    // Streams refuse larger numbers.
-    request.cpu = u16::try_from(event.cpu).unwrap_or(u16::MAX);
-    request.stream = StreamId(event.pid);
-    Ok(request)
 }

@@ -12,8 +12,8 @@ use crate::units::SECTOR_BYTES;
 
 /// How late an event may stand in its file, nanoseconds: one tick of a kernel at 100 Hz.
 ///
-/// Linux from 2.6.36 stamps events with interrupts off from one monotonic clock, so that its files
-/// are in order. Older ones used `sched_clock`, which may differ between CPUs, and jump when an
+/// Linux 6.1 stamps events with interrupts off from one monotonic clock, so that its files are in
+/// order. Old kernels used `sched_clock`, which may differ between CPUs, and jump when an
 /// event's task moves, by as much as the time since it was last synchronised: a tick.
 pub const REORDER_WINDOW_NS: u64 = 10_000_000;
 

@@ -198,7 +198,7 @@ impl Units {
         request
     }
 
-    /// Whether a Q is of the second part of a split bio, which kernels before 4.13 queue again.
+    /// Whether a Q is of the second part of a split bio, which older kernels queue again.
     pub(super) fn is_remainder(&mut self, event: &Event) -> bool {
         if self.remainders == 0 {
             return false;
@@ -237,7 +237,7 @@ impl Units {
     /// The unit goes to the device; says whether it was there before.
     pub(super) fn issue(&mut self, id: u32, event: &Event) -> bool {
         self.end_merging(id);
-        // Kernels before 5.9 merge two requests without an event; the longer D tells.
+        // Older kernels merge two requests without an event; the longer D tells.
         while self.get(id).end < event.end() {
             let (end, class) = (self.get(id).end, self.get(id).class);
             let mut next = self.by_start.first(key(end, class));

@@ -1,0 +1,30 @@
+//! Who may import whom (docs/ARCHITECTURE.md), over cargo's own metadata.
+
+use std::collections::BTreeMap;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// The packages that each package may depend on, dev-dependencies apart.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("traces", &[]),
+    ("schedulers", &["traces"]),
+    ("drive-models", &["traces", "schedulers"]),
+    ("replay", &["traces", "schedulers", "drive-models"]),
+    ("cli", &["traces", "schedulers", "drive-models", "replay"]),
+    ("benches", &["traces", "schedulers", "drive-models", "replay"]),
+];
+
+#[test]
+fn packages_import_only_what_they_may() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let rules: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        let allowed = rules.get(name).unwrap_or_else(|| panic!("{name} is missing from the table of imports"));
+        let imports = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+        for import in imports.filter(|import| rules.contains_key(import.name.as_str())) {
+            assert!(allowed.contains(&import.name.as_str()), "{name} may not import {}", import.name);
+        }
+    }
+    assert_eq!(metadata.packages.len(), MAY_IMPORT.len(), "the table names packages that do not exist");
+}

@@ -1,0 +1,269 @@
+//! `iocast compare` as a user meets it.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn sample(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect();
+    path.display().to_string()
+}
+
+fn iocast() -> Command {
+    let mut command = Command::cargo_bin("iocast").unwrap();
+    command.env_remove("RAYON_NUM_THREADS");
+    command
+}
+
+/// Standard output of a run that succeeds.
+fn stdout(arguments: &[&str]) -> String {
+    let assert = iocast().args(arguments).assert().success();
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+/// Exit code and standard error of a run that fails.
+fn failure(arguments: &[&str]) -> (i32, String) {
+    let output = iocast().args(arguments).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    assert!(output.stdout.is_empty(), "results on standard output of a failed run");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&[arguments, &["--output-format=json"]].concat())).unwrap()
+}
+
+#[test]
+fn the_main_job() {
+    let (mail, schedulers) = (sample("mail.parquet"), "fifo,sstf,cscan,deadline,cats");
+    let result = json(&["compare", &mail, "--schedulers", schedulers, "--drive", "cheetah-15k4", "--pacing", "closed"]);
+    assert_eq!(result["schema_version"], 1);
+    assert_eq!(result["baseline"], "deadline");
+    assert_eq!(result["provenance"]["drive"]["settings"]["a"], "4.25ms");
+    assert_eq!(result["provenance"]["traces"][0]["sha256"].as_str().unwrap().len(), 64);
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 5);
+    for run in runs {
+        assert_eq!(run["status"], "comparable");
+        // The capture's own count, by blkparse: 12,305 reads queued.
+        assert_eq!(run["read"]["requests"], 12_305);
+        let total = run["read"]["requests"].as_u64().unwrap() + run["write"]["requests"].as_u64().unwrap();
+        assert_eq!(run["all"]["requests"].as_u64().unwrap(), total);
+        assert_eq!(total + run["other"]["requests"].as_u64().unwrap(), 32_100);
+        let p50 = run["all"]["response_percentiles_ns"]["p50"].as_u64().unwrap();
+        assert!(p50 <= run["all"]["response_percentiles_ns"]["p99.99"].as_u64().unwrap());
+        assert!(run["all"]["device_time"]["variance_ns2"].as_f64().unwrap() > 0.0);
+    }
+    let deadline = runs.iter().find(|run| run["scheduler"]["name"] == "deadline").unwrap();
+    assert_eq!(deadline["ratio"]["response_time_mean"], 1.0);
+}
+
+#[test]
+fn the_same_inputs_give_the_same_bytes_for_any_number_of_threads() {
+    let mail = sample("mail.parquet");
+    let run = |threads: &str| {
+        let mut command = iocast();
+        command.args(["compare", &mail, "--pacing", "closed", "--limit", "5000", "--output-format", "json"]);
+        let output = command.env("RAYON_NUM_THREADS", threads).output().unwrap();
+        assert!(output.status.success());
+        output.stdout
+    };
+    let one = run("1");
+    assert!(!one.is_empty());
+    assert_eq!(one, run("2"));
+    assert_eq!(one, run("7"));
+}
+
+#[test]
+fn a_load_that_the_drive_cannot_sustain_is_not_compared() {
+    let result = json(&["compare", &sample("mail.parquet"), "--schedulers", "fifo,deadline"]);
+    for run in result["runs"].as_array().unwrap() {
+        assert_eq!(run["status"], "overloaded");
+        assert!(run["offered_load"].as_f64().unwrap() > 1.0);
+        assert!(run["ratio"].is_null());
+    }
+    let text = stdout(&["compare", &sample("mail.parquet"), "--schedulers", "fifo"]);
+    assert!(text.contains("fifo: overloaded, not comparable: replay closed (--pacing closed)"), "{text}");
+    // Slowed down twenty times the same drive keeps up.
+    let slow = json(&["compare", &sample("mail.parquet"), "--schedulers", "fifo", "--pacing", "scaled=20"]);
+    assert_eq!(slow["runs"][0]["status"], "comparable");
+}
+
+#[test]
+fn several_vms_each_at_their_place() {
+    let (mail, web) = (format!("mail={}", sample("mail.parquet")), format!("web={}@32g", sample("web.parquet")));
+    let arguments = ["compare", "--vm", &mail, "--vm", &web, "--pacing", "closed", "--per-vm", "--limit", "4000"];
+    let result = json(&[&arguments[..], &["--schedulers", "deadline"]].concat());
+    let run = &result["runs"][0];
+    let vms = run["vms"].as_array().unwrap();
+    assert_eq!(vms.iter().map(|vm| vm["vm"].as_str().unwrap()).collect::<Vec<_>>(), ["mail", "web"]);
+    let requests = |vm: &Value| vm["all"]["requests"].as_u64().unwrap();
+    assert_eq!(vms.iter().map(requests).sum::<u64>(), run["all"]["requests"].as_u64().unwrap());
+    assert_eq!(result["provenance"]["traces"][1]["addresses"], "shifted by 67108864 sectors");
+    // Requests of one VM behind those of the other travel the 32 GiB between them.
+    assert!(run["all"]["seek_distance_mean_sectors"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn vms_without_a_place_are_put_behind_one_another() {
+    let arguments = ["compare", &sample("mail.parquet"), &sample("web.parquet"), "--pacing", "closed"];
+    let result = json(&[&arguments[..], &["--schedulers", "fifo", "--limit", "1000"]].concat());
+    let addresses = |vm: usize| result["provenance"]["traces"][vm]["addresses"].as_str().unwrap().to_owned();
+    assert_eq!(addresses(0), "shifted by 0 sectors");
+    let place: u64 = addresses(1).split_whitespace().nth(2).unwrap().parse().unwrap();
+    assert!(place > 0 && place.is_multiple_of(2048));
+}
+
+#[test]
+fn addresses_beyond_the_drive_are_an_error_unless_mapped() {
+    let mail = sample("mail.parquet");
+    let small = ["compare", &mail, "--drive", "linear:capacity=100m", "--pacing", "closed", "--schedulers", "fifo"];
+    let (code, message) = failure(&small);
+    assert_eq!(code, 1);
+    assert!(message.contains("beyond the drive's 204800") && message.contains("--map wrap|scale|remap"), "{message}");
+    for map in ["wrap", "scale"] {
+        let result = json(&[&small[..], &["--map", map]].concat());
+        assert_eq!(result["runs"][0]["read"]["requests"], 12_305);
+    }
+    let (code, message) = failure(&[&small[..], &["--map", "remap"]].concat());
+    assert_eq!(code, 2);
+    assert!(message.contains("the VMs' footprints need"), "{message}");
+}
+
+#[test]
+fn windows_and_limits_cut_the_trace() {
+    let mail = sample("mail.parquet");
+    let requests = |extra: &[&str]| {
+        let arguments = ["compare", &mail, "--pacing", "closed", "--schedulers", "fifo"];
+        json(&[&arguments[..], extra].concat())["provenance"]["traces"][0]["requests"].as_u64().unwrap()
+    };
+    let all = requests(&[]);
+    assert_eq!(all, 32_100);
+    assert_eq!(requests(&["--from", "5s"]) + requests(&["--to", "5s"]), all);
+    assert_eq!(requests(&["--limit", "17"]), 17);
+    let (code, message) = failure(&["compare", &mail, "--from", "5s", "--to", "5s"]);
+    assert_eq!((code, message.as_str()), (2, "iocast: --to must be later than --from\n"));
+}
+
+#[test]
+fn issued_requests_are_replayed_with_a_warning() {
+    let stem: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "tests", "data", "blktrace"].iter().collect();
+    let capture = std::fs::read_dir(&stem).unwrap().map(|entry| entry.unwrap().path());
+    let capture = capture.filter(|path| path.to_string_lossy().contains("mail")).min().unwrap();
+    let capture = capture.display().to_string();
+    let arguments = ["compare", &capture, "--lenient", "--pacing", "closed", "--schedulers", "fifo"];
+    let output = iocast().args(arguments).args(["--at", "issued", "--output-format", "json"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{error}");
+    assert!(error.contains("layer guest-issued: the guest's scheduler has already ordered"), "{error}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["provenance"]["traces"][0]["layer"], "guest-issued");
+    assert_eq!(result["provenance"]["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn decisions_are_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("decisions");
+    stdout(&[
+        "compare",
+        &sample("mail.parquet"),
+        "--pacing",
+        "closed",
+        "--limit",
+        "500",
+        "--schedulers",
+        "fifo,sstf",
+        "--decision-log",
+        log.to_str().unwrap(),
+    ]);
+    for file in ["0-fifo.tsv", "1-sstf.tsv"] {
+        let text = std::fs::read_to_string(log.join(file)).unwrap();
+        let times: Vec<u64> =
+            text.lines().skip(1).map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
+        assert!(times.len() > 300 && times.is_sorted());
+    }
+}
+
+#[test]
+fn tables_and_markdown_show_every_scheduler() {
+    let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "2000"];
+    let table = stdout(&arguments);
+    let markdown = stdout(&[&arguments[..], &["--output-format", "markdown"]].concat());
+    for text in [&table, &markdown] {
+        for word in ["fifo", "sstf", "cscan", "deadline", "cats", "p99.99", "sectors/ms", "cache hits", "throughput"] {
+            assert!(text.contains(word), "{word} is missing");
+        }
+    }
+    assert!(markdown.contains("### Reads and writes\n\n|"));
+    // A table of five schedulers fits a terminal of 80 columns.
+    assert!(table.lines().filter(|line| line.starts_with('│')).all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_ends_with_code_2_and_says_what_is_near() {
+    let mail = sample("mail.parquet");
+    for (arguments, expected) in [
+        (&["compare", &mail, "--schedulers", "dedline"][..], "unknown scheduler `dedline`; did you mean deadline?"),
+        (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`"),
+        (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not count"),
+        (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
+        (&["compare", &mail, &mail], "two VMs are named `mail`"),
+        (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
+        (&["compare"], "TRACE"),
+    ] {
+        let (code, message) = failure(arguments);
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_wrong_file_is_named_with_place_and_code_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let mail = std::fs::read(sample("mail.parquet")).unwrap();
+    let cases = [
+        (write("empty", b""), "empty: the input is empty"),
+        (write("noise", b"\x00\x01\x02 not a trace"), "noise: no known trace format starts like this; name it with"),
+        (write("half.parquet", &mail[..mail.len() / 2]), "half.parquet at byte"),
+        (folder.path().display().to_string(), "this is a directory, not a trace"),
+        (folder.path().join("absent").display().to_string(), "absent: No such file or directory"),
+    ];
+    for (path, expected) in cases {
+        let (code, message) = failure(&["compare", &path]);
+        assert_eq!(code, 1);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn lists_come_from_the_registries() {
+    for (what, names) in [
+        ("schedulers", &["fifo", "sstf", "scan", "look", "cscan", "deadline", "table", "gsw", "cats"][..]),
+        ("drives", &["cheetah-15k4", "linear", "fixed"]),
+        ("formats", &["blktrace", "blkreplay", "disksim-validate", "vscsi", "parquet"]),
+    ] {
+        let listed: Value = serde_json::from_str(&stdout(&["list", what, "--output-format", "json"])).unwrap();
+        let listed: Vec<&str> = listed.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        for name in names {
+            assert!(listed.contains(name), "{name} is not among {listed:?}");
+        }
+        assert!(stdout(&["list", what]).contains(names[0]));
+    }
+}
+
+#[test]
+fn the_readme_shows_what_the_demo_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let shown = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let printed = stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
+    let block = printed.split("\n\n").find(|block| block.starts_with("Reads\n")).unwrap();
+    assert_eq!(shown.trim_end(), block.trim_end(), "README.md shows other figures than the demo prints");
+}
