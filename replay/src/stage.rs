@@ -190,18 +190,19 @@ impl<S: Scheduler> Stage<S> {
         done: &mut Vec<(RequestId, Request)>,
     ) {
         let id = completion.id;
-        let slot = self.requests[id];
-        *self.in_flight(slot.request.operation) -= 1;
-        let Completion { started, finished, seek, hit, .. } = *completion;
+        let slot = &self.requests[id];
+        let (request, bypass) = (slot.request, slot.bypass);
         let (dispatched, issued) = (slot.dispatched, slot.issued);
-        observer.served(&Served { id, request: slot.request, dispatched, issued, started, finished, seek, hit });
-        if slot.request.operation == Operation::Flush {
+        let Completion { started, finished, seek, hit, .. } = *completion;
+        observer.served(&Served { id, request, dispatched, issued, started, finished, seek, hit });
+        *self.in_flight(request.operation) -= 1;
+        if request.operation == Operation::Flush {
             self.requests.release(id);
             self.flush_done(now, done);
             return;
         }
-        if !slot.bypass {
-            self.scheduler.completed(now, id, &slot.request);
+        if !bypass {
+            self.scheduler.completed(now, id, &request);
         }
         let mut next = Some(id);
         while let Some(member) = next {
@@ -212,10 +213,11 @@ impl<S: Scheduler> Stage<S> {
 
     /// One arrival, or part of one, is done.
     fn member_done(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<(RequestId, Request)>) {
-        let slot = self.requests[id];
+        let slot = &self.requests[id];
+        let (parent, arrived) = (slot.parent, slot.arrived);
         self.requests.release(id);
-        let Some(parent) = slot.parent else {
-            done.push((id, slot.arrived));
+        let Some(parent) = parent else {
+            done.push((id, arrived));
             return;
         };
         let slot = &mut self.requests[parent];
@@ -369,14 +371,15 @@ impl<S: Scheduler> Stage<S> {
 
     /// Adds the sectors and the members of `id` to `into`.
     fn absorb(&mut self, into: RequestId, id: RequestId) -> Request {
-        let other = self.requests[id];
+        let other = &self.requests[id];
+        let (other_tail, segments, other) = (other.tail, other.segments, other.request);
         let tail = self.requests[into].tail;
         self.requests[tail].next = Some(id);
         let slot = &mut self.requests[into];
-        slot.tail = other.tail;
-        slot.segments += other.segments;
-        slot.request.lba = slot.request.lba.min(other.request.lba);
-        slot.request.set_sectors(slot.request.sectors() + other.request.sectors());
+        slot.tail = other_tail;
+        slot.segments += segments;
+        slot.request.lba = slot.request.lba.min(other.lba);
+        slot.request.set_sectors(slot.request.sectors() + other.sectors());
         slot.request
     }
 

@@ -12,7 +12,8 @@ pub trait AccessCost {
     /// The capacity of the drive.
     fn capacity(&self) -> Sectors;
 
-    /// The expected service time of an access of `sectors` at `to` with the head at `from`.
+    /// The expected service time of an access of `sectors` at `to` with the head at `from`; with no
+    /// sectors, what it takes to get there.
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos;
 
     /// The costs from each of `from` to each of `to`, all to the first of `to` first, as

@@ -8,14 +8,7 @@
 //! states of two sides for m requests below and n above. A leg delays everybody who still waits, so
 //! it weighs as many times as there are requests unserved, its own among them; the least sum of
 //! weighted legs from a state on is the least sum of completion times.
-//!
-//! **Exactness.** The sequence is always the best of those that serve each side from the head
-//! outwards. It is the best of all sequences if stopping on the way costs only what every stop
-//! costs: a leg costs c + w, c the same for every leg and w additive along the line, w(x,z) =
-//! w(x,y) + w(y,z) for y between x and z, as distance and the linear drive c + S·d/D are. Whatever
-//! order leaves a request out in passing then does not lose by taking it along. Where that does not
-//! hold (a seek curve that is concave; transfer times, which would make short requests worth
-//! serving first) an order outside the table may be better, and the table is a heuristic.
+//! When the result is exactly optimal, [`crate::table`] says.
 
 use traces::{Lba, Nanos, Sectors};
 
@@ -131,8 +124,8 @@ impl IntervalTable {
             let above_up = upwards.as_ns().min(limit) * weight + from_above;
             let below_down = down * weight + *value;
             let above_down = downwards.as_ns().min(limit) * weight + *value;
-            *choice =
-                u8::from(below_up < below_down) * FROM_BELOW_GO_UP | u8::from(above_up < above_down) * FROM_ABOVE_GO_UP;
+            *choice = (u8::from(below_up < below_down) * FROM_BELOW_GO_UP)
+                | (u8::from(above_up < above_down) * FROM_ABOVE_GO_UP);
             *value = below_up.min(below_down);
             from_above = above_up.min(above_down);
         }

@@ -1,8 +1,17 @@
 //! The table scheduler of Geist and Ross 1997 as Geist et al. 2010, section 2.2, sum it up: of all
 //! waiting requests, reads and writes alike, the sequence of service is computed that minimises the
-//! sum of their completion times, and followed until the queue changes. How, and when that is
-//! exactly optimal, says `interval_table.rs`. Leaves out, as they did, the dynamics of arrival and
-//! the drive's cache; see [`crate::gsw`] and [`crate::cats`].
+//! sum of their completion times, and followed until the queue changes. Leaves out, as they did,
+//! the dynamics of arrival and the drive's cache; see [`crate::gsw`] and [`crate::cats`].
+//!
+//! Requests are where they start, and a leg costs what the drive says moving from one starting
+//! sector to the next costs, without transfer, as in Table 1 and in the sector-to-sector model of
+//! 2010. The sequence is always the best of those that serve each side of the head outwards. It is
+//! the best of all if stopping on the way costs only what every stop costs: a leg costs c + w, c
+//! the same for every leg and w additive along the line, w(x,z) = w(x,y) + w(y,z) for y between x
+//! and z, as distance and the linear drive c + S·d/D are. Whatever order leaves a request out in
+//! passing then does not lose by taking it along. Where that does not hold (a seek curve that is
+//! concave; transfer times, which would make short requests worth serving first) an order outside
+//! the table may be better, and the table is a heuristic.
 //!
 //! The bound `table_max` is ours: a table has as many states as requests waiting below the head
 //! times those above, so only that many nearest the head take part, and the rest waits for a later

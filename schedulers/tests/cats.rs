@@ -102,16 +102,15 @@ fn writes_enter_the_shadow_cache_and_discards_do_not() {
 
 #[test]
 fn a_read_that_grows_is_compared_anew() {
-    let mut driver = undelayed("");
-    driver.reads(&[1000]).next();
-    driver.at(1072).reads(&[1064, 1080]);
-    let grown = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(1064), Sectors::new(16));
-    driver.scheduler.merged(Timestamp::ZERO, RequestId(1), &grown);
-    assert_eq!((driver.all().len(), driver.scheduler.predicted_hits()), (2, 1));
-    let mut driver = undelayed("");
-    driver.reads(&[1000]).next();
-    driver.at(1072).reads(&[1068, 1080]).front_merge(2);
-    assert_eq!(driver.scheduler.dispatch(ms(0), Room::UNLIMITED, &driver.cost), Dispatch::Send(RequestId(2)));
+    // 1000 to 1072 are cached; the read beside the head goes first unless the other is a hit.
+    for (start, sectors, is_hit) in [(1008, 64, true), (1008, 65, false), (1000, 16, true), (999, 17, false)] {
+        let mut driver = undelayed("");
+        driver.reads(&[1000]).next();
+        driver.reads(&[1008, 4000]).at(4000);
+        let grown = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(start), Sectors::new(sectors));
+        driver.scheduler.merged(Timestamp::ZERO, RequestId(1), &grown);
+        assert_eq!(driver.next(), if is_hit { 1 } else { 2 }, "{sectors} sectors from {start}");
+    }
 }
 
 #[test]
@@ -229,6 +228,20 @@ fn between_tables_one_is_built_only_when_the_reads_have_changed() {
             cats.insert(ms(now), RequestId(start as u32), &request(operation, start));
         }
         assert!(matches!(cats.dispatch(ms(now), Room::UNLIMITED, &cost), Dispatch::Send(_)));
+        assert_eq!(cats.tables_built(), built, "at {now} ms");
+    }
+}
+
+#[test]
+fn between_tables_a_hit_that_leaves_the_sequence_makes_a_table_due() {
+    let mut cats = Cats::new(&Settings::resolve(&"cats".parse().unwrap(), ENTRY.tunables).unwrap());
+    let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(10_000) };
+    for (id, start) in [(0, 0), (1, 6000), (2, 40), (3, 7000)] {
+        let read = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(start), Sectors::new(8));
+        cats.insert(ms(0), RequestId(id), &read);
+    }
+    for (now, id, built) in [(0, 0, 1), (1, 2, 1), (2, 1, 1), (7, 3, 2)] {
+        assert_eq!(cats.dispatch(ms(now), Room::UNLIMITED, &cost), Dispatch::Send(RequestId(id)));
         assert_eq!(cats.tables_built(), built, "at {now} ms");
     }
 }

@@ -75,7 +75,7 @@ struct Owner {
 impl Owner {
     fn new(spec: &str) -> Owner {
         Owner {
-            scheduler: build(&spec.parse().unwrap()).unwrap().scheduler,
+            scheduler: build(&spec.parse().expect("a spec")).expect("a scheduler").scheduler,
             cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
             now: Timestamp::ZERO,
             wait: None,

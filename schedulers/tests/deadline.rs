@@ -218,7 +218,9 @@ fn what_comes_back_goes_first() {
     let mut driver = deadline("");
     driver.reads(&[300, 100, 200]);
     assert_eq!(driver.next(), 0);
+    // Before what has been pushed out, too.
+    driver.reads(&[100]);
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);
-    assert_eq!(driver.all(), [0, 1, 2]);
+    assert_eq!(driver.all(), [0, 1, 2, 3]);
 }

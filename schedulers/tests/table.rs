@@ -55,7 +55,7 @@ impl AccessCost for Counted {
             Line::Uneven => 30 + stretched * if to < from { 3 } else { 1 },
             Line::Arbitrary => (from.sector() * 31 + to.sector() * 17) * 2_654_435_761 % 1009,
         };
-        // Transfer is left out of every leg; were it not, no length could matter to the minimum.
+        // Nobody is to ask for a transfer; whoever does gets something else.
         Nanos::from_ns(leg + 1_000_000 * sectors.count())
     }
 }

@@ -2,6 +2,7 @@
 //! text. Run with `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
 
 #![cfg(feature = "shared-data")]
+#![allow(clippy::unwrap_used)] // In a test, also outside its functions, it is a failure with its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ pub(crate) fn ms(ms: u64) -> Timestamp {
 
 impl Driver {
     pub(crate) fn new(spec: &str) -> Driver {
-        let scheduler = build(&spec.parse().unwrap()).unwrap().scheduler;
+        let scheduler = build(&spec.parse().expect("a spec")).expect("a scheduler").scheduler;
         Driver::with(scheduler)
     }
 

@@ -52,16 +52,15 @@ pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, 
             fail(Problem::Malformed(format!("there is no format `{name}`"))).remedy(format!("there are {}", names()))
         });
     }
+    // A capture of several files may be named by their stem, which is no file itself, and any but
+    // one of its files may be empty: a format may know it by its name alone.
+    let by_name = || FORMATS.iter().find(|format| (format.recognises)(path, &[]));
     let head = match look_at(path) {
         Ok(head) => head,
-        // A capture of several files may be named by their stem, which is no file itself.
-        Err(error) => match FORMATS.iter().find(|format| (format.recognises)(path, &[])) {
-            Some(format) => return Ok(format),
-            None => return Err(error),
-        },
+        Err(error) => return by_name().ok_or(error),
     };
     if head.is_empty() {
-        return Err(fail(Problem::Empty));
+        return by_name().ok_or_else(|| fail(Problem::Empty));
     }
     FORMATS
         .iter()

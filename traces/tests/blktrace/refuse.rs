@@ -15,6 +15,8 @@ const TWO: &str = "P N 0 0
 Q R 8 8\nG R 8 8\nI R 8 8\nD R 8 8\nC R 8 8\nP N 0 0
 P N 0 0\nQ W 80 8\nG W 80 8\nI W 80 8\nD W 80 8\nC W 80 8\nP N 0 0";
 
+type Spoil = fn(&mut Vec<u8>);
+
 fn refused(bytes: &[u8]) -> ReadError {
     let mut capture = Capture::new(1);
     capture.files[0] = bytes.to_vec();
@@ -70,7 +72,7 @@ fn a_capture_without_events_is_empty() {
 #[test]
 fn a_lenient_read_counts_what_is_left_out() {
     let good = Capture::lines(TWO).files.remove(0);
-    let cases: [(&str, usize, fn(&mut Vec<u8>)); 5] = [
+    let cases: [(&str, usize, Spoil); 5] = [
         // The payload would end behind the file: what it hides is read.
         ("record cut short by the end of its file", 2, |bytes| bytes[48 * 6 + 47] = 0xff),
         ("record cut short by the end of its file", 2, |bytes| bytes.truncate(48 * 13 + 9)),
@@ -124,13 +126,17 @@ fn events_late_within_the_window_are_put_in_their_place() {
 
 #[test]
 fn events_late_beyond_the_window_are_refused() {
-    let late =
-        |number| if number == 5_000 { 25_000_000 - REORDER_WINDOW_NS - 2_000 } else { number * 1_000 + 20_000_000 };
-    let error = reads(6_000, late).read(&strict()).unwrap_err();
+    let ms = 1_000_000;
+    let late = |number| if number == 50 { 49 * ms - REORDER_WINDOW_NS - 1 } else { number * ms };
+    let error = reads(60, late).read(&strict()).unwrap_err();
     assert!(matches!(error.problem, Problem::OutOfOrder(_)), "{error}");
-    assert_eq!(error.place, Place::Byte(5_000 * 48));
-    let whole = reads(6_000, late).read(&lenient()).unwrap();
-    assert_eq!((whole.records.len(), whole.losses.total()), (5_999, 1));
+    assert!(error.to_string().contains("10000001 ns late"), "{error}");
+    assert_eq!(error.place, Place::Byte(50 * 48));
+    let whole = reads(60, late).read(&lenient()).unwrap();
+    assert_eq!((whole.records.len(), whole.losses.total()), (59, 1));
+    // One nanosecond less is within it.
+    let late = |number| if number == 50 { 49 * ms - REORDER_WINDOW_NS } else { number * ms };
+    assert_eq!(reads(60, late).read(&strict()).unwrap().records.len(), 60);
     // Within the window's time but not its number of events.
     let late = |number| if number == 15_000 { 1_000 } else { number * 10 + 1_001 };
     let error = reads(20_000, late).read(&strict()).unwrap_err();

@@ -111,6 +111,27 @@ fn the_end_of_a_flush_from_before_the_capture_ends_none_of_it() {
 }
 
 #[test]
+fn the_end_of_a_flush_sent_before_another_was_queued_ends_not_that() {
+    let edge = queued("D FN 0 0\nQ FWS 0 0\nC FN 0 0\nC WS 0 0\nG FWS 0 0\nD FN 0 0\nC FN 0 0\nC WS 0 0");
+    assert_eq!(edge.records.iter().map(row).collect::<Vec<_>>(), [[0, 0, 1, -1, 5, 7]]);
+    assert_eq!(edge.unmatched("C of a flush without Q"), 1);
+}
+
+#[test]
+fn the_number_of_a_cgroup_before_a_payload_is_passed_over() {
+    let mut capture = Capture::new(1);
+    capture.line(0, "Q W 0 16");
+    let split = Event { action: 13 | 1 << 8 | 2 << 16, bytes: 1024, time: 1_001_000, pid: 7, ..Event::default() };
+    capture.add(split, &[&[9; 8][..], &8u64.to_be_bytes()].concat());
+    for (after, line) in ["G W 0 8", "G W 8 8", "D W 0 8", "D W 8 8", "C W 0 8", "C W 8 8"].into_iter().enumerate() {
+        capture.line(2 + after as u64, line);
+    }
+    let whole = capture.read(&strict()).unwrap();
+    assert_eq!(whole.records.iter().map(row).collect::<Vec<_>>(), [[0, 16, 0, -1, 4, 7]]);
+    assert!(whole.losses.unmatched.is_empty(), "{:?}", whole.losses);
+}
+
+#[test]
 fn a_device_of_bios_has_no_requests() {
     let bios = "Q R 8 8\nQ FWS 0 0\nC R 8 8\nC FWS 0 0\nQ FWFS 16 8\nC WFS 16 8";
     assert_eq!(rows(bios), [[8, 8, 0, -1, -1, 2], [0, 0, 1, -1, -1, 3], [16, 8, 4, -1, -1, 5]]);
