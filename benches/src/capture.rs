@@ -1,0 +1,94 @@
+//! Seeded blktrace captures of any size: two per-CPU files, five events per request (Q G I D C),
+//! each completion on the other CPU than its request, up to 64 requests in flight, 16 processes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::formats::blktrace::{ByteOrder, Category, Event, action, encode};
+
+/// Events per request.
+pub const EVENTS_PER_REQUEST: u64 = 5;
+const IN_FLIGHT: usize = 64;
+const GAP_NS: u64 = 300;
+/// A virtio disk, 254:16.
+const DEVICE: u32 = 254 << 20 | 16;
+
+struct Files {
+    files: [BufWriter<File>; 2],
+    sequences: [u32; 2],
+    time: u64,
+    record: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Bio {
+    sector: u64,
+    bytes: u32,
+    pid: u32,
+    cpu: usize,
+    category: u32,
+}
+
+impl Files {
+    fn event(&mut self, cpu: usize, code: u8, bio: Bio) -> io::Result<()> {
+        self.sequences[cpu] += 1;
+        self.time += GAP_NS;
+        let event = Event {
+            sequence: self.sequences[cpu],
+            time: self.time,
+            sector: bio.sector,
+            bytes: bio.bytes,
+            action: u32::from(code) | bio.category << 16,
+            pid: bio.pid,
+            device: DEVICE,
+            cpu: cpu as u32,
+            error: 0,
+        };
+        self.record.clear();
+        encode(&event, &[], ByteOrder::Little, &mut self.record);
+        self.files[cpu].write_all(&self.record)
+    }
+}
+
+/// Writes a capture of `requests` requests to `STEM.blktrace.0` and `.1` and names the files.
+///
+/// # Errors
+/// The file system's.
+pub fn write(stem: &Path, requests: u64, seed: u64) -> io::Result<[PathBuf; 2]> {
+    let path = |cpu: usize| PathBuf::from(format!("{}.blktrace.{cpu}", stem.display()));
+    let create = |cpu| Ok::<_, io::Error>(BufWriter::with_capacity(1 << 20, File::create(path(cpu))?));
+    let files = [create(0)?, create(1)?];
+    let mut out = Files { files, sequences: [0; 2], time: 1_000_000, record: Vec::with_capacity(64) };
+    let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut in_flight: VecDeque<Bio> = VecDeque::with_capacity(IN_FLIGHT);
+    for _ in 0..requests {
+        let category = if generator.random_range(0..2) == 0 { Category::READ } else { Category::WRITE };
+        let bio = Bio {
+            sector: generator.random_range(0..1u64 << 28) * 8,
+            bytes: 4096 * generator.random_range(1..=8u32),
+            pid: generator.random_range(100..116u32),
+            cpu: generator.random_range(0..2usize),
+            category: u32::from(category.bits()),
+        };
+        for code in [action::QUEUE, action::GET_REQUEST, action::INSERT, action::ISSUE] {
+            out.event(bio.cpu, code, bio)?;
+        }
+        in_flight.push_back(bio);
+        if in_flight.len() == IN_FLIGHT {
+            let chosen = generator.random_range(0..IN_FLIGHT);
+            let bio = in_flight.swap_remove_back(chosen).expect("chosen among those in flight");
+            out.event(1 - bio.cpu, action::COMPLETE, bio)?;
+        }
+    }
+    for bio in in_flight {
+        out.event(1 - bio.cpu, action::COMPLETE, bio)?;
+    }
+    for file in &mut out.files {
+        file.flush()?;
+    }
+    Ok([path(0), path(1)])
+}
