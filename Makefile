@@ -44,4 +44,4 @@ bench:
 # Licences, sources and duplicates of dependencies (deny.toml).
 deny:
 	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
-	cargo deny check licenses bans sources
+	cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
