@@ -49,7 +49,7 @@ pub fn print(text: &str) -> Result<()> {
 /// Prints as indented JSON.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');

@@ -1,4 +1,5 @@
 //! `iocast compare` as a user meets it.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
 //! `iocast convert`, and that what it writes replays as what it read.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::PathBuf;
 

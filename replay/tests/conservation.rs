@@ -1,6 +1,7 @@
 //! Whatever the scheduler, the drive, the limits and the load: each arrival completes exactly once
 //! and not before it arrived, every sector is served, the limits are kept, and Little's law holds to
 //! the nanosecond.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeMap;
 

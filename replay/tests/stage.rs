@@ -3,19 +3,22 @@
 //! The expected lines read like blktrace: time in us, letter (Q arrived, I inserted, M merged into
 //! a waiting request, J two waiting requests joined, S left the scheduler, D to the drive, C drive
 //! done, F all of an arrival done), then operation, first sector and sectors.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::collections::VecDeque;
 
 use replay::sources::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
 
-struct Listed(std::vec::IntoIter<Request>);
+struct Listed(VecDeque<Request>);
 
 impl Source for Listed {
     fn next(&mut self) -> Result<Next, ReplayError> {
-        Ok(self.0.as_slice().first().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
+        Ok(self.0.front().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
     }
     fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
-        Ok(self.0.next().expect("announced"))
+        Ok(self.0.pop_front().expect("announced"))
     }
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 }
@@ -73,7 +76,7 @@ fn write(us: u64, lba: u64, sectors: u64, flags: Flags) -> Request {
 fn run_with(scheduler: &str, drive: &str, limits: Limits, requests: &[Request]) -> Vec<String> {
     let scheduler = schedulers::build(&scheduler.parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
-    let source = Listed(requests.to_vec().into_iter());
+    let source = Listed(requests.iter().copied().collect());
     Engine::new(source, Stage::new(scheduler, limits), drive, Log::default()).run().unwrap().observer.0
 }
 
@@ -242,7 +245,7 @@ fn a_bounded_queue_holds_arrivals_back_and_says_so() {
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
     let stage = Stage::new(scheduler, Limits::default());
-    let source = Listed(requests.into_iter());
+    let source = Listed(requests.into());
     let ended = Engine::new(source, stage, drive, Log::default()).max_outstanding(2).run().unwrap();
     assert!(ended.outcome.held_back);
     assert_eq!(only(&ended.observer.0, "F").len(), 10);

@@ -255,7 +255,7 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0;
         for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
-            if ns != 0 && ns % unit == 0 {
+            if ns != 0 && ns.is_multiple_of(unit) {
                 return write!(f, "{}{name}", ns / unit);
             }
         }

@@ -31,6 +31,11 @@ struct Setup<'a> {
     window: TimeWindow,
 }
 
+type Log = DecisionLog<BufWriter<File>>;
+
+/// What watches each replay.
+type Watching = ((Metrics, Overload), Option<Log>);
+
 /// One finished replay.
 struct Replayed {
     run: Run,
@@ -124,7 +129,7 @@ impl Setup<'_> {
         }
     }
 
-    fn decision_log(&self, index: usize, scheduler: &str) -> Result<Option<DecisionLog<BufWriter<File>>>> {
+    fn decision_log(&self, index: usize, scheduler: &str) -> Result<Option<Log>> {
         let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
         let path = folder.join(format!("{index}-{scheduler}.tsv"));
         let file = File::create(&path).with_context(|| path.display().to_string())?;
@@ -134,7 +139,7 @@ impl Setup<'_> {
     fn finish<S: Source>(
         &self,
         scheduler: Part,
-        ended: Ended<S, ((Metrics, Overload), Option<DecisionLog<BufWriter<File>>>)>,
+        ended: Ended<S, Watching>,
         workload: fn(&S) -> &Workload,
     ) -> Result<Replayed> {
         let Ended { outcome, source, observer: ((metrics, overload), log) } = ended;

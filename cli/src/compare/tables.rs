@@ -5,10 +5,12 @@ use traces::results::{ClassFigures, Comparison, Moments, PERCENTILES, Run, Statu
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
 
+type ClassOf = fn(&Run) -> &ClassFigures;
+
 /// The whole comparison as text or Markdown.
 pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
     let mut text = head(comparison, format);
-    let classes: [(&str, fn(&Run) -> &ClassFigures); 4] = [
+    let classes: [(&str, ClassOf); 4] = [
         ("Reads and writes", |run| &run.all),
         ("Reads", |run| &run.read),
         ("Writes", |run| &run.write),

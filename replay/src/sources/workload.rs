@@ -233,11 +233,10 @@ impl Workload {
 
 /// The record on a clock whose zero is `zero`.
 fn rebased(mut record: Record, zero: Timestamp) -> Record {
-    let rebase = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
-    record.request.arrival = rebase(record.request.arrival);
-    let observed = &mut record.observed;
-    for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
-        *time = time.map(rebase);
+    let Record { request, observed } = &mut record;
+    let times = [&mut observed.inserted, &mut observed.issued, &mut observed.completed];
+    for time in times.into_iter().flatten().chain([&mut request.arrival]) {
+        *time = Timestamp::ZERO + time.saturating_since(zero);
     }
     record
 }
