@@ -286,7 +286,7 @@ mod tests {
     struct Listed {
         meta: TraceMeta,
         losses: Losses,
-        records: std::vec::IntoIter<(u64, Option<u64>, u32)>,
+        records: VecDeque<(u64, Option<u64>, u32)>,
     }
 
     impl TraceReader for Listed {
@@ -294,7 +294,7 @@ mod tests {
             &self.meta
         }
         fn next(&mut self) -> Result<Option<Record>, ReadError> {
-            Ok(self.records.next().map(|(arrival, completed, stream)| {
+            Ok(self.records.pop_front().map(|(arrival, completed, stream)| {
                 let arrival = Timestamp::from_ns(arrival);
                 let mut request = Request::new(arrival, Operation::Read, Lba::ZERO, Sectors::new(8));
                 request.stream = StreamId(stream);
@@ -314,7 +314,7 @@ mod tests {
         let reader = Listed {
             meta: TraceMeta::new("listed", Layer::GuestQueue, "none"),
             losses: Losses::default(),
-            records: records.to_vec().into_iter(),
+            records: records.iter().copied().collect(),
         };
         let trace = VmTrace {
             name: "vm".to_owned(),
@@ -335,9 +335,8 @@ mod tests {
             let completion = running.first().map(|r| r.0);
             let arrival = match source.next().unwrap() {
                 Next::At(time) => Some(time.as_ns()),
-                Next::Blocked => None,
                 Next::Exhausted if running.is_empty() => return arrivals,
-                Next::Exhausted => None,
+                Next::Blocked | Next::Exhausted => None,
             };
             if completion.is_some_and(|done| arrival.is_none_or(|next| done <= next)) {
                 let (done, id) = running.remove(0);
