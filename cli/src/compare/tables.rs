@@ -107,7 +107,7 @@ fn run_table(comparison: &Comparison) -> Table {
     row("merged", &|run| run.queue.merged.to_string());
     row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
     row("offered load", &|run| match run.status {
-        Status::Overloaded { offered_load, .. } => number(offered_load) + " !",
+        Status::Overloaded { offered_load, .. } => number(offered_load),
         Status::Comparable => "ok".to_owned(),
     });
     if let Some(baseline) = &comparison.baseline {
@@ -118,9 +118,13 @@ fn run_table(comparison: &Comparison) -> Table {
     Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }
 }
 
+/// The schedulers; a mark behind those whose figures must not be compared.
 fn header(comparison: &Comparison) -> Vec<String> {
-    let schedulers = comparison.runs.iter().map(|run| run.scheduler.name.clone());
-    std::iter::once(String::new()).chain(schedulers).collect()
+    let name = |run: &Run| match run.status {
+        Status::Comparable => run.scheduler.name.clone(),
+        Status::Overloaded { .. } => format!("{} !", run.scheduler.name),
+    };
+    std::iter::once(String::new()).chain(comparison.runs.iter().map(name)).collect()
 }
 
 fn mean_ms(moments: &Moments) -> String {
