@@ -52,9 +52,9 @@ pub struct Compare {
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile
     #[arg(long, default_value = "cheetah-15k4")]
     pub drive: String,
-    /// The scheduler that the others are set against
-    #[arg(long, default_value = "deadline")]
-    pub baseline: String,
+    /// The scheduler that the others are set against, one of --schedulers [default: deadline, if it is]
+    #[arg(long)]
+    pub baseline: Option<String>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub struct Compare {
     #[arg(long, default_value = "recorded")]
     pub pacing: Pacing,
     /// How addresses come onto the drive: exact (beyond it is an error), wrap (modulo the capacity),
-    /// scale (shrink in proportion if needed), remap (pack each VM's footprint, distances kept)
+    /// scale (shrink in proportion if needed, places too), remap (pack each VM's footprint, distances kept)
     #[arg(long, value_enum, default_value_t = MapArgument::Exact)]
     pub map: MapArgument,
     /// Figures of each VM as well
@@ -152,7 +152,7 @@ pub struct Stage {
     /// The longest request that is made by merging; longer arrivals are split
     #[arg(long, value_parser = parse_request_size, default_value = "1280k", value_name = "SIZE")]
     pub max_request: Sectors,
-    /// Outstanding arrivals at most; further ones are held back
+    /// Outstanding requests at most; further arrivals are held back
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..10_000_000))]
     pub max_queue: u32,
 }
@@ -231,6 +231,13 @@ pub enum At {
 pub enum Switch {
     On,
     Off,
+}
+
+impl std::fmt::Display for MapArgument {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.to_possible_value().expect("no variant is skipped");
+        f.write_str(value.get_name())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,5 +1,6 @@
 //! The VMs of a replay: which traces, and where on the drive their addresses lie.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -18,6 +19,8 @@ pub struct Vm {
     pub path: PathBuf,
     pub format: &'static formats::Format,
     pub map: AddressMap,
+    /// The sectors that it takes up before wrapping or scaling; empty if nobody asked.
+    range: Range<u64>,
     pub sha256: String,
     /// Bytes on disk, for progress.
     pub bytes: u64,
@@ -45,15 +48,14 @@ pub fn gather(
     capacity: Sectors,
 ) -> Result<Vec<Vm>> {
     let named = name_all(traces, vms)?;
-    let scan_needed = matches!(mapping, Mapping::Scale | Mapping::Remap)
-        || (named.len() > 1 && named.iter().any(|vm| vm.place.is_none()));
+    let scan_needed = matches!(mapping, Mapping::Scale | Mapping::Remap) || named.len() > 1;
     let mut extents = Vec::new();
     for vm in &named {
         extents.push(if scan_needed { Some(extent(&vm.path, options, window)?) } else { None });
     }
     let maps = place_all(&named, &extents, mapping, capacity)?;
     let mut gathered = Vec::new();
-    for (vm, map) in named.into_iter().zip(maps) {
+    for (vm, (map, range)) in named.into_iter().zip(maps) {
         let format = formats::recognise(&vm.path, options)?;
         let members = (format.members)(&vm.path)?;
         let mut bytes = 0;
@@ -61,7 +63,7 @@ pub fn gather(
             bytes += std::fs::metadata(member).map_or(0, |metadata| metadata.len());
         }
         let sha256 = traces::input::digest(&members)?;
-        gathered.push(Vm { name: vm.name, path: vm.path, format, map, sha256, bytes });
+        gathered.push(Vm { name: vm.name, path: vm.path, format, map, range, sha256, bytes });
     }
     Ok(gathered)
 }
@@ -117,7 +119,7 @@ fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError>
                     .to_owned(),
             ));
         }
-        let name = name.map_or_else(|| short_name(&path), str::to_owned);
+        let name = name.filter(|name| !name.is_empty()).map_or_else(|| short_name(&path), str::to_owned);
         if named.iter().any(|vm| vm.name == name) {
             return Err(UsageError(format!("two VMs are named `{name}`; name them with --vm NAME={}", path.display())));
         }
@@ -157,33 +159,69 @@ fn place_all(
     extents: &[Option<Extent>],
     mapping: Mapping,
     capacity: Sectors,
-) -> Result<Vec<AddressMap>, UsageError> {
-    let mut places = Vec::new();
-    let mut next = 0u64;
-    for (vm, extent) in named.iter().zip(extents) {
-        let place = vm.place.map_or(next, Sectors::count);
-        let length = extent.map_or(0, |extent| match mapping {
-            Mapping::Remap => extent.lba_end.sector() - extent.lba_min.sector(),
-            _ => extent.lba_end.sector(),
-        });
-        let end = place.saturating_add(length);
-        next = next.max(end.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT));
-        places.push((Sectors::new(place), end));
-    }
-    let end = places.iter().map(|&(_, end)| end).max().unwrap_or(0);
+) -> Result<Vec<(AddressMap, Range<u64>)>, UsageError> {
+    let ranges = lay_out(named, extents, mapping);
+    let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
     if mapping == Mapping::Remap && end > capacity.count() {
         return Err(UsageError(format!(
             "the VMs' footprints need {end} sectors, the drive has {capacity}; \
              --map scale shrinks them, or choose a larger drive"
         )));
     }
-    let map = |((place, _), extent): ((Sectors, u64), &Option<Extent>)| match mapping {
-        Mapping::Scale if end > capacity.count() => AddressMap::Scale { place, extent: Sectors::new(end) },
-        Mapping::Exact | Mapping::Scale => AddressMap::Shift { place },
-        Mapping::Wrap => AddressMap::Wrap { place },
-        Mapping::Remap => {
-            AddressMap::Move { from: extent.map_or(Lba::ZERO, |extent| extent.lba_min), to: Lba::new(place.count()) }
+    let map = |(range, extent): (&Range<u64>, &Option<Extent>)| {
+        let place = Sectors::new(range.start);
+        match mapping {
+            Mapping::Scale if end > capacity.count() => AddressMap::Scale { place, extent: Sectors::new(end) },
+            Mapping::Exact | Mapping::Scale => AddressMap::Shift { place },
+            Mapping::Wrap => AddressMap::Wrap { place },
+            Mapping::Remap => AddressMap::Move {
+                from: extent.map_or(Lba::ZERO, |extent| extent.lba_min),
+                to: Lba::new(place.count()),
+            },
         }
     };
-    Ok(places.into_iter().zip(extents).map(map).collect())
+    Ok(ranges.iter().zip(extents).map(map).zip(ranges.iter().cloned()).collect())
+}
+
+/// The sectors that each VM takes up: where it was placed, else in the first gap that holds it.
+fn lay_out(named: &[Named], extents: &[Option<Extent>], mapping: Mapping) -> Vec<Range<u64>> {
+    let length = |extent: &Option<Extent>| {
+        extent.map_or(0, |extent| match mapping {
+            Mapping::Remap => extent.lba_end.sector() - extent.lba_min.sector(),
+            _ => extent.lba_end.sector(),
+        })
+    };
+    let placed = |vm: &Named, length: u64| vm.place.map(|at| at.count()..at.count().saturating_add(length));
+    let mut ranges: Vec<Option<Range<u64>>> =
+        named.iter().zip(extents).map(|(vm, extent)| placed(vm, length(extent))).collect();
+    for index in 0..ranges.len() {
+        if ranges[index].is_none() {
+            let length = length(&extents[index]);
+            let taken: Vec<&Range<u64>> = ranges.iter().flatten().collect();
+            let behind = taken.iter().map(|range| range.end.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT));
+            let free = |start: &u64| taken.iter().all(|range| !overlap(range, &(*start..start.saturating_add(length))));
+            let start = std::iter::once(0).chain(behind).filter(free).min().unwrap_or(0);
+            ranges[index] = Some(start..start.saturating_add(length));
+        }
+    }
+    ranges.into_iter().flatten().collect()
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// A warning for every two VMs whose addresses overlap: the drive's cache then serves one with the
+/// other's data.
+pub fn overlaps(vms: &[Vm]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, one) in vms.iter().enumerate() {
+        for other in vms[index + 1..].iter().filter(|other| overlap(&one.range, &other.range)) {
+            warnings.push(format!(
+                "VMs {} (sectors {} to {}) and {} (sectors {} to {}) overlap on the drive; give them other places",
+                one.name, one.range.start, one.range.end, other.name, other.range.start, other.range.end
+            ));
+        }
+    }
+    warnings
 }

@@ -81,11 +81,12 @@ fn a_load_that_the_drive_cannot_sustain_is_not_compared() {
     let result = json(&["compare", &sample("mail.parquet"), "--schedulers", "fifo,deadline"]);
     for run in result["runs"].as_array().unwrap() {
         assert_eq!(run["status"], "overloaded");
-        assert!(run["offered_load"].as_f64().unwrap() > 1.0);
+        assert!(run["offered_load"].as_f64().unwrap() > 1.0 && run["remedy"].is_string());
         assert!(run["ratio"].is_null());
     }
     let text = stdout(&["compare", &sample("mail.parquet"), "--schedulers", "fifo"]);
-    assert!(text.contains("fifo: overloaded, not comparable: replay closed (--pacing closed)"), "{text}");
+    assert!(text.contains("fifo !: overloaded (the offered load is "), "{text}");
+    assert!(text.contains("not comparable: replay closed (--pacing closed)"), "{text}");
     // Slowed down twenty times the same drive keeps up.
     let slow = json(&["compare", &sample("mail.parquet"), "--schedulers", "fifo", "--pacing", "scaled=20"]);
     assert_eq!(slow["runs"][0]["status"], "comparable");
@@ -104,6 +105,107 @@ fn several_vms_each_at_their_place() {
     assert_eq!(result["provenance"]["traces"][1]["addresses"], "shifted by 67108864 sectors");
     // Requests of one VM behind those of the other travel the 32 GiB between them.
     assert!(run["all"]["seek_distance_mean_sectors"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn vms_that_overlap_are_warned_of() {
+    let (mail, web) = (format!("a={}@0", sample("mail.parquet")), format!("b={}@0", sample("web.parquet")));
+    let arguments = ["compare", "--vm", &mail, "--vm", &web, "--pacing", "closed", "--limit", "100"];
+    let output = iocast().args(arguments).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && error.contains("VMs a (sectors 0 to") && error.contains("overlap"), "{error}");
+}
+
+#[test]
+fn a_vm_without_a_place_goes_where_it_fits() {
+    // The second one's place leaves no room at the beginning.
+    let web = format!("web={}@1m", sample("web.parquet"));
+    let arguments = ["compare", &sample("mail.parquet"), "--vm", &web, "--pacing", "closed", "--limit", "100"];
+    let result = json(&arguments);
+    let traces = result["provenance"]["traces"].as_array().unwrap();
+    assert_eq!(traces[1]["addresses"], "shifted by 2048 sectors");
+    let mail: u64 = traces[0]["addresses"].as_str().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    assert!(mail > 2048, "{mail}");
+}
+
+#[test]
+fn one_name_twice_is_told_apart_and_the_baseline_must_be_there() {
+    let mail = sample("mail.parquet");
+    let arguments = ["compare", &mail, "--pacing", "closed", "--limit", "500", "--schedulers"];
+    let list = "deadline, deadline:fifo_batch=1";
+    let result = json(&[&arguments[..], &[list, "--baseline", "deadline:fifo_batch=1"]].concat());
+    let names: Vec<&str> =
+        result["runs"].as_array().unwrap().iter().map(|run| run["scheduler"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["deadline", "deadline:fifo_batch=1"]);
+    assert_eq!(result["baseline"], "deadline:fifo_batch=1");
+    assert_eq!(result["runs"][1]["ratio"]["throughput"], 1.0);
+    for (extra, expected) in [
+        (
+            ["fifo,sstf", "--baseline", "deadline"],
+            "the baseline `deadline` is none of the schedulers compared: fifo, sstf",
+        ),
+        (["fifo,fifo", "--baseline", "fifo"], "scheduler `fifo` is named twice"),
+    ] {
+        let (code, message) = failure(&[&arguments[..], &extra[..]].concat());
+        assert!(code == 2 && message.contains(expected), "{message}");
+    }
+    assert!(json(&[&arguments[..], &["fifo"]].concat())["baseline"].is_null());
+}
+
+#[test]
+fn an_empty_window_is_an_error() {
+    for window in [["--from", "1h"], ["--limit", "0"]] {
+        let mail = sample("mail.parquet");
+        let (code, message) = failure(&[&["compare", &mail, "--pacing", "closed"][..], &window].concat());
+        assert!(code == 1 && message.contains("no request lies in the window"), "{message}");
+    }
+}
+
+#[test]
+fn a_bounded_queue_is_reported_under_every_pacing() {
+    let mail = sample("mail.parquet");
+    let notes = |pacing: &str| {
+        let arguments = ["compare", &mail, "--schedulers", "fifo", "--max-queue", "4", "--limit", "3000", "--pacing"];
+        json(&[&arguments[..], &[pacing]].concat())["runs"][0].clone()
+    };
+    for pacing in ["closed", "asap=32"] {
+        let run = notes(pacing);
+        assert_eq!(run["notes"][0], "arrivals were held back by --max-queue 4", "{pacing}");
+        assert_eq!(run["status"], "comparable");
+    }
+    assert!(notes("recorded")["reason"].as_str().unwrap().contains("held back by --max-queue"));
+    assert!(notes("asap=3")["notes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn requests_that_all_arrive_at_once_are_no_overload() {
+    let result = json(&["compare", &sample("mail.parquet"), "--limit", "1"]);
+    assert_eq!(result["runs"][0]["status"], "comparable");
+    assert!(result["runs"][0]["offered_load"].is_null());
+}
+
+#[test]
+fn closed_pacing_says_what_it_could_not_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |name: &str, completes: fn(u64) -> bool| {
+        let path = folder.path().join(name);
+        let mut text = String::from("start ; sector ; length ; op ; replay_delay=0 ; replay_duration=0\n");
+        for index in 0..1500u64 {
+            let duration = if completes(index) { "0.001" } else { "0.0" };
+            text.push_str(&format!("{index}.0 ; {} ; 8 ; R ; 0.0 ; {duration}\n", index * 8));
+        }
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let some = load("some.load", |index| index % 2 == 0);
+    let result = json(&["compare", &some, "--pacing", "closed", "--schedulers", "fifo"]);
+    let note = result["runs"][0]["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("750 of 1500 requests have no completion time"), "{note}");
+    let (_, message) = failure(&["compare", &load("none.load", |_| false), "--pacing", "closed"]);
+    assert!(message.contains("none of its first 1500 requests has a completion time"), "{message}");
+    // One that completes late in the trace does not make its VM one without completions.
+    let late = load("late.load", |index| index > 700);
+    json(&["compare", &late, "--pacing", "closed", "--limit", "800", "--schedulers", "fifo"]);
 }
 
 #[test]
@@ -208,7 +310,7 @@ fn what_is_wrong_on_the_command_line_ends_with_code_2_and_says_what_is_near() {
     for (arguments, expected) in [
         (&["compare", &mail, "--schedulers", "dedline"][..], "unknown scheduler `dedline`; did you mean deadline?"),
         (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`"),
-        (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not count"),
+        (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not a whole number"),
         (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
         (&["compare", &mail, &mail], "two VMs are named `mail`"),
         (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),

@@ -15,8 +15,9 @@ pub const MODEL: Model = Model {
     name: "fixed",
     summary: "every access takes the same time (test double)",
     tunables: &[
-        Tunable::new("service", Unit::Time, "1ms", "time of a read, write or discard"),
-        Tunable::new("flush", Unit::Time, "1ms", "time of a flush, if the write cache is volatile"),
+        Tunable::new("service", Unit::Time, "1ms", "time of a read, write or discard").within(0, 1_000_000_000_000),
+        Tunable::new("flush", Unit::Time, "1ms", "time of a flush, if the write cache is volatile")
+            .within(0, 1_000_000_000_000),
         Tunable::new("capacity", Unit::Bytes, "1t", "capacity").within(512, 1 << 62),
         Tunable::new(
             "write_cache",
@@ -108,5 +109,26 @@ impl DriveModel for Fixed {
 
     fn discards(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::spec::Spec;
+
+    use super::*;
+
+    #[test]
+    fn it_keeps_its_capacity_and_knows_where_its_head_is() {
+        let spec: Spec = "fixed:capacity=1m".parse().unwrap();
+        let mut drive = Fixed::new(&Settings::resolve(&spec, MODEL.tunables).unwrap());
+        assert_eq!(DriveModel::capacity(&drive), Sectors::new(2048));
+        let mut done = Vec::new();
+        for (id, lba) in [100, 50].into_iter().enumerate() {
+            let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
+            drive.submit(Timestamp::ZERO, RequestId(id as u32), &request);
+        }
+        drive.advance(Timestamp::MAX, &mut done);
+        assert_eq!(done.iter().map(|c| c.seek.count()).collect::<Vec<_>>(), [100, 58]);
     }
 }

@@ -4,8 +4,8 @@
 //! rotational position, zones, head switches, settling, the direction of the arm.
 //!
 //! The drive's cache is the paper's, three numbers: segments, sectors per segment, prefetch. A read
-//! that one segment holds takes `hit` and moves no arm. Writes go through and are found in no
-//! segment afterwards.
+//! that one segment holds takes `hit` and moves no arm. Only reads fill segments; a write goes
+//! through and, since a segment is a span of addresses, invalidates none.
 
 use schedulers::AccessCost;
 use schedulers::shadow_cache::{ShadowCache, Span};
@@ -32,7 +32,7 @@ pub const MODEL: Model = Model {
         Tunable::new("segments", Unit::Count, "64", "cache segments").within(1, 4096),
         Tunable::new("segment_sectors", Unit::Count, "221", "sectors a segment holds").within(1, 1 << 20),
         Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors read ahead behind every read").within(0, 1 << 20),
-        Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit"),
+        Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
     build: |settings| Box::new(Linear::new(settings)),
 };
@@ -255,6 +255,32 @@ mod tests {
         assert_eq!(done[1].finished.since(done[1].started), Nanos::from_us(250));
         assert_eq!(done[2].seek, Sectors::new(2000 - 1008));
         assert_eq!(drive.access(Timestamp::ZERO, &read(2000, 8)), Nanos::from_us(250));
+    }
+
+    #[test]
+    fn the_slope_is_exact_over_the_whole_cheetah() {
+        let (b, capacity) = (Nanos::from_us(5_250), Sectors::new(143_374_744));
+        let slope = Slope::new(b, capacity);
+        for distance in (0..143_374_744u64).step_by(9_973) {
+            let exact = u128::from(b.as_ns()) * u128::from(distance) / 143_374_744;
+            assert_eq!(u128::from(slope.times(Sectors::new(distance)).as_ns()), exact);
+        }
+    }
+
+    #[test]
+    fn segments_are_replaced_first_in_first_out() {
+        let mut drive = drive("segments=2,prefetch_sectors=16,segment_sectors=32");
+        let done = serve_all(&mut drive, &[read(0, 8), read(1000, 8), read(2000, 8), read(8, 8), read(2008, 16)]);
+        assert_eq!(done.iter().map(|c| c.hit).collect::<Vec<_>>(), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn the_next_event_is_the_first_completion() {
+        let mut drive = drive("cache=off,b=0");
+        for id in 0..3 {
+            drive.submit(Timestamp::ZERO, RequestId(id), &read(0, 8));
+        }
+        assert_eq!(drive.next_event(), Some(Timestamp::from_ns(4_250_000)));
     }
 
     #[test]

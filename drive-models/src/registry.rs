@@ -115,17 +115,35 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_of_ones_own_is_named_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, PROFILES[0].1.replace("4.25ms", "3ms")).unwrap();
+        let built = build(&path.display().to_string().parse().unwrap()).unwrap();
+        assert_eq!((built.model.name, built.settings.word("a")), ("linear", "3ms"));
+        let error = build(&"absent.toml".parse().unwrap()).err().unwrap().to_string();
+        assert!(error.starts_with("drive profile absent.toml: "), "{error}");
+    }
+
+    #[test]
     fn a_bad_profile_is_refused_with_its_line() {
         let good = PROFILES[0].1;
         for (from, to, message) in [
             ("model = \"linear\"", "model = \"cubic\"", "drive profile x at line 2: there is no model `cubic`"),
-            ("\"4.25ms\"", "\"-4.25ms\"", "drive profile x at line 7: x:a=`-4.25ms` is not time"),
+            (
+                "\"4.25ms\"",
+                "\"-4.25ms\"",
+                "drive profile x at line 7: x:a=`-4.25ms` is not a time such as 250us, 7ms or 1.5s",
+            ),
             ("a = {", "aa = {", "drive profile x at line 7: `x` has no tunable `aa`; did you mean a?"),
             ("summary = ", "summary 5 = ", "drive profile x at line 3: "),
         ] {
             let error = Profile::parse("x", &good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(message), "{error}");
         }
+        let unsourced = good.replacen("source = \"Geist et al. 2010, section 5\"", "source = \" \"", 1);
+        let error = Profile::parse("x", &unsourced).unwrap_err().to_string();
+        assert_eq!(error, "drive profile x at line 13: `segment_sectors` has no source");
         let without = good.lines().filter(|line| !line.starts_with("hit")).collect::<Vec<_>>().join("\n");
         let error = Profile::parse("x", &without).unwrap_err().to_string();
         assert_eq!(error, "drive profile x: `hit` is missing from [settings]: service time of a cache hit");

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 pub struct Outcome {
     /// When the last arrival completed.
     pub finished: Timestamp,
-    /// Whether arrivals had to be held back because the queue's bound was reached.
+    /// Whether an arrival that was due had to be held back, because the bound was reached.
     pub held_back: bool,
 }
 
@@ -60,7 +60,7 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
         }
     }
 
-    /// Bounds the number of outstanding arrivals; further ones are held back at the source.
+    /// Bounds the number of outstanding arrivals and parts; further ones are held back at the source.
     #[must_use]
     pub fn max_outstanding(mut self, arrivals: usize) -> Self {
         self.max_outstanding = arrivals;
@@ -112,13 +112,14 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
 
     fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         loop {
-            if self.is_full() {
-                self.outcome.held_back = true;
-                return Ok(());
-            }
-            match self.source.next()? {
-                Next::At(time) if time <= now => {}
+            let due = match self.source.next()? {
+                Next::At(time) if time <= now => time,
                 _ => return Ok(()),
+            };
+            let full = self.is_full();
+            self.outcome.held_back |= full || due < now;
+            if full {
+                return Ok(());
             }
             let request = self.source.take(now, self.stage.next_id())?;
             self.stage.arrive(now, request, &self.drive, &mut self.observer, &mut self.done);

@@ -11,7 +11,10 @@ impl ClassMetrics {
         let seconds = span.as_s_f64();
         let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let per_device = |sum: f64| (self.device.count > 0).then(|| sum / self.device.count as f64);
-        let percentile = |hundredths: u32| self.histogram.value_at_quantile(f64::from(hundredths) / 10_000.0);
+        let response_time = self.response.moments();
+        // The histogram answers with the upper end of a bucket, which may lie above the largest.
+        let max = response_time.max_ns.unwrap_or(0);
+        let percentile = |p: u32| self.histogram.value_at_quantile(f64::from(p) / 10_000.0).min(max);
         let percentiles = PERCENTILES.iter().filter(|_| self.response.count > 0);
         ClassFigures {
             requests: self.response.count,
@@ -19,7 +22,7 @@ impl ClassMetrics {
             device_requests: self.device.count,
             device_time: self.device.moments(),
             dispatch_to_completion: self.dispatch_to_completion.moments(),
-            response_time: self.response.moments(),
+            response_time,
             response_percentiles_ns: percentiles.map(|&(p, name)| (name.to_owned(), percentile(p))).collect(),
             iops: per_s(self.response.count as f64),
             bytes_per_s: per_s(self.bytes as f64),
@@ -45,6 +48,7 @@ impl Metrics {
         Run {
             scheduler,
             status,
+            offered_load: None,
             span_ns: span,
             read,
             write,

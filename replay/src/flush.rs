@@ -19,14 +19,12 @@ impl FlushMachine {
         self.pending.push(id);
     }
 
-    /// Whether a flush is to be sent to the drive now; if so, those pending are on board.
-    pub(crate) fn start(&mut self) -> bool {
-        if self.in_flight || self.pending.is_empty() {
-            return false;
-        }
+    /// If a flush is to be sent to the drive now: takes those pending on board and names the first.
+    pub(crate) fn start(&mut self) -> Option<RequestId> {
+        let first = self.pending.first().copied().filter(|_| !self.in_flight)?;
         std::mem::swap(&mut self.running, &mut self.pending);
         self.in_flight = true;
-        true
+        Some(first)
     }
 
     /// The drive's flush is done: appends whom it served, in the order in which they joined.

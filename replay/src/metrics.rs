@@ -316,6 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_with_a_fraction_keeps_it() {
+        let mut spans = Spans::default();
+        for ns in [2, 1, 2] {
+            spans.add(Nanos::from_ns(ns));
+        }
+        let moments = spans.moments();
+        assert!((moments.mean_ns.unwrap() - 5.0 / 3.0).abs() < 1e-15);
+        assert!((moments.variance_ns2.unwrap() - 2.0 / 9.0).abs() < 1e-15);
+        assert_eq!((moments.min_ns, moments.max_ns), (Some(1), Some(2)));
+    }
+
+    #[test]
     fn merged_spans_are_those_of_one_run() {
         let (mut a, mut b, mut both) = (Spans::default(), Spans::default(), Spans::default());
         for ns in 0..100 {

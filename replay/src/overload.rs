@@ -2,17 +2,18 @@
 //!
 //! Two signs, either is enough: the offered load (all service times over the span of the arrivals)
 //! is at least 1; or the backlog keeps growing: of the four quarters of the span each has on average
-//! at least 1.3 times the outstanding requests of the one before, and the last at least 32. (A
-//! backlog that grows linearly from zero has quarters as 1:3:5:7.) The response times of such a run
-//! depend on how long it lasted more than on the scheduler.
+//! at least 1.3 times the outstanding requests of the one before, the last at least 32, and the
+//! second at least 8, so that a burst at the end of a quiet run is none. (A backlog that grows
+//! linearly from zero has quarters as 1:3:5:7.) The response times of such a run depend on how long
+//! it lasted more than on the scheduler. Requests that all arrive at once are a batch, not a load.
 
 use traces::{Request, RequestId, Timestamp};
 
 use crate::observer::{Observer, Served};
 
 const BINS: usize = 128;
-/// A backlog below this is not called one.
-const BACKLOG_MIN: u128 = 32;
+/// The least mean backlog of the second and the last quarter that is called one.
+const BACKLOG_MIN: [u128; 2] = [8, 32];
 
 /// Watches the backlog of an open loop in bounded memory.
 #[derive(Clone, Debug)]
@@ -44,8 +45,8 @@ impl Default for Overload {
 /// What [`Overload`] found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// Service times over the span of the arrivals; infinite if all arrived at once.
-    pub offered_load: f64,
+    /// Service times over the span of the arrivals; absent if all arrived at once.
+    pub offered_load: Option<f64>,
     /// Whether the backlog kept growing.
     pub growing: bool,
 }
@@ -53,7 +54,7 @@ pub struct Verdict {
 impl Verdict {
     /// Whether either sign was seen.
     pub fn overloaded(&self) -> bool {
-        self.offered_load >= 1.0 || self.growing
+        self.offered_load.is_some_and(|load| load >= 1.0) || self.growing
     }
 }
 
@@ -62,7 +63,7 @@ impl Overload {
     pub fn verdict(&self) -> Verdict {
         let first = self.first_arrival.unwrap_or_default();
         let span = self.last_arrival.saturating_since(first).as_ns();
-        let offered_load = if self.service_ns == 0 { 0.0 } else { self.service_ns as f64 / span as f64 };
+        let offered_load = (span > 0).then(|| self.service_ns as f64 / span as f64);
         Verdict { offered_load, growing: self.growing(first, span) }
     }
 
@@ -78,7 +79,8 @@ impl Overload {
         };
         let quarters = [0, 1, 2, 3].map(quarter);
         let rises = quarters.windows(2).all(|pair| pair[1] * 10 >= pair[0] * 13);
-        rises && quarters[3] >= BACKLOG_MIN * u128::from(self.width)
+        let least = BACKLOG_MIN.map(|requests| requests * u128::from(self.width));
+        rises && quarters[1] >= least[0] && quarters[3] >= least[1]
     }
 
     fn change(&mut self, now: Timestamp) {
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_load_that_is_sustained_is_not_overload() {
         let verdict = run(10_000, 1_000_000, 900_000);
-        assert!(!verdict.overloaded() && (verdict.offered_load - 0.9).abs() < 0.001, "{verdict:?}");
+        assert!(!verdict.overloaded() && (verdict.offered_load.unwrap() - 0.9).abs() < 0.001, "{verdict:?}");
     }
 
     #[test]
@@ -176,7 +178,43 @@ mod tests {
             }
         }
         let verdict = overload.verdict();
-        assert!(verdict.offered_load < 1.0 && verdict.growing && verdict.overloaded(), "{verdict:?}");
+        assert!(verdict.offered_load == Some(0.0) && verdict.growing && verdict.overloaded(), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_burst_at_the_end_of_a_quiet_run_is_none() {
+        let mut overload = Overload::default();
+        let mut arrive = |ns: u64, stays: bool| {
+            let request = Request::new(Timestamp::from_ns(ns), Operation::Read, Lba::ZERO, Sectors::new(8));
+            overload.arrived(request.arrival, RequestId(0), &request);
+            if !stays {
+                overload.completed(Timestamp::from_ns(ns + 1_000_000 + ns / 100), RequestId(0), &request);
+            }
+        };
+        for quiet in 0..30 {
+            arrive(quiet * 100_000_000, false);
+        }
+        for burst in 0..1000 {
+            arrive(3_500_000_000 + burst, true);
+        }
+        arrive(4_000_000_000, true);
+        assert!(!overload.verdict().growing);
+    }
+
+    #[test]
+    fn nothing_of_the_backlog_is_lost_when_bins_are_joined() {
+        let mut overload = Overload::default();
+        let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
+        let mut area = 0u128;
+        let mut now = 0;
+        for (outstanding, step) in (0u64..600).map(|index| (u128::from(index), 1_000_000 + index * 77_777)) {
+            area += outstanding * u128::from(step);
+            now += step;
+            overload.arrived(Timestamp::from_ns(now), RequestId(0), &request);
+        }
+        // The first arrival comes after nothing was outstanding, so the sums agree.
+        assert_eq!(overload.area.iter().sum::<u128>(), area);
+        assert!(overload.width > 1_000_000, "bins were joined");
     }
 
     #[test]

@@ -24,8 +24,9 @@ pub struct Limits {
     pub look_ahead: bool,
     /// Whether adjacent waiting requests are merged.
     pub merge: bool,
-    /// The longest request that merging makes, and above which an arrival is split
-    /// (`queue/max_sectors_kb`, 1,280 KiB by default since Linux 4.0).
+    /// The longest read or write that merging makes, and above which one is split
+    /// (`queue/max_sectors_kb`, 1,280 KiB by default since Linux 4.0). Discards move no data and are
+    /// left whole.
     pub max_sectors: Sectors,
     /// The most arrivals one request is merged of (`queue/max_segments`; an arrival is at least
     /// one segment).
@@ -132,7 +133,7 @@ impl<S: Scheduler> Stage<S> {
         if let Some(sequence) = sequence_of(&mut self.requests[id].request, cache) {
             self.requests[id].sequence = sequence;
             self.next_step(now, id, done);
-        } else if request.sectors() > self.limits.max_sectors {
+        } else if request.operation.moves_data() && request.sectors() > self.limits.max_sectors {
             self.split(now, id, Way::Scheduler, observer);
         } else {
             self.enqueue(now, id, observer);
@@ -248,8 +249,10 @@ impl<S: Scheduler> Stage<S> {
     }
 
     fn start_flush(&mut self, now: Timestamp) {
-        if self.flush.start() {
-            let id = self.requests.put(Request::new(now, Operation::Flush, Lba::ZERO, Sectors::ZERO));
+        if let Some(first) = self.flush.start() {
+            let mut request = Request::new(now, Operation::Flush, Lba::ZERO, Sectors::ZERO);
+            request.vm = self.requests[first].arrived.vm;
+            let id = self.requests.put(request);
             self.requests[id].bypass = true;
             self.bypass.push_back(id);
         }
@@ -420,11 +423,13 @@ impl<S: Scheduler> Stage<S> {
         Room { reads: total, writes: total.min(writes) }
     }
 
-    /// What the scheduler may be asked for: with a look-ahead one more than there is room for.
+    /// What the scheduler may be asked for: with a look-ahead one more than the depth has room for.
+    /// Where writes have used up their share none is asked for, since it would hold up the reads.
     fn room_to_ask(&self) -> Room {
         let room = self.room();
         let ahead = u32::from(self.limits.look_ahead);
-        Room { reads: room.reads.max(ahead), writes: room.writes.max(ahead) }
+        let write_ahead = ahead.min(self.limits.write_depth.saturating_sub(self.writes_in_flight));
+        Room { reads: room.reads.max(ahead), writes: room.writes.max(write_ahead) }
     }
 }
 
@@ -441,10 +446,11 @@ enum Way {
 fn sequence_of(request: &mut Request, cache: WriteCache) -> Option<Sequence> {
     let WriteCache::Volatile { fua } = cache else { return None };
     let is_flush = request.operation == Operation::Flush;
+    let is_write = request.operation == Operation::Write;
     let sequence = Sequence {
-        preflush: is_flush || request.flags.contains(Flags::PREFLUSH),
-        data: !is_flush,
-        postflush: !is_flush && request.flags.contains(Flags::FUA) && !fua,
+        preflush: is_flush || (is_write && request.flags.contains(Flags::PREFLUSH)),
+        data: is_write,
+        postflush: is_write && request.flags.contains(Flags::FUA) && !fua,
     };
     if !sequence.preflush && !sequence.postflush {
         return None;

@@ -119,24 +119,117 @@ fn all_members_of_a_merged_request_are_done_with_it() {
     assert_eq!(only(&log, "F"), ["1000 F R 1000+8", "2000 F R 16+8", "2000 F R 24+8", "2000 F R 32+8"]);
 }
 
+/// How many requests reach the drive of those that wait together.
+fn devices(limits: Limits, waiting: &[Request]) -> usize {
+    only(&merged(limits, waiting), "D").len()
+}
+
 #[test]
 fn what_may_not_merge_does_not() {
     let limits = Limits::default();
+    assert_eq!(devices(limits, &[read(1, 16, 8), read(2, 24, 8)]), 1, "the plain case merges");
     let mut other_vm = read(2, 24, 8);
     other_vm.vm = VmId(1);
     let mut other_priority = read(2, 24, 8);
     other_priority.priority = Priority::new(1, 0).unwrap();
     for second in [at(2, Operation::Write, 24, 8), other_vm, other_priority, read(2, 25, 8), read(2, 16, 8)] {
-        assert_eq!(merged(limits, &[read(1, 16, 8), second]).len(), 2, "{second:?}");
+        assert_eq!(devices(limits, &[read(1, 16, 8), second]), 2, "{second:?}");
     }
-    let short = Limits { max_sectors: Sectors::new(15), ..limits };
-    assert_eq!(merged(short, &[read(1, 16, 8), read(2, 24, 8)]).len(), 2);
-    let few = Limits { max_segments: 2, ..limits };
-    assert_eq!(only(&merged(few, &[read(1, 16, 8), read(2, 24, 8), read(3, 32, 8)]), "D").len(), 2);
     let off = Limits { merge: false, ..limits };
-    assert_eq!(merged(off, &[read(1, 16, 8), read(2, 24, 8)]).len(), 2);
+    assert_eq!(devices(off, &[read(1, 16, 8), read(2, 24, 8)]), 2);
     let discards = [at(1, Operation::Discard, 16, 8), at(2, Operation::Discard, 24, 8)];
-    assert_eq!(merged(limits, &discards).len(), 2);
+    assert_eq!(devices(limits, &discards), 2);
+}
+
+#[test]
+fn a_merge_may_reach_the_limits_and_not_pass_them() {
+    let limits = Limits::default();
+    let pair = [read(1, 16, 8), read(2, 24, 8)];
+    assert_eq!(devices(Limits { max_sectors: Sectors::new(16), ..limits }, &pair), 1);
+    assert_eq!(devices(Limits { max_sectors: Sectors::new(15), ..limits }, &pair), 2);
+    let three = [read(1, 16, 8), read(2, 24, 8), read(3, 32, 8)];
+    assert_eq!(devices(Limits { max_segments: 3, ..limits }, &three), 1);
+    assert_eq!(devices(Limits { max_segments: 2, ..limits }, &three), 2);
+}
+
+#[test]
+fn joins_keep_the_limits_too_and_count_all_members() {
+    let limits = Limits::default();
+    // Two pairs, then what closes the gap: five members in one.
+    let pairs = [read(1, 16, 8), read(2, 24, 8), read(3, 40, 8), read(4, 48, 8), read(5, 32, 8)];
+    let log = merged(limits, &pairs);
+    assert_eq!(only(&log, "JD"), ["5 J R 16+40", "1000 D R 16+40"]);
+    // The arrival fits the first pair, the join with the second would pass the limit.
+    assert_eq!(devices(Limits { max_sectors: Sectors::new(39), ..limits }, &pairs), 2);
+    assert_eq!(devices(Limits { max_segments: 4, ..limits }, &pairs), 2);
+    assert_eq!(devices(Limits { max_segments: 5, ..limits }, &pairs), 1);
+    // After the join one more would be the sixth member.
+    let six = [&pairs[..], &[read(6, 56, 8)]].concat();
+    assert_eq!(devices(Limits { max_segments: 5, ..limits }, &six), 2);
+    assert_eq!(devices(Limits { max_segments: 6, ..limits }, &six), 1);
+}
+
+#[test]
+fn a_front_merge_joins_with_what_is_before_it() {
+    // 8 long at the front of 16; nothing ends at 8 but the request before does after the front merge.
+    let waiting = [read(1, 32, 8), read(2, 0, 8), read(3, 16, 16), read(4, 8, 8)];
+    let log = merged(Limits::default(), &waiting);
+    assert_eq!(only(&log, "D"), ["1000 D R 0+40"]);
+    // Back merges come first; without one to make, the front merge joins backwards.
+    let short = Limits { max_sectors: Sectors::new(24), ..Limits::default() };
+    let log = merged(short, &[read(1, 0, 20), read(2, 32, 8), read(3, 24, 8), read(4, 20, 4)]);
+    assert_eq!(only(&log, "MJ"), ["3 M R 24+16", "4 M R 0+24"]);
+}
+
+#[test]
+fn members_of_joined_requests_are_all_done() {
+    let waiting = [read(1, 16, 8), read(2, 24, 8), read(3, 40, 8), read(4, 48, 8), read(5, 32, 8)];
+    let log = run(Limits::default(), &[&[read(0, 100_000, 8)][..], &waiting].concat());
+    assert_eq!(only(&log, "F").len(), 6);
+    assert_eq!(only(&log, "F")[1..].iter().filter(|line| line.starts_with("2000 ")).count(), 5);
+}
+
+#[test]
+fn a_scheduler_may_refuse_a_merge() {
+    // deadline takes no merges into a request that another at its sector pushed out.
+    let waiting = [read(0, 100_000, 8), read(1, 16, 8), read(2, 16, 8), read(3, 24, 8)];
+    let devices = |scheduler: &str| only(&run_with(scheduler, "fixed", Limits::default(), &waiting), "D").len();
+    assert_eq!((devices("deadline"), devices("fifo")), (3, 3));
+    let log = run_with("deadline", "fixed", Limits::default(), &waiting);
+    assert_eq!(only(&log, "D")[1..], ["1000 D R 16+8", "2000 D R 16+16"], "the later of the two has grown");
+}
+
+#[test]
+fn a_discard_is_left_whole_and_a_long_write_in_a_sequence_is_split() {
+    let limits = Limits { max_sectors: Sectors::new(16), ..Limits::default() };
+    let log = run(limits, &[at(0, Operation::Discard, 0, 1_000_000)]);
+    assert_eq!(only(&log, "D"), ["0 D D 0+1000000"]);
+    let write = [write(0, 8, 40, Flags::PREFLUSH), read(1, 5000, 8)];
+    let log = run_with("fifo", "fixed:write_cache=volatile", limits, &write);
+    // The sequence's parts go ahead of what the scheduler holds.
+    let order = ["0 D F 0+0", "1000 D W 8+16", "2000 D W 24+16", "3000 D W 40+8", "4000 D R 5000+8"];
+    assert_eq!(only(&log, "D"), order);
+}
+
+#[test]
+fn only_writes_begin_flush_sequences() {
+    let mut marked = read(0, 8, 8);
+    marked.flags = Flags::PREFLUSH | Flags::FUA;
+    let log = run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[marked]);
+    assert_eq!(only(&log, "D"), ["0 D RF 8+8"]);
+}
+
+#[test]
+fn with_a_look_ahead_a_write_without_room_does_not_hold_up_reads() {
+    let limits = Limits { depth: 2, write_depth: 1, look_ahead: true, ..Limits::default() };
+    let requests = [write(0, 0, 8, Flags::empty()), write(1, 1000, 8, Flags::empty()), read(2, 2000, 8)];
+    let log = run_with("sstf", "fixed", limits, &requests);
+    assert_eq!(only(&log, "D")[..2], ["0 D W 0+8", "2 D R 2000+8"]);
+    // Reads take nothing of the writes' share.
+    let limits = Limits { depth: 4, write_depth: 1, ..Limits::default() };
+    let log = run_with("sstf", "fixed", limits, &[read(0, 0, 8), read(1, 64, 8), write(2, 128, 8, Flags::empty())]);
+    assert_eq!(only(&log, "D").len(), 3);
+    assert!(only(&log, "D")[2].starts_with("2 D W"));
 }
 
 #[test]

@@ -88,12 +88,8 @@ pub enum Status {
     Comparable,
     /// The drive could not sustain the open loop.
     Overloaded {
-        /// All service times over the span of the arrivals; absent if there was no span.
-        offered_load: Option<f64>,
-        /// Whether the backlog kept growing.
-        backlog_growing: bool,
-        /// Whether arrivals were held back because the queue's bound was reached.
-        held_back: bool,
+        /// How that showed.
+        reason: String,
         /// What to do instead.
         remedy: String,
     },
@@ -107,6 +103,9 @@ pub struct Run {
     /// Whether the figures may be compared.
     #[serde(flatten)]
     pub status: Status,
+    /// All service times over the span of the arrivals; absent where arrivals follow completions,
+    /// and if all arrived at once.
+    pub offered_load: Option<f64>,
     /// From the first arrival to the last completion.
     pub span_ns: Nanos,
     /// Reads.

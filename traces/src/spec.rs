@@ -36,6 +36,16 @@ impl Unit {
         }
     }
 
+    /// What would have been accepted, for messages.
+    fn expected(self) -> String {
+        match self {
+            Unit::Time => "a time such as 250us, 7ms or 1.5s".to_owned(),
+            Unit::Count => "a whole number".to_owned(),
+            Unit::Bytes => "a size such as 512, 64k or 1g".to_owned(),
+            Unit::Switch | Unit::Choice(_) => self.describe(),
+        }
+    }
+
     fn accepts(self, value: &str) -> bool {
         match self {
             Unit::Time => parse_nanos(value).is_ok(),
@@ -83,6 +93,17 @@ pub struct Spec {
     pub name: String,
     /// Tunables and values, in the order given.
     pub given: Vec<(String, String)>,
+}
+
+impl std::fmt::Display for Spec {
+    /// As one would write it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)?;
+        for (index, (name, value)) in self.given.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
 }
 
 /// Why a spec was not accepted.
@@ -157,7 +178,7 @@ impl FromStr for Spec {
 /// The first piece that is not a spec.
 pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
     let mut pieces: Vec<String> = Vec::new();
-    for piece in text.split(',') {
+    for piece in text.split(',').map(str::trim) {
         let is_setting = piece.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
         match pieces.last_mut() {
             Some(last) if is_setting && last.contains(':') => {
@@ -253,7 +274,7 @@ fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
     if tunable.unit.accepts(value) && in_range {
         return Ok(());
     }
-    let mut expected = tunable.unit.describe();
+    let mut expected = tunable.unit.expected();
     if tunable.unit.accepts(value) {
         let limit = |ns| if tunable.unit == Unit::Time { Nanos::from_ns(ns).to_string() } else { ns.to_string() };
         expected = if max == u64::MAX {
@@ -294,8 +315,8 @@ mod tests {
         for (text, message) in [
             ("deadline:read_expires=7ms", "`deadline` has no tunable `read_expires`; did you mean read_expire?"),
             ("deadline:fifo_batch=0", "deadline:fifo_batch=`0` is not from 1 to 1000"),
-            ("deadline:fifo_batch=x", "deadline:fifo_batch=`x` is not count"),
-            ("deadline:read_expire=7", "deadline:read_expire=`7` is not time"),
+            ("deadline:fifo_batch=x", "deadline:fifo_batch=`x` is not a whole number"),
+            ("deadline:read_expire=7", "deadline:read_expire=`7` is not a time such as 250us, 7ms or 1.5s"),
             ("deadline:reading=both", "deadline:reading=`both` is not idle|table"),
             ("deadline:", "`deadline:` is not of the form name:tunable=value,tunable=value"),
             ("deadline:a=1,a=2", "`deadline:a=1,a=2` is not of the form name:tunable=value,tunable=value"),

@@ -27,8 +27,9 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
     }
     text.push_str(&run_table(comparison).render(format));
     for run in &comparison.runs {
-        if let Status::Overloaded { remedy, .. } = &run.status {
-            text.push_str(&format!("\n{}: overloaded, not comparable: {remedy}\n", run.scheduler.name));
+        if let Status::Overloaded { reason, remedy } = &run.status {
+            let name = &run.scheduler.name;
+            text.push_str(&format!("\n{name} !: overloaded ({reason}), not comparable: {remedy}\n"));
         }
         for note in &run.notes {
             text.push_str(&format!("\n{}: {note}\n", run.scheduler.name));
@@ -78,6 +79,10 @@ fn block<'a>(
     row("device requests", &|c| c.device_requests.to_string());
     row("device time, mean ms", &|c| mean_ms(&c.device_time));
     row("  variance ms²", &|c| variance_ms2(&c.device_time));
+    if classes.iter().any(|class| class.dispatch_to_completion != class.device_time) {
+        row("dispatched to done, ms", &|c| mean_ms(&c.dispatch_to_completion));
+        row("  variance ms²", &|c| variance_ms2(&c.dispatch_to_completion));
+    }
     row("response, mean ms", &|c| mean_ms(&c.response_time));
     row("  variance ms²", &|c| variance_ms2(&c.response_time));
     for (_, name) in PERCENTILES {
@@ -106,10 +111,7 @@ fn run_table(comparison: &Comparison) -> Table {
     row("waiting, most", &|run| run.queue.waiting_max.to_string());
     row("merged", &|run| run.queue.merged.to_string());
     row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
-    row("offered load", &|run| match run.status {
-        Status::Overloaded { offered_load, .. } => number(offered_load),
-        Status::Comparable => "ok".to_owned(),
-    });
+    row("offered load", &|run| number(run.offered_load));
     if let Some(baseline) = &comparison.baseline {
         row(&format!("mean response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_mean)));
         row(&format!("p99 response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_p99)));

@@ -125,6 +125,20 @@ mod tests {
     }
 
     #[test]
+    fn places_count_before_wrapping_and_scaling() {
+        let place = Sectors::new(3 * SCALE_UNIT);
+        let wrap = AddressMap::Wrap { place };
+        assert_eq!(mapped(wrap, 8, 8, 100 * SCALE_UNIT), Some(3 * SCALE_UNIT + 8));
+        assert_eq!(mapped(wrap, 98 * SCALE_UNIT, 8, 100 * SCALE_UNIT), Some(SCALE_UNIT));
+        // 9 and a bit units count as 10: unit 5 of 10 comes to 2 of 5.
+        let scale = AddressMap::Scale { place, extent: Sectors::new(9 * SCALE_UNIT + 1) };
+        assert_eq!(mapped(scale, 2 * SCALE_UNIT + 16, 8, 5 * SCALE_UNIT), Some(2 * SCALE_UNIT + 16));
+        let moved = AddressMap::Move { from: Lba::new(100), to: Lba::new(7) };
+        assert_eq!(mapped(moved, 103, 8, 1 << 20), Some(10));
+        assert_eq!(mapped(moved, 99, 8, 1 << 20), None);
+    }
+
+    #[test]
     fn a_flush_has_no_address_to_map() {
         let map = AddressMap::Move { from: Lba::new(100), to: Lba::ZERO };
         assert_eq!(mapped(map, 0, 0, 10), Some(0));

@@ -52,17 +52,29 @@ pub enum ReplayError {
         /// The drive's capacity.
         capacity: Sectors,
     },
+    /// A request is longer than the whole drive.
+    #[error("{}: request {number} of {sectors} sectors is longer than the drive's {capacity}; choose a larger drive", trace.display())]
+    LongerThanDrive {
+        /// The trace.
+        trace: PathBuf,
+        /// The request's number in the trace, from 1.
+        number: u64,
+        /// Its length.
+        sectors: Sectors,
+        /// The drive's capacity.
+        capacity: Sectors,
+    },
     /// A trace without completions cannot be replayed closed.
     #[error(
-        "{}: request {number} has no completion time, so its stream's think times are not known and \
+        "{}: none of its first {requests} requests has a completion time, so think times are not known and \
          --pacing closed cannot be used; use --pacing recorded, scaled=F or asap",
         trace.display()
     )]
     NoCompletions {
         /// The trace.
         trace: PathBuf,
-        /// The request's number in the trace, from 1.
-        number: u64,
+        /// How many were looked at.
+        requests: u64,
     },
 }
 

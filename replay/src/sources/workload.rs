@@ -174,7 +174,9 @@ impl Workload {
         let record = lane.head.take();
         lane.replayed += 1;
         self.emitted += 1;
-        self.refill(index)?;
+        if !self.is_at_limit() {
+            self.refill(index)?;
+        }
         if self.emitted.is_multiple_of(PROGRESS_EVERY) {
             let bytes = self.lanes.iter().map(|lane| lane.trace.reader.position_bytes()).sum();
             self.progress.store(bytes, Ordering::Relaxed);
@@ -193,25 +195,28 @@ impl Workload {
         self.lanes.iter().map(report).collect()
     }
 
-    /// A trace's file and the number of its record that was read last, for messages.
-    pub(crate) fn place_of(&self, vm: VmId) -> (PathBuf, u64) {
-        let lane = &self.lanes[usize::from(vm.0)];
-        (lane.trace.path.clone(), lane.read)
+    /// A VM's trace, for messages.
+    pub(crate) fn path_of(&self, vm: VmId) -> PathBuf {
+        self.lanes[usize::from(vm.0)].trace.path.clone()
     }
 
     fn next_lane(&mut self) -> Result<Option<usize>, ReplayError> {
+        if self.is_at_limit() {
+            return Ok(None);
+        }
         if !self.started {
             self.started = true;
             for index in 0..self.lanes.len() {
                 self.refill(index)?;
             }
         }
-        if self.window.limit.is_some_and(|limit| self.emitted >= limit) {
-            return Ok(None);
-        }
         let arrival = |lane: &Lane| lane.head.as_ref().map(|record| record.request.arrival);
         let lanes = self.lanes.iter().enumerate();
         Ok(lanes.filter_map(|(index, lane)| Some((arrival(lane)?, index))).min().map(|(_, index)| index))
+    }
+
+    fn is_at_limit(&self) -> bool {
+        self.window.limit.is_some_and(|limit| self.emitted >= limit)
     }
 
     /// Reads the lane's next record within the window.
@@ -244,11 +249,14 @@ fn rebased(mut record: Record, zero: Timestamp) -> Record {
 /// The record as its VM's, on the drive's addresses.
 fn placed(lane: &Lane, index: usize, mut record: Record, capacity: Sectors) -> Result<Record, ReplayError> {
     record.request.vm = VmId(index as u16);
-    record.request = lane.trace.map.apply(record.request, capacity).ok_or_else(|| ReplayError::BeyondDrive {
-        trace: lane.trace.path.clone(),
-        number: lane.read,
-        request: Box::new(shifted(record, lane.trace.map)),
-        capacity,
+    let mapped = lane.trace.map.apply(record.request, capacity);
+    record.request = mapped.ok_or_else(|| {
+        let (trace, number) = (lane.trace.path.clone(), lane.read);
+        let sectors = record.request.sectors();
+        if sectors > capacity {
+            return ReplayError::LongerThanDrive { trace, number, sectors, capacity };
+        }
+        ReplayError::BeyondDrive { trace, number, request: Box::new(shifted(record, lane.trace.map)), capacity }
     })?;
     Ok(record)
 }

@@ -1,0 +1,194 @@
+//! Every figure of a run against one worked out by hand, and ratios against the definition.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use replay::metrics::Class;
+use replay::sources::ReplayError;
+use replay::{DecisionLog, Engine, Limits, Metrics, Next, Overload, Source, Stage};
+use traces::results::{Part, Run, Status};
+use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+
+struct Listed(Vec<Request>);
+
+impl Source for Listed {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(self.0.first().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
+    }
+    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        Ok(self.0.remove(0))
+    }
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+}
+
+fn request(ms: u64, operation: Operation, lba: u64, sectors: u64, vm: u16) -> Request {
+    let mut request = Request::new(Timestamp::from_ns(ms * 1_000_000), operation, Lba::new(lba), Sectors::new(sectors));
+    request.vm = VmId(vm);
+    request.stream = StreamId(u32::from(vm) + 7);
+    request
+}
+
+/// At 10 ms a read goes to the drive (1 ms for everything). At 10 ms too arrive two reads that merge
+/// and, behind them, a write. Two VMs.
+fn load() -> Vec<Request> {
+    vec![
+        request(10, Operation::Read, 0, 8, 0),
+        request(10, Operation::Read, 100, 8, 0),
+        request(10, Operation::Read, 108, 8, 0),
+        request(10, Operation::Write, 1000, 16, 1),
+    ]
+}
+
+fn replay(requests: Vec<Request>, limits: Limits, drive: &str) -> Metrics {
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
+    Engine::new(Listed(requests), Stage::new(scheduler, limits), drive, Metrics::new(true)).run().unwrap().observer
+}
+
+fn part() -> Part {
+    Part { name: "fifo".to_owned(), model: "fifo".to_owned(), settings: Default::default() }
+}
+
+fn run(metrics: &Metrics) -> Run {
+    metrics.run(part(), Status::Comparable, &["a".to_owned(), "b".to_owned()])
+}
+
+#[test]
+fn a_run_worked_out_by_hand() {
+    // 10-11 ms the first read, 11-12 the merged pair, 12-13 the write.
+    let run = run(&replay(load(), Limits::default(), "fixed"));
+    assert_eq!(run.span_ns.as_ns(), 3_000_000);
+    assert_eq!((run.read.requests, run.read.device_requests, run.read.bytes), (3, 2, 24 * 512));
+    assert_eq!((run.write.requests, run.write.device_requests, run.write.bytes), (1, 1, 16 * 512));
+    assert_eq!((run.all.requests, run.all.device_requests, run.all.bytes), (4, 3, 40 * 512));
+    let ms = |mean: Option<f64>| mean.unwrap() / 1e6;
+    assert!((ms(run.read.response_time.mean_ns) - 5.0 / 3.0).abs() < 1e-9);
+    assert_eq!(ms(run.write.response_time.mean_ns), 3.0);
+    assert_eq!(ms(run.all.response_time.mean_ns), 2.0);
+    assert_eq!(ms(run.all.device_time.mean_ns), 1.0);
+    assert!((run.all.iops - 4.0 / 0.003).abs() < 1e-6);
+    assert!((run.all.bytes_per_s - 40.0 * 512.0 / 0.003).abs() < 1e-6);
+    assert!((run.all.sectors_per_ms - 40.0 / 3.0).abs() < 1e-9);
+    // From 0; then 8 to 100, and 116 to 1000.
+    assert_eq!(run.all.seek_distance_mean_sectors, Some((92 + 884) as f64 / 3.0));
+    assert_eq!(run.all.cache_hit_share, Some(0.0));
+    // Four outstanding for 1 ms, three for 1 ms, one for 1 ms; waiting: 2, 1, 0 after merging.
+    assert!((run.queue.outstanding_mean - 8.0 / 3.0).abs() < 1e-9);
+    assert!((run.queue.waiting_mean - 1.0).abs() < 1e-9);
+    // All four arrive before anything is dispatched; the merge leaves three waiting.
+    assert_eq!((run.queue.outstanding_max, run.queue.waiting_max, run.queue.merged), (4, 3, 1));
+    assert_eq!(run.queue.drive_utilisation, 1.0);
+    assert_eq!(run.vms.len(), 2);
+    assert_eq!((run.vms[0].all.requests, run.vms[1].all.requests), (3, 1));
+    assert_eq!(run.vms[1].write.response_time.max_ns, Some(3_000_000));
+}
+
+#[test]
+fn a_pause_is_not_busy_and_percentiles_do_not_pass_the_largest() {
+    let run = run(&replay(
+        vec![request(5, Operation::Read, 0, 8, 0), request(9, Operation::Read, 8, 8, 0)],
+        Limits::default(),
+        "fixed",
+    ));
+    assert_eq!((run.span_ns.as_ns(), run.queue.drive_utilisation), (5_000_000, 0.4));
+    assert_eq!(run.all.response_percentiles_ns["p99.99"], 1_000_000);
+}
+
+#[test]
+fn a_look_ahead_shows_between_dispatch_and_device_time() {
+    let limits = Limits { look_ahead: true, merge: false, ..Limits::default() };
+    let run = run(&replay(load(), limits, "fixed"));
+    assert_eq!(run.all.device_time.mean_ns, Some(1e6));
+    // The first two leave at 10 ms, the third at 11, the fourth at 12; done at 11, 12, 13, 14.
+    assert_eq!(run.all.dispatch_to_completion.mean_ns, Some(7e6 / 4.0));
+}
+
+#[test]
+fn waiting_at_the_drive_is_device_time() {
+    let limits = Limits { depth: 3, merge: false, ..Limits::default() };
+    let run = run(&replay(load()[..3].to_vec(), limits, "fixed"));
+    assert_eq!(run.all.device_time.mean_ns, Some(2e6));
+}
+
+#[test]
+fn flushes_and_discards_are_a_class_of_their_own_and_of_their_vm() {
+    let mut write = request(0, Operation::Write, 0, 8, 1);
+    write.flags = Flags::PREFLUSH;
+    let load = vec![write, request(0, Operation::Discard, 8, 8, 1), request(0, Operation::Flush, 0, 0, 1)];
+    let metrics = replay(load, Limits::default(), "fixed:write_cache=volatile");
+    let run = run(&metrics);
+    assert_eq!((run.write.requests, run.other.requests, run.other.bytes), (1, 2, 8 * 512));
+    assert_eq!((run.vms[0].other.device_requests, run.vms[1].other.device_requests), (0, 3));
+    assert_eq!(metrics.total(Class::Other).device.count, 3);
+}
+
+#[test]
+fn a_ratio_is_the_run_over_the_baseline_and_only_between_comparable_runs() {
+    let base = run(&replay(load(), Limits::default(), "fixed:service=1ms"));
+    let slow = run(&replay(load(), Limits::default(), "fixed:service=4ms"));
+    let ratio = replay::figures::ratio(&slow, &base).unwrap();
+    assert!((ratio.response_time_mean.unwrap() - 4.0).abs() < 1e-9);
+    assert!((ratio.response_time_p99.unwrap() - 4.0).abs() < 0.01);
+    assert!((ratio.throughput.unwrap() - 0.25).abs() < 1e-9);
+    let overloaded = Status::Overloaded { reason: String::new(), remedy: String::new() };
+    let marked = Run { status: overloaded, ..slow };
+    assert_eq!(replay::figures::ratio(&marked, &base), None);
+    assert_eq!(replay::figures::ratio(&base, &marked), None);
+}
+
+#[test]
+fn decisions_as_they_are_logged() {
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
+    let mut out = Vec::new();
+    let mut requests = load();
+    requests.insert(3, request(10, Operation::Read, 124, 8, 0));
+    requests.insert(4, request(10, Operation::Read, 116, 8, 0));
+    let log = DecisionLog::new(&mut out);
+    Engine::new(Listed(requests), Stage::new(scheduler, Limits::default()), drive, log)
+        .run()
+        .unwrap()
+        .observer
+        .finish()
+        .unwrap();
+    let expected = "time_ns\tarrival_ns\toperation\tlba_sectors\tsectors\tvm\tstream\twaiting\n\
+                    10000000\t10000000\tread\t0\t8\t0\t7\t3\n\
+                    11000000\t10000000\tread\t100\t32\t0\t7\t2\n\
+                    12000000\t10000000\twrite\t1000\t16\t1\t8\t1\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_says_so() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("full"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    assert_eq!(DecisionLog::new(Full).finish().unwrap_err().to_string(), "full");
+}
+
+/// Reads of 1 ms, one every `gap` us.
+fn verdict(requests: u64, gap_us: u64, drive: &str) -> replay::overload::Verdict {
+    let requests = (0..requests)
+        .map(|index| {
+            let arrival = Timestamp::from_ns(index * gap_us * 1000);
+            Request::new(arrival, Operation::Read, Lba::new(index * 64), Sectors::new(8))
+        })
+        .collect();
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
+    let stage = Stage::new(scheduler, Limits { depth: 4, ..Limits::default() });
+    Engine::new(Listed(requests), stage, drive, Overload::default()).run().unwrap().observer.verdict()
+}
+
+#[test]
+fn the_offered_load_is_service_over_span_also_at_a_depth() {
+    let sustained = verdict(1001, 2000, "fixed");
+    assert_eq!(sustained.offered_load, Some(1001.0 / 2000.0));
+    assert!(!sustained.overloaded());
+    let exactly_full = verdict(1001, 1001, "fixed:service=1ms");
+    assert!(exactly_full.overloaded() && exactly_full.offered_load == Some(1.0), "{exactly_full:?}");
+}
