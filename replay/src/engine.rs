@@ -98,8 +98,8 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
         let drive = if outstanding { self.drive.next_event() } else { None };
         let next = [arrival, drive, self.stage.wake()].into_iter().flatten().min();
         assert!(next.is_some(), "{} requests are outstanding and nothing will happen", self.stage.outstanding());
-        // An arrival that was held back lies in the past.
-        Ok(next.map(|next| next.max(self.now)))
+        assert!(next >= Some(self.now), "a source, drive or scheduler promised something for a time that has passed");
+        Ok(next)
     }
 
     fn complete(&mut self, now: Timestamp) {

@@ -146,6 +146,19 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn growing_keeps_the_newest_first() {
+        let mut chains = Chains::new();
+        for id in 0..1000 {
+            chains.insert(Lba::new(u64::from(id % 3)), RequestId(id));
+        }
+        assert!(chains.heads.len() > 64, "it has grown");
+        for key in 0..3u32 {
+            let expected: Vec<_> = (0..1000).rev().filter(|id| id % 3 == key).map(RequestId).collect();
+            assert_eq!(chains.find(Lba::new(u64::from(key))).collect::<Vec<_>>(), expected);
+        }
+    }
+
     proptest! {
         /// Against the obvious list, newest first.
         #[test]

@@ -82,6 +82,16 @@ fn a_run_worked_out_by_hand() {
 }
 
 #[test]
+fn joined_requests_wait_as_one() {
+    // Three wait apart, then what joins two of them: two wait for 1 ms, one for another.
+    let read = |lba| request(10, Operation::Read, lba, 8, 0);
+    let load = vec![read(0), read(100), read(116), read(500), read(108)];
+    let run = run(&replay(load, Limits::default(), "fixed"));
+    assert_eq!((run.queue.waiting_max, run.queue.merged), (4, 1));
+    assert_eq!((run.span_ns.as_ns(), run.queue.waiting_mean), (3_000_000, 1.0));
+}
+
+#[test]
 fn a_pause_is_not_busy_and_percentiles_do_not_pass_the_largest() {
     let run = run(&replay(
         vec![request(5, Operation::Read, 0, 8, 0), request(9, Operation::Read, 8, 8, 0)],

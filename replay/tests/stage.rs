@@ -5,10 +5,11 @@
 //! done, F all of an arrival done), then operation, first sector and sectors.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use replay::sources::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
+use schedulers::{AccessCost, Dispatch, Room, Scheduler};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
 
 struct Listed(VecDeque<Request>);
@@ -191,12 +192,10 @@ fn members_of_joined_requests_are_all_done() {
 
 #[test]
 fn a_scheduler_may_refuse_a_merge() {
-    // deadline takes no merges into a request that another at its sector pushed out.
-    let waiting = [read(0, 100_000, 8), read(1, 16, 8), read(2, 16, 8), read(3, 24, 8)];
+    // deadline takes no merge into a request that a later one at its sector has pushed out.
+    let waiting = [read(0, 100_000, 8), read(1, 16, 8), read(2, 16, 16), read(3, 24, 8)];
     let devices = |scheduler: &str| only(&run_with(scheduler, "fixed", Limits::default(), &waiting), "D").len();
-    assert_eq!((devices("deadline"), devices("fifo")), (3, 3));
-    let log = run_with("deadline", "fixed", Limits::default(), &waiting);
-    assert_eq!(only(&log, "D")[1..], ["1000 D R 16+8", "2000 D R 16+16"], "the later of the two has grown");
+    assert_eq!((devices("fifo"), devices("deadline")), (3, 4));
 }
 
 #[test]
@@ -209,6 +208,52 @@ fn a_discard_is_left_whole_and_a_long_write_in_a_sequence_is_split() {
     // The sequence's parts go ahead of what the scheduler holds.
     let order = ["0 D F 0+0", "1000 D W 8+16", "2000 D W 24+16", "3000 D W 40+8", "4000 D R 5000+8"];
     assert_eq!(only(&log, "D"), order);
+}
+
+/// FIFO that insists on being told of the completion of what it sent, once, and of nothing else.
+#[derive(Default)]
+struct Strict {
+    fifo: schedulers::fifo::Fifo,
+    sent: BTreeSet<RequestId>,
+    completed: u32,
+}
+
+impl Scheduler for Strict {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.fifo.insert(now, id, request);
+    }
+    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        assert!(self.completed > 0 || self.sent.is_empty(), "the one before has completed and we were told");
+        let dispatch = self.fifo.dispatch(now, room, cost);
+        if let Dispatch::Send(id) = dispatch {
+            self.completed = 0;
+            assert!(self.sent.insert(id), "sent once");
+        }
+        dispatch
+    }
+    fn completed(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
+        assert!(self.sent.remove(&id), "completion of a request that this scheduler did not send");
+        self.completed += 1;
+    }
+    fn remove(&mut self, id: RequestId) {
+        self.fifo.remove(id);
+    }
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
+        self.fifo.merged(now, into, request);
+    }
+    fn waiting(&self) -> usize {
+        self.fifo.waiting()
+    }
+}
+
+#[test]
+fn a_scheduler_is_told_of_what_it_sent_and_of_nothing_else() {
+    let requests = [write(0, 8, 8, Flags::PREFLUSH | Flags::FUA), read(1, 500, 8), read(2, 700, 8), read(9000, 1, 1)];
+    let drive = drive_models::build(&"fixed:write_cache=volatile".parse().unwrap()).unwrap().drive;
+    let stage = Stage::new(Strict::default(), Limits::default());
+    let source = Listed(requests.into());
+    let log = Engine::new(source, stage, drive, Log::default()).run().unwrap().observer.0;
+    assert_eq!(only(&log, "F").len(), 4);
 }
 
 #[test]
@@ -238,6 +283,9 @@ fn fua_keeps_a_write_from_merging_only_where_it_means_something() {
     let devices = |drive| only(&run_with("fifo", drive, Limits::default(), &writes), "D");
     assert_eq!(devices("fixed"), ["0 D R 100000+8", "1000 D W 16+16"]);
     assert_eq!(devices("fixed:write_cache=volatile-fua").len(), 3);
+    let writes = [read(0, 100_000, 8), write(1, 16, 8, Flags::empty()), write(2, 24, 8, Flags::FUA)];
+    let log = run_with("fifo", "fixed:write_cache=volatile-fua", Limits::default(), &writes);
+    assert_eq!(only(&log, "D").len(), 3, "nor may a durable write join one that is not");
 }
 
 #[test]

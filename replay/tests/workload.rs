@@ -169,6 +169,8 @@ fn an_arrival_that_was_held_back_counts_its_wait() {
     let (held, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "15us", 1);
     assert_eq!(held, [(0, 0, 15), (10, 15, 30), (20, 30, 45), (30, 45, 60)]);
     assert!(flag);
+    let (_, flag) = times(Open::recorded(workload(&[&TRACE[..2]], TimeWindow::default(), 1000)), "15us", 1);
+    assert!(flag, "the second was taken late, though there was room by then");
     let (_, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "10us", 1);
     assert!(!flag, "each is done when the next arrives");
 }

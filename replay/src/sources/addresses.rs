@@ -133,6 +133,7 @@ mod tests {
         // 9 and a bit units count as 10: unit 5 of 10 comes to 2 of 5.
         let scale = AddressMap::Scale { place, extent: Sectors::new(9 * SCALE_UNIT + 1) };
         assert_eq!(mapped(scale, 2 * SCALE_UNIT + 16, 8, 5 * SCALE_UNIT), Some(2 * SCALE_UNIT + 16));
+        assert_eq!(mapped(scale, 6 * SCALE_UNIT + 16, 8, 9 * SCALE_UNIT), Some(8 * SCALE_UNIT + 16));
         let moved = AddressMap::Move { from: Lba::new(100), to: Lba::new(7) };
         assert_eq!(mapped(moved, 103, 8, 1 << 20), Some(10));
         assert_eq!(mapped(moved, 99, 8, 1 << 20), None);

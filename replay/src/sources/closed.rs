@@ -417,13 +417,18 @@ mod tests {
     fn a_stream_never_overtakes_itself() {
         // The third waited for the first, which now completes before the second even arrives.
         let records = [(0, Some(40), 1), (30, Some(200), 1), (45, Some(50), 1)];
-        assert_eq!(arrivals(&mut closed(&records), 1), [(0, 1), (30, 1), (30, 1)]);
+        let mut source = closed(&records);
+        assert_eq!(arrivals(&mut source, 1), [(0, 1), (30, 1), (30, 1)]);
+        assert_eq!(source.late(), 0, "it came when it could");
     }
 
     #[test]
     fn of_arrivals_due_at_once_the_one_known_first_comes_first() {
         let records = [(0, Some(5), 9), (0, Some(5), 3), (0, Some(5), 5)];
         assert_eq!(arrivals(&mut closed(&records), 1), [(0, 9), (0, 3), (0, 5)]);
+        // Both are due at 20: stream 2's since its arrival at 5, stream 1's since its completion at 10.
+        let records = [(0, Some(5), 1), (5, Some(100), 2), (15, Some(16), 1), (20, Some(120), 2)];
+        assert_eq!(arrivals(&mut closed(&records), 10), [(0, 1), (5, 2), (20, 2), (20, 1)]);
     }
 
     #[test]

@@ -37,10 +37,10 @@ impl Source for Open {
         })
     }
 
-    fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
         let mut request = self.workload.take()?.expect("the engine takes what was announced").request;
-        // Where arrivals were held back `now` is later: the wait counts as response time.
-        request.arrival = scaled(request.arrival, self.scale).min(now);
+        // Where arrivals are held back it is earlier than now: the wait counts as response time.
+        request.arrival = scaled(request.arrival, self.scale);
         Ok(request)
     }
 
