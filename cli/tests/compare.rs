@@ -263,6 +263,8 @@ fn issued_requests_are_replayed_with_a_warning() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["provenance"]["traces"][0]["layer"], "guest-issued");
     assert_eq!(result["provenance"]["warnings"].as_array().unwrap().len(), 1);
+    let (code, message) = failure(&["compare", &sample("mail.parquet"), "--at", "issued"]);
+    assert!(code == 1 && message.contains("so --at issued has no meaning"), "{message}");
 }
 
 #[test]

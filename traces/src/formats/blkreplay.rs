@@ -38,6 +38,7 @@ pub const FORMAT: Format = Format {
             converters take the most frequent one (usually Q), and early ones took both Q and D, so that each request \
             stands there twice, some 10 us apart.",
     layer: Layer::GuestQueue,
+    holds_issues: false,
     recognises,
     open,
     members: single_file,

@@ -32,6 +32,7 @@ pub const FORMAT: Format = Format {
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
             meaningless in most files.",
     layer: Layer::Wire,
+    holds_issues: false,
     recognises,
     open,
     members: single_file,

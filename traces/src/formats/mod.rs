@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError};
 use crate::input::look_at;
-use crate::trace::{Layer, ReadOptions, TraceReader};
+use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader};
 
 /// What opening a trace gives.
 pub type Opened = Result<Box<dyn TraceReader>, ReadError>;
@@ -28,6 +28,9 @@ pub struct Format {
     pub traps: &'static str,
     /// The layer its traces are usually taken at.
     pub layer: Layer,
+    /// Whether it holds issues beside arrivals, so that they can be taken for arrivals
+    /// ([`ArrivalPoint::Issued`]).
+    pub holds_issues: bool,
     /// Whether an input is of this format, from its name and its first decompressed bytes
     /// (at most [`crate::input::HEAD_BYTES`]).
     pub recognises: fn(&Path, &[u8]) -> bool,
@@ -44,14 +47,30 @@ pub const FORMATS: &[Format] =
 /// The format of the trace at `path`: the one `options` names, else the first that recognises it.
 ///
 /// # Errors
-/// An input that cannot be opened, is empty, or is recognised by none.
+/// An input that cannot be opened, is empty, or is recognised by none; a format that does not hold
+/// the arrivals that `options` ask for.
 pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, ReadError> {
-    let fail = |problem| ReadError::new(path, Place::Whole, problem);
-    if let Some(name) = &options.format {
-        return FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
-            fail(Problem::Malformed(format!("there is no format `{name}`"))).remedy(format!("there are {}", names()))
-        });
+    let format = match &options.format {
+        Some(name) => named(path, name)?,
+        None => detected(path)?,
+    };
+    if options.arrivals == ArrivalPoint::Issued && !format.holds_issues {
+        let what = format!("a {} trace holds one kind of arrival, so --at issued has no meaning", format.name);
+        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what))
+            .remedy("it is for blktrace captures; `iocast convert --at issued` makes a trace of their issues"));
     }
+    Ok(format)
+}
+
+fn named(path: &Path, name: &str) -> Result<&'static Format, ReadError> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        ReadError::new(path, Place::Whole, Problem::Malformed(format!("there is no format `{name}`")))
+            .remedy(format!("there are {}", names()))
+    })
+}
+
+fn detected(path: &Path) -> Result<&'static Format, ReadError> {
+    let fail = |problem| ReadError::new(path, Place::Whole, problem);
     // A capture of several files may be named by their stem, which is no file itself, and any but
     // one of its files may be empty: a format may know it by its name alone.
     let by_name = || FORMATS.iter().find(|format| (format.recognises)(path, &[]));

@@ -34,6 +34,7 @@ pub const FORMAT: Format = Format {
     summary: "VMware vscsi trace, version 1 (32-byte records) or 2 (40-byte records)",
     traps: "Times in us, lengths in bytes. Version 1 has no completions. No real sample of version 2 has been seen.",
     layer: Layer::Hypervisor,
+    holds_issues: false,
     recognises,
     open,
     members: single_file,

@@ -42,6 +42,7 @@ pub const FORMAT: Format = Format {
             that of whoever ran, which for D and C is often another process. A flush is several events: D FN and C FN are \
             the kernel's own. Zeroing (WRITE_ZEROES) looks like a write. blkparse counts flushes as reads.",
     layer: Layer::GuestQueue,
+    holds_issues: true,
     recognises,
     open,
     members,

@@ -54,6 +54,7 @@ pub const FORMAT: Format = Format {
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
             written from.",
     layer: Layer::GuestQueue,
+    holds_issues: false,
     recognises,
     open,
     members: single_file,
