@@ -1,6 +1,7 @@
 //! The engine's standard load: random 4 KB requests, closed loop, one stage, the linear Cheetah
 //! without its cache.
 
+use drive_models::SingleServer;
 use drive_models::linear::{self, Linear};
 use replay::sources::random::RandomLoad;
 use replay::sources::{RandomClosed, ReplayError};
@@ -16,10 +17,11 @@ pub const OUTSTANDING: u32 = 32;
 ///
 /// # Panics
 /// If the model's table does not accept its own defaults.
-pub fn cheetah_without_cache() -> Linear {
+pub fn cheetah_without_cache() -> SingleServer<Linear> {
     let given = vec![("cache".to_owned(), "off".to_owned())];
     let spec = Spec { name: "linear".to_owned(), given };
-    Linear::new(&Settings::resolve(&spec, linear::MODEL.tunables).expect("a switch may be off"))
+    let settings = Settings::resolve(&spec, linear::MODEL.tunables).expect("a switch may be off");
+    SingleServer::new(Linear::new(&settings))
 }
 
 /// Replays `requests` of the standard load under `scheduler`, fully measured.

@@ -4,11 +4,11 @@
 
 use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+use traces::{Lba, Nanos, Operation, Request, Sectors};
 
-use crate::drive::{Completion, DriveModel, WriteCache};
+use crate::drive::WriteCache;
 use crate::registry::Model;
-use crate::single_server::{Service, SingleServer};
+use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.
 pub const MODEL: Model = Model {
@@ -26,10 +26,10 @@ pub const MODEL: Model = Model {
             "whether completed writes are durable, need a flush, or may ask for forced unit access",
         ),
     ],
-    build: |settings| Box::new(Fixed::new(settings)),
+    build: |settings| Box::new(SingleServer::new(Fixed::new(settings))),
 };
 
-/// The drive.
+/// The drive's service times.
 #[derive(Debug)]
 pub struct Fixed {
     service: Nanos,
@@ -37,7 +37,6 @@ pub struct Fixed {
     capacity: Sectors,
     write_cache: WriteCache,
     position: Lba,
-    server: SingleServer,
 }
 
 impl Fixed {
@@ -52,7 +51,6 @@ impl Fixed {
                 word => WriteCache::Volatile { fua: word == "volatile-fua" },
             },
             position: Lba::ZERO,
-            server: SingleServer::default(),
         }
     }
 }
@@ -71,36 +69,14 @@ impl AccessCost for Fixed {
     }
 }
 
-impl DriveModel for Fixed {
-    fn capacity(&self) -> Sectors {
-        self.capacity
-    }
-
-    fn accepts(&self, _request: &Request) -> bool {
-        true
-    }
-
-    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let service = if request.operation == Operation::Flush {
-            Service { time: self.flush, seek: Sectors::ZERO, hit: false }
-        } else {
-            let seek = self.position.distance(request.lba);
-            self.position = request.end();
-            Service { time: self.service, seek, hit: false }
-        };
-        self.server.submit(now, id, service);
-    }
-
-    fn next_event(&self) -> Option<Timestamp> {
-        self.server.next_event()
-    }
-
-    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        self.server.advance(now, completions);
-    }
-
-    fn cost(&self) -> &dyn AccessCost {
-        self
+impl ServiceModel for Fixed {
+    fn serve(&mut self, request: &Request) -> Service {
+        if request.operation == Operation::Flush {
+            return Service { time: self.flush, seek: Sectors::ZERO, hit: false };
+        }
+        let seek = self.position.distance(request.lba);
+        self.position = request.end();
+        Service { time: self.service, seek, hit: false }
     }
 
     fn write_cache(&self) -> WriteCache {
@@ -115,14 +91,16 @@ impl DriveModel for Fixed {
 #[cfg(test)]
 mod tests {
     use traces::spec::Spec;
+    use traces::{RequestId, Timestamp};
 
     use super::*;
+    use crate::drive::DriveModel;
 
     #[test]
     fn it_keeps_its_capacity_and_knows_where_its_head_is() {
         let spec: Spec = "fixed:capacity=1m".parse().unwrap();
-        let mut drive = Fixed::new(&Settings::resolve(&spec, MODEL.tunables).unwrap());
-        assert_eq!(DriveModel::capacity(&drive), Sectors::new(2048));
+        let mut drive = SingleServer::new(Fixed::new(&Settings::resolve(&spec, MODEL.tunables).unwrap()));
+        assert_eq!(drive.capacity(), Sectors::new(2048));
         let mut done = Vec::new();
         for (id, lba) in [100, 50].into_iter().enumerate() {
             let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));

@@ -8,8 +8,9 @@ pub mod fixed;
 pub mod linear;
 pub mod profile;
 pub mod registry;
-mod single_server;
+pub mod single_server;
 
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
 pub use registry::{Built, DriveError, MODELS, Model, build};
+pub use single_server::SingleServer;

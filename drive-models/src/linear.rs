@@ -10,11 +10,11 @@
 use schedulers::AccessCost;
 use schedulers::shadow_cache::{ShadowCache, Span};
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use crate::drive::{Completion, DriveModel, WriteCache};
+use crate::drive::WriteCache;
 use crate::registry::Model;
-use crate::single_server::{Service, SingleServer};
+use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
 pub const MODEL: Model = Model {
@@ -34,7 +34,7 @@ pub const MODEL: Model = Model {
         Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors read ahead behind every read").within(0, 1 << 20),
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
-    build: |settings| Box::new(Linear::new(settings)),
+    build: |settings| Box::new(SingleServer::new(Linear::new(settings))),
 };
 
 /// Multiplies a distance by b/D without dividing: `slope` is b/D scaled by 2^`shift`.
@@ -59,7 +59,7 @@ impl Slope {
     }
 }
 
-/// The drive.
+/// The drive's service times.
 #[derive(Debug)]
 pub struct Linear {
     a: Nanos,
@@ -69,7 +69,6 @@ pub struct Linear {
     hit: Nanos,
     cache: Option<ShadowCache>,
     position: Lba,
-    server: SingleServer,
 }
 
 impl Linear {
@@ -91,7 +90,6 @@ impl Linear {
             hit: settings.nanos("hit"),
             cache,
             position: Lba::ZERO,
-            server: SingleServer::default(),
         }
     }
 
@@ -105,24 +103,6 @@ impl Linear {
     fn holds(&self, request: &Request) -> bool {
         request.operation == Operation::Read
             && self.cache.as_ref().is_some_and(|cache| cache.segment_holding(span_of(request)).is_some())
-    }
-
-    fn serve(&mut self, request: &Request) -> Service {
-        let hit = self.holds(request);
-        let service = if hit {
-            Service { time: self.hit, seek: Sectors::ZERO, hit }
-        } else {
-            let seek = self.position.distance(request.lba);
-            let time = self.between(self.position, request.lba, request.sectors());
-            self.position = request.end();
-            Service { time, seek, hit }
-        };
-        if let Some(cache) = &mut self.cache
-            && request.operation == Operation::Read
-        {
-            cache.sent(span_of(request));
-        }
-        service
     }
 }
 
@@ -148,30 +128,23 @@ impl AccessCost for Linear {
     }
 }
 
-impl DriveModel for Linear {
-    fn capacity(&self) -> Sectors {
-        self.capacity
-    }
-
-    fn accepts(&self, _request: &Request) -> bool {
-        true
-    }
-
-    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let service = self.serve(request);
-        self.server.submit(now, id, service);
-    }
-
-    fn next_event(&self) -> Option<Timestamp> {
-        self.server.next_event()
-    }
-
-    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        self.server.advance(now, completions);
-    }
-
-    fn cost(&self) -> &dyn AccessCost {
-        self
+impl ServiceModel for Linear {
+    fn serve(&mut self, request: &Request) -> Service {
+        let hit = self.holds(request);
+        let service = if hit {
+            Service { time: self.hit, seek: Sectors::ZERO, hit }
+        } else {
+            let seek = self.position.distance(request.lba);
+            let time = self.between(self.position, request.lba, request.sectors());
+            self.position = request.end();
+            Service { time, seek, hit }
+        };
+        if let Some(cache) = &mut self.cache
+            && request.operation == Operation::Read
+        {
+            cache.sent(span_of(request));
+        }
+        service
     }
 
     fn write_cache(&self) -> WriteCache {
@@ -189,17 +162,23 @@ mod tests {
     use traces::spec::Spec;
 
     use super::*;
+    use crate::drive::{Completion, DriveModel};
+    use traces::RequestId;
 
-    fn drive(settings: &str) -> Linear {
+    fn model(settings: &str) -> Linear {
         let spec: Spec = format!("linear:{settings}").parse().unwrap();
         Linear::new(&Settings::resolve(&spec, MODEL.tunables).unwrap())
+    }
+
+    fn drive(settings: &str) -> SingleServer<Linear> {
+        SingleServer::new(model(settings))
     }
 
     fn read(lba: u64, sectors: u64) -> Request {
         Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(sectors))
     }
 
-    fn serve_all(drive: &mut Linear, requests: &[Request]) -> Vec<Completion> {
+    fn serve_all(drive: &mut SingleServer<Linear>, requests: &[Request]) -> Vec<Completion> {
         for (id, request) in requests.iter().enumerate() {
             drive.submit(Timestamp::ZERO, RequestId(id as u32), request);
         }
@@ -210,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_papers_line_at_its_ends_and_in_the_middle() {
-        let drive = drive("cache=off");
+        let drive = model("cache=off");
         let cost = |d| drive.between(Lba::ZERO, Lba::new(d), Sectors::new(8)).as_ns();
         let capacity = drive.capacity.count();
         assert_eq!(cost(0), 4_250_000);
@@ -243,7 +222,7 @@ mod tests {
 
     #[test]
     fn transfer_is_free_unless_asked_for() {
-        let drive = drive("cache=off,a=0,b=0,per_byte_ps=6667");
+        let drive = model("cache=off,a=0,b=0,per_byte_ps=6667");
         assert_eq!(drive.between(Lba::ZERO, Lba::ZERO, Sectors::new(8)).as_ns(), 4096 * 6667 / 1000);
     }
 
@@ -254,7 +233,7 @@ mod tests {
         assert_eq!(done.iter().map(|c| c.hit).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(done[1].finished.since(done[1].started), Nanos::from_us(250));
         assert_eq!(done[2].seek, Sectors::new(2000 - 1008));
-        assert_eq!(drive.access(Timestamp::ZERO, &read(2000, 8)), Nanos::from_us(250));
+        assert_eq!(drive.cost().access(Timestamp::ZERO, &read(2000, 8)), Nanos::from_us(250));
     }
 
     #[test]

@@ -5,38 +5,70 @@
 
 use std::collections::VecDeque;
 
-use traces::{Nanos, RequestId, Sectors, Timestamp};
+use schedulers::AccessCost;
+use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
 
-use crate::drive::Completion;
+use crate::drive::{Completion, DriveModel, WriteCache};
 
 /// What serving one request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Service {
-    pub(crate) time: Nanos,
-    pub(crate) seek: Sectors,
-    pub(crate) hit: bool,
+pub struct Service {
+    /// How long.
+    pub time: Nanos,
+    /// How far the head moves for it.
+    pub seek: Sectors,
+    /// Whether the drive's cache has it.
+    pub hit: bool,
 }
 
-/// The queue in front of the server, the request in service first.
-#[derive(Debug, Default)]
-pub(crate) struct SingleServer {
+/// The service times of such a drive.
+pub trait ServiceModel: AccessCost + Send {
+    /// Serves the next request: what it takes from the state that the one before has left.
+    fn serve(&mut self, request: &Request) -> Service;
+
+    /// What it does with written data.
+    fn write_cache(&self) -> WriteCache;
+
+    /// Whether it understands discards.
+    fn discards(&self) -> bool;
+}
+
+/// A service model with its queue, the request in service first.
+#[derive(Debug)]
+pub struct SingleServer<M> {
+    model: M,
     pending: VecDeque<Completion>,
     free_at: Timestamp,
 }
 
-impl SingleServer {
-    pub(crate) fn submit(&mut self, now: Timestamp, id: RequestId, service: Service) {
+impl<M> SingleServer<M> {
+    /// An idle drive.
+    pub fn new(model: M) -> SingleServer<M> {
+        SingleServer { model, pending: VecDeque::new(), free_at: Timestamp::ZERO }
+    }
+}
+
+impl<M: ServiceModel> DriveModel for SingleServer<M> {
+    fn capacity(&self) -> Sectors {
+        self.model.capacity()
+    }
+
+    fn accepts(&self, _request: &Request) -> bool {
+        true
+    }
+
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let Service { time, seek, hit } = self.model.serve(request);
         let started = now.max(self.free_at);
-        self.free_at = started + service.time;
-        let Service { seek, hit, .. } = service;
+        self.free_at = started + time;
         self.pending.push_back(Completion { id, started, finished: self.free_at, seek, hit });
     }
 
-    pub(crate) fn next_event(&self) -> Option<Timestamp> {
+    fn next_event(&self) -> Option<Timestamp> {
         self.pending.front().map(|completion| completion.finished)
     }
 
-    pub(crate) fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
         while let Some(completion) = self.pending.front().copied() {
             if completion.finished > now {
                 break;
@@ -44,5 +76,17 @@ impl SingleServer {
             self.pending.pop_front();
             completions.push(completion);
         }
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        &self.model
+    }
+
+    fn write_cache(&self) -> WriteCache {
+        self.model.write_cache()
+    }
+
+    fn discards(&self) -> bool {
+        self.model.discards()
     }
 }
