@@ -1,6 +1,7 @@
 //! CPU seconds and resident memory of the engine's standard load.
 //!
-//! `cargo run --release -p benches --example closed_loop -- deadline 10000000`
+//! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67`: scheduler, requests,
+//! reads in a hundred.
 
 use std::env;
 
@@ -10,13 +11,14 @@ fn main() {
     let mut arguments = env::args().skip(1);
     let scheduler = arguments.next().unwrap_or_else(|| "fifo".to_owned());
     let requests: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
+    let reads_percent: u32 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
     let spec = scheduler.parse().expect("a scheduler, as in `iocast list schedulers`");
     let built = schedulers::build(&spec).expect("a scheduler, as in `iocast list schedulers`");
-    let metrics = closed_loop::run(built.scheduler, requests, 100).expect("a generated load has no errors");
+    let metrics = closed_loop::run(built.scheduler, requests, reads_percent).expect("a generated load has no errors");
     let cpu = cost::cpu_seconds().unwrap_or(f64::NAN);
     let resident = cost::resident_max_bytes().unwrap_or(0);
     println!(
-        "{scheduler}: {requests} requests, {cpu:.2} CPU seconds, {:.2} million per CPU second, {} MB resident, \
+        "{scheduler}: {requests} requests, {reads_percent} % reads, {cpu:.2} CPU seconds, {:.2} million per CPU second, {} MB resident, \
          simulated {:.0} s",
         requests as f64 / cpu / 1e6,
         resident / 1_000_000,

@@ -58,6 +58,8 @@ pub(crate) struct Order {
     len: usize,
     /// The leaf and slot found by the last search: what is found is mostly removed next.
     found: Cell<(usize, usize)>,
+    /// The same of the last search by key: a sweep's next is mostly there still, or one further on.
+    swept: Cell<(usize, usize)>,
 }
 
 impl Order {
@@ -117,7 +119,9 @@ impl Order {
 
     /// The first whose key is at least `key`.
     pub(crate) fn at_or_after(&self, key: u64) -> Option<Entry> {
-        let (leaf, slot) = self.seek(key, 0);
+        let (leaf, slot) = self.where_last_swept(key).unwrap_or_else(|| self.seek(key, 0));
+        self.found.set((leaf, slot));
+        self.swept.set((leaf, slot));
         self.leaves.get(leaf).map(|leaf| leaf[slot])
     }
 
@@ -150,6 +154,18 @@ impl Order {
         let (leaf, slot) = self.seek(key, 0);
         let rest = self.leaves.get(leaf).map_or(&[][..], |leaf| &leaf[..slot]);
         rest.iter().rev().chain(self.leaves[..leaf].iter().rev().flat_map(|leaf| leaf.iter().rev())).copied()
+    }
+
+    /// The leaf and slot of the first entry whose key is at least `key`, if that is where the last such
+    /// search ended or, after an insertion before it, the next: neighbours around `key` prove it.
+    fn where_last_swept(&self, key: u64) -> Option<(usize, usize)> {
+        let (leaf, slot) = self.swept.get();
+        let entries = self.leaves.get(leaf)?.as_slice();
+        let is_there = |slot: usize| {
+            let (below, here) = (entries.get(slot.wrapping_sub(1)), entries.get(slot));
+            below.is_some_and(|entry| entry.key < key) && here.is_some_and(|entry| entry.key >= key)
+        };
+        [slot, slot + 1].into_iter().find(|&slot| is_there(slot)).map(|slot| (leaf, slot))
     }
 
     /// The leaf and slot of the first entry not before (key, age); the leaf behind the last if all are.
