@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use replay::sources::{Mapping, TimeWindow};
-use traces::quantity::{Fraction, parse_nanos, parse_sectors};
-use traces::trace::ArrivalPoint;
-use traces::{Layer, Nanos, Sectors};
+use traces::quantity::{Fraction, parse_bytes, parse_nanos, parse_sectors};
+use traces::trace::{ArrivalPoint, TimeUnit, UnitOverrides};
+use traces::{Layer, Nanos, Operation, Sectors};
 
 /// Trace-driven replay and benchmarking for block I/O.
 #[derive(Debug, Parser)]
@@ -15,6 +15,21 @@ use traces::{Layer, Nanos, Sectors};
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The command line with the short names that make sense of one command only: `--from` is a
+    /// time where a trace is replayed and a format where one is converted or measured.
+    pub fn parse_arguments() -> Cli {
+        let also = |argument: &'static str, name: &'static str| {
+            move |command: clap::Command| command.mut_arg(argument, |argument| argument.visible_alias(name))
+        };
+        let command = Cli::command()
+            .mut_subcommand("compare", also("start", "from"))
+            .mut_subcommand("compare", also("end", "to"))
+            .mut_subcommand("convert", also("input_format", "from"));
+        Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +104,21 @@ pub struct Reading {
     /// The traces' format, instead of recognising it (see `iocast list formats`)
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
+    /// Only the requests of this device (volume, disk, file), of a trace that holds several
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// The operation of every request, for a format that does not tell
+    #[arg(long, value_enum, value_name = "OPERATION")]
+    pub op: Option<Op>,
+    /// The unit of times, instead of the format's own
+    #[arg(long, value_parser = parse_time_unit, value_name = "s|ms|us|100ns|ns")]
+    pub time_unit: Option<TimeUnit>,
+    /// The unit of addresses, instead of the format's own: bytes, sectors (512 bytes) or a block's size (4k)
+    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
+    pub address_unit: Option<u32>,
+    /// The unit of lengths, instead of the format's own
+    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
+    pub length_unit: Option<u32>,
     /// Where the traces were taken, instead of the format's usual layer
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
@@ -107,6 +137,13 @@ impl Reading {
             },
             layer: self.layer,
             format: self.input_format.clone(),
+            device: self.device.clone(),
+            operation: self.op.map(Op::operation),
+            units: UnitOverrides {
+                time: self.time_unit,
+                address_bytes: self.address_unit,
+                length_bytes: self.length_unit,
+            },
         }
     }
 }
@@ -116,10 +153,10 @@ impl Reading {
 pub struct Window {
     /// Leave out arrivals earlier than this after a trace's first (10s, 2min)
     #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
-    pub from: Nanos,
+    pub start: Nanos,
     /// Leave out arrivals at this time after a trace's first, and later
     #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
-    pub to: Option<Nanos>,
+    pub end: Option<Nanos>,
     /// At most so many requests, over all traces
     #[arg(long, value_name = "REQUESTS")]
     pub limit: Option<u64>,
@@ -127,10 +164,10 @@ pub struct Window {
 
 impl Window {
     pub fn checked(self) -> Result<TimeWindow, UsageError> {
-        if self.to.is_some_and(|to| to <= self.from) {
-            return Err(UsageError("--to must be later than --from".to_owned()));
+        if self.end.is_some_and(|end| end <= self.start) {
+            return Err(UsageError("--end must be later than --start".to_owned()));
         }
-        Ok(TimeWindow { from: self.from, to: self.to, limit: self.limit })
+        Ok(TimeWindow { from: self.start, to: self.end, limit: self.limit })
     }
 }
 
@@ -227,6 +264,22 @@ pub enum At {
     Issued,
 }
 
+/// An operation that a trace may leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Op {
+    Read,
+    Write,
+}
+
+impl Op {
+    fn operation(self) -> Operation {
+        match self {
+            Op::Read => Operation::Read,
+            Op::Write => Operation::Write,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
     On,
@@ -294,6 +347,25 @@ fn parse_layer(text: &str) -> Result<Layer, String> {
         let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = TimeUnit::ALL.iter().map(|unit| unit.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// The bytes of a unit of addresses or lengths.
+fn parse_data_unit(text: &str) -> Result<u32, String> {
+    let bytes = match text {
+        "bytes" => Some(1),
+        "sectors" => Some(512),
+        size => parse_bytes(size).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512),
+    };
+    bytes
+        .and_then(|bytes| u32::try_from(bytes).ok())
+        .ok_or_else(|| "expected bytes, sectors, or the size of a block: a power of two from 512".to_owned())
 }
 
 fn parse_request_size(text: &str) -> Result<Sectors, String> {

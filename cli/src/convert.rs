@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use replay::sources::{Cursor, Position, TimeWindow};
 use traces::anonymise::Anonymiser;
-use traces::formats::{self, parquet::ParquetWriter};
+use traces::formats::{self, parquet};
 use traces::input::is_reopenable;
-use traces::trace::ReadOptions;
+use traces::trace::{ReadOptions, WriteOptions};
 use traces::{Lba, Record, Sectors, TraceMeta, TraceReader};
 
 use crate::arguments::{Convert, UsageError};
@@ -25,7 +25,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let counter = progress.counter(0);
 
     let mut reader = formats::open(&arguments.input, &options)?;
-    let mut writer = ParquetWriter::create(output)?;
+    let mut writer = (parquet::FORMAT.create.expect("a format that is written"))(output, &WriteOptions::default())?;
     each_record(reader.as_mut(), window, |record, position| {
         counter.store(position, std::sync::atomic::Ordering::Relaxed);
         match &mut anonymiser {
@@ -40,10 +40,10 @@ pub fn run(arguments: &Convert) -> Result<()> {
         meta = anonymiser.meta(&meta);
     }
     meta.provenance.extend(provenance);
-    let extent = writer.finish(&meta)?;
+    let written = writer.finish(&meta)?;
     drop(progress);
 
-    let requests = extent.map_or(0, |extent| extent.records);
+    let requests = written.extent.map_or(0, |extent| extent.records);
     eprintln!(
         "iocast: {} → {}: {requests} requests, layer {}",
         arguments.input.display(),

@@ -10,12 +10,10 @@ mod vms;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::{Cli, Command, UsageError};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_arguments();
     let result = match cli.command {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),

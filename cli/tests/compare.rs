@@ -246,7 +246,7 @@ fn windows_and_limits_cut_the_trace() {
     assert_eq!(requests(&["--from", "5s"]) + requests(&["--to", "5s"]), all);
     assert_eq!(requests(&["--limit", "17"]), 17);
     let (code, message) = failure(&["compare", &mail, "--from", "5s", "--to", "5s"]);
-    assert_eq!((code, message.as_str()), (2, "iocast: --to must be later than --from\n"));
+    assert_eq!((code, message.as_str()), (2, "iocast: --end must be later than --start\n"));
 }
 
 #[test]

@@ -54,8 +54,8 @@ fn windows_names_and_provenance_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("cut.parquet").display().to_string();
     let mail = sample("mail.parquet").display().to_string();
-    convert(&[&mail, &out, "--from", "1s", "--to", "3s", "--vm", "post", "--provenance", "host=lab"]);
-    let window = ["--from", "1s", "--to", "3s"];
+    convert(&[&mail, &out, "--start", "1s", "--end", "3s", "--vm", "post", "--provenance", "host=lab"]);
+    let window = ["--start", "1s", "--end", "3s"];
     let cut = figures(&out, &[]);
     assert_eq!(cut[0]["all"]["requests"], figures(&mail, &window)[0]["all"]["requests"]);
     let output = iocast(&["compare", &out, "--pacing", "closed", "--output-format", "json"]);

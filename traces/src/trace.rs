@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ReadError;
+use crate::error::{ReadError, WriteError};
 use crate::record::Record;
+use crate::request::Operation;
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// Where in the I/O path a trace was taken, which decides what a replay of it can show.
@@ -68,6 +69,17 @@ pub struct Clock {
     pub zero_unix_ns: Option<i64>,
 }
 
+/// What the addresses of a trace of several VMs refer to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddressSpace {
+    /// One device, on which each VM has its place.
+    #[default]
+    Shared,
+    /// A device of its own per VM (a volume, a virtual disk, a file), each with an address zero.
+    PerVm,
+}
+
 /// What is known of a trace beside its requests. Complete once its reader is exhausted: names may
 /// come at any place in a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +92,9 @@ pub struct TraceMeta {
     pub clock: Clock,
     /// The traced device's capacity, where the trace tells.
     pub capacity_sectors: Option<Sectors>,
+    /// Whether the VMs share one device.
+    #[serde(default)]
+    pub address_space: AddressSpace,
     /// Names of the VMs; [`crate::VmId`] is the index. Never empty.
     pub vms: Vec<String>,
     /// Names of the streams (processes, cgroups) by [`crate::StreamId`], where the trace tells.
@@ -96,6 +111,7 @@ impl TraceMeta {
             layer,
             clock: Clock { name: clock_name.to_owned(), zero_unix_ns: None },
             capacity_sectors: None,
+            address_space: AddressSpace::default(),
             vms: vec!["vm0".to_owned()],
             streams: BTreeMap::new(),
             provenance: BTreeMap::new(),
@@ -182,6 +198,104 @@ pub struct ReadOptions {
     pub layer: Option<Layer>,
     /// The format, a name of [`crate::formats::FORMATS`], instead of recognising it.
     pub format: Option<String>,
+    /// Only the requests of this device (volume, disk, file), by its name in [`TraceMeta::vms`], of
+    /// a trace that holds several devices.
+    pub device: Option<String>,
+    /// The operation of every request, for a format that does not tell.
+    pub operation: Option<Operation>,
+    /// Units in place of the format's own.
+    pub units: UnitOverrides,
+}
+
+/// Units in place of a format's own. What is given here is not checked for plausibility.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitOverrides {
+    /// Of points and spans of time.
+    pub time: Option<TimeUnit>,
+    /// Of addresses, in bytes per unit: 1, or a power of two from 512.
+    pub address_bytes: Option<u32>,
+    /// Of lengths, in bytes per unit: 1, or a power of two from 512.
+    pub length_bytes: Option<u32>,
+}
+
+/// A unit of time in a trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// s
+    Seconds,
+    /// ms
+    Milliseconds,
+    /// µs
+    Microseconds,
+    /// 100 ns, Windows file time
+    HundredNanoseconds,
+    /// ns
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    /// Every unit, the longest first.
+    pub const ALL: [TimeUnit; 5] = [
+        TimeUnit::Seconds,
+        TimeUnit::Milliseconds,
+        TimeUnit::Microseconds,
+        TimeUnit::HundredNanoseconds,
+        TimeUnit::Nanoseconds,
+    ];
+
+    /// The name on the command line and in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Seconds => "s",
+            TimeUnit::Milliseconds => "ms",
+            TimeUnit::Microseconds => "us",
+            TimeUnit::HundredNanoseconds => "100ns",
+            TimeUnit::Nanoseconds => "ns",
+        }
+    }
+
+    /// Decimal places between the unit and the nanosecond.
+    pub const fn decimals(self) -> u32 {
+        match self {
+            TimeUnit::Seconds => 9,
+            TimeUnit::Milliseconds => 6,
+            TimeUnit::Microseconds => 3,
+            TimeUnit::HundredNanoseconds => 2,
+            TimeUnit::Nanoseconds => 0,
+        }
+    }
+}
+
+/// Writes a trace, in the order of arrival.
+pub trait TraceWriter {
+    /// Writes one record.
+    ///
+    /// # Errors
+    /// The file system's; a record out of order; one that the format cannot express, unless
+    /// [`WriteOptions::lossy`].
+    fn write(&mut self, record: &Record) -> Result<(), WriteError>;
+
+    /// Completes the output. Until then nothing stands at its path.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn finish(self: Box<Self>, meta: &TraceMeta) -> Result<Written, WriteError>;
+}
+
+/// How a trace is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Leave out and count records that the format cannot express, instead of failing at them.
+    pub lossy: bool,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// First and last arrival, addresses and number of the records; `None` if there was none.
+    pub extent: Option<Extent>,
+    /// Records that the format cannot express, by reason.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 /// The earliest and latest point of a trace and the addresses it touches.

@@ -18,7 +18,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use proptest::prelude::*;
 use support::{any_records, data, read_as, read_bytes};
 use traces::formats::parquet::{ParquetReader, ParquetWriter};
-use traces::trace::ReadOptions;
+use traces::trace::{ReadOptions, TraceWriter};
 use traces::{
     Flags, Layer, Lba, Operation, Place, Record, Request, Sectors, StreamId, Timestamp, TraceMeta, VmId, WriteError,
     WriteProblem,
@@ -37,7 +37,7 @@ fn meta() -> TraceMeta {
 fn write(path: &Path, records: &[Record]) -> Result<(), WriteError> {
     let mut writer = ParquetWriter::create(path)?;
     records.iter().try_for_each(|record| writer.write(record))?;
-    writer.finish(&meta()).map(|_| ())
+    Box::new(writer).finish(&meta()).map(|_| ())
 }
 
 fn written(records: &[Record]) -> Vec<u8> {

@@ -34,14 +34,17 @@ use crate::units::{Lba, Nanos, Sectors, Timestamp};
 pub const FORMAT: Format = Format {
     name: "blkreplay",
     summary: "blkreplay load file: start ; sector ; length ; op ; replay_delay ; replay_duration",
+    units: "s with decimals; 512-byte sectors",
     traps: "Times in seconds, lengths in 512-byte sectors. Which blktrace event the start is, the file does not say: \
             converters take the most frequent one (usually Q), and early ones took both Q and D, so that each request \
             stands there twice, some 10 us apart.",
     layer: Layer::GuestQueue,
     holds_issues: false,
     recognises,
+    extensions: &["load"],
     open,
     members: single_file,
+    create: None,
 };
 
 /// Decimals of a second that are kept: nanoseconds.

@@ -29,13 +29,16 @@ use crate::units::Timestamp;
 pub const FORMAT: Format = Format {
     name: "disksim-validate",
     summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service us, think us",
+    units: "us with decimals; 512-byte blocks",
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
             meaningless in most files.",
     layer: Layer::Wire,
     holds_issues: false,
     recognises,
+    extensions: &[],
     open,
     members: single_file,
+    create: None,
 };
 
 /// Decimals of a microsecond that are kept: picoseconds.

@@ -11,20 +11,25 @@ pub mod vscsi;
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Place, Problem, ReadError};
+use crate::error::{Place, Problem, ReadError, WriteError};
 use crate::input::look_at;
-use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader};
+use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
 /// What opening a trace gives.
 pub type Opened = Result<Box<dyn TraceReader>, ReadError>;
 
-/// A format that can be read.
+/// What beginning to write a trace gives.
+pub type Created = Result<Box<dyn TraceWriter>, WriteError>;
+
+/// A format that can be read, and perhaps written.
 pub struct Format {
     /// Its name, for `--input-format` and in metadata.
     pub name: &'static str,
     /// One line on what it is.
     pub summary: &'static str,
-    /// The units of its fields and what has misled people.
+    /// The units of its times, addresses and lengths.
+    pub units: &'static str,
+    /// What has misled people, and what it cannot express.
     pub traps: &'static str,
     /// The layer its traces are usually taken at.
     pub layer: Layer,
@@ -34,10 +39,14 @@ pub struct Format {
     /// Whether an input is of this format, from its name and its first decompressed bytes
     /// (at most [`crate::input::HEAD_BYTES`]).
     pub recognises: fn(&Path, &[u8]) -> bool,
+    /// Endings of the names of its files (`parquet`, `csv`), by which a writer is chosen.
+    pub extensions: &'static [&'static str],
     /// Opens a trace of this format. Only what its metadata needs is read.
     pub open: fn(&Path, &ReadOptions) -> Opened,
     /// The files a capture consists of, in order, when one of them (or their stem) is named.
     pub members: fn(&Path) -> Result<Vec<PathBuf>, ReadError>,
+    /// Begins to write a trace of this format, where it is one that is written.
+    pub create: Option<fn(&Path, &WriteOptions) -> Created>,
 }
 
 /// Every format, in the order in which an input is tried.

@@ -37,6 +37,7 @@ use stream::{Findings, Stream};
 pub const FORMAT: Format = Format {
     name: "blktrace",
     summary: "Linux blktrace binary capture: STEM.blktrace.N of all CPUs, by stem or any member",
+    units: "ns; addresses in 512-byte sectors, lengths in bytes",
     traps: "Times in ns of the monotonic clock, zero at the first event; lengths in bytes, addresses in 512-byte \
             sectors. Arrivals are Q events (bios before merging and splitting), or D events with --at issued. The pid is \
             that of whoever ran, which for D and C is often another process. A flush is several events: D FN and C FN are \
@@ -44,8 +45,10 @@ pub const FORMAT: Format = Format {
     layer: Layer::GuestQueue,
     holds_issues: true,
     recognises,
+    extensions: &[],
     open,
     members,
+    create: None,
 };
 
 const INFIX: &str = ".blktrace.";

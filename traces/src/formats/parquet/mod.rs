@@ -40,8 +40,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
-use crate::formats::{Format, single_file};
-use crate::trace::{Extent, Layer, ReadOptions, TraceReader};
+use crate::formats::{Created, Format, single_file};
+use crate::trace::{Extent, Layer, ReadOptions, TraceReader, WriteOptions};
 use crate::units::{Lba, Timestamp};
 
 pub use reader::ParquetReader;
@@ -51,13 +51,16 @@ pub use writer::ParquetWriter;
 pub const FORMAT: Format = Format {
     name: "parquet",
     summary: "iocast's own: Apache Parquet, one row per request, with what was observed and where it came from",
+    units: "ns, 512-byte sectors",
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
             written from.",
     layer: Layer::GuestQueue,
     holds_issues: false,
     recognises,
+    extensions: &["parquet"],
     open,
     members: single_file,
+    create: Some(create),
 };
 
 const MAGIC: &[u8] = b"PAR1";
@@ -95,6 +98,10 @@ fn recognises(_path: &Path, head: &[u8]) -> bool {
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
     Ok(Box::new(ParquetReader::open(path, options)?))
+}
+
+fn create(path: &Path, _options: &WriteOptions) -> Created {
+    Ok(Box::new(ParquetWriter::create(path)?))
 }
 
 /// [`Extent`] as it is stored.

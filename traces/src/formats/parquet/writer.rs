@@ -19,7 +19,7 @@ use super::{KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERS
 use crate::error::{WriteError, WriteProblem};
 use crate::record::Record;
 use crate::request::Operation;
-use crate::trace::{Extent, TraceMeta};
+use crate::trace::{Extent, TraceMeta, TraceWriter, Written};
 use crate::units::Timestamp;
 
 /// Rows per row group: what writer and reader hold in memory.
@@ -29,7 +29,7 @@ const ZSTD_LEVEL: i32 = 3;
 /// Columns of times and addresses, stored as differences.
 const DIFFERENCES: [&str; 5] = ["arrival_ns", "lba_sectors", "inserted_ns", "issued_ns", "completed_ns"];
 
-/// Writes a trace as Parquet. Until [`ParquetWriter::finish`] the file has a temporary name in the
+/// Writes a trace as Parquet. Until [`TraceWriter::finish`] the file has a temporary name in the
 /// same folder; dropped before that, it is removed.
 pub struct ParquetWriter {
     path: PathBuf,
@@ -60,44 +60,6 @@ impl ParquetWriter {
             .map_err(|error| refused(path, &error))?;
         let checksum = Checksum::new();
         Ok(ParquetWriter { path: path.to_owned(), file, batch: Batch::default(), extent: None, checksum, vm_max: 0 })
-    }
-
-    /// Adds one record.
-    ///
-    /// # Errors
-    /// An arrival before the last one's; what the operating system says.
-    pub fn write(&mut self, record: &Record) -> Result<(), WriteError> {
-        let arrival = record.request.arrival;
-        if let Some(extent) = self.extent.filter(|extent| arrival < extent.last_arrival) {
-            return Err(self.out_of_order(arrival, extent));
-        }
-        widen(&mut self.extent, record);
-        self.vm_max = self.vm_max.max(record.request.vm.0);
-        self.checksum.add(record);
-        self.batch.push(record);
-        if self.batch.len() == ROWS_PER_GROUP {
-            self.write_group().map_err(|error| refused(&self.path, &error))?;
-        }
-        Ok(())
-    }
-
-    /// Writes the rest and the metadata, and gives the file its name. The metadata comes last
-    /// because a reader knows all names only at the end of its trace.
-    ///
-    /// # Errors
-    /// Metadata that names fewer VMs than the records have; what the operating system says.
-    pub fn finish(mut self, meta: &TraceMeta) -> Result<Option<Extent>, WriteError> {
-        let path = self.path.clone();
-        if meta.vms.len() <= usize::from(self.vm_max) {
-            let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
-            return Err(WriteError::new(&path, WriteProblem::Encoding(what)));
-        }
-        self.write_rest(meta).map_err(|error| refused(&path, &error))?;
-        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
-        let file = self.file.into_inner().map_err(|error| refused(&path, &error))?;
-        file.as_file().sync_all().map_err(fail)?;
-        file.persist(&path).map_err(|error| fail(error.error))?;
-        Ok(self.extent)
     }
 
     fn write_rest(&mut self, meta: &TraceMeta) -> Result<(), ParquetError> {
@@ -144,6 +106,38 @@ impl ParquetWriter {
     fn out_of_order(&self, arrival: Timestamp, extent: Extent) -> WriteError {
         let what = format!("record {} arrives at {arrival}, after one at {}", extent.records, extent.last_arrival);
         WriteError::new(&self.path, WriteProblem::OutOfOrder(what))
+    }
+}
+
+impl TraceWriter for ParquetWriter {
+    fn write(&mut self, record: &Record) -> Result<(), WriteError> {
+        let arrival = record.request.arrival;
+        if let Some(extent) = self.extent.filter(|extent| arrival < extent.last_arrival) {
+            return Err(self.out_of_order(arrival, extent));
+        }
+        widen(&mut self.extent, record);
+        self.vm_max = self.vm_max.max(record.request.vm.0);
+        self.checksum.add(record);
+        self.batch.push(record);
+        if self.batch.len() == ROWS_PER_GROUP {
+            self.write_group().map_err(|error| refused(&self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    // The metadata comes last because a reader knows all names only at the end of its trace.
+    fn finish(mut self: Box<Self>, meta: &TraceMeta) -> Result<Written, WriteError> {
+        let (path, extent) = (self.path.clone(), self.extent);
+        if meta.vms.len() <= usize::from(self.vm_max) {
+            let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
+            return Err(WriteError::new(&path, WriteProblem::Encoding(what)));
+        }
+        self.write_rest(meta).map_err(|error| refused(&path, &error))?;
+        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
+        let file = self.file.into_inner().map_err(|error| refused(&path, &error))?;
+        file.as_file().sync_all().map_err(fail)?;
+        file.persist(&path).map_err(|error| fail(error.error))?;
+        Ok(Written { extent, ..Written::default() })
     }
 }
 
