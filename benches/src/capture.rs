@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::formats::blktrace::{ByteOrder, Category, Event, action, encode};
+use traces::events::{Category, Event, action};
+use traces::formats::blktrace::{ByteOrder, encode};
 
 /// Events per request.
 pub const EVENTS_PER_REQUEST: u64 = 5;
@@ -47,6 +48,7 @@ impl Files {
             device: DEVICE,
             cpu: cpu as u32,
             error: 0,
+            cgroup: 0,
         };
         self.record.clear();
         encode(&event, &[], ByteOrder::Little, &mut self.record);

@@ -5,6 +5,7 @@
 
 pub mod anonymise;
 pub mod error;
+pub mod events;
 pub mod formats;
 pub mod input;
 pub mod quantity;

@@ -43,6 +43,7 @@ pub const FORMAT: Format = Format {
     recognises,
     extensions: &["load"],
     open,
+    open_events: None,
     members: single_file,
     create: None,
 };

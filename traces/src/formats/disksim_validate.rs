@@ -37,6 +37,7 @@ pub const FORMAT: Format = Format {
     recognises,
     extensions: &[],
     open,
+    open_events: None,
     members: single_file,
     create: None,
 };

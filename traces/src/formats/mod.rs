@@ -12,11 +12,15 @@ pub mod vscsi;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError, WriteError};
+use crate::events::EventReader;
 use crate::input::look_at;
 use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
 /// What opening a trace gives.
 pub type Opened = Result<Box<dyn TraceReader>, ReadError>;
+
+/// What opening a capture of events gives.
+pub type EventsOpened = Result<Box<dyn EventReader>, ReadError>;
 
 /// What beginning to write a trace gives.
 pub type Created = Result<Box<dyn TraceWriter>, WriteError>;
@@ -43,6 +47,8 @@ pub struct Format {
     pub extensions: &'static [&'static str],
     /// Opens a trace of this format. Only what its metadata needs is read.
     pub open: fn(&Path, &ReadOptions) -> Opened,
+    /// The same, where it holds the block layer's events, so that they can be watched.
+    pub open_events: Option<fn(&Path, &ReadOptions) -> EventsOpened>,
     /// The files a capture consists of, in order, when one of them (or their stem) is named.
     pub members: fn(&Path) -> Result<Vec<PathBuf>, ReadError>,
     /// Begins to write a trace of this format, where it is one that is written.

@@ -39,6 +39,7 @@ pub const FORMAT: Format = Format {
     recognises,
     extensions: &["vscsi"],
     open,
+    open_events: None,
     members: single_file,
     create: None,
 };

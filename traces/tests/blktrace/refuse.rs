@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use traces::formats::blktrace::{Event, FORMAT, REORDER_EVENTS, REORDER_WINDOW_NS, action};
+use traces::events::{Event, action};
+use traces::formats::blktrace::{FORMAT, REORDER_EVENTS, REORDER_WINDOW_NS};
 use traces::formats::{open, recognise};
 use traces::trace::ReadOptions;
 use traces::{Place, Problem, ReadError};

@@ -1,7 +1,8 @@
 //! One rule of pairing after another, in captures of a few events. Times are in microseconds, one
 //! per line.
 
-use traces::formats::blktrace::{ByteOrder, Event, PENDING_RECORDS};
+use traces::events::{Event, PENDING_RECORDS};
+use traces::formats::blktrace::ByteOrder;
 use traces::{Flags, Operation, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, strict};

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use traces::formats::blktrace::{ByteOrder, Category, Event, FORMAT, encode};
+use traces::events::{Category, Event};
+use traces::formats::blktrace::{ByteOrder, FORMAT, encode};
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Losses, ReadError, Record, TraceMeta};
 

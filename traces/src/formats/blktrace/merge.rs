@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
-use super::event::Event;
 use super::stream::{Findings, Placed, REORDER_WINDOW_NS, Stream};
 use crate::error::{Place, Problem, ReadError};
+use crate::events::Event;
 
 /// Order of events: time, then CPU and number, and last the file so that it is total.
 type Key = (u64, u32, u32, usize);

@@ -2,35 +2,26 @@
 //! `blkparse` reads it. Linux 6.1, `include/uapi/linux/blktrace_api.h` and
 //! `kernel/trace/blktrace.c`; version 7.
 //!
-//! The files are read in blocks, merged by time, and their events paired into records. Nothing is
-//! kept of a request once it left, so that memory does not grow with the capture but for the names
-//! of its processes.
+//! The files are read in blocks and merged by time into one sequence of events.
 //!
 //! Times are nanoseconds since the earliest event, as blkparse prints them, of the kernel's
 //! monotonic clock (`ktime_get`; `sched_clock` in old kernels).
 
-mod arrival;
-mod event;
-mod index;
 mod merge;
-mod pairing;
-mod ring;
+mod record;
 mod stream;
-mod units;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use event::{ByteOrder, Category, Event, MAGIC, RECORD_BYTES, VERSION, action, encode, notify};
-pub use pairing::{PENDING_NS, PENDING_RECORDS};
+pub use record::{ByteOrder, MAGIC, RECORD_BYTES, VERSION, encode};
 pub use stream::{REORDER_EVENTS, REORDER_WINDOW_NS};
 
-use crate::error::{Place, Problem, ReadError};
-use crate::formats::Format;
-use crate::record::Record;
-use crate::trace::{ArrivalPoint, Layer, Losses, ReadOptions, TraceMeta, TraceReader};
+use crate::error::{Place, ReadError};
+use crate::events::{Event, EventSource, PairedReader};
+use crate::formats::{EventsOpened, Format, Opened};
+use crate::trace::{Layer, Losses, ReadOptions, TraceMeta};
 use merge::{Merge, device_name};
-use pairing::Pairing;
 use stream::{Findings, Stream};
 
 /// blktrace's per-CPU binary files.
@@ -47,6 +38,7 @@ pub const FORMAT: Format = Format {
     recognises,
     extensions: &[],
     open,
+    open_events: Some(open_events),
     members,
     create: None,
 };
@@ -108,124 +100,88 @@ fn members(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(if files.is_empty() { vec![path.to_owned()] } else { files })
 }
 
-fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    Ok(Box::new(Reader::open(path, options)?))
+fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture>, ReadError> {
+    Ok(PairedReader::new(Capture::open(path, options)?, FORMAT.name, "monotonic", options))
 }
 
-/// Reads a capture into records.
-struct Reader {
+fn open(path: &Path, options: &ReadOptions) -> Opened {
+    Ok(Box::new(paired(path, options)?))
+}
+
+fn open_events(path: &Path, options: &ReadOptions) -> EventsOpened {
+    Ok(Box::new(paired(path, options)?))
+}
+
+/// The events of a capture.
+struct Capture {
     merge: Merge,
-    pairing: Pairing,
     findings: Findings,
-    meta: TraceMeta,
-    /// Time of the event last taken, nanoseconds since the earliest.
-    now: u64,
-    ended: bool,
+    files: usize,
 }
 
-impl Reader {
-    fn open(path: &Path, options: &ReadOptions) -> Result<Reader, ReadError> {
+impl Capture {
+    fn open(path: &Path, options: &ReadOptions) -> Result<Capture, ReadError> {
         let mut findings = Findings { lenient: options.lenient, ..Findings::default() };
         let files = members(path)?;
         let merge = Merge::open(&files, path, &mut findings)?;
-        let usual = match options.arrivals {
-            ArrivalPoint::Queued => Layer::GuestQueue,
-            ArrivalPoint::Issued => Layer::GuestIssued,
-        };
-        let mut meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(usual), "monotonic");
-        let order = merge.streams().first().map_or_else(ByteOrder::default, Stream::order);
-        let arrivals = match options.arrivals {
-            ArrivalPoint::Queued => "Q",
-            ArrivalPoint::Issued => "D",
-        };
-        let facts = [
-            ("blktrace.device", device_name(merge.device())),
-            ("blktrace.files", files.len().to_string()),
-            ("blktrace.byte_order", order.name().to_owned()),
-            ("blktrace.zero_monotonic_ns", merge.zero().to_string()),
-            ("blktrace.arrivals", arrivals.to_owned()),
-        ];
-        meta.provenance.extend(facts.map(|(key, value)| (key.to_owned(), value)));
-        let pairing = Pairing::new(options.arrivals);
-        let mut reader = Reader { merge, pairing, findings, meta, now: 0, ended: false };
-        reader.set_wall_clock();
-        Ok(reader)
+        Ok(Capture { merge, findings, files: files.len() })
     }
 
     /// The wall-clock time of timestamp zero, if a timestamp record tells.
-    fn set_wall_clock(&mut self) {
+    fn zero_unix_ns(&self) -> Option<i64> {
         let zero = self.merge.zero();
-        if let Some((time, unix_ns)) = self.findings.wall
-            // In blkparse's own dumps (`-d`) events count from zero but timestamp records do not.
-            && time <= zero.saturating_add(REORDER_WINDOW_NS)
-            && let Ok(since) = i64::try_from(i128::from(zero) - i128::from(time))
-        {
-            self.meta.clock.zero_unix_ns = unix_ns.checked_add(since);
+        let (time, unix_ns) = self.findings.wall?;
+        // In blkparse's own dumps (`-d`) events count from zero but timestamp records do not.
+        if time > zero.saturating_add(REORDER_WINDOW_NS) {
+            return None;
         }
-    }
-
-    /// Completes the metadata at the end of the capture.
-    fn finish(&mut self) {
-        self.ended = true;
-        self.set_wall_clock();
-        self.meta.streams = std::mem::take(&mut self.findings.names);
-        let cpus: Vec<String> = self.merge.cpus().map(|cpu| cpu.to_string()).collect();
-        self.meta.provenance.insert("blktrace.cpus".to_owned(), cpus.join(","));
-        let aside = self.pairing.aside();
-        let counts = [
-            ("merges", aside.merges),
-            ("splits", aside.splits),
-            ("requeues", aside.requeues),
-            ("remaps", aside.remaps),
-            ("bounces", aside.bounces),
-            ("passthrough_events", aside.passthrough),
-            ("requests_without_data", aside.without_data),
-            ("driver_data_events", aside.driver_data),
-            ("messages", self.findings.messages),
-        ];
-        for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-            self.meta.provenance.insert(format!("blktrace.{what}"), count.to_string());
-        }
-    }
-
-    #[cold]
-    fn refuse(&mut self, why: String) -> Result<(), ReadError> {
-        if self.findings.lenient {
-            self.findings.losses.skip("request with an impossible address or length");
-            return Ok(());
-        }
-        let (path, place) = self.merge.place();
-        Err(ReadError::new(path, place, Problem::Malformed(why)).remedy("--lenient leaves it out and counts it"))
+        let since = i64::try_from(i128::from(zero) - i128::from(time)).ok()?;
+        unix_ns.checked_add(since)
     }
 }
 
-impl TraceReader for Reader {
-    fn meta(&self) -> &TraceMeta {
-        &self.meta
+impl EventSource for Capture {
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+        self.merge.next(&mut self.findings)
     }
 
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        loop {
-            if let Some(record) = self.pairing.next(self.now, self.ended, &mut self.findings.losses) {
-                return Ok(Some(record));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            match self.merge.next(&mut self.findings)? {
-                Some(event) => {
-                    self.now = event.time - self.merge.zero();
-                    if let Err(why) = self.pairing.event(&event, self.now, &mut self.findings.losses) {
-                        self.refuse(why)?;
-                    }
-                }
-                None => self.finish(),
-            }
-        }
+    fn zero(&self) -> u64 {
+        self.merge.zero()
+    }
+
+    fn place(&self) -> (&Path, Place) {
+        self.merge.place()
+    }
+
+    fn lenient(&self) -> bool {
+        self.findings.lenient
     }
 
     fn losses(&self) -> &Losses {
         &self.findings.losses
+    }
+
+    fn losses_mut(&mut self) -> &mut Losses {
+        &mut self.findings.losses
+    }
+
+    fn describe(&mut self, meta: &mut TraceMeta, ended: bool) {
+        let order = self.merge.streams().first().map_or_else(ByteOrder::default, Stream::order);
+        let mut add = |key: &str, value: String| meta.provenance.insert(format!("blktrace.{key}"), value);
+        add("device", device_name(self.merge.device()));
+        add("files", self.files.to_string());
+        add("byte_order", order.name().to_owned());
+        add("zero_monotonic_ns", self.merge.zero().to_string());
+        if ended {
+            let cpus: Vec<String> = self.merge.cpus().map(|cpu| cpu.to_string()).collect();
+            add("cpus", cpus.join(","));
+            if self.findings.messages > 0 {
+                add("messages", self.findings.messages.to_string());
+            }
+            meta.streams = std::mem::take(&mut self.findings.names);
+        }
+        meta.clock.zero_unix_ns = self.zero_unix_ns();
     }
 
     fn position_bytes(&self) -> u64 {

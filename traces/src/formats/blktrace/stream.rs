@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use super::event::{ByteOrder, Category, Event, Header, MAGIC, RECORD_BYTES, VERSION, action, notify};
+use super::record::{ByteOrder, Header, MAGIC, RECORD_BYTES, VERSION, decode};
 use crate::error::{Place, Problem, ReadError};
+use crate::events::{Category, Event, action, notify};
 use crate::input::Input;
 use crate::trace::Losses;
 use crate::units::SECTOR_BYTES;
@@ -197,7 +198,7 @@ impl Stream {
         }
         let record = self.carry.first_chunk().expect("a whole record was gathered");
         let header = Header::decode(record, self.order);
-        let mut event = Event::decode(record, self.order);
+        let mut event = decode(record, self.order);
         if header.magic != MAGIC | u32::from(VERSION) {
             return self.no_record(header.magic, findings);
         }
@@ -219,6 +220,7 @@ impl Stream {
             let why = format!("an event comes {by} ns late, by more than {REORDER_WINDOW_NS} ns");
             out_of_order(self.input.path(), &Placed { event, offset: self.offset }, why, findings)?;
         } else {
+            event.cgroup = cgroup(&event, payload, self.order);
             if event.code() == action::SPLIT {
                 split_length(&mut event, payload);
             }
@@ -331,8 +333,11 @@ fn plain_events(buffer: &[u8], order: ByteOrder, offset: u64, latest: &mut u64, 
         && let Some(record) = buffer[at..].first_chunk()
     {
         let header = Header::decode(record, order);
-        let event = Event::decode(record, order);
+        let mut event = decode(record, order);
         let end = at + RECORD_BYTES + header.payload;
+        if end <= buffer.len() {
+            event.cgroup = cgroup(&event, &buffer[at + RECORD_BYTES..end], order);
+        }
         let plain = header.magic == MAGIC | u32::from(VERSION)
             && end <= buffer.len()
             && event.time >= *latest
@@ -365,6 +370,18 @@ fn out_of_order(path: &Path, late: &Placed, why: String, findings: &mut Findings
 fn own_payload<'a>(event: &Event, payload: &'a [u8]) -> &'a [u8] {
     let skip = if event.action & action::CGROUP != 0 { 8 } else { 0 };
     payload.get(skip..).unwrap_or_default()
+}
+
+/// The number of the cgroup before an event's own payload, 0 if there is none.
+#[inline(always)]
+fn cgroup(event: &Event, payload: &[u8], order: ByteOrder) -> u64 {
+    if event.action & action::CGROUP == 0 {
+        return 0;
+    }
+    payload.first_chunk().map_or(0, |bytes| match order {
+        ByteOrder::Little => u64::from_le_bytes(*bytes),
+        ByteOrder::Big => u64::from_be_bytes(*bytes),
+    })
 }
 
 /// Sets the length of a split to that of its first part, which is what most kernels say but not

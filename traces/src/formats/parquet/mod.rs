@@ -59,6 +59,7 @@ pub const FORMAT: Format = Format {
     recognises,
     extensions: &["parquet"],
     open,
+    open_events: None,
     members: single_file,
     create: Some(create),
 };

@@ -16,11 +16,12 @@ use std::collections::VecDeque;
 
 use super::arrival::{Aside, operation, request};
 use super::event::{Category, Event, action};
-use super::ring::{Fate, Left, Ring, UNSEEN};
+use super::ring::{Fate, Ring, UNSEEN};
 use super::units::{State, Unit, Units};
-use crate::record::Record;
+use super::watch::{DeviceRequest, Passage, Watch};
 use crate::request::Operation;
 use crate::trace::{ArrivalPoint, Losses};
+use crate::units::{Lba, Sectors, Timestamp};
 
 /// Records that may wait for their completion; an older one leaves without.
 pub const PENDING_RECORDS: u64 = 131_072;
@@ -78,24 +79,34 @@ impl Pairing {
 
     /// The next record that is complete, at time `now`, or when `ended` any that is left.
     #[inline]
-    pub(super) fn next(&mut self, now: u64, ended: bool, losses: &mut Losses) -> Option<Record> {
+    pub(super) fn next<W: Watch + ?Sized>(
+        &mut self,
+        now: u64,
+        ended: bool,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Option<Passage> {
         if !self.ring.ready() && !ended {
             let arrival = self.ring.oldest()?;
             if self.ring.pending() <= PENDING_RECORDS && now.saturating_sub(arrival) <= PENDING_NS {
                 return None;
             }
         }
-        match self.ring.pop()? {
-            Left::Complete(record) => Some(record),
-            Left::Unfinished(record) => {
-                losses.unmatched(match self.arrivals {
-                    ArrivalPoint::Queued => "Q without C",
-                    ArrivalPoint::Issued => "D without C",
-                });
-                self.units.forget(&record.request, &self.ring);
-                Some(record)
-            }
+        let left = self.ring.pop()?;
+        if left.open {
+            watch.finished(Timestamp::from_ns(now), left.passage.record.request.operation);
         }
+        if left.unfinished {
+            losses.unmatched(match self.arrivals {
+                ArrivalPoint::Queued => "Q without C",
+                ArrivalPoint::Issued => "D without C",
+            });
+            let request = &left.passage.record.request;
+            self.units.forget(request, &self.ring, |operation| {
+                watch.taken_back(Timestamp::from_ns(now), operation);
+            });
+        }
+        Some(left.passage)
     }
 
     /// Takes in one event that happened `now` nanoseconds after the trace's zero.
@@ -103,32 +114,47 @@ impl Pairing {
     /// # Errors
     /// What is wrong with it, if it would be an arrival.
     #[inline]
-    pub(super) fn event(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    pub(super) fn event<W: Watch + ?Sized>(
+        &mut self,
+        event: &Event,
+        now: u64,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Result<(), String> {
         if event.is(Category::PASSTHROUGH) {
             self.aside.passthrough += 1;
             return Ok(());
         }
         match self.arrivals {
-            ArrivalPoint::Queued => self.follow_bios(event, now, losses),
-            ArrivalPoint::Issued => self.follow_requests(event, now, losses),
+            ArrivalPoint::Queued => self.follow_bios(event, now, losses, watch),
+            ArrivalPoint::Issued => self.follow_requests(event, now, losses, watch),
         }
     }
 
     #[inline]
-    fn follow_bios(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    fn follow_bios<W: Watch + ?Sized>(
+        &mut self,
+        event: &Event,
+        now: u64,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Result<(), String> {
         match event.code() {
-            action::QUEUE => return self.queued(event, now),
-            action::COMPLETE => self.completed(event, now, losses),
-            action::ISSUE => self.issued(event, now, losses),
+            action::QUEUE => return self.queued(event, now, watch),
+            action::COMPLETE => self.completed(event, now, losses, watch),
+            action::ISSUE => self.issued(event, now, losses, watch),
             action::INSERT => self.inserted(event, now, losses),
-            action::GET_REQUEST => self.got_request(event, losses),
+            action::GET_REQUEST => self.got_request(event, now, losses),
             action::PLUG | action::UNPLUG | action::UNPLUG_TIMER | action::SLEEP => {}
             action::BACK_MERGE | action::FRONT_MERGE => self.merged(event, now, losses),
             action::SPLIT => self.split(event, losses),
             action::REQUEUE => {
                 self.aside.requeues += 1;
                 match self.units.find(event, &[State::Issued]) {
-                    Some(unit) => self.units.set_state(unit, State::Inserted),
+                    Some(unit) => {
+                        self.units.set_state(unit, State::Inserted);
+                        self.take_back(unit, now, watch);
+                    }
                     None => losses.unmatched("R without D"),
                 }
             }
@@ -138,26 +164,39 @@ impl Pairing {
     }
 
     #[inline]
-    fn follow_requests(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    fn follow_requests<W: Watch + ?Sized>(
+        &mut self,
+        event: &Event,
+        now: u64,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Result<(), String> {
         match event.code() {
-            action::ISSUE => return self.arrived_at_device(event, now, losses),
+            action::ISSUE => return self.arrived_at_device(event, now, losses, watch),
             action::COMPLETE if event.bytes > 0 => match self.units.find(event, &[State::Issued]) {
-                Some(unit) => self.finish(unit, event, now),
+                Some(unit) => self.finish(unit, event, now, watch),
                 None => losses.unmatched("C without D"),
             },
             action::COMPLETE if event.is(Category::FLUSH) => match self.machinery.pop_front() {
-                Some((_, serial)) => self.complete(serial, now, event),
+                Some((issued, serial)) => {
+                    self.complete(serial, now, event, watch);
+                    watch.completed(Timestamp::from_ns(now), &flush_at_device(issued));
+                }
                 None => losses.unmatched("C FN without D FN"),
             },
             action::REQUEUE if event.bytes > 0 => {
                 self.aside.requeues += 1;
                 match self.units.find(event, &[State::Issued]) {
                     // The device never had it: the D that follows is the arrival.
-                    Some(unit) => self.units.close(unit, |serial| {
-                        if let Some(slot) = self.ring.get(serial) {
-                            slot.fate = Fate::Withdrawn;
-                        }
-                    }),
+                    Some(unit) => {
+                        self.take_back(unit, now, watch);
+                        self.units.close(unit, |serial| {
+                            if let Some(slot) = self.ring.get(serial) {
+                                slot.fate = Fate::Withdrawn;
+                                watch.finished(Timestamp::from_ns(now), slot.request.operation);
+                            }
+                        });
+                    }
                     None => losses.unmatched("R without D"),
                 }
             }
@@ -180,10 +219,12 @@ impl Pairing {
         }
     }
 
-    fn queued(&mut self, event: &Event, now: u64) -> Result<(), String> {
+    fn queued<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, watch: &mut W) -> Result<(), String> {
         if event.bytes == 0 {
             if event.is(Category::FLUSH) {
-                let serial = self.ring.push(request(event, Operation::Flush, now)?);
+                let request = request(event, Operation::Flush, now)?;
+                watch.queued(request.arrival, &request);
+                let serial = self.ring.push(request, event.cgroup);
                 while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
                     self.flushes.pop_front();
                 }
@@ -196,17 +237,26 @@ impl Pairing {
         if self.units.is_remainder(event) {
             return Ok(());
         }
-        let serial = self.ring.push(request(event, operation(event), now)?);
+        let request = request(event, operation(event), now)?;
+        watch.queued(request.arrival, &request);
+        let serial = self.ring.push(request, event.cgroup);
         self.units.open(event, serial, State::Queued);
         Ok(())
     }
 
-    fn got_request(&mut self, event: &Event, losses: &mut Losses) {
+    fn got_request(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.bytes == 0 {
             return;
         }
         match self.units.find(event, &[State::Queued]) {
-            Some(unit) => self.units.make_mergeable(unit, State::Got),
+            Some(unit) => {
+                self.units.make_mergeable(unit, State::Got);
+                if let Some(slot) = self.ring.get(self.units.get(unit).serial)
+                    && slot.got == UNSEEN
+                {
+                    slot.got = now;
+                }
+            }
             None => losses.unmatched("G without Q"),
         }
     }
@@ -228,18 +278,19 @@ impl Pairing {
         });
     }
 
-    fn issued(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+    fn issued<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, losses: &mut Losses, watch: &mut W) {
         self.has_requests = true;
         if event.bytes == 0 {
             if event.is(Category::FLUSH) {
-                self.machinery_issued(now, 0, losses);
+                self.machinery_issued(now, 0, losses, watch);
             }
             return;
         }
         let Some(unit) = self.units.find(event, &[State::Inserted, State::Got, State::Queued]) else {
             return losses.unmatched("D without Q");
         };
-        let again = self.units.issue(unit, event);
+        let again = self.units.issue(unit, event, now);
+        watch.issued(&self.units.get(unit).at_device());
         self.units.each_part(unit, |part| {
             if let Some(slot) = self.ring.get(part.serial)
                 && (slot.issued == UNSEEN || again || !slot.split)
@@ -249,23 +300,26 @@ impl Pairing {
         });
     }
 
-    fn machinery_issued(&mut self, now: u64, serial: u64, losses: &mut Losses) {
+    fn machinery_issued<W: Watch + ?Sized>(&mut self, now: u64, serial: u64, losses: &mut Losses, watch: &mut W) {
+        watch.issued(&flush_at_device(now));
         if self.machinery.len() == FLUSHES_IN_FLIGHT {
             self.machinery.pop_front();
+            watch.taken_back(Timestamp::from_ns(now), Operation::Flush);
             losses.unmatched("D FN without C FN");
         }
         self.machinery.push_back((now, serial));
     }
 
-    fn completed(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+    fn completed<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, losses: &mut Losses, watch: &mut W) {
         if event.bytes == 0 {
-            return self.completed_without_length(event, now, losses);
+            return self.completed_without_length(event, now, losses, watch);
         }
         let issued = self.units.find(event, &[State::Issued]);
         if let Some(unit) = issued {
             if self.units.get(unit).flush_sequence && event.end() >= self.units.get(unit).end {
                 // The data is written; the sequence ends with the C without length.
                 self.units.set_state(unit, State::Flushing);
+                self.device_done(unit, now, watch);
                 let error = event.errno();
                 self.units.each_part(unit, |part| {
                     if let Some(slot) = self.ring.get(part.serial) {
@@ -274,22 +328,29 @@ impl Pairing {
                 });
                 return;
             }
-            return self.finish(unit, event, now);
+            return self.finish(unit, event, now, watch);
         }
         // Without D: a device of bios only, or a flush sequence that failed before its data.
         if self.has_requests && event.error == 0 {
             return losses.unmatched("C without D");
         }
         match self.units.find(event, &[State::Inserted, State::Got, State::Queued]) {
-            Some(unit) => self.finish(unit, event, now),
+            Some(unit) => self.finish(unit, event, now, watch),
             None => losses.unmatched("C without Q"),
         }
     }
 
-    fn completed_without_length(&mut self, event: &Event, now: u64, losses: &mut Losses) {
+    fn completed_without_length<W: Watch + ?Sized>(
+        &mut self,
+        event: &Event,
+        now: u64,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) {
         if event.is(Category::FLUSH) {
             if let Some((issued, _)) = self.machinery.pop_front() {
                 self.served = Served::Issued(issued);
+                watch.completed(Timestamp::from_ns(now), &flush_at_device(issued));
                 return;
             }
             if self.has_requests || !event.is(Category::WRITE) {
@@ -298,7 +359,7 @@ impl Pairing {
             }
         }
         if let Some(unit) = self.units.find(event, &[State::Flushing]) {
-            return self.finish(unit, event, now);
+            return self.finish(unit, event, now, watch);
         }
         while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
             self.flushes.pop_front();
@@ -314,7 +375,7 @@ impl Pairing {
             Served::Unseen | Served::Issued(_) => return losses.unmatched("C of a flush without Q"),
         }
         if let Some(serial) = self.flushes.pop_front() {
-            self.complete(serial, now, event);
+            self.complete(serial, now, event, watch);
         }
     }
 
@@ -326,11 +387,13 @@ impl Pairing {
         let front = event.code() == action::FRONT_MERGE;
         let ring = &mut self.ring;
         let found = self.units.merge(unit, front, |serial, state| {
-            if let Some(slot) = ring.get(serial)
-                && state == State::Inserted
-                && slot.inserted == UNSEEN
-            {
-                slot.inserted = now;
+            if let Some(slot) = ring.get(serial) {
+                if slot.merged == UNSEEN {
+                    slot.merged = now;
+                }
+                if state == State::Inserted && slot.inserted == UNSEEN {
+                    slot.inserted = now;
+                }
             }
         });
         if !found {
@@ -361,53 +424,90 @@ impl Pairing {
         }
     }
 
-    fn arrived_at_device(&mut self, event: &Event, now: u64, losses: &mut Losses) -> Result<(), String> {
+    fn arrived_at_device<W: Watch + ?Sized>(
+        &mut self,
+        event: &Event,
+        now: u64,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Result<(), String> {
         if event.bytes == 0 && !event.is(Category::FLUSH) {
             self.aside.without_data += 1;
             return Ok(());
         }
         let kind = if event.bytes == 0 { Operation::Flush } else { operation(event) };
-        let serial = self.ring.push(request(event, kind, now)?);
+        let request = request(event, kind, now)?;
+        watch.queued(request.arrival, &request);
+        let serial = self.ring.push(request, event.cgroup);
         if let Some(slot) = self.ring.get(serial) {
             slot.issued = now;
         }
         if kind == Operation::Flush {
-            self.machinery_issued(now, serial, losses);
+            self.machinery_issued(now, serial, losses, watch);
         } else {
-            self.units.open(event, serial, State::Issued);
+            let unit = self.units.open(event, serial, State::Issued);
+            self.units.sent(unit, now);
+            watch.issued(&self.units.get(unit).at_device());
         }
         Ok(())
     }
 
     /// A C with the length of all of a unit or of its first sectors.
-    fn finish(&mut self, unit: u32, event: &Event, now: u64) {
+    fn finish<W: Watch + ?Sized>(&mut self, unit: u32, event: &Event, now: u64, watch: &mut W) {
         let (done, all) = (event.end(), self.units.get(unit).end);
         let ring = &mut self.ring;
         if event.bytes > 0 && done < all {
             self.units.each_part(unit, |part| {
                 if part.end <= done {
-                    complete(ring, part.serial, now, event);
+                    complete(ring, part.serial, now, event, watch);
                     part.serial = UNSEEN;
                 }
             });
             self.units.shorten(unit, done);
         } else {
-            self.units.close(unit, |serial| complete(ring, serial, now, event));
+            self.device_done(unit, now, watch);
+            let ring = &mut self.ring;
+            self.units.close(unit, |serial| complete(ring, serial, now, event, watch));
         }
     }
 
-    fn complete(&mut self, serial: u64, now: u64, event: &Event) {
-        complete(&mut self.ring, serial, now, event);
+    fn complete<W: Watch + ?Sized>(&mut self, serial: u64, now: u64, event: &Event, watch: &mut W) {
+        complete(&mut self.ring, serial, now, event, watch);
+    }
+
+    /// The device has completed a unit, if it had it.
+    fn device_done<W: Watch + ?Sized>(&mut self, unit: u32, now: u64, watch: &mut W) {
+        if self.units.back_from_device(unit) {
+            watch.completed(Timestamp::from_ns(now), &self.units.get(unit).at_device());
+        }
+    }
+
+    /// The device has given a unit back undone.
+    fn take_back<W: Watch + ?Sized>(&mut self, unit: u32, now: u64, watch: &mut W) {
+        if self.units.back_from_device(unit) {
+            watch.taken_back(Timestamp::from_ns(now), self.units.get(unit).at_device().operation);
+        }
     }
 }
 
+/// A request of the flush machinery.
+fn flush_at_device(issued: u64) -> DeviceRequest {
+    let issued = Timestamp::from_ns(issued);
+    DeviceRequest { issued, operation: Operation::Flush, lba: Lba::ZERO, sectors: Sectors::ZERO }
+}
+
 #[inline]
-fn complete(ring: &mut Ring, serial: u64, now: u64, event: &Event) {
-    if let Some(slot) = ring.get(serial) {
-        slot.open = slot.open.saturating_sub(1);
+fn complete<W: Watch + ?Sized>(ring: &mut Ring, serial: u64, now: u64, event: &Event, watch: &mut W) {
+    if let Some(slot) = ring.get(serial)
+        && slot.open > 0
+    {
+        slot.open -= 1;
         slot.completed = now;
         if event.error != 0 {
             slot.error = event.errno();
+        }
+        if slot.open == 0 {
+            watch.finished(Timestamp::from_ns(now), slot.request.operation);
         }
     }
 }

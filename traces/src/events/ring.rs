@@ -1,5 +1,6 @@
 //! Records in the order of their arrival, from the oldest that is not yet complete to the newest.
 
+use super::watch::Passage;
 use crate::record::{Observed, Record};
 use crate::request::Request;
 use crate::units::Timestamp;
@@ -11,6 +12,9 @@ pub(super) const UNSEEN: u64 = u64::MAX;
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) request: Request,
+    pub(super) cgroup: u64,
+    pub(super) got: u64,
+    pub(super) merged: u64,
     pub(super) inserted: u64,
     pub(super) issued: u64,
     pub(super) completed: u64,
@@ -34,26 +38,31 @@ pub(super) enum Fate {
 }
 
 impl Slot {
-    fn record(&self) -> Record {
+    fn passage(&self) -> Passage {
         let seen = |time| (time != UNSEEN).then(|| Timestamp::from_ns(time));
-        Record {
-            request: self.request,
-            observed: Observed {
-                inserted: seen(self.inserted),
-                issued: seen(self.issued),
-                completed: if self.open == 0 { seen(self.completed) } else { None },
-                error: self.error,
-            },
+        let observed = Observed {
+            inserted: seen(self.inserted),
+            issued: seen(self.issued),
+            completed: if self.open == 0 { seen(self.completed) } else { None },
+            error: self.error,
+        };
+        Passage {
+            record: Record { request: self.request, observed },
+            got: seen(self.got),
+            merged: seen(self.merged),
+            split: self.split,
+            cgroup: self.cgroup,
         }
     }
 }
 
 /// What left the ring.
-pub(super) enum Left {
-    /// A record with all that will ever be known about it.
-    Complete(Record),
-    /// A record whose completion never came.
-    Unfinished(Record),
+pub(super) struct Left {
+    pub(super) passage: Passage,
+    /// It is not known to be complete.
+    pub(super) open: bool,
+    /// It waited for a completion to the last.
+    pub(super) unfinished: bool,
 }
 
 pub(super) struct Ring {
@@ -83,9 +92,12 @@ impl Ring {
     }
 
     /// Adds a request that just arrived and gives its serial.
-    pub(super) fn push(&mut self, request: Request) -> u64 {
+    pub(super) fn push(&mut self, request: Request, cgroup: u64) -> u64 {
         let slot = Slot {
             request,
+            cgroup,
+            got: UNSEEN,
+            merged: UNSEEN,
             inserted: UNSEEN,
             issued: UNSEEN,
             completed: UNSEEN,
@@ -150,9 +162,9 @@ impl Ring {
             return None;
         }
         let slot = &self.slots[self.at(self.head)];
-        let record = slot.record();
-        let unfinished = slot.open > 0 && slot.fate == Fate::Pending;
+        let open = slot.open > 0;
+        let left = Left { passage: slot.passage(), open, unfinished: open && slot.fate == Fate::Pending };
         self.head += 1;
-        Some(if unfinished { Left::Unfinished(record) } else { Left::Complete(record) })
+        Some(left)
     }
 }

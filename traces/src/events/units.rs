@@ -3,7 +3,9 @@
 use super::event::{Category, Event};
 use super::index::{Index, NONE};
 use super::ring::{Ring, UNSEEN};
+use super::watch::DeviceRequest;
 use crate::request::{Operation, Request};
+use crate::units::{Lba, Sectors, Timestamp};
 
 /// How far a unit has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,28 @@ pub(super) struct Unit {
     /// Its data completes before it does.
     pub(super) flush_sequence: bool,
     issued_before: bool,
+    /// When it was issued last, and how long it was then; the device has it while `at_device`.
+    pub(super) issued: u64,
+    issued_start: u64,
+    pub(super) at_device: bool,
     live: bool,
+}
+
+impl Unit {
+    fn operation(&self) -> Operation {
+        match self.class {
+            DISCARDS => Operation::Discard,
+            WRITES => Operation::Write,
+            _ => Operation::Read,
+        }
+    }
+
+    /// As it went to the device.
+    pub(super) fn at_device(&self) -> DeviceRequest {
+        let sectors = Sectors::new(self.end - self.issued_start).min(Request::SECTORS_MAX);
+        let issued = Timestamp::from_ns(self.issued);
+        DeviceRequest { issued, operation: self.operation(), lba: Lba::new(self.issued_start), sectors }
+    }
 }
 
 struct Link {
@@ -120,7 +143,7 @@ impl Units {
     }
 
     /// Adds a unit of one part.
-    pub(super) fn open(&mut self, event: &Event, serial: u64, state: State) {
+    pub(super) fn open(&mut self, event: &Event, serial: u64, state: State) -> u32 {
         self.add(Unit {
             start: event.sector,
             end: event.end(),
@@ -137,11 +160,14 @@ impl Units {
             wants_fua: event.is(Category::FUA),
             flush_sequence: false,
             issued_before: false,
+            issued: 0,
+            issued_start: event.sector,
+            at_device: false,
             live: true,
-        });
+        })
     }
 
-    fn add(&mut self, unit: Unit) {
+    fn add(&mut self, unit: Unit) -> u32 {
         let id = match self.free.pop() {
             Some(id) => {
                 self.units[id as usize] = unit;
@@ -153,6 +179,7 @@ impl Units {
             }
         };
         self.by_start.insert(key(unit.start, unit.class), id);
+        id
     }
 
     /// The unit that an event is about: of its class, starting where it does and in one of `states`.
@@ -235,7 +262,7 @@ impl Units {
     }
 
     /// The unit goes to the device; says whether it was there before.
-    pub(super) fn issue(&mut self, id: u32, event: &Event) -> bool {
+    pub(super) fn issue(&mut self, id: u32, event: &Event, now: u64) -> bool {
         self.end_merging(id);
         // Older kernels merge two requests without an event; the longer D tells.
         while self.get(id).end < event.end() {
@@ -251,9 +278,24 @@ impl Units {
         }
         let unit = &mut self.units[id as usize];
         self.remainders -= usize::from(std::mem::take(&mut unit.remainder));
-        unit.state = State::Issued;
+        self.sent(id, now);
+        let unit = &mut self.units[id as usize];
         unit.flush_sequence = unit.wants_preflush || (unit.wants_fua && !event.is(Category::FUA));
         std::mem::replace(&mut unit.issued_before, true)
+    }
+
+    /// The device has the unit from `now` on.
+    pub(super) fn sent(&mut self, id: u32, now: u64) {
+        let unit = &mut self.units[id as usize];
+        unit.state = State::Issued;
+        unit.issued = now;
+        unit.issued_start = unit.start;
+        unit.at_device = true;
+    }
+
+    /// The device no longer has it; says whether it had.
+    pub(super) fn back_from_device(&mut self, id: u32) -> bool {
+        std::mem::take(&mut self.units[id as usize].at_device)
     }
 
     /// Merges a unit into the request it follows (or, if `front`, that follows it) and shows each
@@ -378,8 +420,8 @@ impl Units {
 
     /// The record of `request` has left without a completion. Removes what is left of its unit, so
     /// that later events at its sector find later requests, and sweeps out other such units once
-    /// they may be as many as the live ones.
-    pub(super) fn forget(&mut self, request: &Request, ring: &Ring) {
+    /// they may be as many as the live ones. Shows the operation of each that was at the device.
+    pub(super) fn forget(&mut self, request: &Request, ring: &Ring, mut at_device: impl FnMut(Operation)) {
         let class = match request.operation {
             Operation::Discard => DISCARDS,
             Operation::Write => WRITES,
@@ -388,23 +430,26 @@ impl Units {
         let mut id = self.by_start.first(key(request.lba.sector(), class));
         while id != NONE {
             let next = self.by_start.after(id);
-            self.remove_if_left(id, ring);
+            self.remove_if_left(id, ring, &mut at_device);
             id = next;
         }
         if self.units.len() - self.free.len() > self.sweep_above {
             for id in 0..self.units.len() as u32 {
                 if self.get(id).live {
-                    self.remove_if_left(id, ring);
+                    self.remove_if_left(id, ring, &mut at_device);
                 }
             }
             self.sweep_above = ((self.units.len() - self.free.len()) * 2).max(SWEEP_ABOVE);
         }
     }
 
-    fn remove_if_left(&mut self, id: u32, ring: &Ring) {
+    fn remove_if_left(&mut self, id: u32, ring: &Ring, at_device: &mut impl FnMut(Operation)) {
         let mut held = false;
         self.each_part(id, |part| held |= ring.holds(part.serial));
         if !held {
+            if self.get(id).at_device {
+                at_device(self.get(id).operation());
+            }
             self.remove(id);
         }
     }

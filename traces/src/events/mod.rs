@@ -1,0 +1,55 @@
+//! Events of the block layer and what they mean: sources of [`Event`]s in whatever notation, paired
+//! into the records of a trace, and watched on the way.
+//!
+//! Nothing is kept of a request once it left, so that memory does not grow with the capture but for
+//! the names of its processes.
+
+mod arrival;
+mod event;
+mod index;
+mod pairing;
+mod reader;
+mod ring;
+mod units;
+mod watch;
+
+use std::path::Path;
+
+pub use event::{Category, Event, action, notify};
+pub use pairing::{PENDING_NS, PENDING_RECORDS};
+pub use reader::{EventReader, PairedReader};
+pub use watch::{DeviceRequest, Passage, Watch};
+
+use crate::error::{Place, ReadError};
+use crate::trace::{Losses, TraceMeta};
+
+/// Gives the events of one device, in the order of time.
+pub trait EventSource: Send {
+    /// The next event, `None` at the end of the capture. Of a split ([`action::SPLIT`]) the length
+    /// is that of the first part.
+    ///
+    /// # Errors
+    /// The first place where the input is not what its format says.
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError>;
+
+    /// The time of the first event, which is the zero of the trace.
+    fn zero(&self) -> u64;
+
+    /// The file, and the place in it, of the event last given.
+    fn place(&self) -> (&Path, Place);
+
+    /// Whether what is malformed is counted and skipped instead of being an error.
+    fn lenient(&self) -> bool;
+
+    /// What was lost so far.
+    fn losses(&self) -> &Losses;
+
+    /// The same, to be added to.
+    fn losses_mut(&mut self) -> &mut Losses;
+
+    /// Adds what is known of the capture to `meta`: called when it is opened and when it `ended`.
+    fn describe(&mut self, meta: &mut TraceMeta, ended: bool);
+
+    /// Bytes of (compressed) input consumed so far.
+    fn position_bytes(&self) -> u64;
+}

@@ -1,0 +1,69 @@
+//! What is seen of a capture beside its records, while it is read.
+
+use super::event::Event;
+use crate::record::Record;
+use crate::request::{Operation, Request};
+use crate::units::{Lba, Sectors, Timestamp};
+
+/// A request as the device had it, after merging and splitting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceRequest {
+    /// When it was issued (D).
+    pub issued: Timestamp,
+    /// What it asks for. The kernel's own flushes have no address and no length.
+    pub operation: Operation,
+    /// First sector.
+    pub lba: Lba,
+    /// Its length.
+    pub sectors: Sectors,
+}
+
+/// How one arrival passed the block layer, with what a [`Record`] does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The record.
+    pub record: Record,
+    /// When a request was allocated for it (G); not for one that was merged.
+    pub got: Option<Timestamp>,
+    /// When it was merged into a request (M or F).
+    pub merged: Option<Timestamp>,
+    /// Whether it was split (X).
+    pub split: bool,
+    /// The cgroup it is accounted to, 0 where the capture does not tell.
+    pub cgroup: u64,
+}
+
+impl Passage {
+    /// Of a trace that tells no more than the record.
+    pub fn of(record: Record) -> Passage {
+        Passage { record, got: None, merged: None, split: false, cgroup: 0 }
+    }
+}
+
+/// Sees a capture go by. Times never decrease, but for [`Watch::passed`], which follows the order of
+/// arrival.
+pub trait Watch {
+    /// An event, before anything is made of it.
+    fn event(&mut self, _now: Timestamp, _event: &Event) {}
+
+    /// A request arrived (Q).
+    fn queued(&mut self, _now: Timestamp, _request: &Request) {}
+
+    /// A request went to the device (D).
+    fn issued(&mut self, _request: &DeviceRequest) {}
+
+    /// A request came back from the device undone (R), or nothing more will be heard of it.
+    fn taken_back(&mut self, _now: Timestamp, _operation: Operation) {}
+
+    /// The device has completed a request (C).
+    fn completed(&mut self, _now: Timestamp, _request: &DeviceRequest) {}
+
+    /// An arrival is complete with all its parts, or nothing more will be heard of it.
+    fn finished(&mut self, _now: Timestamp, _operation: Operation) {}
+
+    /// All that will be known of an arrival.
+    fn passed(&mut self, _passage: &Passage) {}
+}
+
+/// Sees nothing.
+impl Watch for () {}
