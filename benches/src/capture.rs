@@ -48,7 +48,7 @@ impl Files {
             device: DEVICE,
             cpu: cpu as u32,
             error: 0,
-            cgroup: 0,
+            ..Event::default()
         };
         self.record.clear();
         encode(&event, &[], ByteOrder::Little, &mut self.record);

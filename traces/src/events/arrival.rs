@@ -45,5 +45,6 @@ pub(super) fn request(event: &Event, operation: Operation, now: u64) -> Result<R
     // Streams refuse larger numbers.
     request.cpu = u16::try_from(event.cpu).unwrap_or(u16::MAX);
     request.stream = StreamId(event.pid);
+    request.priority = event.priority;
     Ok(request)
 }

@@ -4,7 +4,7 @@
 
 use bitflags::bitflags;
 
-use crate::request::Flags;
+use crate::request::{Flags, Priority};
 use crate::units::SECTOR_BYTES;
 
 /// What happened: the lower 8 bits of [`Event::action`], `__BLK_TA_*`. A plain number and not an
@@ -125,6 +125,8 @@ pub struct Event {
     pub cpu: u32,
     /// The negative error number of a completion, in two's complement.
     pub error: u16,
+    /// The I/O priority, where the capture tells.
+    pub priority: Priority,
     /// The cgroup it is accounted to, 0 where the capture does not tell.
     pub cgroup: u64,
 }

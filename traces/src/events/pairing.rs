@@ -19,7 +19,7 @@ use super::event::{Category, Event, action};
 use super::ring::{Fate, Ring, UNSEEN};
 use super::units::{State, Unit, Units};
 use super::watch::{DeviceRequest, Passage, Watch};
-use crate::request::Operation;
+use crate::request::{Operation, Priority};
 use crate::trace::{ArrivalPoint, Losses};
 use crate::units::{Lba, Sectors, Timestamp};
 
@@ -274,6 +274,9 @@ impl Pairing {
                 && slot.inserted == UNSEEN
             {
                 slot.inserted = now;
+                if event.priority != Priority::NONE {
+                    slot.request.priority = event.priority;
+                }
             }
         });
     }

@@ -3,6 +3,7 @@
 //! numbers).
 
 use crate::events::Event;
+use crate::request::Priority;
 
 /// Bytes of a record without its payload.
 pub const RECORD_BYTES: usize = 48;
@@ -70,6 +71,7 @@ pub(super) fn decode(record: &[u8; RECORD_BYTES], order: ByteOrder) -> Event {
         device: word(record, 36, order),
         cpu: word(record, 40, order),
         error: half(record, 44, order),
+        priority: Priority::NONE,
         cgroup: 0,
     }
 }
@@ -166,7 +168,7 @@ mod tests {
             big in any::<bool>(),
         ) {
             let (sequence, time, sector, bytes, action, pid, device, cpu, error) = numbers;
-            let event = Event { sequence, time, sector, bytes, action, pid, device, cpu, error, cgroup: 0 };
+            let event = Event { sequence, time, sector, bytes, action, pid, device, cpu, error, ..Event::default() };
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
             let mut written = Vec::new();
             encode(&event, &payload, order, &mut written);
