@@ -138,16 +138,16 @@ impl Outcome {
 impl Figures {
     fn of(metrics: &Metrics) -> Figures {
         let (read, write) = (metrics.total(Class::Read), metrics.total(Class::Write));
-        let mean = |class: &ClassMetrics| match class.response.count {
+        let mean = |class: &ClassMetrics| match class.response.count() {
             0 => 0,
             count => (class.response.sum_ns() / u128::from(count)) as u64,
         };
         Figures {
-            requests: read.response.count + write.response.count,
+            requests: read.response.count() + write.response.count(),
             device_requests: read.device.count + write.device.count,
             span_ns: metrics.span().as_ns(),
             read_response_mean_ns: mean(&read),
-            read_response_p99_ns: read.histogram.value_at_quantile(0.99),
+            read_response_p99_ns: read.response.percentile_ns(9_900).unwrap_or(0),
             write_response_mean_ns: mean(&write),
             seek_sectors: (read.seek_sectors + write.seek_sectors) as u64,
         }

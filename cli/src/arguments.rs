@@ -27,7 +27,8 @@ impl Cli {
         let command = Cli::command()
             .mut_subcommand("compare", also("start", "from"))
             .mut_subcommand("compare", also("end", "to"))
-            .mut_subcommand("convert", also("input_format", "from"));
+            .mut_subcommand("convert", also("input_format", "from"))
+            .mut_subcommand("stat", also("input_format", "from"));
         Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
     }
 }
@@ -38,6 +39,8 @@ pub enum Command {
     Compare(Compare),
     /// Read a trace in any format and write it as Parquet
     Convert(Convert),
+    /// Measure a trace: times between stages, queues, seeks, sizes, by whom
+    Stat(Stat),
     /// List schedulers, drives or trace formats with their tunables
     List(List),
 }
@@ -232,6 +235,29 @@ pub struct Convert {
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// The trace: a file, the stem of a capture, `-` for standard input
+    pub input: PathBuf,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// A Parquet file to write with a row per interval: requests, bytes, times, queues
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// The length of an interval of --series
+    #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]
+    pub interval: Nanos,
+    /// How many processes, cgroups and VMs to print
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub top: usize,
+    /// Compute the SHA-256 of the trace's files
+    #[arg(long)]
+    pub digest: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

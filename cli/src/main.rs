@@ -1,4 +1,4 @@
-//! `iocast`: capture, replay and compare block I/O.
+//! `iocast`: measure, replay and compare block I/O.
 
 mod arguments;
 mod compare;
@@ -6,6 +6,7 @@ mod convert;
 mod list;
 mod output;
 mod progress;
+mod stat;
 mod vms;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     };
     match result {

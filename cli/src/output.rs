@@ -35,6 +35,11 @@ impl Table {
     }
 }
 
+/// Columns of the terminal that standard output is, `None` if it is none.
+pub fn terminal_width() -> Option<u16> {
+    TextTable::new().width()
+}
+
 /// Prints to standard output.
 ///
 /// # Errors

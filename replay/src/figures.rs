@@ -1,6 +1,6 @@
 //! From what was measured to the figures that are stored and printed.
 
-use traces::results::{ClassFigures, PERCENTILES, QueueFigures, Ratio, Run, Status, VmFigures};
+use traces::results::{ClassFigures, QueueFigures, Ratio, Run, Status, VmFigures};
 use traces::{Nanos, SECTOR_BYTES};
 
 use crate::metrics::{Class, ClassMetrics, Metrics};
@@ -11,20 +11,15 @@ impl ClassMetrics {
         let seconds = span.as_s_f64();
         let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let per_device = |sum: f64| (self.device.count > 0).then(|| sum / self.device.count as f64);
-        let response_time = self.response.moments();
-        // The histogram answers with the upper end of a bucket, which may lie above the largest.
-        let max = response_time.max_ns.unwrap_or(0);
-        let percentile = |p: u32| self.histogram.value_at_quantile(f64::from(p) / 10_000.0).min(max);
-        let percentiles = PERCENTILES.iter().filter(|_| self.response.count > 0);
         ClassFigures {
-            requests: self.response.count,
+            requests: self.response.count(),
             bytes: self.bytes,
             device_requests: self.device.count,
             device_time: self.device.moments(),
             dispatch_to_completion: self.dispatch_to_completion.moments(),
-            response_time,
-            response_percentiles_ns: percentiles.map(|&(p, name)| (name.to_owned(), percentile(p))).collect(),
-            iops: per_s(self.response.count as f64),
+            response_time: self.response.moments(),
+            response_percentiles_ns: self.response.percentiles_ns(),
+            iops: per_s(self.response.count() as f64),
             bytes_per_s: per_s(self.bytes as f64),
             sectors_per_ms: per_s((self.bytes / SECTOR_BYTES) as f64) / 1000.0,
             seek_distance_mean_sectors: per_device(self.seek_sectors as f64),

@@ -118,6 +118,25 @@ pub enum WriteProblem {
     /// The format's encoder failed.
     #[error("{0}")]
     Encoding(String),
+    /// The output cannot be a file that is made as a whole.
+    #[error("{0}; name a file")]
+    NotAFile(&'static str),
+    /// A record that the format has no way to say.
+    #[error("record {record}: {format} cannot express {what}; --lossy leaves such records out and counts them")]
+    Inexpressible {
+        /// The format's name.
+        format: &'static str,
+        /// The record, counted from 0.
+        record: u64,
+        /// What cannot be expressed, in the plural.
+        what: &'static str,
+    },
+    /// Several devices, each with addresses of its own, in a format that has one.
+    #[error(
+        "the trace holds several devices, each with an address zero of its own, and a {0} trace holds one; \
+         --device NAME takes one of them"
+    )]
+    SeveralDevices(&'static str),
 }
 
 /// Why a trace cannot be written.

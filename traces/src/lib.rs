@@ -13,6 +13,7 @@ pub mod record;
 pub mod request;
 pub mod results;
 pub mod spec;
+pub mod statistics;
 pub mod trace;
 pub mod units;
 

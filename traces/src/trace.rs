@@ -287,6 +287,9 @@ pub trait TraceWriter {
 pub struct WriteOptions {
     /// Leave out and count records that the format cannot express, instead of failing at them.
     pub lossy: bool,
+    /// What the addresses of a trace of several VMs refer to, so that those of different devices
+    /// are kept apart, or refused by a format that has one device.
+    pub address_space: AddressSpace,
 }
 
 /// What was written.

@@ -25,17 +25,23 @@ use crate::trace::{Losses, TraceMeta};
 
 /// Gives the events of one device, in the order of time.
 pub trait EventSource: Send {
-    /// The next event, `None` at the end of the capture. Of a split ([`action::SPLIT`]) the length
-    /// is that of the first part.
+    /// Goes to the next event; false at the end of the capture.
     ///
     /// # Errors
     /// The first place where the input is not what its format says.
-    fn next_event(&mut self) -> Result<Option<Event>, ReadError>;
+    fn advance(&mut self) -> Result<bool, ReadError>;
+
+    /// The event that [`EventSource::advance`] went to, and what was lost so far, to be added to. Of
+    /// a split ([`action::SPLIT`]) the length is that of the first part.
+    ///
+    /// # Panics
+    /// Perhaps, unless the last call of `advance` gave true.
+    fn current(&mut self) -> (&Event, &mut Losses);
 
     /// The time of the first event, which is the zero of the trace.
     fn zero(&self) -> u64;
 
-    /// The file, and the place in it, of the event last given.
+    /// The file, and the place in it, of the current event.
     fn place(&self) -> (&Path, Place);
 
     /// Whether what is malformed is counted and skipped instead of being an error.

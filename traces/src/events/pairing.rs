@@ -19,7 +19,7 @@ use super::event::{Category, Event, action};
 use super::ring::{Fate, Ring, UNSEEN};
 use super::units::{State, Unit, Units};
 use super::watch::{DeviceRequest, Passage, Watch};
-use crate::request::{Operation, Priority};
+use crate::request::{Operation, Priority, VmId};
 use crate::trace::{ArrivalPoint, Losses};
 use crate::units::{Lba, Sectors, Timestamp};
 
@@ -94,7 +94,7 @@ impl Pairing {
         }
         let left = self.ring.pop()?;
         if left.open {
-            watch.finished(Timestamp::from_ns(now), left.passage.record.request.operation);
+            watch.given_up(Timestamp::from_ns(now), left.passage.record.request.operation);
         }
         if left.unfinished {
             losses.unmatched(match self.arrivals {
@@ -193,7 +193,7 @@ impl Pairing {
                         self.units.close(unit, |serial| {
                             if let Some(slot) = self.ring.get(serial) {
                                 slot.fate = Fate::Withdrawn;
-                                watch.finished(Timestamp::from_ns(now), slot.request.operation);
+                                watch.given_up(Timestamp::from_ns(now), slot.request.operation);
                             }
                         });
                     }
@@ -496,7 +496,7 @@ impl Pairing {
 /// A request of the flush machinery.
 fn flush_at_device(issued: u64) -> DeviceRequest {
     let issued = Timestamp::from_ns(issued);
-    DeviceRequest { issued, operation: Operation::Flush, lba: Lba::ZERO, sectors: Sectors::ZERO }
+    DeviceRequest { issued, operation: Operation::Flush, lba: Lba::ZERO, sectors: Sectors::ZERO, vm: VmId(0) }
 }
 
 #[inline]
@@ -510,7 +510,7 @@ fn complete<W: Watch + ?Sized>(ring: &mut Ring, serial: u64, now: u64, event: &E
             slot.error = event.errno();
         }
         if slot.open == 0 {
-            watch.finished(Timestamp::from_ns(now), slot.request.operation);
+            watch.finished(Timestamp::from_ns(now), &slot.request);
         }
     }
 }

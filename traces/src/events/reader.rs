@@ -50,15 +50,16 @@ impl<S: EventSource> PairedReader<S> {
             if self.ended {
                 return Ok(None);
             }
-            match self.source.next_event()? {
-                Some(event) => {
-                    self.now = event.time.saturating_sub(self.source.zero());
-                    watch.event(Timestamp::from_ns(self.now), &event);
-                    if let Err(why) = self.pairing.event(&event, self.now, self.source.losses_mut(), watch) {
-                        self.refuse(why)?;
-                    }
-                }
-                None => self.finish(),
+            if !self.source.advance()? {
+                self.finish();
+                continue;
+            }
+            let zero = self.source.zero();
+            let (event, losses) = self.source.current();
+            self.now = event.time.saturating_sub(zero);
+            watch.event(Timestamp::from_ns(self.now), event);
+            if let Err(why) = self.pairing.event(event, self.now, losses, watch) {
+                self.refuse(why)?;
             }
         }
     }

@@ -4,7 +4,7 @@ use super::event::{Category, Event};
 use super::index::{Index, NONE};
 use super::ring::{Ring, UNSEEN};
 use super::watch::DeviceRequest;
-use crate::request::{Operation, Request};
+use crate::request::{Operation, Request, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// How far a unit has come.
@@ -76,7 +76,7 @@ impl Unit {
     pub(super) fn at_device(&self) -> DeviceRequest {
         let sectors = Sectors::new(self.end - self.issued_start).min(Request::SECTORS_MAX);
         let issued = Timestamp::from_ns(self.issued);
-        DeviceRequest { issued, operation: self.operation(), lba: Lba::new(self.issued_start), sectors }
+        DeviceRequest { issued, operation: self.operation(), lba: Lba::new(self.issued_start), sectors, vm: VmId(0) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use crate::record::Record;
-use crate::request::{Operation, Request};
+use crate::request::{Operation, Request, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// A request as the device had it, after merging and splitting.
@@ -16,6 +16,8 @@ pub struct DeviceRequest {
     pub lba: Lba,
     /// Its length.
     pub sectors: Sectors,
+    /// The VM it came from.
+    pub vm: VmId,
 }
 
 /// How one arrival passed the block layer, with what a [`Record`] does not hold.
@@ -58,8 +60,11 @@ pub trait Watch {
     /// The device has completed a request (C).
     fn completed(&mut self, _now: Timestamp, _request: &DeviceRequest) {}
 
-    /// An arrival is complete with all its parts, or nothing more will be heard of it.
-    fn finished(&mut self, _now: Timestamp, _operation: Operation) {}
+    /// An arrival is complete with all its parts.
+    fn finished(&mut self, _now: Timestamp, _request: &Request) {}
+
+    /// Nothing more will be heard of an arrival.
+    fn given_up(&mut self, _now: Timestamp, _operation: Operation) {}
 
     /// All that will be known of an arrival.
     fn passed(&mut self, _passage: &Passage) {}

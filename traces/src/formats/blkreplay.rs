@@ -16,18 +16,28 @@
 //! and repeated licence texts there); after the first request every line must be one. The header
 //! is kept in the provenance, because the licence of such files asks for it.
 //!
+//! *Writing.* blkreplay 1.0 looks at the first letter of the operation only, and skips every line on
+//! which it is neither `R` nor `W`, with a message. So flushes and discards cannot be expressed, and
+//! a write that flushes first loses that (its `F` would come first, and the write be skipped).
+//! Times are exact. Issue and completion become the two spans where they are known, come in that
+//! order and take time; a span of zero means that they are not known.
+//!
 //! *Order.* blkreplay shifts requests that step back in time, to replay files one after another.
 //! Here such a step is an error: the natural loads have none.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use crate::error::{Problem, ReadError};
-use crate::formats::check::{Bad, extent};
-use crate::formats::text::{LineParser, TextReader, decimal, integer};
-use crate::formats::{Format, single_file};
+use crate::formats::check::{Bad, Takes};
+use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
+use crate::formats::number::integer;
+use crate::formats::scale::{Scale, Units};
+use crate::formats::text::{LineParser, TextFormat, TextReader, exactly};
+use crate::formats::{Created, Format, single_file};
 use crate::record::{Observed, Record};
 use crate::request::{Flags, Operation, Request};
-use crate::trace::{Layer, ReadOptions, TraceMeta, TraceReader};
+use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta, TraceReader, WriteOptions};
 use crate::units::{Lba, Nanos, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -37,7 +47,8 @@ pub const FORMAT: Format = Format {
     units: "s with decimals; 512-byte sectors",
     traps: "Times in seconds, lengths in 512-byte sectors. Which blktrace event the start is, the file does not say: \
             converters take the most frequent one (usually Q), and early ones took both Q and D, so that each request \
-            stands there twice, some 10 us apart.",
+            stands there twice, some 10 us apart. blkreplay knows reads and writes only: flushes and discards cannot be \
+            written, and a write loses its flush before.",
     layer: Layer::GuestQueue,
     holds_issues: false,
     recognises,
@@ -45,11 +56,19 @@ pub const FORMAT: Format = Format {
     open,
     open_events: None,
     members: single_file,
-    create: None,
+    create: Some(create),
 };
 
-/// Decimals of a second that are kept: nanoseconds.
-const PLACES: u32 = 9;
+const TEXT: TextFormat = TextFormat {
+    name: FORMAT.name,
+    layer: FORMAT.layer,
+    clock: "seconds since the capture began",
+    epoch_unix_s: None,
+    units: Units { time: TimeUnit::Seconds, address_bytes: 512, length_bytes: 512 },
+    takes: Takes { device: false, operation: false, units: true },
+    reorder: Nanos::ZERO,
+};
+
 /// How much of the header is kept as provenance.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
@@ -58,8 +77,12 @@ fn recognises(_path: &Path, head: &[u8]) -> bool {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    let meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "seconds since the capture began");
-    Ok(Box::new(TextReader::open(path, options, meta, Parser::default())?))
+    Ok(Box::new(TextReader::open(path, options, &TEXT, Parser::new)?))
+}
+
+fn create(path: &Path, options: &WriteOptions) -> Created {
+    let ledger = Ledger::new(path, FORMAT.name, options).of_one_device();
+    Ok(Box::new(TextWriter::create(path, ledger, Encoder)?))
 }
 
 /// The line that names the columns.
@@ -75,8 +98,8 @@ fn begins_like_a_request(line: &[u8]) -> bool {
     end > 0 && line[0].is_ascii_digit() && line[end..].trim_ascii_start().starts_with(b";")
 }
 
-#[derive(Default)]
 struct Parser {
+    scale: Scale,
     seen_title: bool,
     seen_request: bool,
     header: Vec<u8>,
@@ -91,7 +114,7 @@ impl LineParser for Parser {
             }
             self.end_header(meta)?;
         }
-        parse_request(line).map(Some)
+        parse_request(line, &self.scale).map(Some)
     }
 
     fn at_end(&self) -> Result<(), Problem> {
@@ -103,6 +126,10 @@ impl LineParser for Parser {
 }
 
 impl Parser {
+    fn new(scale: Scale) -> Parser {
+        Parser { scale, seen_title: false, seen_request: false, header: Vec::new() }
+    }
+
     fn keep_header(&mut self, line: &[u8]) {
         self.seen_title |= is_title(line);
         let room = HEADER_BYTES_MAX.saturating_sub(self.header.len() + 1);
@@ -123,28 +150,21 @@ impl Parser {
     }
 }
 
-fn parse_request(line: &[u8]) -> Result<Record, Bad> {
-    let mut fields = line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    let mut columns = [&b""[..]; 6];
-    for (at, column) in columns.iter_mut().enumerate() {
-        *column = fields.next().ok_or_else(|| Bad::malformed(format!("expected 6 fields, found {at}")))?;
-    }
-    if fields.next().is_some() {
-        return Err(Bad::malformed(format!("expected 6 fields, found {}", 7 + fields.count())));
-    }
-    let [start, sector, length, op, delay, duration] = columns;
-    let arrival = Timestamp::from_ns(decimal("start", start, PLACES)?);
+fn parse_request(line: &[u8], scale: &Scale) -> Result<Record, Bad> {
+    let fields = line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    let [start, sector, length, op, delay, duration] = exactly(fields)?;
+    let arrival = Timestamp::from_ns(scale.time("start", start)?);
     let sector = integer("sector", sector)?;
     let length = integer("length", length)?;
     let (operation, flags) = parse_operation(op, length)?;
     let (lba, sectors) = match operation {
         Operation::Flush => (Lba::ZERO, Sectors::ZERO),
-        _ => extent(sector, length)?,
+        _ => scale.extent(sector, length)?,
     };
     let mut request = Request::new(arrival, operation, lba, sectors);
     request.flags = flags;
-    let delay = Nanos::from_ns(decimal("replay_delay", delay, PLACES)?);
-    let duration = Nanos::from_ns(decimal("replay_duration", duration, PLACES)?);
+    let delay = Nanos::from_ns(scale.time("replay_delay", delay)?);
+    let duration = Nanos::from_ns(scale.time("replay_duration", duration)?);
     Ok(Record { request, observed: observe(arrival, delay, duration)? })
 }
 
@@ -197,9 +217,52 @@ fn parse_operation(letters: &[u8], length: u64) -> Result<(Operation, Flags), Ba
     Ok((operation, flags))
 }
 
+struct Encoder;
+
+impl LineEncoder for Encoder {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+    }
+
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Inexpressible> {
+        let Record { request, observed } = record;
+        let mut letters = String::from(match request.operation {
+            Operation::Read => "R",
+            Operation::Write => "W",
+            Operation::Flush => return Err(Inexpressible("flushes")),
+            Operation::Discard => return Err(Inexpressible("discards")),
+        });
+        for (flag, letter) in [(Flags::FUA, 'F'), (Flags::AHEAD, 'A'), (Flags::SYNC, 'S'), (Flags::META, 'M')] {
+            if request.flags.contains(flag) {
+                letters.push(letter);
+            }
+        }
+        let issued = observed.issued.filter(|&issued| issued >= request.arrival);
+        let delay = issued.map_or(Nanos::ZERO, |issued| issued.since(request.arrival));
+        let begun = issued.unwrap_or(request.arrival);
+        let duration = observed.completed.and_then(|completed| completed.checked_since(begun)).unwrap_or(Nanos::ZERO);
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            out,
+            "{:>15} ; {:>12} ; {:>4} ; {letters} ; {} ; {}",
+            seconds(request.arrival.as_ns()),
+            request.lba.sector(),
+            request.sectors().count(),
+            seconds(delay.as_ns()),
+            seconds(duration.as_ns()),
+        );
+        Ok(())
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::UnitOverrides;
 
     #[test]
     fn a_line_begins_like_a_request_only_with_a_number_and_a_semicolon() {
@@ -231,16 +294,17 @@ mod tests {
 
     #[test]
     fn a_completion_is_known_only_from_a_duration() {
-        let record = parse_request(b"1.5 ; 8 ; 8 ; R ; 0.0 ; 0.0").unwrap();
+        let scale = Scale::new(TEXT.units, UnitOverrides::default());
+        let record = parse_request(b"1.5 ; 8 ; 8 ; R ; 0.0 ; 0.0", &scale).unwrap();
         assert_eq!(record.observed, Observed::default());
-        let record = parse_request(b"1.5 ; 8 ; 8 ; R ; 0.25 ; 0.5").unwrap();
+        let record = parse_request(b"1.5 ; 8 ; 8 ; R ; 0.25 ; 0.5", &scale).unwrap();
         assert_eq!(record.observed.issued, Some(Timestamp::from_ns(1_750_000_000)));
         assert_eq!(record.observed.completed, Some(Timestamp::from_ns(2_250_000_000)));
     }
 
     #[test]
     fn the_kept_header_is_bounded() {
-        let mut parser = Parser::default();
+        let mut parser = Parser::new(Scale::new(TEXT.units, UnitOverrides::default()));
         for _ in 0..1_000 {
             parser.keep_header(&[b'x'; 1_000]);
         }

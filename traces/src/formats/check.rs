@@ -1,7 +1,10 @@
 //! What every reader checks of a record, and how it says that one is bad.
 
-use crate::error::Problem;
+use std::path::Path;
+
+use crate::error::{Place, Problem, ReadError};
 use crate::request::Request;
+use crate::trace::ReadOptions;
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// Why one record cannot be used: an error, or in a lenient read a skipped record.
@@ -14,6 +17,15 @@ pub(crate) struct Bad {
 }
 
 impl Bad {
+    /// The reason of a record whose address or length is no whole number of sectors, which most
+    /// often means that its unit is not what it is taken for.
+    pub(crate) const NO_SECTORS: &str = "no whole sectors";
+    /// The reason of a record whose time cannot be counted in nanoseconds, likewise.
+    pub(crate) const NO_TIME: &str = "time too large";
+
+    /// The reason of a number that cannot be counted.
+    pub(crate) const TOO_LARGE: &str = "number too large";
+
     /// A record that is not what the format says.
     #[cold]
     pub(crate) fn malformed(what: impl Into<String>) -> Bad {
@@ -40,6 +52,37 @@ pub(crate) fn extent(lba: u64, sectors: u64) -> Result<(Lba, Sectors), Bad> {
         return Err(Bad::malformed(format!("sector {lba} and {sectors} sectors reach beyond the last address")));
     }
     Ok((Lba::new(lba), length))
+}
+
+/// What of [`ReadOptions`] a format has a use for; the rest must not be given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Takes {
+    /// A device, out of several.
+    pub(crate) device: bool,
+    /// The operation, which its records do not tell.
+    pub(crate) operation: bool,
+    /// Units other than its own.
+    pub(crate) units: bool,
+}
+
+impl Takes {
+    /// Refuses what `options` give to no purpose.
+    pub(crate) fn check(self, path: &Path, format: &str, options: &ReadOptions) -> Result<(), ReadError> {
+        let units = &options.units;
+        for (given, taken, option, why) in [
+            (options.device.is_some(), self.device, "--device", "names no devices"),
+            (options.operation.is_some(), self.operation, "--op", "tells the operation of each request"),
+            (units.time.is_some(), self.units, "--time-unit", "is in units of its own"),
+            (units.address_bytes.is_some(), self.units, "--address-unit", "is in units of its own"),
+            (units.length_bytes.is_some(), self.units, "--length-unit", "is in units of its own"),
+        ] {
+            if given && !taken {
+                let what = format!("a {format} trace {why}, so {option} has no meaning");
+                return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy("leave it out"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Sees to it that arrivals never decrease.

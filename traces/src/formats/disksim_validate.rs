@@ -17,13 +17,15 @@
 use std::path::Path;
 
 use crate::error::ReadError;
-use crate::formats::check::{Bad, extent};
-use crate::formats::text::{LineParser, TextReader, decimal, integer};
+use crate::formats::check::{Bad, Takes};
+use crate::formats::number::integer;
+use crate::formats::scale::{Scale, Units};
+use crate::formats::text::{LineParser, TextFormat, TextReader, by_blanks, exactly};
 use crate::formats::{Format, single_file};
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
-use crate::trace::{Layer, ReadOptions, TraceMeta, TraceReader};
-use crate::units::Timestamp;
+use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta, TraceReader, UnitOverrides};
+use crate::units::{Nanos, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -42,19 +44,28 @@ pub const FORMAT: Format = Format {
     create: None,
 };
 
-/// Decimals of a microsecond that are kept: picoseconds.
-const PLACES: u32 = 6;
+const TEXT: TextFormat = TextFormat {
+    name: FORMAT.name,
+    layer: FORMAT.layer,
+    clock: "sum of service and think times",
+    epoch_unix_s: None,
+    units: Units { time: TimeUnit::Microseconds, address_bytes: 512, length_bytes: 512 },
+    takes: Takes { device: false, operation: false, units: true },
+    reorder: Nanos::ZERO,
+};
+
+/// Decimals of a nanosecond that are kept: picoseconds.
+const PICO: u32 = 3;
 /// Longest remark that is taken for one.
 const REMARK_BYTES_MAX: usize = 16;
 
 fn recognises(_path: &Path, head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
-    parse_line(line).is_ok()
+    parse_line(line, &Scale::new(TEXT.units, UnitOverrides::default())).is_ok()
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    let meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "sum of service and think times");
-    Ok(Box::new(TextReader::open(path, options, meta, Parser::default())?))
+    Ok(Box::new(TextReader::open(path, options, &TEXT, |scale| Parser { scale, next: Instant::default() })?))
 }
 
 /// A point in time to the picosecond.
@@ -75,16 +86,16 @@ impl Instant {
     }
 }
 
-#[derive(Default)]
 struct Parser {
+    scale: Scale,
     /// When the next request arrives.
     next: Instant,
 }
 
 impl LineParser for Parser {
     fn parse(&mut self, line: &[u8], _meta: &mut TraceMeta) -> Result<Option<Record>, Bad> {
-        let fields = parse_line(line)?;
-        let (lba, sectors) = extent(fields.sector, fields.sectors)?;
+        let fields = parse_line(line, &self.scale)?;
+        let (lba, sectors) = self.scale.extent(fields.sector, fields.sectors)?;
         let too_late = || Bad::malformed("a time that is too large");
         let completed = self.next.after_ps(fields.service_ps).ok_or_else(too_late)?;
         let next = completed.after_ps(fields.think_ps).ok_or_else(too_late)?;
@@ -104,16 +115,8 @@ struct Fields {
     think_ps: u64,
 }
 
-fn parse_line(line: &[u8]) -> Result<Fields, Bad> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut columns = [&b""[..]; 6];
-    for (at, column) in columns.iter_mut().enumerate() {
-        *column = words.next().ok_or_else(|| Bad::malformed(format!("expected 6 fields, found {at}")))?;
-    }
-    if words.next().is_some() {
-        return Err(Bad::malformed(format!("expected 6 fields, found {}", 7 + words.count())));
-    }
-    let [direction, remark, sector, sectors, service, think] = columns;
+fn parse_line(line: &[u8], scale: &Scale) -> Result<Fields, Bad> {
+    let [direction, remark, sector, sectors, service, think] = exactly(by_blanks(line))?;
     let operation = match direction {
         b"R" => Operation::Read,
         b"W" => Operation::Write,
@@ -127,8 +130,8 @@ fn parse_line(line: &[u8]) -> Result<Fields, Bad> {
         operation,
         sector: integer("sector", sector)?,
         sectors: integer("length", sectors)?,
-        service_ps: decimal("service time", service, PLACES)?,
-        think_ps: decimal("think time", think, PLACES)?,
+        service_ps: scale.fine_time("service time", service, PICO)?,
+        think_ps: scale.fine_time("think time", think, PICO)?,
     })
 }
 
@@ -138,7 +141,8 @@ mod tests {
 
     #[test]
     fn cutting_off_to_nanoseconds_does_not_add_up() {
-        let mut parser = Parser::default();
+        let scale = Scale::new(TEXT.units, UnitOverrides::default());
+        let mut parser = Parser { scale, next: Instant::default() };
         let mut meta = TraceMeta::new(FORMAT.name, FORMAT.layer, "test");
         let mut arrivals = Vec::new();
         for _ in 0..4 {

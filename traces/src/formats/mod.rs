@@ -1,11 +1,31 @@
 //! Every format a trace is read from or written to: one file (or folder) per format, one row in
 //! [`FORMATS`].
 
+pub mod alibaba;
 pub mod blkreplay;
 pub mod blktrace;
+pub mod btreplay;
 mod check;
+pub mod csv;
+mod devices;
+pub mod disksim_ascii;
 pub mod disksim_validate;
+pub mod fio_iolog;
+pub mod fio_latency;
+pub mod fiu;
+mod fixed;
+pub mod msr;
+mod number;
+pub mod oracle_general;
+mod order;
+mod output;
 pub mod parquet;
+mod per_cpu;
+mod plausible;
+mod rows;
+mod scale;
+pub mod spc;
+pub mod tencent;
 mod text;
 pub mod vscsi;
 
@@ -56,8 +76,24 @@ pub struct Format {
 }
 
 /// Every format, in the order in which an input is tried.
-pub const FORMATS: &[Format] =
-    &[parquet::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, disksim_validate::FORMAT, vscsi::FORMAT];
+pub const FORMATS: &[Format] = &[
+    parquet::FORMAT,
+    csv::FORMAT,
+    blktrace::FORMAT,
+    btreplay::FORMAT,
+    fio_iolog::FORMAT,
+    fio_latency::FORMAT,
+    blkreplay::FORMAT,
+    disksim_ascii::FORMAT,
+    disksim_validate::FORMAT,
+    vscsi::FORMAT,
+    msr::FORMAT,
+    spc::FORMAT,
+    fiu::FORMAT,
+    alibaba::FORMAT,
+    tencent::FORMAT,
+    oracle_general::FORMAT,
+];
 
 /// The format of the trace at `path`: the one `options` names, else the first that recognises it.
 ///

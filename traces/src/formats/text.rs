@@ -1,22 +1,54 @@
-//! What the formats of one request per line share: lines of bounded length, exact decimals, and a
+//! What the formats of one request per line share: lines of bounded length, their fields, and a
 //! reader that turns a line parser into a [`TraceReader`].
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Order};
-use crate::input::Input;
+use crate::formats::check::{Bad, Takes};
+use crate::formats::order::Reorder;
+use crate::formats::plausible::{self, Sample};
+use crate::formats::scale::{Scale, Units};
+use crate::input::{HEAD_BYTES, Input};
 use crate::record::Record;
-use crate::trace::{Losses, ReadOptions, TraceMeta, TraceReader};
+use crate::trace::{Layer, Losses, ReadOptions, TraceMeta, TraceReader};
+use crate::units::{Nanos, Timestamp};
 
 /// Longer lines are refused, so that a file without line ends does not fill the memory.
 const LINE_BYTES_MAX: usize = 4096;
 
+/// How many of the first lines must be of a format for a file to be recognised: one bad line is to
+/// be an error with its place, many are another format.
+const LINES_SNIFFED: usize = 8;
+
+/// What is true of every trace of a text format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextFormat {
+    /// Its name in [`crate::formats::FORMATS`].
+    pub(crate) name: &'static str,
+    /// The layer, if a user gives none.
+    pub(crate) layer: Layer,
+    /// The name of its clock.
+    pub(crate) clock: &'static str,
+    /// The Unix time in seconds of the zero of its times, if they are dates. Such arrivals are made
+    /// to begin at zero, and [`crate::Clock::zero_unix_ns`] says when that was.
+    pub(crate) epoch_unix_s: Option<i64>,
+    /// Its units.
+    pub(crate) units: Units,
+    /// What it lets a user choose.
+    pub(crate) takes: Takes,
+    /// By how much its arrivals may be out of order ([`Reorder`]).
+    pub(crate) reorder: Nanos,
+}
+
 /// Parses the lines of one format.
 pub(crate) trait LineParser: Send {
-    /// The record on a line (without its end), `None` if the line is header.
+    /// The record on a line (without its end); `None` if the line is header, or of a device that is
+    /// not asked for. Arrivals of a format whose times are dates are nanoseconds since its epoch.
     fn parse(&mut self, line: &[u8], meta: &mut TraceMeta) -> Result<Option<Record>, Bad>;
+
+    /// Gives the requests of all devices, whichever is asked for: units are judged by all of them.
+    fn take_all_devices(&mut self) {}
 
     /// What is missing if the input ends here.
     fn at_end(&self) -> Result<(), Problem> {
@@ -29,24 +61,48 @@ pub(crate) struct TextReader<P> {
     input: Input,
     line: Vec<u8>,
     line_number: u64,
+    ended: bool,
     parser: P,
     meta: TraceMeta,
     losses: Losses,
-    order: Order,
+    order: Reorder,
+    epoch: Option<Epoch>,
     lenient: bool,
 }
 
 impl<P: LineParser> TextReader<P> {
-    /// Opens `path`; `meta` is what is known of every trace of the format.
-    pub(crate) fn open(path: &Path, options: &ReadOptions, meta: TraceMeta, parser: P) -> Result<Self, ReadError> {
+    /// Opens `path`; `parser` makes a parser that reads in the units it is given. Doubts the units
+    /// that `options` do not give ([`plausible`]).
+    pub(crate) fn open(
+        path: &Path,
+        options: &ReadOptions,
+        format: &TextFormat,
+        parser: impl Fn(Scale) -> P,
+    ) -> Result<Self, ReadError> {
+        format.takes.check(path, format.name, options)?;
         let input = Input::open(path)?;
         if input.head().is_empty() {
             return Err(ReadError::new(path, Place::Whole, Problem::Empty));
         }
-        let line = Vec::with_capacity(LINE_BYTES_MAX + 1);
-        let order = Order::default();
-        let losses = Losses::default();
-        Ok(TextReader { input, line, line_number: 0, parser, meta, losses, order, lenient: options.lenient })
+        let meta = TraceMeta::new(format.name, options.layer.unwrap_or(format.layer), format.clock);
+        let scale = Scale::new(format.units, options.units);
+        // What cannot be changed need not be doubted.
+        if format.takes.units {
+            let sample = |scale| sample(input.head(), parser(scale), meta.clone());
+            plausible::judge(path, &scale, format.epoch_unix_s, sample)?;
+        }
+        Ok(TextReader {
+            input,
+            line: Vec::with_capacity(LINE_BYTES_MAX + 1),
+            line_number: 0,
+            ended: false,
+            parser: parser(scale),
+            meta,
+            losses: Losses::default(),
+            order: Reorder::within(format.reorder),
+            epoch: format.epoch_unix_s.map(Epoch::new),
+            lenient: options.lenient,
+        })
     }
 
     /// Reads the next line into `self.line`, without its end; false at the end of the input.
@@ -57,12 +113,7 @@ impl<P: LineParser> TextReader<P> {
         match (&mut self.input).take(limit).read_until(b'\n', &mut self.line) {
             Ok(0) => Ok(false),
             Ok(_) => {
-                if self.line.last() == Some(&b'\n') {
-                    self.line.pop();
-                }
-                if self.line.last() == Some(&b'\r') {
-                    self.line.pop();
-                }
+                self.line.truncate(without_end(&self.line).len());
                 Ok(true)
             }
             // What could be decompressed has been read; how much is missing nobody knows.
@@ -74,15 +125,15 @@ impl<P: LineParser> TextReader<P> {
         }
     }
 
-    fn parse_line(&mut self) -> Result<Option<Record>, Bad> {
+    /// Takes in the record on the line, if it holds one.
+    fn parse_line(&mut self) -> Result<(), Bad> {
         if self.line.len() > LINE_BYTES_MAX {
             return Err(Bad::malformed(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
-        let record = self.parser.parse(&self.line, &mut self.meta)?;
-        if let Some(record) = &record {
-            self.order.admit(record.request.arrival)?;
+        match self.parser.parse(&self.line, &mut self.meta)? {
+            Some(record) => self.order.push(record),
+            None => Ok(()),
         }
-        Ok(record)
     }
 
     /// Counts a bad line, or makes an error of it.
@@ -112,16 +163,25 @@ impl<P: LineParser> TraceReader for TextReader<P> {
     }
 
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        while self.read_line()? {
-            match self.parse_line() {
-                Ok(Some(record)) => return Ok(Some(record)),
-                Ok(None) => {}
-                Err(bad) => self.refuse(bad)?,
+        loop {
+            if let Some(mut record) = self.order.next(self.ended) {
+                if let Some(epoch) = &mut self.epoch {
+                    epoch.begin_at_zero(&mut record, &mut self.meta);
+                }
+                return Ok(Some(record));
             }
-        }
-        match self.parser.at_end() {
-            Ok(()) => Ok(None),
-            Err(problem) => Err(ReadError::new(self.input.path(), Place::Line(self.line_number), problem)),
+            if self.ended {
+                return Ok(None);
+            }
+            if self.read_line()? {
+                if let Err(bad) = self.parse_line() {
+                    self.refuse(bad)?;
+                }
+                continue;
+            }
+            self.ended = true;
+            let place = Place::Line(self.line_number);
+            self.parser.at_end().map_err(|problem| ReadError::new(self.input.path(), place, problem))?;
         }
     }
 
@@ -134,88 +194,99 @@ impl<P: LineParser> TraceReader for TextReader<P> {
     }
 }
 
-/// A field that must be a whole number without sign.
-pub(crate) fn integer(name: &str, field: &[u8]) -> Result<u64, Bad> {
-    decimal(name, field, 0)
+/// Makes dates begin at zero.
+struct Epoch {
+    unix_s: i64,
+    /// The date of the first record.
+    first: Option<Timestamp>,
 }
 
-/// A field that must be a decimal number without sign or exponent, in units of 10^-`places`.
-/// Digits beyond that are refused unless they are zero: nothing is rounded.
-pub(crate) fn decimal(name: &str, field: &[u8], places: u32) -> Result<u64, Bad> {
-    scaled(field, places).map_err(|why| {
-        let text = String::from_utf8_lossy(&field[..field.len().min(40)]);
-        Bad::malformed(format!("{name} `{text}` {why}"))
-    })
+impl Epoch {
+    fn new(unix_s: i64) -> Epoch {
+        Epoch { unix_s, first: None }
+    }
+
+    #[inline]
+    fn begin_at_zero(&mut self, record: &mut Record, meta: &mut TraceMeta) {
+        let first = *self.first.get_or_insert_with(|| {
+            let unix_ns = i128::from(record.request.arrival.as_ns()) + i128::from(self.unix_s) * 1_000_000_000;
+            meta.clock.zero_unix_ns = i64::try_from(unix_ns).ok();
+            record.request.arrival
+        });
+        // Nothing happens to a request before it arrives, and none arrives before the first.
+        let since = |time: Timestamp| Timestamp::from_ns(time.saturating_since(first).as_ns());
+        record.request.arrival = since(record.request.arrival);
+        let observed = &mut record.observed;
+        for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
+            *time = time.map(since);
+        }
+    }
 }
 
-fn scaled(field: &[u8], places: u32) -> Result<u64, &'static str> {
-    const NOT_A_NUMBER: &str = "is not a number";
-    const TOO_LARGE: &str = "is too large";
-    const TOO_PRECISE: &str = "has more decimals than are kept";
-    let point = field.iter().position(|&byte| byte == b'.').unwrap_or(field.len());
-    let (whole, fraction) = (&field[..point], &field[(point + 1).min(field.len())..]);
-    if whole.is_empty() || (point < field.len() && (fraction.is_empty() || places == 0)) {
-        return Err(NOT_A_NUMBER);
+/// What the first bytes of an input show of its units.
+fn sample(head: &[u8], mut parser: impl LineParser, mut meta: TraceMeta) -> Sample {
+    let mut sample = Sample::default();
+    parser.take_all_devices();
+    for line in first_lines(head) {
+        sample.add(&parser.parse(line, &mut meta));
     }
-    let (kept, beyond) = fraction.split_at(fraction.len().min(places as usize));
-    let mut value = 0u64;
-    for &byte in whole.iter().chain(kept) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return Err(NOT_A_NUMBER);
-        }
-        value = value.checked_mul(10).and_then(|tens| tens.checked_add(u64::from(digit))).ok_or(TOO_LARGE)?;
-    }
-    if beyond.iter().any(|byte| !byte.is_ascii_digit()) {
-        return Err(NOT_A_NUMBER);
-    }
-    if beyond.iter().any(|&byte| byte != b'0') {
-        return Err(TOO_PRECISE);
-    }
-    value.checked_mul(10u64.pow(places - kept.len() as u32)).ok_or(TOO_LARGE)
+    sample
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The whole lines, without their ends, in the first bytes of an input.
+pub(crate) fn first_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    // The last line is whole only if the input ends there.
+    let whole = if head.len() < HEAD_BYTES { head.len() } else { ended_lines(head) };
+    head[..whole].split_inclusive(|&byte| byte == b'\n').map(without_end)
+}
 
-    #[test]
-    fn decimals_are_exact() {
-        for (text, places, value) in [
-            ("0", 9, 0),
-            ("0.0", 9, 0),
-            ("12.5", 9, 12_500_000_000),
-            ("3600.949630130", 9, 3_600_949_630_130),
-            ("0.1234567890000", 9, 123_456_789),
-            ("18446744073709551615", 0, u64::MAX),
-            ("18446744073.709551615", 9, u64::MAX),
-            ("007", 0, 7),
-        ] {
-            assert_eq!(scaled(text.as_bytes(), places), Ok(value), "{text}");
-        }
-    }
+/// Whether there are lines and the first of them are all of a format.
+pub(crate) fn first_lines_are(head: &[u8], is: impl FnMut(&[u8]) -> bool) -> bool {
+    // A file may be cut in its last line and is still what it is.
+    let ended = ended_lines(head);
+    let mut lines = first_lines(if ended > 0 { &head[..ended] } else { head }).take(LINES_SNIFFED).peekable();
+    lines.peek().is_some() && lines.all(is)
+}
 
-    #[test]
-    fn what_is_no_plain_decimal_is_refused() {
-        for (text, places, why) in [
-            ("", 9, "not a number"),
-            (".5", 9, "not a number"),
-            ("5.", 9, "not a number"),
-            ("1.2.3", 9, "not a number"),
-            ("-1", 9, "not a number"),
-            ("+1", 9, "not a number"),
-            ("1e3", 9, "not a number"),
-            ("NaN", 9, "not a number"),
-            ("inf", 9, "not a number"),
-            ("1 2", 9, "not a number"),
-            ("1.0", 0, "not a number"),
-            ("0.000000000x", 9, "not a number"),
-            ("0.0000000001", 9, "more decimals"),
-            ("18446744073709551616", 0, "too large"),
-            ("18446744073.709551616", 9, "too large"),
-        ] {
-            let refused = scaled(text.as_bytes(), places).unwrap_err();
-            assert!(refused.contains(why), "{text}: {refused}");
-        }
+/// Bytes of the lines that have an end.
+fn ended_lines(head: &[u8]) -> usize {
+    head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The `N` fields of a line, and no more.
+pub(crate) fn exactly<'a, const N: usize>(mut fields: impl Iterator<Item = &'a [u8]>) -> Result<[&'a [u8]; N], Bad> {
+    let columns = at_least(&mut fields)?;
+    match fields.count() {
+        0 => Ok(columns),
+        more => Err(Bad::malformed(format!("expected {N} fields, found {}", N + more))),
     }
+}
+
+/// The first `N` fields of a line.
+pub(crate) fn at_least<'a, const N: usize>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Result<[&'a [u8]; N], Bad> {
+    let mut columns = [&b""[..]; N];
+    for (at, column) in columns.iter_mut().enumerate() {
+        *column = fields.next().ok_or_else(|| Bad::malformed(format!("expected {N} fields, found {at}")))?;
+    }
+    Ok(columns)
+}
+
+/// Whether a line holds just the names of the columns.
+pub(crate) fn is_title(line: &[u8], columns: &[&str]) -> bool {
+    by_comma(line).map(<[u8]>::to_ascii_lowercase).eq(columns.iter().map(|name| name.to_ascii_lowercase().into_bytes()))
+}
+
+/// The fields between commas, without the blanks around them.
+pub(crate) fn by_comma(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// The fields between blanks.
+pub(crate) fn by_blanks(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }

@@ -16,17 +16,17 @@
 //! No real sample of version 2 was at hand: it is read as that table says, and that its records
 //! are in the order of `ts` is an assumption whose failure is an error.
 
-use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Order, extent};
+use crate::formats::check::{Bad, Takes, extent};
+use crate::formats::fixed::{FixedReader, RecordParser, little_endian};
 use crate::formats::{Format, single_file};
 use crate::input::Input;
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
-use crate::trace::{Layer, Losses, ReadOptions, TraceMeta, TraceReader};
-use crate::units::{Lba, SECTOR_BYTES, Sectors, Timestamp};
+use crate::trace::{Layer, ReadOptions, TraceMeta, TraceReader};
+use crate::units::{Lba, Nanos, SECTOR_BYTES, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -44,8 +44,6 @@ pub const FORMAT: Format = Format {
     create: None,
 };
 
-/// How many records are read at once.
-const RECORDS_PER_READ: usize = 2_048;
 /// How many records of a file's beginning must look right for it to be recognised.
 const RECORDS_SNIFFED: usize = 8;
 
@@ -84,19 +82,19 @@ impl Version {
 
     #[inline]
     fn fields(self, record: &[u8]) -> Fields {
-        let u16_at = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let two = |at| little_endian::<2>(record, at) as u16;
+        let four = |at| little_endian::<4>(record, at);
+        let eight = |at| little_endian::<8>(record, at);
         let (bytes, command, version, response_us) = match self {
-            Version::One => (u32_at(4), u16_at(12), u16_at(14), 0),
-            Version::Two => (u32_at(8), u16_at(0), u16_at(2), u64_at(32)),
+            Version::One => (four(4), two(12), two(14), 0),
+            Version::Two => (four(8), two(0), two(2), eight(32)),
         };
-        Fields { bytes, command, version, lbn: u64_at(16), ts_us: u64_at(24), response_us }
+        Fields { bytes, command, version, lbn: eight(16), ts_us: eight(24), response_us }
     }
 }
 
 struct Fields {
-    bytes: u32,
+    bytes: u64,
     command: u16,
     version: u16,
     lbn: u64,
@@ -124,24 +122,13 @@ fn recognises(_path: &Path, head: &[u8]) -> bool {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
+    Takes::default().check(path, FORMAT.name, options)?;
     let input = Input::open(path)?;
     let version = version_of(&input, options.lenient)?;
     let mut meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "vscsi ts");
     meta.provenance.insert("vscsi_version".to_owned(), format!("{:#06x}", version.number()));
-    Ok(Box::new(Reader {
-        input,
-        version,
-        buffer: vec![0; RECORDS_PER_READ * version.record_bytes()],
-        filled: 0,
-        at: 0,
-        offset: 0,
-        zero_us: None,
-        meta,
-        losses: Losses::default(),
-        order: Order::default(),
-        lenient: options.lenient,
-        truncated: false,
-    }))
+    let parser = Parser { version, zero_us: None };
+    Ok(Box::new(FixedReader::new(input, parser, meta, Nanos::ZERO, options.lenient)))
 }
 
 fn version_of(input: &Input, lenient: bool) -> Result<Version, ReadError> {
@@ -172,60 +159,20 @@ fn version_of(input: &Input, lenient: bool) -> Result<Version, ReadError> {
     )))
 }
 
-struct Reader {
-    input: Input,
+struct Parser {
     version: Version,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that hold input, and where in it the next record begins.
-    filled: usize,
-    at: usize,
-    /// Where in the input the buffer begins.
-    offset: u64,
     /// `ts` of the first record.
     zero_us: Option<u64>,
-    meta: TraceMeta,
-    losses: Losses,
-    order: Order,
-    lenient: bool,
-    /// Whether a lenient read has come to where the input was cut off.
-    truncated: bool,
 }
 
-impl Reader {
-    fn fail(&self, problem: Problem) -> ReadError {
-        ReadError::new(self.input.path(), Place::Byte(self.offset + self.at as u64), problem)
-    }
-
-    /// Reads on until the buffer is full or the input ends; false if there is no whole record.
-    fn refill(&mut self) -> Result<bool, ReadError> {
-        self.offset += self.filled as u64;
-        (self.filled, self.at) = (0, 0);
-        while self.filled < self.buffer.len() && !self.truncated {
-            match self.input.read(&mut self.buffer[self.filled..]) {
-                Ok(0) => break,
-                Ok(read) => self.filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What could be decompressed is used; how much is missing nobody knows.
-                Err(error) if self.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
-                    self.losses.skip("the rest of a truncated input");
-                    self.truncated = true;
-                }
-                Err(error) => {
-                    let place = Place::Byte(self.offset + self.filled as u64);
-                    return Err(ReadError::io(self.input.path(), place, error));
-                }
-            }
-        }
-        let over = self.filled % self.version.record_bytes();
-        if over > 0 && self.lenient {
-            self.losses.skip("an incomplete record at the end");
-            self.filled -= over;
-        }
-        Ok(self.filled > 0)
+impl RecordParser for Parser {
+    fn record_bytes(&self) -> usize {
+        self.version.record_bytes()
     }
 
     #[inline]
-    fn parse(&mut self, fields: &Fields) -> Result<Record, Bad> {
+    fn parse(&mut self, record: &[u8]) -> Result<Option<Record>, Bad> {
+        let fields = self.version.fields(record);
         if fields.version != self.version.number() {
             let expected = self.version.number();
             return Err(Bad::malformed(format!("version {:#06x} after {expected:#06x}", fields.version)));
@@ -235,10 +182,10 @@ impl Reader {
         };
         let (lba, sectors) = match operation {
             Operation::Flush => (Lba::ZERO, Sectors::ZERO),
-            _ if u64::from(fields.bytes) % SECTOR_BYTES != 0 => {
+            _ if fields.bytes % SECTOR_BYTES != 0 => {
                 return Err(Bad::malformed(format!("a length of {} bytes, no whole sectors", fields.bytes)));
             }
-            _ => extent(fields.lbn, u64::from(fields.bytes) / SECTOR_BYTES)?,
+            _ => extent(fields.lbn, fields.bytes / SECTOR_BYTES)?,
         };
         let too_late = || Bad::malformed("a time that is too large");
         let zero_us = *self.zero_us.get_or_insert(fields.ts_us);
@@ -249,50 +196,9 @@ impl Reader {
         let arrival = Timestamp::from_ns(since_us.checked_mul(1_000).ok_or_else(too_late)?);
         let response_ns = fields.response_us.checked_mul(1_000).ok_or_else(too_late)?;
         let completed = arrival.as_ns().checked_add(response_ns).ok_or_else(too_late)?;
-        self.order.admit(arrival)?;
         let completed = (response_ns > 0).then_some(Timestamp::from_ns(completed));
         let observed = Observed { completed, ..Observed::default() };
-        Ok(Record { request: Request::new(arrival, operation, lba, sectors), observed })
-    }
-}
-
-impl TraceReader for Reader {
-    fn meta(&self) -> &TraceMeta {
-        &self.meta
-    }
-
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        let bytes = self.version.record_bytes();
-        loop {
-            if self.at == self.filled && !self.refill()? {
-                return Ok(None);
-            }
-            if self.filled - self.at < bytes {
-                return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
-            }
-            let fields = self.version.fields(&self.buffer[self.at..self.at + bytes]);
-            match self.parse(&fields) {
-                Ok(record) => {
-                    self.at += bytes;
-                    return Ok(Some(record));
-                }
-                Err(bad) if self.lenient => {
-                    self.at += bytes;
-                    self.losses.skip(bad.reason);
-                }
-                Err(bad) => {
-                    return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records"));
-                }
-            }
-        }
-    }
-
-    fn losses(&self) -> &Losses {
-        &self.losses
-    }
-
-    fn position_bytes(&self) -> u64 {
-        self.input.consumed_bytes()
+        Ok(Some(Record { request: Request::new(arrival, operation, lba, sectors), observed }))
     }
 }
 

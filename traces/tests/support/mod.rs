@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // Each test binary uses some of it.
 
+pub(crate) mod published;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +17,28 @@ use traces::{
 };
 
 /// The fixtures in `tests/data` and the format of each.
-pub(crate) const FIXTURES: [(&str, &str); 5] = [
+pub(crate) const FIXTURES: [(&str, &str); 21] = [
     ("blkreplay", "small.load"),
     ("disksim-validate", "small.trace"),
     ("vscsi", "small-v1.vscsi"),
     ("vscsi", "small-v2.vscsi"),
     ("parquet", "small.parquet"),
+    ("csv", "small.csv"),
+    ("csv", "small-devices.csv"),
+    ("btreplay", "virtio-mail.replay.0"),
+    ("fio-iolog", "small.iolog"),
+    ("fio-iolog", "small-v2.iolog"),
+    ("fio-latency", "small_lat.1.log"),
+    ("fio-latency", "small_clat.2.log"),
+    ("fio-latency", "small_slat.3.log"),
+    ("fio-latency", "small-issue_clat.4.log"),
+    ("disksim-ascii", "small.disksim"),
+    ("msr", "small-msr.csv"),
+    ("spc", "small.spc"),
+    ("fiu", "small.fiu"),
+    ("alibaba", "small-alibaba.csv"),
+    ("tencent", "small-tencent.csv"),
+    ("oracle-general", "small.oracleGeneral"),
 ];
 
 pub(crate) fn data(name: &str) -> PathBuf {
@@ -41,7 +59,12 @@ pub(crate) struct Whole {
 }
 
 pub(crate) fn read_as(format_name: &str, path: &Path, options: &ReadOptions) -> Result<Whole, ReadError> {
-    let mut reader = (format(format_name).open)(path, options)?;
+    let mut options = options.clone();
+    if format_name == "oracle-general" {
+        // It does not tell, and is not read without.
+        options.operation.get_or_insert(Operation::Read);
+    }
+    let mut reader = (format(format_name).open)(path, &options)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {
         records.push(record);

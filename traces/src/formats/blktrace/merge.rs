@@ -23,8 +23,8 @@ pub(super) struct Merge {
     numbers: Numbers,
     device: u32,
     zero: u64,
-    /// Stream and byte of the event last given.
-    last: (usize, u64),
+    /// The first event of the current stream was given, and is to be gone past.
+    taken: bool,
 }
 
 impl Merge {
@@ -43,7 +43,7 @@ impl Merge {
         let device = streams[first].peek().map_or(0, |placed| placed.event.device);
         let challenge = rest.peek().map_or(u64::MAX, |Reverse(key)| key.0);
         let numbers = Numbers::default();
-        Ok(Merge { streams, current: Some(first), rest, challenge, numbers, device, zero, last: (first, 0) })
+        Ok(Merge { streams, current: Some(first), rest, challenge, numbers, device, zero, taken: false })
     }
 
     /// The traced device.
@@ -66,39 +66,59 @@ impl Merge {
         &self.streams
     }
 
-    /// Path and place of the event last given.
+    /// Path and place of the current event.
     pub(super) fn place(&self) -> (&Path, Place) {
-        (self.streams[self.last.0].path(), Place::Byte(self.last.1))
+        let (stream, offset) = self.position();
+        (self.streams[stream].path(), Place::Byte(offset))
     }
 
-    /// The next event of the traced device, `None` at the end of the capture.
+    /// Goes to the next event of the traced device; false at the end of the capture.
     #[inline]
-    pub(super) fn next(&mut self, findings: &mut Findings) -> Result<Option<Event>, ReadError> {
+    pub(super) fn next(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
         loop {
-            let Some(current) = self.current else {
+            let Some(mut current) = self.current else {
                 self.numbers.close(u64::MAX, &self.streams, findings)?;
-                return Ok(None);
+                return Ok(false);
             };
-            let stream = &mut self.streams[current];
-            let Some(&Placed { event, offset }) = stream.peek() else {
+            if std::mem::take(&mut self.taken) {
+                let stream = &mut self.streams[current];
+                stream.advance(findings)?;
+                if stream.peek().is_none_or(|placed| placed.event.time >= self.challenge) {
+                    self.switch(current);
+                    let Some(next) = self.current else { continue };
+                    current = next;
+                }
+            }
+            let Some(Placed { event, .. }) = self.streams[current].peek() else {
                 // Only the refused events of a lenient read can leave a stream like that.
                 self.switch(current);
                 continue;
             };
-            stream.advance(findings)?;
-            self.last = (current, offset);
-            if stream.peek().is_none_or(|placed| placed.event.time >= self.challenge) {
-                self.switch(current);
-            }
+            self.taken = true;
             if event.device != self.device {
-                self.other_device(&event, findings)?;
+                let device = event.device;
+                self.other_device(device, findings)?;
                 continue;
             }
-            if !self.numbers.expected(&event) {
-                self.numbers.unexpected(&event, self.last, &self.streams, findings)?;
+            if !self.numbers.expected(event) {
+                let event = *event;
+                self.numbers.unexpected(&event, self.position(), &self.streams, findings)?;
             }
-            return Ok(Some(event));
+            return Ok(true);
         }
+    }
+
+    /// The event that [`Merge::next`] went to.
+    #[inline]
+    pub(super) fn event(&self) -> &Event {
+        let placed = self.current.and_then(|current| self.streams[current].peek());
+        &placed.expect("asked for only after an event was found").event
+    }
+
+    /// Stream and byte of the current event.
+    fn position(&self) -> (usize, u64) {
+        let current = self.current.unwrap_or_default();
+        (current, self.streams[current].peek().map_or(0, |placed| placed.offset))
     }
 
     /// Goes on with the stream whose event is first.
@@ -121,13 +141,13 @@ impl Merge {
     }
 
     #[cold]
-    fn other_device(&self, event: &Event, findings: &mut Findings) -> Result<(), ReadError> {
+    fn other_device(&self, other: u32, findings: &mut Findings) -> Result<(), ReadError> {
         if findings.lenient {
             findings.losses.skip("event of another device");
             return Ok(());
         }
         let (path, place) = self.place();
-        let (this, other) = (device_name(self.device), device_name(event.device));
+        let (this, other) = (device_name(self.device), device_name(other));
         let why = format!("an event of device {other} in a capture of device {this}; a trace is of one device");
         Err(ReadError::malformed(path, place, why)
             .remedy("--lenient reads the first device and counts the events of others"))

@@ -142,8 +142,13 @@ impl Capture {
 
 impl EventSource for Capture {
     #[inline]
-    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+    fn advance(&mut self) -> Result<bool, ReadError> {
         self.merge.next(&mut self.findings)
+    }
+
+    #[inline]
+    fn current(&mut self) -> (&Event, &mut Losses) {
+        (self.merge.event(), &mut self.findings.losses)
     }
 
     fn zero(&self) -> u64 {

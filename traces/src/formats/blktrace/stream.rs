@@ -19,7 +19,7 @@ use crate::units::SECTOR_BYTES;
 pub const REORDER_WINDOW_NS: u64 = 10_000_000;
 
 /// How many events may stand between a late one and its place: as many are always looked ahead.
-pub const REORDER_EVENTS: usize = 2048;
+pub const REORDER_EVENTS: usize = 512;
 
 /// A second bound, so that garbage cannot let the table of what is counted per CPU grow.
 const CPUS_MAX: u32 = 1 << 16;

@@ -33,6 +33,7 @@
 mod batch;
 mod chunks;
 mod reader;
+mod table;
 mod writer;
 
 use std::path::Path;
@@ -45,6 +46,7 @@ use crate::trace::{Extent, Layer, ReadOptions, TraceReader, WriteOptions};
 use crate::units::{Lba, Timestamp};
 
 pub use reader::ParquetReader;
+pub(crate) use table::TableWriter;
 pub use writer::ParquetWriter;
 
 /// The format's row in [`crate::formats::FORMATS`].

@@ -14,8 +14,9 @@ use super::batch::{Batch, Checksum, Column};
 use super::chunks::Chunks;
 use super::{FORMAT, KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Order};
+use crate::formats::check::{Bad, Order, Takes};
 use crate::record::Record;
+use crate::request::VmId;
 use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
 
 /// Rows decoded at once.
@@ -37,6 +38,10 @@ pub struct ParquetReader {
     /// The texts of the metadata, which come last in the checksum.
     texts: Vec<String>,
     order: Order,
+    /// How many VMs the rows are of.
+    vms: usize,
+    /// The one VM whose rows are given, as VM 0.
+    only: Option<VmId>,
     /// The next row group, the columns of the current one and how many of its rows are not decoded.
     group: usize,
     columns: Vec<ColumnReader>,
@@ -58,6 +63,7 @@ impl ParquetReader {
     /// A file that is no Parquet, is cut off, has other columns, another schema version, or no
     /// metadata of iocast.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<ParquetReader, ReadError> {
+        Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
         let chunks = Chunks::open(path)?;
         let input_bytes = chunks.input_bytes();
         let file = caught(|| SerializedFileReader::new(chunks));
@@ -69,13 +75,17 @@ impl ParquetReader {
             meta.provenance.entry(KEY_SOURCE_FORMAT.to_owned()).or_insert(source);
         }
         meta.layer = options.layer.unwrap_or(meta.layer);
+        let vms = meta.vms.len();
+        let only = options.device.as_ref().map(|device| only(path, device, &mut meta)).transpose()?;
         Ok(ParquetReader {
             path: path.to_owned(),
             file,
             meta,
             losses: Losses::default(),
             lenient: options.lenient,
-            extent: footer.extent,
+            extent: footer.extent.filter(|_| only.is_none()),
+            vms,
+            only,
             written_checksum: footer.checksum,
             checksum: Checksum::new(),
             texts: footer.texts,
@@ -91,7 +101,8 @@ impl ParquetReader {
         })
     }
 
-    /// The trace's extent as its writer stored it; `None` for a trace without records.
+    /// The trace's extent as its writer stored it; `None` for a trace without records, and for one of
+    /// which only a device is read.
     pub fn extent(&self) -> Option<Extent> {
         self.extent
     }
@@ -156,7 +167,7 @@ impl ParquetReader {
         let row = self.at;
         self.at += 1;
         self.row += 1;
-        let record = self.batch.take(row, self.meta.vms.len())?;
+        let record = self.batch.take(row, self.vms)?;
         self.order.admit(record.request.arrival)?;
         self.checksum.add(&record);
         Ok(record)
@@ -180,6 +191,19 @@ impl ParquetReader {
     }
 }
 
+/// The VM that is called `device`, which becomes the only one.
+fn only(path: &Path, device: &str, meta: &mut TraceMeta) -> Result<VmId, ReadError> {
+    let at = meta.vms.iter().position(|name| name == device).and_then(|at| u16::try_from(at).ok());
+    let Some(at) = at else {
+        let some: Vec<&str> = meta.vms.iter().take(5).map(String::as_str).collect();
+        let more = if meta.vms.len() > some.len() { ", …" } else { "" };
+        let what = format!("no VM of it is called `{device}`: there are {}{more}", some.join(", "));
+        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)));
+    };
+    meta.vms = vec![device.to_owned()];
+    Ok(VmId(at))
+}
+
 impl TraceReader for ParquetReader {
     fn meta(&self) -> &TraceMeta {
         &self.meta
@@ -194,7 +218,12 @@ impl TraceReader for ParquetReader {
                 }
             }
             match self.take() {
-                Ok(record) => return Ok(Some(record)),
+                Ok(record) if self.only.is_none() => return Ok(Some(record)),
+                Ok(mut record) if self.only == Some(record.request.vm) => {
+                    record.request.vm = VmId(0);
+                    return Ok(Some(record));
+                }
+                Ok(_) => {}
                 Err(bad) if self.lenient => self.losses.skip(bad.reason),
                 Err(bad) => {
                     let error = ReadError::new(&self.path, Place::Row(self.row - 1), bad.problem);

@@ -1,7 +1,5 @@
 //! Writes traces as Parquet, one row group of bounded size at a time.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,15 +10,13 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::ColumnPath;
-use tempfile::NamedTempFile;
 
 use super::batch::{Batch, Checksum, Column};
 use super::{KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{WriteError, WriteProblem};
+use crate::formats::output::{Ledger, WholeFile};
 use crate::record::Record;
-use crate::request::Operation;
-use crate::trace::{Extent, TraceMeta, TraceWriter, Written};
-use crate::units::Timestamp;
+use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 
 /// Rows per row group: what writer and reader hold in memory.
 const ROWS_PER_GROUP: usize = 65_536;
@@ -33,9 +29,9 @@ const DIFFERENCES: [&str; 5] = ["arrival_ns", "lba_sectors", "inserted_ns", "iss
 /// same folder; dropped before that, it is removed.
 pub struct ParquetWriter {
     path: PathBuf,
-    file: SerializedFileWriter<NamedTempFile>,
+    file: SerializedFileWriter<WholeFile>,
     batch: Batch,
-    extent: Option<Extent>,
+    ledger: Ledger,
     checksum: Checksum,
     vm_max: u16,
 }
@@ -44,22 +40,14 @@ impl ParquetWriter {
     /// Begins a file that will be `path`, replacing what is there when it is finished.
     ///
     /// # Errors
-    /// A folder that does not exist or cannot be written to.
+    /// Standard output, something there that is no file, a folder that does not exist or cannot be
+    /// written to.
     pub fn create(path: &Path) -> Result<ParquetWriter, WriteError> {
-        let fail = |error| WriteError::new(path, WriteProblem::Io(error));
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
-        let permissions = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new()
-            .prefix(".iocast-")
-            .suffix(".parquet.part")
-            .permissions(permissions)
-            .tempfile_in(folder)
-            .map_err(fail)?;
-        let file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties()))
+        let file = SerializedFileWriter::new(WholeFile::create(path)?, Arc::new(schema()), Arc::new(properties()))
             .map_err(|error| refused(path, &error))?;
-        let checksum = Checksum::new();
-        Ok(ParquetWriter { path: path.to_owned(), file, batch: Batch::default(), extent: None, checksum, vm_max: 0 })
+        let ledger = Ledger::new(path, super::FORMAT.name, &WriteOptions::default());
+        let (batch, checksum) = (Batch::default(), Checksum::new());
+        Ok(ParquetWriter { path: path.to_owned(), file, batch, ledger, checksum, vm_max: 0 })
     }
 
     fn write_rest(&mut self, meta: &TraceMeta) -> Result<(), ParquetError> {
@@ -68,7 +56,7 @@ impl ParquetWriter {
         }
         let json = |error: serde_json::Error| ParquetError::External(Box::new(error));
         let mut keys = vec![(KEY_TRACE, serde_json::to_string(meta).map_err(json)?)];
-        if let Some(extent) = self.extent {
+        if let Some(extent) = self.ledger.written().extent {
             keys.push((KEY_EXTENT, serde_json::to_string(&StoredExtent::from(extent)).map_err(json)?));
         }
         for (_, text) in &keys {
@@ -101,21 +89,12 @@ impl ParquetWriter {
         self.batch.clear();
         Ok(())
     }
-
-    #[cold]
-    fn out_of_order(&self, arrival: Timestamp, extent: Extent) -> WriteError {
-        let what = format!("record {} arrives at {arrival}, after one at {}", extent.records, extent.last_arrival);
-        WriteError::new(&self.path, WriteProblem::OutOfOrder(what))
-    }
 }
 
 impl TraceWriter for ParquetWriter {
     fn write(&mut self, record: &Record) -> Result<(), WriteError> {
-        let arrival = record.request.arrival;
-        if let Some(extent) = self.extent.filter(|extent| arrival < extent.last_arrival) {
-            return Err(self.out_of_order(arrival, extent));
-        }
-        widen(&mut self.extent, record);
+        self.ledger.admit(record)?;
+        self.ledger.settle(Ok(()))?;
         self.vm_max = self.vm_max.max(record.request.vm.0);
         self.checksum.add(record);
         self.batch.push(record);
@@ -127,17 +106,14 @@ impl TraceWriter for ParquetWriter {
 
     // The metadata comes last because a reader knows all names only at the end of its trace.
     fn finish(mut self: Box<Self>, meta: &TraceMeta) -> Result<Written, WriteError> {
-        let (path, extent) = (self.path.clone(), self.extent);
+        let path = self.path.clone();
         if meta.vms.len() <= usize::from(self.vm_max) {
             let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
             return Err(WriteError::new(&path, WriteProblem::Encoding(what)));
         }
         self.write_rest(meta).map_err(|error| refused(&path, &error))?;
-        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
-        let file = self.file.into_inner().map_err(|error| refused(&path, &error))?;
-        file.as_file().sync_all().map_err(fail)?;
-        file.persist(&path).map_err(|error| fail(error.error))?;
-        Ok(Written { extent, ..Written::default() })
+        self.file.into_inner().map_err(|error| refused(&path, &error))?.finish()?;
+        Ok(self.ledger.close())
     }
 }
 
@@ -157,31 +133,6 @@ fn properties() -> WriterProperties {
     properties.build()
 }
 
-/// Takes one more record, which arrives no earlier, into the extent.
-fn widen(extent: &mut Option<Extent>, record: &Record) {
-    let request = &record.request;
-    let has_address = request.operation != Operation::Flush;
-    let Some(extent) = extent else {
-        let (lba_min, lba_end) = if has_address { (request.lba, request.end()) } else { Default::default() };
-        *extent = Some(Extent {
-            first_arrival: request.arrival,
-            last_arrival: request.arrival,
-            lba_min,
-            lba_end,
-            records: 1,
-        });
-        return;
-    };
-    extent.last_arrival = request.arrival;
-    extent.records += 1;
-    if has_address {
-        // An end of zero: only flushes so far.
-        let first = extent.lba_end.sector() == 0;
-        extent.lba_min = if first { request.lba } else { extent.lba_min.min(request.lba) };
-        extent.lba_end = extent.lba_end.max(request.end());
-    }
-}
-
-fn refused(path: &Path, error: &ParquetError) -> WriteError {
+pub(super) fn refused(path: &Path, error: &ParquetError) -> WriteError {
     WriteError::new(path, WriteProblem::Encoding(error.to_string()))
 }

@@ -2,12 +2,16 @@
 //!
 //! Means and variances come from integer sums, so that they are the same bytes on every machine.
 
+pub mod statistics;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::trace::{Clock, Layer, Losses};
 use crate::units::Nanos;
+
+pub use statistics::SpanFigures;
 
 /// The version of every schema in this module.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -1,0 +1,173 @@
+//! `iocast stat`: what a trace is like.
+
+mod tables;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use traces::events::EventReader;
+use traces::formats::{self, Format};
+use traces::input::is_reopenable;
+use traces::results::TraceProvenance;
+use traces::results::statistics::TraceStatistics;
+use traces::statistics::{SeriesWriter, Statistics, Timeline};
+use traces::trace::ReadOptions;
+use traces::{Nanos, TraceReader};
+
+use crate::arguments::{OutputFormat, Stat, UsageError};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+
+/// Intervals shorter than this would make a table larger than the trace.
+const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
+
+pub fn run(arguments: &Stat) -> Result<()> {
+    ensure!(arguments.interval >= INTERVAL_MIN, UsageError(format!("--interval is at least {INTERVAL_MIN}")));
+    let options = arguments.reading.options();
+    let format = formats::recognise(&arguments.input, &options)?;
+    let members = (format.members)(&arguments.input)?;
+    let bytes = members.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
+    let progress = Progress::new("measuring", bytes, 1);
+    let series = match &arguments.series {
+        Some(path) => Some(SeriesWriter::create(path, arguments.interval)?),
+        None => None,
+    };
+    let pass = Pass { series, interval: arguments.interval, counter: progress.counter(0) };
+    let measured = match format.open_events {
+        Some(open) => pass.events(open(&arguments.input, &options)?)?,
+        None => pass.records((format.open)(&arguments.input, &options)?)?,
+    };
+    drop(progress);
+    let figures = measured.figures(arguments, format, &options)?;
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&figures)?,
+        OutputFormat::Table | OutputFormat::Markdown => {
+            print(&tables::render(&figures, arguments.output_format, arguments.top))?;
+        }
+    }
+    let losses = &figures.trace.losses;
+    for (reason, count) in &losses.skipped {
+        eprintln!("iocast: warning: {count} records skipped: {reason}");
+    }
+    if losses.lost_events > 0 {
+        eprintln!("iocast: warning: the capture had lost {} events", losses.lost_events);
+    }
+    Ok(())
+}
+
+/// One pass over a trace.
+struct Pass {
+    series: Option<SeriesWriter>,
+    interval: Nanos,
+    counter: std::sync::Arc<AtomicU64>,
+}
+
+/// Records between two looks at the progress.
+const RECORDS_PER_LOOK: u64 = 4096;
+
+impl Pass {
+    fn statistics(&self, reader: &dyn TraceReader) -> Statistics {
+        Statistics::new(reader.meta().address_space, self.series.as_ref().map(|_| self.interval))
+    }
+
+    /// Of a capture of events.
+    fn events(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
+        let mut statistics = self.statistics(&*reader);
+        let mut records = 0u64;
+        while reader.next_watched(&mut statistics)?.is_some() {
+            records += 1;
+            self.look(records, &mut statistics, &*reader)?;
+        }
+        self.end(records, 0, statistics, &*reader)
+    }
+
+    /// Of a trace of records.
+    fn records(mut self, mut reader: Box<dyn TraceReader>) -> Result<Measured> {
+        let mut statistics = self.statistics(&*reader);
+        let mut timeline = Timeline::default();
+        let mut records = 0u64;
+        while let Some(record) = reader.next()? {
+            timeline.record(&record, &mut statistics);
+            records += 1;
+            self.look(records, &mut statistics, &*reader)?;
+        }
+        let left_out = timeline.finish(&mut statistics);
+        self.end(records, left_out, statistics, &*reader)
+    }
+
+    #[inline]
+    fn look(&mut self, records: u64, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
+        if records % RECORDS_PER_LOOK == 0 {
+            self.counter.store(reader.position_bytes(), Ordering::Relaxed);
+            self.write_closed(statistics)?;
+        }
+        Ok(())
+    }
+
+    fn write_closed(&mut self, statistics: &mut Statistics) -> Result<()> {
+        if let (Some(writer), Some(series)) = (&mut self.series, statistics.series()) {
+            while let Some(interval) = series.next_closed() {
+                writer.write(&interval)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(
+        mut self,
+        records: u64,
+        left_out: u64,
+        mut statistics: Statistics,
+        reader: &dyn TraceReader,
+    ) -> Result<Measured> {
+        if let Some(series) = statistics.series() {
+            series.finish();
+        }
+        self.write_closed(&mut statistics)?;
+        if let Some(writer) = self.series {
+            writer.finish()?;
+        }
+        let mut losses = reader.losses().clone();
+        if left_out > 0 {
+            losses.unmatched.insert("completion too far ahead to be followed".to_owned(), left_out);
+        }
+        Ok(Measured { statistics, records, meta: reader.meta().clone(), losses })
+    }
+}
+
+/// What one pass has found.
+struct Measured {
+    statistics: Statistics,
+    records: u64,
+    meta: traces::TraceMeta,
+    losses: traces::Losses,
+}
+
+impl Measured {
+    fn figures(self, arguments: &Stat, format: &Format, options: &ReadOptions) -> Result<TraceStatistics> {
+        let Measured { statistics, records, meta, losses } = self;
+        let trace = TraceProvenance {
+            vm: if meta.vms.len() == 1 { meta.vms[0].clone() } else { format!("{} VMs", meta.vms.len()) },
+            path: arguments.input.display().to_string(),
+            sha256: digest(&arguments.input, format, arguments.digest)?,
+            format: format.name.to_owned(),
+            layer: options.layer.unwrap_or(meta.layer),
+            clock: meta.clock.clone(),
+            addresses: "as recorded".to_owned(),
+            requests: records,
+            losses,
+            made: meta.provenance.clone(),
+        };
+        let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+        Ok(statistics.figures(&program, trace, &meta))
+    }
+}
+
+/// The digest of the files, if it is asked for and they can be read a second time.
+fn digest(path: &Path, format: &Format, wanted: bool) -> Result<String> {
+    if !wanted || !is_reopenable(path) {
+        return Ok(String::new());
+    }
+    traces::input::digest(&(format.members)(path)?).context("while computing the digest of the trace")
+}

@@ -1,0 +1,277 @@
+//! Statistics of a trace as tables.
+
+use traces::results::statistics::{
+    DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, STAGES, SeekFigures, SpanFigures, Tally,
+    TraceStatistics,
+};
+use traces::results::PERCENTILES;
+
+use crate::arguments::OutputFormat;
+use crate::output::{Table, number, terminal_width};
+
+/// Everything, as text or Markdown; of groups the first `top`.
+pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {
+    let mut tables = vec![requests(figures)];
+    tables.extend(figures.events.as_ref().map(events));
+    tables.push(stages(figures, format));
+    tables.extend([queues(figures), arrival_queues(figures), seeks(figures), sizes(figures)].into_iter().flatten());
+    for (kind, grouped) in &figures.groups {
+        tables.push(groups(kind, grouped, top));
+    }
+    tables.extend(unmatched(figures));
+    let rendered: Vec<String> = tables.iter().map(|table| table.render(format)).collect();
+    head(figures, format) + &rendered.join("\n")
+}
+
+fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
+    let trace = &figures.trace;
+    let zero = trace.clock.zero_unix_ns.map_or_else(String::new, |ns| format!(", zero at {} s since 1970", ns / 1_000_000_000));
+    let merges = &figures.merges;
+    let mut lines = vec![
+        format!("{}: {}, {}, {} requests", trace.path, trace.format, trace.layer, trace.requests),
+        format!("{} over {}, clock {}{zero}", data(all_bytes(figures)), span(figures.span_ns.as_ns() as f64), trace.clock.name),
+    ];
+    if figures.events.is_some() {
+        let ratio = merges.arrivals_per_device_request.map_or_else(String::new, |ratio| format!(", {ratio:.2} arrivals per request at the device"));
+        lines.push(format!(
+            "merged {} at the back, {} at the front; {} split, {} requeued{ratio}",
+            merges.back, merges.front, merges.splits, merges.requeues
+        ));
+    }
+    if !trace.sha256.is_empty() {
+        lines.push(format!("sha256 {}", trace.sha256));
+    }
+    if format == OutputFormat::Markdown {
+        return lines.iter().map(|line| format!("- {line}\n")).collect::<String>() + "\n";
+    }
+    lines.join("\n") + "\n\n"
+}
+
+fn all_bytes(figures: &TraceStatistics) -> u64 {
+    figures.arrivals.values().map(|operation| operation.bytes).sum()
+}
+
+fn table(title: &str, header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> Table {
+    Table { title: title.to_owned(), header: header.iter().map(|name| (*name).to_owned()).collect(), rows, text_columns }
+}
+
+fn requests(figures: &TraceStatistics) -> Table {
+    let mut rows = Vec::new();
+    for (what, operations) in [("arrived", &figures.arrivals), ("at device", &figures.device_requests)] {
+        for (name, operation) in operations {
+            rows.push(vec![
+                format!("{name}, {what}"),
+                operation.requests.to_string(),
+                data(operation.bytes),
+                operation.mean_bytes.map_or("-".to_owned(), |mean| data(mean as u64)),
+                number(Some(operation.requests_per_s)),
+                number(Some(operation.bytes_per_s / 1e6)),
+                operation.errors.to_string(),
+            ]);
+        }
+    }
+    table("Requests", &["", "requests", "data", "mean", "per s", "MB/s", "errors"], 1, rows)
+}
+
+fn events(events: &std::collections::BTreeMap<String, EventFigures>) -> Table {
+    let row = |(name, of): (&String, &EventFigures)| {
+        let cell = |tally: Tally| if tally.events == 0 { "-".to_owned() } else { tally.events.to_string() };
+        let empty = Tally { events: of.empty_read.events + of.empty_write.events, bytes: 0 };
+        vec![name.replace('_', " "), cell(of.read), cell(of.write), cell(of.discard), cell(empty), cell(of.passthrough)]
+    };
+    let header = ["", "reads", "writes", "discards", "without data", "passed through"];
+    table("Events", &header, 1, events.iter().map(row).collect())
+}
+
+/// Percentiles that are printed where there is little room.
+const FEW: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+
+fn stages(figures: &TraceStatistics, format: OutputFormat) -> Table {
+    let narrow = format == OutputFormat::Table && terminal_width().is_some_and(|width| width < 120);
+    let percentiles: Vec<&str> =
+        PERCENTILES.iter().map(|(_, name)| *name).filter(|name| !narrow || FEW.contains(name)).collect();
+    let mut rows = Vec::new();
+    for (stage, _) in STAGES {
+        let Some(of) = figures.stages.get(stage) else { continue };
+        let name = if stage == "device_time" { "device".to_owned() } else { stage.to_uppercase() };
+        for (class, spans) in [("all", &of.all), ("R", &of.read), ("W", &of.write)] {
+            let both = of.read.count > 0 && of.write.count > 0;
+            if spans.count > 0 && (class == "all" || both) {
+                rows.push(stage_row(format!("{name} {class}"), spans, &percentiles));
+            }
+        }
+    }
+    let mut header = vec!["", "n", "mean", "min"];
+    header.extend(&percentiles);
+    header.push("max");
+    table("Times between stages (`iocast help stat` says what each is)", &header, 1, rows)
+}
+
+fn stage_row(name: String, spans: &SpanFigures, percentiles: &[&str]) -> Vec<String> {
+    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), span);
+    let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
+    let mut row = vec![name, spans.count.to_string(), time(spans.moments.mean_ns), whole(spans.moments.min_ns)];
+    row.extend(percentiles.iter().map(|name| whole(spans.percentiles_ns.get(*name).copied())));
+    row.push(whole(spans.moments.max_ns));
+    row
+}
+
+fn queues(figures: &TraceStatistics) -> Option<Table> {
+    let name = |name: &str| if name == "at_device" { "at the device (D to C)" } else { "outstanding (arrival to C)" };
+    let row = |(queue, of): (&String, &traces::results::statistics::QueueOverTime)| {
+        vec![
+            name(queue).to_owned(),
+            number(Some(of.mean)),
+            of.max.to_string(),
+            number(Some(of.busy_share * 100.0)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = figures.queues.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table("Queues over time", &["", "mean", "max", "busy, %"], 1, rows))
+}
+
+fn arrival_queues(figures: &TraceStatistics) -> Option<Table> {
+    let mut rows = Vec::new();
+    for (at, of) in &figures.arrival_queues {
+        let at = if at == "at_issue" { "when issued, at the device" } else { "on arrival, outstanding" };
+        for (who, found) in [("reads", &of.seen_by_reads), ("writes", &of.seen_by_writes)] {
+            if found.count > 0 {
+                rows.push(found_row(format!("{who}, {at}"), found));
+            }
+        }
+    }
+    let header = ["", "n", "reads", "writes", "both"];
+    (!rows.is_empty()).then(|| table("What a request finds (mean arrival-queue length)", &header, 1, rows))
+}
+
+fn found_row(name: String, found: &FoundFigures) -> Vec<String> {
+    let means = [found.reads_mean, found.writes_mean, found.total_mean];
+    [name, found.count.to_string()].into_iter().chain(means.map(number)).collect()
+}
+
+fn seeks(figures: &TraceStatistics) -> Option<Table> {
+    let mut rows = Vec::new();
+    for (at, of) in &figures.seeks {
+        let SeekFigures { read, write, all } = of;
+        let at = if at == "at_issue" { "D2D" } else { "Q2Q" };
+        for (class, distances) in [("all", all), ("R", read), ("W", write)] {
+            if distances.count > 0 {
+                rows.push(seek_row(format!("{at} {class}"), distances));
+            }
+        }
+    }
+    let header = ["", "n", "mean sectors", "sequential, %", "forward, %", "backward, %"];
+    (!rows.is_empty()).then(|| table("Seeks", &header, 1, rows))
+}
+
+fn seek_row(name: String, distances: &DistanceFigures) -> Vec<String> {
+    let share = |part: u64| number(Some(part as f64 * 100.0 / distances.count as f64));
+    vec![
+        name,
+        distances.count.to_string(),
+        number(distances.mean_sectors),
+        share(distances.sequential),
+        share(distances.forward),
+        share(distances.backward),
+    ]
+}
+
+/// Lengths by powers of two, arrivals and requests at the device.
+fn sizes(figures: &TraceStatistics) -> Option<Table> {
+    let columns = [("arrivals", &figures.arrivals), ("device_requests", &figures.device_requests)];
+    let mut by_power: std::collections::BTreeMap<u64, [u64; 4]> = std::collections::BTreeMap::new();
+    for (column, (_, operations)) in columns.iter().enumerate() {
+        for (offset, operation) in ["read", "write"].into_iter().enumerate() {
+            let Some(of) = operations.get(operation) else { continue };
+            for (sectors, often) in &of.sizes {
+                by_power.entry(sectors.next_power_of_two()).or_default()[column * 2 + offset] += often;
+            }
+        }
+    }
+    let row = |(sectors, counts): (&u64, &[u64; 4])| {
+        let cell = |count: &u64| if *count == 0 { "-".to_owned() } else { count.to_string() };
+        [format!("up to {}", data(sectors * 512))].into_iter().chain(counts.iter().map(cell)).collect()
+    };
+    let rows: Vec<Vec<String>> = by_power.iter().map(row).collect();
+    let header = ["", "reads", "writes", "reads at device", "writes at device"];
+    (!rows.is_empty()).then(|| table("Sizes", &header, 1, rows))
+}
+
+fn groups(kind: &str, grouped: &GroupedFigures, top: usize) -> Table {
+    let row = |group: &GroupFigures| {
+        let total = group.reads + group.writes;
+        let mean = |moments: traces::results::Moments| moments.mean_ns.map_or("-".to_owned(), span);
+        vec![
+            group.name.clone().map_or_else(|| group.id.to_string(), |name| format!("{name} {}", group.id)),
+            group.reads.to_string(),
+            group.writes.to_string(),
+            data(group.read_bytes),
+            data(group.write_bytes),
+            if total == 0 { "-".to_owned() } else { number(Some(group.sequential as f64 * 100.0 / total as f64)) },
+            mean(group.read_response),
+            mean(group.write_response),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = grouped.groups.iter().take(top).map(row).collect();
+    rows.extend(grouped.rest.as_ref().map(row));
+    let of = grouped.groups.len();
+    let title = match &grouped.rest {
+        Some(_) => format!("By {kind}: {} of the first {of}, and all that came later", top.min(of)),
+        None => format!("By {kind}: {} of {of}", top.min(of)),
+    };
+    table(&title, &["", "reads", "writes", "read", "written", "seq., %", "R mean", "W mean"], 1, rows)
+}
+
+fn unmatched(figures: &TraceStatistics) -> Option<Table> {
+    let losses = &figures.trace.losses;
+    let mut rows: Vec<Vec<String>> =
+        losses.unmatched.iter().map(|(kind, count)| vec![kind.clone(), count.to_string()]).collect();
+    if losses.lost_events > 0 {
+        rows.push(vec!["lost by the capture".to_owned(), losses.lost_events.to_string()]);
+    }
+    rows.extend(losses.skipped.iter().map(|(reason, count)| vec![format!("skipped: {reason}"), count.to_string()]));
+    (!rows.is_empty()).then(|| table("Events without a partner, lost and skipped ones", &["", "n"], 1, rows))
+}
+
+/// A span of time to three digits.
+fn span(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    format!("{}{unit}", three_digits(value))
+}
+
+/// An amount of data, in binary units, to three digits.
+fn data(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = if value >= 100.0 || value.fract() == 0.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_sizes_show_three_digits() {
+        assert_eq!(span(999.0), "999ns");
+        assert_eq!(span(24_921.0), "24.9µs");
+        assert_eq!(span(1_041_388.0), "1.04ms");
+        assert_eq!(span(51_222_195_000.0), "51.2s");
+        assert_eq!(data(512), "512 B");
+        assert_eq!(data(12_595), "12.3 KiB");
+        assert_eq!(data(4 << 20), "4 MiB");
+    }
+}

@@ -1,0 +1,146 @@
+//! What the binary formats of records of one size share: a reader that turns a record parser into a
+//! [`TraceReader`].
+
+use std::io::{self, Read};
+
+use crate::error::{Place, Problem, ReadError};
+use crate::formats::check::Bad;
+use crate::formats::order::Reorder;
+use crate::input::Input;
+use crate::record::Record;
+use crate::trace::{Losses, TraceMeta, TraceReader};
+use crate::units::Nanos;
+
+/// How many records are read at once.
+const RECORDS_PER_READ: usize = 2_048;
+
+/// Parses the records of one format.
+pub(crate) trait RecordParser: Send {
+    /// Bytes in each of its records.
+    fn record_bytes(&self) -> usize;
+
+    /// The request in a record of that many bytes, `None` if there is none in it.
+    fn parse(&mut self, record: &[u8]) -> Result<Option<Record>, Bad>;
+}
+
+/// Streams a format of records of one size.
+pub(crate) struct FixedReader<P> {
+    input: Input,
+    parser: P,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that hold input, and where in it the next record begins.
+    filled: usize,
+    at: usize,
+    /// Where in the input the buffer begins.
+    offset: u64,
+    ended: bool,
+    meta: TraceMeta,
+    losses: Losses,
+    order: Reorder,
+    lenient: bool,
+    /// Whether a lenient read has come to where the input was cut off.
+    truncated: bool,
+}
+
+impl<P: RecordParser> FixedReader<P> {
+    /// Reads `input`; arrivals may be out of order by at most `reorder`.
+    pub(crate) fn new(input: Input, parser: P, meta: TraceMeta, reorder: Nanos, lenient: bool) -> Self {
+        FixedReader {
+            input,
+            buffer: vec![0; RECORDS_PER_READ * parser.record_bytes()],
+            parser,
+            filled: 0,
+            at: 0,
+            offset: 0,
+            ended: false,
+            meta,
+            losses: Losses::default(),
+            order: Reorder::within(reorder),
+            lenient,
+            truncated: false,
+        }
+    }
+
+    fn fail(&self, problem: Problem) -> ReadError {
+        ReadError::new(self.input.path(), Place::Byte(self.offset + self.at as u64), problem)
+    }
+
+    /// Reads on until the buffer is full or the input ends; false if there is no whole record.
+    fn refill(&mut self) -> Result<bool, ReadError> {
+        self.offset += self.filled as u64;
+        (self.filled, self.at) = (0, 0);
+        while self.filled < self.buffer.len() && !self.truncated {
+            match self.input.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => break,
+                Ok(read) => self.filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What could be decompressed is used; how much is missing nobody knows.
+                Err(error) if self.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.losses.skip("the rest of a truncated input");
+                    self.truncated = true;
+                }
+                Err(error) => {
+                    let place = Place::Byte(self.offset + self.filled as u64);
+                    return Err(ReadError::io(self.input.path(), place, error));
+                }
+            }
+        }
+        let over = self.filled % self.parser.record_bytes();
+        if over > 0 && self.lenient {
+            self.losses.skip("an incomplete record at the end");
+            self.filled -= over;
+        }
+        Ok(self.filled > 0)
+    }
+
+    /// Takes in the next record; false at the end of the input.
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        let bytes = self.parser.record_bytes();
+        if self.at == self.filled && !self.refill()? {
+            return Ok(false);
+        }
+        if self.filled - self.at < bytes {
+            return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
+        }
+        let parsed = self.parser.parse(&self.buffer[self.at..self.at + bytes]);
+        match parsed.and_then(|record| record.map_or(Ok(()), |record| self.order.push(record))) {
+            Ok(()) => {}
+            Err(bad) if self.lenient => self.losses.skip(bad.reason),
+            Err(bad) => return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records")),
+        }
+        self.at += bytes;
+        Ok(true)
+    }
+}
+
+impl<P: RecordParser> TraceReader for FixedReader<P> {
+    fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        loop {
+            if let Some(record) = self.order.next(self.ended) {
+                return Ok(Some(record));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.ended = !self.advance()?;
+        }
+    }
+
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    fn position_bytes(&self) -> u64 {
+        self.input.consumed_bytes()
+    }
+}
+
+/// A number of `N` bytes, the lowest first, at `at` in a record.
+#[inline]
+pub(crate) fn little_endian<const N: usize>(record: &[u8], at: usize) -> u64 {
+    record[at..at + N].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}

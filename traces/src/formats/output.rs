@@ -1,0 +1,290 @@
+//! What every writer shares: a file that takes its name only when it is complete, standard output
+//! for text, and the account of what was written and what was left out.
+
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::io::{self, BufWriter, Seek, SeekFrom, Stdout, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{WriteError, WriteProblem};
+use crate::record::Record;
+use crate::request::{Operation, VmId};
+use crate::trace::{AddressSpace, Extent, TraceMeta, TraceWriter, WriteOptions, Written};
+
+/// Bytes that are collected before they are written.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// A file with a temporary name in the folder where it will stand. Dropped before
+/// [`WholeFile::finish`], it is removed.
+pub(crate) struct WholeFile {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl WholeFile {
+    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    ///
+    /// # Errors
+    /// Standard output; a path at which something stands that is no regular file; a folder that
+    /// does not exist or cannot be written to.
+    pub(crate) fn create(path: &Path) -> Result<WholeFile, WriteError> {
+        let fail = |error| WriteError::new(path, WriteProblem::Io(error));
+        if path == Path::new(STANDARD_OUTPUT) {
+            let what = "this format is written to files only; text formats go to standard output too";
+            return Err(WriteError::new(path, WriteProblem::NotAFile(what)));
+        }
+        // Renaming onto a device node or a pipe would replace it, not write to it.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(WriteError::new(path, WriteProblem::NotAFile("what stands there is no regular file")));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .prefix(".iocast-")
+            .suffix(".part")
+            .permissions(permissions)
+            .tempfile_in(folder)
+            .map_err(fail)?;
+        Ok(WholeFile { path: path.to_owned(), file })
+    }
+
+    /// Makes the contents durable and gives the file its name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(crate) fn finish(self) -> Result<(), WriteError> {
+        let WholeFile { path, file } = self;
+        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
+        file.as_file().sync_all().map_err(fail)?;
+        file.persist(&path).map_err(|error| fail(error.error))?;
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for WholeFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Why a format cannot express a record, in the plural: "flushes". One of a few, so that counts
+/// add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inexpressible(pub(crate) &'static str);
+
+/// The account of a writer: order, extent, and records left out.
+pub(crate) struct Ledger {
+    path: PathBuf,
+    format: &'static str,
+    options: WriteOptions,
+    /// The device of a trace whose devices have addresses of their own, in a format of one device.
+    only: Option<VmId>,
+    one_device: bool,
+    last: Option<Record>,
+    /// Records given so far, written or left out.
+    given: u64,
+    written: Written,
+}
+
+impl Ledger {
+    /// The account of a writer of `format` to `path`.
+    pub(crate) fn new(path: &Path, format: &'static str, options: &WriteOptions) -> Ledger {
+        Ledger {
+            path: path.to_owned(),
+            format,
+            options: *options,
+            only: None,
+            one_device: false,
+            last: None,
+            given: 0,
+            written: Written::default(),
+        }
+    }
+
+    /// For a format without devices: refuses traces of several that have addresses of their own.
+    pub(crate) fn of_one_device(mut self) -> Ledger {
+        self.one_device = true;
+        self
+    }
+
+    /// Takes in the next record before it is written.
+    ///
+    /// # Errors
+    /// A record out of order, or of a second device in a format that has one.
+    pub(crate) fn admit(&mut self, record: &Record) -> Result<(), WriteError> {
+        let arrival = record.request.arrival;
+        if let Some(last) = self.last.filter(|last| arrival < last.request.arrival) {
+            let last = last.request.arrival;
+            let what = format!("record {} arrives at {arrival}, after one at {last}", self.given);
+            return Err(self.fail(WriteProblem::OutOfOrder(what)));
+        }
+        if self.one_device && self.options.address_space == AddressSpace::PerVm {
+            let only = *self.only.get_or_insert(record.request.vm);
+            if only != record.request.vm {
+                return Err(self.fail(WriteProblem::SeveralDevices(self.format)));
+            }
+        }
+        self.last = Some(*record);
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Accounts for the record that was admitted last.
+    ///
+    /// # Errors
+    /// One that the format cannot express, unless such records are left out.
+    pub(crate) fn settle(&mut self, expressed: Result<(), Inexpressible>) -> Result<(), WriteError> {
+        let Some(record) = &self.last else { return Ok(()) };
+        match expressed {
+            Ok(()) => widen(&mut self.written.extent, record),
+            Err(Inexpressible(what)) if self.options.lossy => {
+                *self.written.left_out.entry(what.to_owned()).or_default() += 1;
+            }
+            Err(Inexpressible(what)) => {
+                let (format, number) = (self.format, self.given - 1);
+                return Err(self.fail(WriteProblem::Inexpressible { format, record: number, what }));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was written so far.
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// The account at the end.
+    pub(crate) fn close(self) -> Written {
+        self.written
+    }
+
+    /// An error about the output.
+    #[cold]
+    pub(crate) fn fail(&self, problem: WriteProblem) -> WriteError {
+        WriteError::new(&self.path, problem)
+    }
+}
+
+/// Takes one more record, which arrives no earlier, into the extent.
+fn widen(extent: &mut Option<Extent>, record: &Record) {
+    let request = &record.request;
+    let has_address = request.operation != Operation::Flush;
+    let Some(extent) = extent else {
+        let (lba_min, lba_end) = if has_address { (request.lba, request.end()) } else { Default::default() };
+        *extent = Some(Extent {
+            first_arrival: request.arrival,
+            last_arrival: request.arrival,
+            lba_min,
+            lba_end,
+            records: 1,
+        });
+        return;
+    };
+    extent.last_arrival = request.arrival;
+    extent.records += 1;
+    if has_address {
+        // An end of zero: only flushes so far.
+        let first = extent.lba_end.sector() == 0;
+        extent.lba_min = if first { request.lba } else { extent.lba_min.min(request.lba) };
+        extent.lba_end = extent.lba_end.max(request.end());
+    }
+}
+
+/// Makes the lines of one format.
+pub(crate) trait LineEncoder {
+    /// Appends what stands before the first record.
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends a record's lines. What it has appended does not count if it fails.
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Inexpressible>;
+
+    /// Appends what stands behind the last record.
+    fn end(&mut self, _out: &mut Vec<u8>) {}
+}
+
+enum Sink {
+    File(Box<BufWriter<WholeFile>>),
+    Standard(BufWriter<Stdout>),
+}
+
+impl Sink {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Sink::File(file) => file.as_mut(),
+            Sink::Standard(stdout) => stdout,
+        }
+    }
+}
+
+/// Writes a text format, to a file or to standard output (`-`).
+pub(crate) struct TextWriter<E> {
+    sink: Sink,
+    encoder: E,
+    ledger: Ledger,
+    /// The lines of one record.
+    lines: Vec<u8>,
+}
+
+impl<E: LineEncoder> TextWriter<E> {
+    /// Begins an output.
+    ///
+    /// # Errors
+    /// As [`WholeFile::create`], but for standard output.
+    pub(crate) fn create(path: &Path, ledger: Ledger, mut encoder: E) -> Result<TextWriter<E>, WriteError> {
+        let sink = if path == Path::new(STANDARD_OUTPUT) {
+            Sink::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
+        } else {
+            Sink::File(Box::new(BufWriter::with_capacity(BUFFER_BYTES, WholeFile::create(path)?)))
+        };
+        let mut lines = Vec::new();
+        encoder.begin(&mut lines);
+        let mut writer = TextWriter { sink, encoder, ledger, lines };
+        writer.put()?;
+        Ok(writer)
+    }
+
+    fn put(&mut self) -> Result<(), WriteError> {
+        let put = self.sink.writer().write_all(&self.lines);
+        put.map_err(|error| self.ledger.fail(WriteProblem::Io(error)))
+    }
+}
+
+impl<E: LineEncoder> TraceWriter for TextWriter<E> {
+    fn write(&mut self, record: &Record) -> Result<(), WriteError> {
+        self.ledger.admit(record)?;
+        self.lines.clear();
+        let expressed = self.encoder.record(record, &mut self.lines);
+        self.ledger.settle(expressed)?;
+        if expressed.is_ok() { self.put() } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>, _meta: &TraceMeta) -> Result<Written, WriteError> {
+        self.lines.clear();
+        self.encoder.end(&mut self.lines);
+        self.put()?;
+        let TextWriter { sink, ledger, .. } = *self;
+        let fail = |error| ledger.fail(WriteProblem::Io(error));
+        match sink {
+            Sink::File(file) => file.into_inner().map_err(|error| fail(error.into_error()))?.finish()?,
+            Sink::Standard(mut stdout) => stdout.flush().map_err(fail)?,
+        }
+        Ok(ledger.close())
+    }
+}

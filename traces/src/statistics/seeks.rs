@@ -1,0 +1,125 @@
+//! Distances between consecutive requests, and sequentiality.
+
+use crate::request::Operation;
+use crate::results::statistics::{DistanceFigures, SeekFigures};
+use crate::units::{Lba, Sectors};
+
+/// Powers of two up to the largest distance.
+const POWERS: usize = 65;
+
+#[derive(Clone, Debug)]
+struct Distances {
+    sum: u128,
+    sequential: u64,
+    forward: u64,
+    backward: u64,
+    /// By the number of bits of the distance.
+    bits: [u64; POWERS],
+}
+
+impl Default for Distances {
+    fn default() -> Distances {
+        Distances { sum: 0, sequential: 0, forward: 0, backward: 0, bits: [0; POWERS] }
+    }
+}
+
+impl Distances {
+    #[inline]
+    fn add(&mut self, from: u64, to: u64) {
+        let distance = to.abs_diff(from);
+        self.sum += u128::from(distance);
+        self.sequential += u64::from(distance == 0);
+        self.forward += u64::from(to > from);
+        self.backward += u64::from(to < from);
+        self.bits[(u64::BITS - distance.leading_zeros()) as usize] += 1;
+    }
+
+    fn merge(&mut self, other: &Distances) {
+        self.sum += other.sum;
+        self.sequential += other.sequential;
+        self.forward += other.forward;
+        self.backward += other.backward;
+        for (bits, more) in self.bits.iter_mut().zip(other.bits) {
+            *bits += more;
+        }
+    }
+
+    fn figures(&self) -> DistanceFigures {
+        let count = self.sequential + self.forward + self.backward;
+        let powers = self.bits.iter().enumerate().skip(1).filter(|(_, often)| **often > 0);
+        DistanceFigures {
+            count,
+            mean_sectors: (count > 0).then(|| self.sum as f64 / count as f64),
+            sequential: self.sequential,
+            forward: self.forward,
+            backward: self.backward,
+            below_power_of_two: powers
+                .map(|(bits, often)| (1u64.checked_shl(bits as u32).unwrap_or(u64::MAX), *often))
+                .collect(),
+        }
+    }
+}
+
+/// Distances from the end of each request to the start of the next on the same device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seeks {
+    /// End of the last request by device.
+    ends: Vec<Option<Lba>>,
+    read: Distances,
+    write: Distances,
+    discard: Distances,
+}
+
+impl Seeks {
+    #[inline]
+    pub(super) fn add(&mut self, device: usize, operation: Operation, lba: Lba, sectors: Sectors) {
+        let distances = match operation {
+            Operation::Read => &mut self.read,
+            Operation::Write => &mut self.write,
+            Operation::Discard => &mut self.discard,
+            Operation::Flush => return,
+        };
+        if device >= self.ends.len() {
+            self.ends.resize(device + 1, None);
+        }
+        if let Some(end) = self.ends[device].replace(lba.saturating_add(sectors)) {
+            distances.add(end.sector(), lba.sector());
+        }
+    }
+
+    pub(super) fn figures(&self) -> SeekFigures {
+        let mut all = self.read.clone();
+        all.merge(&self.write);
+        all.merge(&self.discard);
+        SeekFigures { read: self.read.figures(), write: self.write.figures(), all: all.figures() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_run_from_the_end_of_one_to_the_start_of_the_next() {
+        let mut seeks = Seeks::default();
+        let mut add = |device, operation, lba, sectors| {
+            seeks.add(device, operation, Lba::new(lba), Sectors::new(sectors));
+        };
+        add(0, Operation::Read, 1_000, 8);
+        add(0, Operation::Read, 1_008, 8); // sequential
+        add(1, Operation::Write, 5, 1); // the first of another device
+        add(0, Operation::Write, 1_020, 4); // 4 forwards
+        add(0, Operation::Flush, 0, 0);
+        add(0, Operation::Read, 1_023, 1); // 1 backwards
+        add(0, Operation::Discard, 0, 8); // 1,024 backwards
+        let figures = seeks.figures();
+        assert_eq!((figures.all.count, figures.read.count, figures.write.count), (4, 2, 1));
+        assert_eq!((figures.all.sequential, figures.all.forward, figures.all.backward), (1, 1, 2));
+        assert_eq!(figures.all.mean_sectors, Some(1_029.0 / 4.0));
+        assert_eq!(figures.all.below_power_of_two, [(2, 1), (8, 1), (2_048, 1)]);
+    }
+}

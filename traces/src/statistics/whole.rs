@@ -1,0 +1,228 @@
+//! All that is measured of a trace.
+
+use super::depth::Depth;
+use super::events::EventCounts;
+use super::found::ArrivalQueue;
+use super::groups::Groups;
+use super::seeks::Seeks;
+use super::series::Series;
+use super::sizes::Sizes;
+use super::stages::{Stage, Stages};
+use crate::events::{DeviceRequest, Event, Passage, Watch, action};
+use crate::request::{Operation, Request, VmId};
+use crate::results::SCHEMA_VERSION;
+use crate::results::TraceProvenance;
+use crate::results::statistics::{MergeFigures, TraceStatistics};
+use crate::trace::{AddressSpace, TraceMeta};
+use crate::units::{Nanos, Timestamp};
+
+/// Measures a trace while it is read.
+#[derive(Debug, Default)]
+pub struct Statistics {
+    address_space: AddressSpace,
+    /// First and last time of anything.
+    first: Option<Timestamp>,
+    last: Timestamp,
+    first_arrival: Option<Timestamp>,
+    last_arrival: Option<Timestamp>,
+    last_issue: Option<Timestamp>,
+    events: EventCounts,
+    arrivals: Sizes,
+    device_requests: Sizes,
+    stages: Stages,
+    outstanding: Depth,
+    at_device: Depth,
+    at_queue: ArrivalQueue,
+    at_issue: ArrivalQueue,
+    seeks_at_queue: Seeks,
+    seeks_at_issue: Seeks,
+    processes: Groups,
+    cgroups: Groups,
+    vms: Groups,
+    series: Option<Series>,
+}
+
+impl Statistics {
+    /// Measures a trace whose addresses mean `address_space`, and if `interval` is given, each
+    /// interval of that length apart.
+    pub fn new(address_space: AddressSpace, interval: Option<Nanos>) -> Statistics {
+        let series = interval.map(Series::new);
+        Statistics { address_space, series, ..Statistics::default() }
+    }
+
+    /// The intervals, if there are any.
+    pub fn series(&mut self) -> Option<&mut Series> {
+        self.series.as_mut()
+    }
+
+    #[inline]
+    fn device(&self, vm: VmId) -> usize {
+        match self.address_space {
+            AddressSpace::Shared => 0,
+            AddressSpace::PerVm => usize::from(vm.0),
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, now: Timestamp) {
+        self.first.get_or_insert(now);
+        self.last = self.last.max(now);
+    }
+
+    /// The figures of a trace that was read to its end; `trace` says which it was.
+    pub fn figures(&self, program: &str, trace: TraceProvenance, meta: &TraceMeta) -> TraceStatistics {
+        let (first, last) = (self.first.unwrap_or_default(), self.last);
+        let span = last.saturating_since(first);
+        let with_data = |sizes: &Sizes| {
+            let data = Operation::ALL.into_iter().filter(|operation| *operation != Operation::Flush);
+            data.map(|operation| sizes.count(operation)).sum::<u64>()
+        };
+        let (arrived, issued) = (with_data(&self.arrivals), with_data(&self.device_requests));
+        let merges = MergeFigures {
+            back: self.events.of(action::BACK_MERGE),
+            front: self.events.of(action::FRONT_MERGE),
+            splits: self.events.of(action::SPLIT),
+            requeues: self.events.of(action::REQUEUE),
+            arrivals_per_device_request: (issued > 0).then(|| arrived as f64 / issued as f64),
+        };
+        let named = |name: &str| name.to_owned();
+        let queues = [("outstanding", &self.outstanding), ("at_device", &self.at_device)];
+        let arrival_queues = [("at_queue", &self.at_queue), ("at_issue", &self.at_issue)];
+        let seeks = [("at_queue", &self.seeks_at_queue), ("at_issue", &self.seeks_at_issue)];
+        let process = |id: u64| u32::try_from(id).ok().and_then(|id| meta.streams.get(&id).cloned());
+        let vm = |id: u64| usize::try_from(id).ok().and_then(|id| meta.vms.get(id).cloned());
+        let groups = [
+            ("process", self.processes.figures(process)),
+            ("cgroup", self.cgroups.figures(|_| None)),
+            ("vm", self.vms.figures(vm).filter(|_| meta.vms.len() > 1)),
+        ];
+        TraceStatistics {
+            schema_version: SCHEMA_VERSION,
+            program: program.to_owned(),
+            trace,
+            first_arrival_ns: self.first_arrival.map(Timestamp::as_ns),
+            span_ns: span,
+            events: self.events.figures(),
+            arrivals: self.arrivals.figures(span),
+            device_requests: self.device_requests.figures(span),
+            merges,
+            stages: self.stages.figures(),
+            queues: queues
+                .into_iter()
+                .filter(|(_, depth)| depth.was_used())
+                .map(|(name, depth)| (named(name), depth.figures(first, last)))
+                .collect(),
+            arrival_queues: arrival_queues
+                .into_iter()
+                .filter(|(_, queue)| !queue.is_empty())
+                .map(|(name, queue)| (named(name), queue.figures()))
+                .collect(),
+            seeks: seeks
+                .into_iter()
+                .filter(|(_, seeks)| !seeks.is_empty())
+                .map(|(name, seeks)| (named(name), seeks.figures()))
+                .collect(),
+            groups: groups.into_iter().filter_map(|(name, figures)| Some((named(name), figures?))).collect(),
+        }
+    }
+}
+
+impl Watch for Statistics {
+    #[inline]
+    fn event(&mut self, now: Timestamp, event: &Event) {
+        self.touch(now);
+        self.events.add(event);
+    }
+
+    #[inline]
+    fn queued(&mut self, now: Timestamp, request: &Request) {
+        self.touch(now);
+        self.first_arrival.get_or_insert(now);
+        let Request { operation, lba, vm, .. } = *request;
+        self.arrivals.add(operation, request.sectors());
+        self.outstanding.grow(now);
+        self.at_queue.join(operation);
+        self.seeks_at_queue.add(self.device(vm), operation, lba, request.sectors());
+        if operation != Operation::Flush
+            && let Some(before) = self.last_arrival.replace(now)
+        {
+            self.stages.add(Stage::Q2Q, operation, now.since(before));
+        }
+        if let Some(series) = &mut self.series {
+            series.queued(now, request);
+        }
+    }
+
+    #[inline]
+    fn issued(&mut self, request: &DeviceRequest) {
+        let DeviceRequest { issued: now, operation, lba, sectors, vm } = *request;
+        self.touch(now);
+        self.device_requests.add(operation, sectors);
+        self.at_device.grow(now);
+        self.at_issue.join(operation);
+        self.seeks_at_issue.add(self.device(vm), operation, lba, sectors);
+        if operation != Operation::Flush
+            && let Some(before) = self.last_issue.replace(now)
+        {
+            self.stages.add(Stage::D2D, operation, now.since(before));
+        }
+        if let Some(series) = &mut self.series {
+            series.issued(now, operation);
+        }
+    }
+
+    fn taken_back(&mut self, now: Timestamp, operation: Operation) {
+        self.touch(now);
+        self.at_device.shrink(now);
+        self.at_issue.leave(operation);
+        if let Some(series) = &mut self.series {
+            series.taken_back(now);
+        }
+    }
+
+    #[inline]
+    fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
+        self.touch(now);
+        self.at_device.shrink(now);
+        self.at_issue.leave(request.operation);
+        self.stages.add(Stage::DeviceTime, request.operation, now.since(request.issued));
+        if let Some(series) = &mut self.series {
+            series.completed(now, request);
+        }
+    }
+
+    #[inline]
+    fn finished(&mut self, now: Timestamp, request: &Request) {
+        self.touch(now);
+        self.outstanding.shrink(now);
+        self.at_queue.leave(request.operation);
+        if let Some(series) = &mut self.series {
+            series.finished(now, request);
+        }
+    }
+
+    fn given_up(&mut self, now: Timestamp, operation: Operation) {
+        self.touch(now);
+        self.outstanding.shrink(now);
+        self.at_queue.leave(operation);
+        if let Some(series) = &mut self.series {
+            series.given_up(now);
+        }
+    }
+
+    #[inline]
+    fn passed(&mut self, passage: &Passage) {
+        self.stages.passed(passage);
+        let record = &passage.record;
+        if record.observed.error != 0 {
+            self.arrivals.error(record.request.operation);
+        }
+        self.processes.add(u64::from(record.request.stream.0), record);
+        if passage.cgroup != 0 {
+            self.cgroups.add(passage.cgroup, record);
+        }
+        if record.request.vm.0 != 0 {
+            self.vms.add(u64::from(record.request.vm.0), record);
+        }
+    }
+}
