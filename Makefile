@@ -9,14 +9,16 @@ demo:
 # Everything. Installs the Debian packages it needs.
 test: tools lint unit doc scenarios
 
-# Debian packages of the programs that our results are checked against.
-PACKAGES := blkparse:blktrace
+# Programs that our results and files are checked against, and their Debian packages. Some are for
+# administrators and lie where others do not look.
+PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay
+export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
 	@missing=""; for pair in $(PACKAGES); do \
 	  command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair##*:}"; done; \
 	if [ -n "$$missing" ]; then echo "installing$$missing with apt-get"; \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq $$missing; fi
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
 
 lint:
 	cargo fmt --all -- --check

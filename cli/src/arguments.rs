@@ -37,7 +37,7 @@ impl Cli {
 pub enum Command {
     /// Replay traces under several schedulers and print their figures side by side
     Compare(Compare),
-    /// Read a trace in any format and write it as Parquet
+    /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
     Convert(Convert),
     /// Measure a trace: times between stages, queues, seeks, sizes, by whom
     Stat(Stat),
@@ -214,8 +214,14 @@ impl Stage {
 pub struct Convert {
     /// The trace, `-` for standard input
     pub input: PathBuf,
-    /// The Parquet file to write
+    /// The file to write, `-` for standard output (text formats)
     pub output: PathBuf,
+    /// Its format, instead of that of its ending (see `iocast list formats`) [default: parquet without an ending]
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
+    /// Leave out and count requests that the format cannot express, instead of failing at them
+    #[arg(long)]
+    pub lossy: bool,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]

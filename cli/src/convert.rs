@@ -1,22 +1,33 @@
-//! `iocast convert`: any trace that can be read, as Parquet.
+//! `iocast convert`: any trace that can be read, in any format that can be written.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
 use replay::sources::{Cursor, Position, TimeWindow};
 use traces::anonymise::Anonymiser;
-use traces::formats::{self, parquet};
+use traces::error::WriteProblem;
+use traces::formats::{self, Created, Format, parquet};
 use traces::input::is_reopenable;
-use traces::trace::{ReadOptions, WriteOptions};
-use traces::{Lba, Record, Sectors, TraceMeta, TraceReader};
+use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
+use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
 
 use crate::arguments::{Convert, UsageError};
 use crate::progress::Progress;
+
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+/// How many devices are named when one of them has to be chosen.
+const NAMED_MAX: usize = 5;
 
 pub fn run(arguments: &Convert) -> Result<()> {
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let provenance = provenance(&arguments.provenance)?;
     let output = &arguments.output;
+    let (target, create) = target(output, arguments.to.as_deref())?;
+    check_kept(arguments, target)?;
     ensure!(
-        arguments.force || !output.exists(),
+        arguments.force || !output.is_file() || output == Path::new(STANDARD_OUTPUT),
         UsageError(format!("{} exists; --force overwrites it", output.display()))
     );
     let mut anonymiser = anonymiser(arguments, &options, window)?;
@@ -25,15 +36,27 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let counter = progress.counter(0);
 
     let mut reader = formats::open(&arguments.input, &options)?;
-    let mut writer = (parquet::FORMAT.create.expect("a format that is written"))(output, &WriteOptions::default())?;
-    each_record(reader.as_mut(), window, |record, position| {
-        counter.store(position, std::sync::atomic::Ordering::Relaxed);
+    let begin = |meta: &TraceMeta| {
+        create(output, &WriteOptions { lossy: arguments.lossy, address_space: meta.address_space })
+    };
+    // Begun at the first record: only then do all readers know whether there are devices.
+    let mut writer: Option<Box<dyn TraceWriter>> = None;
+    each_record(reader.as_mut(), window, |record, reader| {
+        counter.store(reader.position_bytes(), Ordering::Relaxed);
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            none => none.insert(begin(reader.meta())?),
+        };
         match &mut anonymiser {
-            Some(anonymiser) => writer.write(&anonymiser.record(record)?)?,
-            None => writer.write(record)?,
+            Some(anonymiser) => writer.write(&anonymiser.record(record)?),
+            None => writer.write(record),
         }
-        Ok(())
+        .map_err(|error| with_names(error, reader.meta()))
     })?;
+    let writer = match writer {
+        Some(writer) => writer,
+        None => begin(reader.meta())?,
+    };
     let mut meta = reader.meta().clone();
     describe(&mut meta, arguments, reader.as_ref())?;
     if let Some(anonymiser) = &anonymiser {
@@ -42,23 +65,67 @@ pub fn run(arguments: &Convert) -> Result<()> {
     meta.provenance.extend(provenance);
     let written = writer.finish(&meta)?;
     drop(progress);
-
-    let requests = written.extent.map_or(0, |extent| extent.records);
-    eprintln!(
-        "iocast: {} → {}: {requests} requests, layer {}",
-        arguments.input.display(),
-        output.display(),
-        meta.layer
-    );
-    report_losses(reader.as_ref());
+    report(arguments, target, &meta, &written, reader.as_ref());
     Ok(())
 }
 
-/// Calls `each` with every record within the window and the bytes consumed so far.
+fn endings(format: &Format) -> String {
+    let endings: Vec<String> = format.extensions.iter().map(|extension| format!(".{extension}")).collect();
+    format!("{} ({})", format.name, endings.join(", "))
+}
+
+/// The format to write: the one that is named, else that of the output's ending, else Parquet.
+fn target(output: &Path, named: Option<&str>) -> Result<(&'static Format, fn(&Path, &WriteOptions) -> Created)> {
+    let written: Vec<_> =
+        formats::FORMATS.iter().filter_map(|format| format.create.map(|create| (format, create))).collect();
+    let there_are = || written.iter().map(|(format, _)| endings(format)).collect::<Vec<_>>().join(", ");
+    if let Some(name) = named {
+        let found = written.iter().find(|(format, _)| format.name == name);
+        let only_read = if formats::FORMATS.iter().any(|format| format.name == name) { "is only read" } else { "is unknown" };
+        let unknown = || UsageError(format!("--to {name}: that format {only_read}; written are {}", there_are()));
+        return Ok(*found.ok_or_else(unknown)?);
+    }
+    ensure!(
+        output != Path::new(STANDARD_OUTPUT),
+        UsageError(format!("standard output has no ending that tells the format: name it with --to, of {}", there_are()))
+    );
+    let name = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let ends = |format: &Format| format.extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));
+    let by_ending = written.iter().find(|(format, _)| ends(format));
+    let parquet = || written.iter().find(|(format, _)| format.name == parquet::FORMAT.name);
+    let found = if output.extension().is_some() { by_ending } else { by_ending.or_else(parquet) };
+    let unknown = || {
+        let what = format!("no format that is written has the ending of {}", output.display());
+        UsageError(format!("{what}; name one with --to, or an output of {}", there_are()))
+    };
+    Ok(*found.ok_or_else(unknown)?)
+}
+
+/// What only Parquet keeps must not be given for another format.
+fn check_kept(arguments: &Convert, target: &Format) -> Result<()> {
+    for (given, option) in [(!arguments.provenance.is_empty(), "--provenance"), (arguments.vm.is_some(), "--vm")] {
+        ensure!(
+            !given || target.name == parquet::FORMAT.name,
+            UsageError(format!("{option} is kept by Parquet only; leave it out to write {}", target.name))
+        );
+    }
+    Ok(())
+}
+
+/// Names the devices of which one has to be chosen.
+fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
+    if !matches!(error.problem, WriteProblem::SeveralDevices(_)) {
+        return error.into();
+    }
+    let names: Vec<&str> = meta.vms.iter().take(NAMED_MAX).map(String::as_str).collect();
+    anyhow::Error::from(error).context(format!("the trace's first devices are {}", names.join(", ")))
+}
+
+/// Calls `each` with every record within the window.
 fn each_record(
     reader: &mut dyn TraceReader,
     window: TimeWindow,
-    mut each: impl FnMut(&Record, u64) -> Result<()>,
+    mut each: impl FnMut(&Record, &dyn TraceReader) -> Result<()>,
 ) -> Result<()> {
     let mut cursor = Cursor::default();
     let mut taken = 0;
@@ -70,7 +137,7 @@ fn each_record(
             Position::After => break,
         }
         taken += 1;
-        each(&record, reader.position_bytes())?;
+        each(&record, reader)?;
     }
     Ok(())
 }
@@ -127,13 +194,25 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
     Ok(())
 }
 
-fn report_losses(reader: &dyn TraceReader) {
+/// Says what was written, and what was lost on the way.
+fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Written, reader: &dyn TraceReader) {
+    let requests = written.extent.map_or(0, |extent| extent.records);
+    eprintln!(
+        "iocast: {} → {}: {requests} requests as {}, layer {}",
+        arguments.input.display(),
+        arguments.output.display(),
+        target.name,
+        meta.layer
+    );
     let losses = reader.losses();
     if losses.lost_events > 0 {
         eprintln!("iocast: warning: the capture had lost {} events", losses.lost_events);
     }
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");
+    }
+    for (what, count) in &written.left_out {
+        eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
     }
     for (kind, count) in &losses.unmatched {
         eprintln!("iocast: note: {count} {kind}");

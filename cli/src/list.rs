@@ -8,13 +8,13 @@ use traces::formats::FORMATS;
 use traces::spec::Tunable;
 
 use crate::arguments::{List, ListWhat, OutputFormat};
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, print, print_json, terminal_width};
 
 #[derive(Serialize)]
 struct Listed {
     name: String,
     summary: String,
-    /// Origin of a scheduler, validation of a drive, traps of a format.
+    /// Origin of a scheduler, validation of a drive.
     remark: String,
     tunables: Vec<ListedTunable>,
 }
@@ -31,7 +31,7 @@ pub fn run(arguments: &List) -> Result<()> {
     let (title, remark, listed) = match arguments.what {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
-        ListWhat::Formats => ("Trace formats", "units and traps", formats()),
+        ListWhat::Formats => return formats(arguments.output_format),
     };
     if arguments.output_format == OutputFormat::Json {
         return print_json(&listed);
@@ -90,14 +90,95 @@ fn drives() -> Vec<Listed> {
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
 }
 
-fn formats() -> Vec<Listed> {
-    let listed = |format: &traces::formats::Format| Listed {
-        name: format.name.to_owned(),
-        summary: format!("{} (usually {})", format.summary, format.layer),
-        remark: format.traps.to_owned(),
-        tunables: Vec::new(),
+/// A trace format.
+#[derive(Serialize)]
+struct ListedFormat {
+    name: &'static str,
+    summary: &'static str,
+    /// Whether it is read and written, or read only.
+    written: bool,
+    extensions: &'static [&'static str],
+    units: &'static str,
+    /// The layer that its traces are usually taken at.
+    layer: &'static str,
+    traps: &'static str,
+}
+
+/// Formats say too much for the cells of a table.
+fn formats(output_format: OutputFormat) -> Result<()> {
+    let listed = |format: &traces::formats::Format| ListedFormat {
+        name: format.name,
+        summary: format.summary,
+        written: format.create.is_some(),
+        extensions: format.extensions,
+        units: format.units,
+        layer: format.layer.name(),
+        traps: format.traps,
     };
-    FORMATS.iter().map(listed).collect()
+    let formats: Vec<ListedFormat> = FORMATS.iter().map(listed).collect();
+    match output_format {
+        OutputFormat::Json => print_json(&formats),
+        OutputFormat::Markdown => print(&markdown(&formats)),
+        OutputFormat::Table => {
+            let width = usize::from(terminal_width().unwrap_or(WIDTH)).min(WIDTH_MAX);
+            let blocks: Vec<String> = formats.iter().map(|format| block(format, width)).collect();
+            print(&format!("Trace formats\n\n{}", blocks.join("\n")))
+        }
+    }
+}
+
+/// Columns where there is no terminal, and lines longer than which nobody likes to read.
+const WIDTH: u16 = 80;
+const WIDTH_MAX: usize = 110;
+/// Where the text beside a heading begins.
+const INDENT: usize = 10;
+
+fn access(format: &ListedFormat) -> String {
+    let endings: Vec<String> = format.extensions.iter().map(|extension| format!(".{extension}")).collect();
+    match (format.written, endings.is_empty()) {
+        (true, false) => format!("read and written ({})", endings.join(", ")),
+        (true, true) => "read and written".to_owned(),
+        (false, _) => "read".to_owned(),
+    }
+}
+
+/// What there is to say of a format, in lines of at most `width` columns.
+fn block(format: &ListedFormat, width: usize) -> String {
+    let mut text = format!("{}: {}\n", format.name, access(format));
+    let paragraphs = [("", format.summary), ("units", format.units), ("layer", format.layer), ("traps", format.traps)];
+    for (heading, paragraph) in paragraphs {
+        let indent = if heading.is_empty() { 2 } else { INDENT };
+        let mut line = format!("  {heading}");
+        line.push_str(&" ".repeat(indent - line.len()));
+        let mut fresh = true;
+        for word in paragraph.split_whitespace() {
+            if !fresh && line.chars().count() + 1 + word.chars().count() > width {
+                text.push_str(&line);
+                text.push('\n');
+                line = " ".repeat(indent);
+                fresh = true;
+            }
+            if !fresh {
+                line.push(' ');
+            }
+            line.push_str(word);
+            fresh = false;
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn markdown(formats: &[ListedFormat]) -> String {
+    let row = |format: &ListedFormat| {
+        let cells = [format.name, format.summary, &access(format), format.units, format.layer, format.traps];
+        cells.map(str::to_owned).to_vec()
+    };
+    let header = ["name", "what it is", "access", "units", "usual layer", "traps"].map(str::to_owned).to_vec();
+    let title = "Trace formats".to_owned();
+    let rows = formats.iter().map(row).collect();
+    Table { title, header, rows, text_columns: 6 }.render(OutputFormat::Markdown)
 }
 
 fn tunables(table: &[Tunable], value: &dyn Fn(&Tunable) -> String) -> Vec<ListedTunable> {

@@ -4,6 +4,7 @@ mod arguments;
 mod compare;
 mod convert;
 mod list;
+mod one_device;
 mod output;
 mod progress;
 mod stat;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use serde::Serialize;
+use traces::WriteError;
+use traces::error::WriteProblem;
 
 use crate::arguments::OutputFormat;
 
@@ -63,7 +65,12 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 
 /// Whether the error is that nobody reads our output any more, as with `iocast … | head`.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    let written = error.downcast_ref::<WriteError>().and_then(|error| match &error.problem {
+        WriteProblem::Io(error) => Some(error),
+        _ => None,
+    });
+    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref::<io::Error>().or(written).is_some_and(closed)
 }
 
 /// A number with as many decimals as make sense at its size, `-` if there is none.

@@ -12,6 +12,7 @@ use traces::trace::{Extent, ReadOptions};
 use traces::{Lba, Sectors, formats};
 
 use crate::arguments::UsageError;
+use crate::one_device::OneDevice;
 
 /// A VM's trace as it was named, its format and its address map.
 pub struct Vm {
@@ -74,7 +75,7 @@ impl Vm {
     /// # Errors
     /// What its reader says.
     pub fn open(&self, options: &ReadOptions) -> Result<VmTrace> {
-        let reader = (self.format.open)(&self.path, options)?;
+        let reader = Box::new(OneDevice::new(&self.path, (self.format.open)(&self.path, options)?));
         Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
     }
 
@@ -150,8 +151,8 @@ fn short_name(path: &Path) -> String {
 
 /// Reads a trace for the addresses that it touches within the window.
 fn extent(path: &Path, options: &ReadOptions, window: TimeWindow) -> Result<Extent> {
-    let mut reader = formats::open(path, options)?;
-    Ok(replay::sources::extent(reader.as_mut(), window)?)
+    let mut reader = OneDevice::new(path, formats::open(path, options)?);
+    Ok(replay::sources::extent(&mut reader, window)?)
 }
 
 fn place_all(

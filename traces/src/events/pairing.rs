@@ -86,11 +86,14 @@ impl Pairing {
         losses: &mut Losses,
         watch: &mut W,
     ) -> Option<Passage> {
-        if !self.ring.ready() && !ended {
-            let arrival = self.ring.oldest()?;
-            if self.ring.pending() <= PENDING_RECORDS && now.saturating_sub(arrival) <= PENDING_NS {
-                return None;
-            }
+        if !self.ring.changed() && !ended {
+            return None;
+        }
+        // Also at the end: withdrawn records are not to be seen.
+        let ready = self.ring.ready();
+        if !ready && !ended && !self.ring.oldest().is_some_and(|arrival| self.overdue(now, arrival)) {
+            self.ring.looked();
+            return None;
         }
         let left = self.ring.pop()?;
         if left.open {
@@ -107,6 +110,11 @@ impl Pairing {
             });
         }
         Some(left.passage)
+    }
+
+    /// Whether a record that arrived then, the oldest, has waited long enough.
+    fn overdue(&self, now: u64, arrival: u64) -> bool {
+        self.ring.pending() > PENDING_RECORDS || now.saturating_sub(arrival) > PENDING_NS
     }
 
     /// Takes in one event that happened `now` nanoseconds after the trace's zero.
@@ -191,9 +199,8 @@ impl Pairing {
                     Some(unit) => {
                         self.take_back(unit, now, watch);
                         self.units.close(unit, |serial| {
-                            if let Some(slot) = self.ring.get(serial) {
-                                slot.fate = Fate::Withdrawn;
-                                watch.given_up(Timestamp::from_ns(now), slot.request.operation);
+                            if let Some(request) = self.ring.seal(serial, Fate::Withdrawn) {
+                                watch.given_up(Timestamp::from_ns(now), request.operation);
                             }
                         });
                     }
@@ -403,9 +410,7 @@ impl Pairing {
             // The request was there before the capture began: no event that names this bio follows.
             losses.unmatched("M without its request");
             self.units.close(unit, |serial| {
-                if let Some(slot) = self.ring.get(serial) {
-                    slot.fate = Fate::Abandoned;
-                }
+                self.ring.seal(serial, Fate::Abandoned);
             });
         }
     }
@@ -501,16 +506,7 @@ fn flush_at_device(issued: u64) -> DeviceRequest {
 
 #[inline]
 fn complete<W: Watch + ?Sized>(ring: &mut Ring, serial: u64, now: u64, event: &Event, watch: &mut W) {
-    if let Some(slot) = ring.get(serial)
-        && slot.open > 0
-    {
-        slot.open -= 1;
-        slot.completed = now;
-        if event.error != 0 {
-            slot.error = event.errno();
-        }
-        if slot.open == 0 {
-            watch.finished(Timestamp::from_ns(now), &slot.request);
-        }
+    if let Some(request) = ring.complete(serial, now, event.errno()) {
+        watch.finished(Timestamp::from_ns(now), request);
     }
 }

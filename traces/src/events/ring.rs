@@ -72,13 +72,15 @@ pub(super) struct Ring {
     head: u64,
     /// Serial of the next to come.
     tail: u64,
+    /// A record came or may have become ready to leave since [`Ring::ready`] last said no.
+    changed: bool,
 }
 
 const INITIAL_SLOTS: usize = 256;
 
 impl Ring {
     pub(super) fn new() -> Ring {
-        Ring { slots: Vec::new(), head: 0, tail: 0 }
+        Ring { slots: Vec::new(), head: 0, tail: 0, changed: false }
     }
 
     /// Records inside.
@@ -113,6 +115,7 @@ impl Ring {
         let at = self.at(serial);
         self.slots[at] = slot;
         self.tail += 1;
+        self.changed = true;
         serial
     }
 
@@ -137,6 +140,44 @@ impl Ring {
         }
         let at = self.at(serial);
         Some(&mut self.slots[at])
+    }
+
+    /// Whether a look for records that are to leave could find any that the last did not.
+    #[inline]
+    pub(super) fn changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Decides what becomes of a record, and gives the request, if it has not left yet.
+    pub(super) fn seal(&mut self, serial: u64, fate: Fate) -> Option<Request> {
+        let slot = self.get(serial)?;
+        slot.fate = fate;
+        let request = slot.request;
+        self.changed = true;
+        Some(request)
+    }
+
+    /// Completes one part of a record, and gives the request if it was the last.
+    #[inline]
+    pub(super) fn complete(&mut self, serial: u64, now: u64, error: i32) -> Option<&Request> {
+        if !self.holds(serial) {
+            return None;
+        }
+        let at = self.at(serial);
+        let slot = &mut self.slots[at];
+        slot.open = slot.open.checked_sub(1)?;
+        slot.completed = now;
+        if error != 0 {
+            slot.error = error;
+        }
+        self.changed |= slot.open == 0;
+        (slot.open == 0).then_some(&slot.request)
+    }
+
+    /// The last look found none.
+    #[inline]
+    pub(super) fn looked(&mut self) {
+        self.changed = false;
     }
 
     /// Whether the oldest record is ready to leave. Withdrawn ones before it leave unseen.

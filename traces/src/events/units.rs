@@ -187,7 +187,19 @@ impl Units {
     /// named first, then the oldest.
     #[inline]
     pub(super) fn find(&self, event: &Event, states: &[State]) -> Option<u32> {
-        let mut id = self.by_start.first(key(event.sector, class(event)));
+        let id = self.by_start.first(key(event.sector, class(event)));
+        if id == NONE {
+            return None;
+        }
+        let unit = &self.units[id as usize];
+        if unit.state == states[0] && unit.end == event.end() {
+            return Some(id);
+        }
+        self.find_other(id, event, states)
+    }
+
+    /// The same where the oldest at the address is not at once the one.
+    fn find_other(&self, mut id: u32, event: &Event, states: &[State]) -> Option<u32> {
         let mut best = (usize::MAX, NONE);
         while id != NONE {
             let unit = &self.units[id as usize];

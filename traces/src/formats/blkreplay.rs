@@ -30,8 +30,8 @@ use std::path::Path;
 
 use crate::error::{Problem, ReadError};
 use crate::formats::check::{Bad, Takes};
-use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::number::integer;
+use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, exactly};
 use crate::formats::{Created, Format, single_file};

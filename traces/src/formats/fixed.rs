@@ -93,23 +93,14 @@ impl<P: RecordParser> FixedReader<P> {
         Ok(self.filled > 0)
     }
 
-    /// Takes in the next record; false at the end of the input.
-    fn advance(&mut self) -> Result<bool, ReadError> {
-        let bytes = self.parser.record_bytes();
-        if self.at == self.filled && !self.refill()? {
-            return Ok(false);
+    /// Counts a bad record, or makes an error of it.
+    #[cold]
+    fn refuse(&mut self, bad: Bad) -> Result<(), ReadError> {
+        if !self.lenient {
+            return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records"));
         }
-        if self.filled - self.at < bytes {
-            return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
-        }
-        let parsed = self.parser.parse(&self.buffer[self.at..self.at + bytes]);
-        match parsed.and_then(|record| record.map_or(Ok(()), |record| self.order.push(record))) {
-            Ok(()) => {}
-            Err(bad) if self.lenient => self.losses.skip(bad.reason),
-            Err(bad) => return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records")),
-        }
-        self.at += bytes;
-        Ok(true)
+        self.losses.skip(bad.reason);
+        Ok(())
     }
 }
 
@@ -119,6 +110,7 @@ impl<P: RecordParser> TraceReader for FixedReader<P> {
     }
 
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        let bytes = self.parser.record_bytes();
         loop {
             if let Some(record) = self.order.next(self.ended) {
                 return Ok(Some(record));
@@ -126,7 +118,32 @@ impl<P: RecordParser> TraceReader for FixedReader<P> {
             if self.ended {
                 return Ok(None);
             }
-            self.ended = !self.advance()?;
+            if self.at == self.filled && !self.refill()? {
+                self.ended = true;
+                continue;
+            }
+            if self.filled - self.at < bytes {
+                return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
+            }
+            let bad = match self.parser.parse(&self.buffer[self.at..self.at + bytes]) {
+                Ok(Some(record)) => match self.order.admit(&record) {
+                    Ok(is_due) => {
+                        self.at += bytes;
+                        if is_due {
+                            return Ok(Some(record));
+                        }
+                        continue;
+                    }
+                    Err(bad) => bad,
+                },
+                Ok(None) => {
+                    self.at += bytes;
+                    continue;
+                }
+                Err(bad) => bad,
+            };
+            self.refuse(bad)?;
+            self.at += bytes;
         }
     }
 
@@ -142,5 +159,7 @@ impl<P: RecordParser> TraceReader for FixedReader<P> {
 /// A number of `N` bytes, the lowest first, at `at` in a record.
 #[inline]
 pub(crate) fn little_endian<const N: usize>(record: &[u8], at: usize) -> u64 {
-    record[at..at + N].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    let mut bytes = [0; 8];
+    bytes[..N].copy_from_slice(&record[at..at + N]);
+    u64::from_le_bytes(bytes)
 }

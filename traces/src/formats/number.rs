@@ -26,6 +26,17 @@ const NOT_A_NUMBER: &str = "is not a number";
 const TOO_LARGE: &str = "is too large";
 const TOO_PRECISE: &str = "has more decimals than are kept";
 
+/// 10 to the power of the index, as far as there are units of time.
+const POWERS_OF_TEN: [u64; 16] = {
+    let mut powers = [1; 16];
+    let mut power = 1;
+    while power < powers.len() {
+        powers[power] = powers[power - 1] * 10;
+        power += 1;
+    }
+    powers
+};
+
 fn scaled(field: &[u8], places: u32) -> Result<u64, &'static str> {
     let point = field.iter().position(|&byte| byte == b'.').unwrap_or(field.len());
     let (whole, fraction) = (&field[..point], &field[(point + 1).min(field.len())..]);
@@ -47,7 +58,7 @@ fn scaled(field: &[u8], places: u32) -> Result<u64, &'static str> {
     if beyond.iter().any(|&byte| byte != b'0') {
         return Err(TOO_PRECISE);
     }
-    value.checked_mul(10u64.pow(places - kept.len() as u32)).ok_or(TOO_LARGE)
+    value.checked_mul(POWERS_OF_TEN[places as usize - kept.len()]).ok_or(TOO_LARGE)
 }
 
 #[cfg(test)]

@@ -24,43 +24,43 @@ pub(crate) struct Reorder {
     held: BinaryHeap<Reverse<Held>>,
     /// Records taken in so far, which keeps equal arrivals in order.
     number: u64,
-    /// The record that goes straight through where there is no window.
-    passing: Option<Record>,
 }
 
 impl Reorder {
     /// Puts in order what is out of it by at most `window`.
     pub(crate) fn within(window: Nanos) -> Reorder {
         let (newest, given) = (Timestamp::ZERO, Timestamp::ZERO);
-        Reorder { window, newest, given, held: BinaryHeap::new(), number: 0, passing: None }
+        Reorder { window, newest, given, held: BinaryHeap::new(), number: 0 }
     }
 
-    /// Takes in the next record of the file; what [`Reorder::next`] then has must be taken first.
+    /// Takes in the next record of the file: true if its turn is now, false if it is held, and
+    /// whatever [`Reorder::next`] has then is to be taken before the next one.
     ///
     /// # Errors
     /// One that comes too late to be put in its place.
     #[inline]
-    pub(crate) fn push(&mut self, record: Record) -> Result<(), Bad> {
+    pub(crate) fn admit(&mut self, record: &Record) -> Result<bool, Bad> {
         let arrival = record.request.arrival;
-        if arrival < self.given || (arrival < self.newest && self.newest.saturating_since(arrival) > self.window) {
+        if arrival >= self.newest {
+            self.newest = arrival;
+        } else if arrival < self.given || self.newest.saturating_since(arrival) > self.window {
             return Err(self.too_late(arrival));
         }
-        self.newest = self.newest.max(arrival);
         if self.window == Nanos::ZERO {
-            self.passing = Some(record);
-        } else {
-            self.held.push(Reverse(Held { arrival, number: self.number, record }));
-            self.number += 1;
+            return Ok(true);
         }
-        Ok(())
+        self.held.push(Reverse(Held { arrival, number: self.number, record: *record }));
+        self.number += 1;
+        Ok(false)
     }
 
     /// The next record that none can come before any more; any that is held if `ended`.
     #[inline]
     pub(crate) fn next(&mut self, ended: bool) -> Option<Record> {
-        if self.window == Nanos::ZERO {
-            return self.passing.take();
-        }
+        if self.held.is_empty() { None } else { self.next_held(ended) }
+    }
+
+    fn next_held(&mut self, ended: bool) -> Option<Record> {
         let Reverse(first) = self.held.peek()?;
         let due = self.newest.saturating_since(first.arrival) >= self.window;
         if !due && !ended && self.held.len() < HELD_MAX {
@@ -133,7 +133,11 @@ mod tests {
         let (mut given, mut late) = (Vec::new(), 0);
         let mut keep = |record: Record| given.push((record.request.arrival.as_ns(), record.request.lba.sector()));
         for (place, arrival) in (0..).zip(arrivals) {
-            late += usize::from(order.push(record(arrival, place)).is_err());
+            match order.admit(&record(arrival, place)) {
+                Ok(true) => keep(record(arrival, place)),
+                Ok(false) => {}
+                Err(_) => late += 1,
+            }
             while let Some(record) = order.next(false) {
                 keep(record);
             }

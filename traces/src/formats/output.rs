@@ -1,7 +1,6 @@
 //! What every writer shares: a file that takes its name only when it is complete, standard output
 //! for text, and the account of what was written and what was left out.
 
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Seek, SeekFrom, Stdout, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -252,12 +252,9 @@ fn time_doubt(scale: &Scale, what: &str, ns: u64, usual: &RangeInclusive<u64>) -
     let used = scale.units().time;
     let in_unit = |unit: TimeUnit| u128::from(ns) * 10u128.pow(unit.decimals()) / 10u128.pow(used.decimals());
     let fits = |unit: &TimeUnit| u64::try_from(in_unit(*unit)).is_ok_and(|ns| usual.contains(&ns));
-    // The nearest unit that fits: a shorter one where the span is too long.
-    let fitting = if ns > *usual.end() {
-        TimeUnit::ALL.into_iter().find(fits)
-    } else {
-        TimeUnit::ALL.into_iter().rev().find(fits)
-    };
+    // The nearest unit that fits: a shorter one where the span is too long. 100 ns are Windows' alone.
+    let mut usual_units = TimeUnit::ALL.into_iter().filter(|&unit| unit != TimeUnit::HundredNanoseconds);
+    let fitting = if ns > *usual.end() { usual_units.find(fits) } else { usual_units.rfind(fits) };
     let mut what = format!("the time unit looks wrong: in {} {what}", used.name());
     if let Some(unit) = fitting {
         let ns = u64::try_from(in_unit(unit)).unwrap_or(u64::MAX);

@@ -97,10 +97,7 @@ impl LineParser for Parser {
         let observed = Observed { completed: completed.transpose()?, ..Observed::default() };
         if let Some((pid, name)) = row.process {
             request.stream = StreamId(pid);
-            // Looked up first so that an old name allocates nothing.
-            if !meta.streams.contains_key(&pid) {
-                meta.streams.insert(pid, String::from_utf8_lossy(name).into_owned());
-            }
+            meta.streams.entry(pid).or_insert_with(|| String::from_utf8_lossy(name).into_owned());
         }
         Ok(Some(Record { request, observed }))
     }

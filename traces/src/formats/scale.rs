@@ -119,13 +119,13 @@ impl NoSectors {
 fn sectors(value: u64, unit_bytes: u32) -> Result<u64, NoSectors> {
     let sector_bytes = SECTOR_BYTES as u32;
     if unit_bytes == 1 {
-        return if value % SECTOR_BYTES == 0 { Ok(value / SECTOR_BYTES) } else { Err(NoSectors::Partial) };
+        return if value.is_multiple_of(SECTOR_BYTES) { Ok(value / SECTOR_BYTES) } else { Err(NoSectors::Partial) };
     }
-    if unit_bytes % sector_bytes == 0 {
+    if unit_bytes.is_multiple_of(sector_bytes) {
         return value.checked_mul(u64::from(unit_bytes / sector_bytes)).ok_or(NoSectors::TooMany);
     }
     let bytes = u128::from(value) * u128::from(unit_bytes);
-    if bytes % u128::from(SECTOR_BYTES) != 0 {
+    if !bytes.is_multiple_of(u128::from(SECTOR_BYTES)) {
         return Err(NoSectors::Partial);
     }
     u64::try_from(bytes / u128::from(SECTOR_BYTES)).map_err(|_| NoSectors::TooMany)

@@ -125,15 +125,23 @@ impl<P: LineParser> TextReader<P> {
         }
     }
 
-    /// Takes in the record on the line, if it holds one.
-    fn parse_line(&mut self) -> Result<(), Bad> {
+    /// The record on the line, if it holds one that need not wait for others.
+    fn parse_line(&mut self) -> Result<Option<Record>, Bad> {
         if self.line.len() > LINE_BYTES_MAX {
             return Err(Bad::malformed(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
         match self.parser.parse(&self.line, &mut self.meta)? {
-            Some(record) => self.order.push(record),
-            None => Ok(()),
+            Some(record) if self.order.admit(&record)? => Ok(Some(record)),
+            _ => Ok(None),
         }
+    }
+
+    #[inline]
+    fn from_zero(&mut self, mut record: Record) -> Record {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.begin_at_zero(&mut record, &mut self.meta);
+        }
+        record
     }
 
     /// Counts a bad line, or makes an error of it.
@@ -164,18 +172,17 @@ impl<P: LineParser> TraceReader for TextReader<P> {
 
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
         loop {
-            if let Some(mut record) = self.order.next(self.ended) {
-                if let Some(epoch) = &mut self.epoch {
-                    epoch.begin_at_zero(&mut record, &mut self.meta);
-                }
-                return Ok(Some(record));
+            if let Some(record) = self.order.next(self.ended) {
+                return Ok(Some(self.from_zero(record)));
             }
             if self.ended {
                 return Ok(None);
             }
             if self.read_line()? {
-                if let Err(bad) = self.parse_line() {
-                    self.refuse(bad)?;
+                match self.parse_line() {
+                    Ok(Some(record)) => return Ok(Some(self.from_zero(record))),
+                    Ok(None) => {}
+                    Err(bad) => self.refuse(bad)?,
                 }
                 continue;
             }
@@ -214,11 +221,10 @@ impl Epoch {
             record.request.arrival
         });
         // Nothing happens to a request before it arrives, and none arrives before the first.
-        let since = |time: Timestamp| Timestamp::from_ns(time.saturating_since(first).as_ns());
-        record.request.arrival = since(record.request.arrival);
-        let observed = &mut record.observed;
-        for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
-            *time = time.map(since);
+        let Record { request, observed } = record;
+        let later = [&mut observed.inserted, &mut observed.issued, &mut observed.completed];
+        for time in later.into_iter().flatten().chain([&mut request.arrival]) {
+            *time = Timestamp::from_ns(time.saturating_since(first).as_ns());
         }
     }
 }

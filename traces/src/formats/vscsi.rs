@@ -182,7 +182,7 @@ impl RecordParser for Parser {
         };
         let (lba, sectors) = match operation {
             Operation::Flush => (Lba::ZERO, Sectors::ZERO),
-            _ if fields.bytes % SECTOR_BYTES != 0 => {
+            _ if !fields.bytes.is_multiple_of(SECTOR_BYTES) => {
                 return Err(Bad::malformed(format!("a length of {} bytes, no whole sectors", fields.bytes)));
             }
             _ => extent(fields.lbn, fields.bytes / SECTOR_BYTES)?,

@@ -28,46 +28,54 @@ const NAMES: [(u8, &str); 17] = [
 
 /// Types of events that are told apart; the last is all others.
 const TYPES: usize = 32;
-const CLASSES: usize = 6;
+/// Classes of events; eight places each, so that a place is found by shifting.
+const CLASSES: usize = 8;
 
 const READ: usize = 0;
 const WRITE: usize = 1;
-const DISCARD: usize = 2;
-const EMPTY_READ: usize = 3;
-const EMPTY_WRITE: usize = 4;
+const EMPTY_READ: usize = 2;
+const EMPTY_WRITE: usize = 3;
+const DISCARD: usize = 4;
 const PASSTHROUGH: usize = 5;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct EventCounts {
-    tallies: [[Tally; CLASSES]; TYPES],
-    seen: bool,
+    tallies: [Tally; TYPES * CLASSES],
+}
+
+impl Default for EventCounts {
+    fn default() -> EventCounts {
+        EventCounts { tallies: [Tally::default(); TYPES * CLASSES] }
+    }
 }
 
 #[inline]
 fn class(event: &Event) -> usize {
-    if event.is(Category::PASSTHROUGH) {
+    if !event.is(Category::PASSTHROUGH.union(Category::DISCARD)) {
+        usize::from(event.is(Category::WRITE)) + 2 * usize::from(event.bytes == 0)
+    } else if event.is(Category::PASSTHROUGH) {
         PASSTHROUGH
-    } else if event.is(Category::DISCARD) {
-        DISCARD
     } else {
-        let write = usize::from(event.is(Category::WRITE));
-        if event.bytes == 0 { EMPTY_READ + write } else { READ + write }
+        DISCARD
     }
 }
 
 impl EventCounts {
     #[inline]
     pub(super) fn add(&mut self, event: &Event) {
-        self.seen = true;
         let kind = usize::from(event.code()).min(TYPES - 1);
-        let tally = &mut self.tallies[kind][class(event)];
+        let tally = &mut self.tallies[kind * CLASSES + class(event)];
         tally.events += 1;
         tally.bytes += u64::from(event.bytes);
     }
 
+    fn of_type(&self, kind: usize) -> &[Tally] {
+        &self.tallies[kind * CLASSES..(kind + 1) * CLASSES]
+    }
+
     /// How many there were of a type.
     pub(super) fn of(&self, code: u8) -> u64 {
-        self.tallies[usize::from(code)].iter().map(|tally| tally.events).sum()
+        self.of_type(usize::from(code)).iter().map(|tally| tally.events).sum()
     }
 
     /// `None` if there were no events at all.
@@ -77,7 +85,8 @@ impl EventCounts {
             known.map_or("unknown", |(_, name)| name)
         };
         let mut figures: BTreeMap<String, EventFigures> = BTreeMap::new();
-        for (kind, tallies) in self.tallies.iter().enumerate() {
+        for kind in 0..TYPES {
+            let tallies = self.of_type(kind);
             if tallies.iter().all(|tally| tally.events == 0) {
                 continue;
             }
@@ -95,6 +104,6 @@ impl EventCounts {
                 into.bytes += tallies[class].bytes;
             }
         }
-        self.seen.then_some(figures)
+        (!figures.is_empty()).then_some(figures)
     }
 }

@@ -65,8 +65,10 @@ impl Statistics {
 
     #[inline]
     fn touch(&mut self, now: Timestamp) {
-        self.first.get_or_insert(now);
-        self.last = self.last.max(now);
+        if self.first.is_none() {
+            self.first = Some(now);
+        }
+        self.last = now;
     }
 
     /// The figures of a trace that was read to its end; `trace` says which it was.

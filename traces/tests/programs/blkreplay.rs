@@ -11,7 +11,7 @@ use crate::{make_disk, mixed, write};
 fn dry_run(folder: &std::path::Path, load: &str) -> Vec<(u64, u64, u64, String)> {
     make_disk(&folder.join("disk"));
     let output = Command::new("blkreplay")
-        .args(["--dry-run", "--threads=8", "disk"])
+        .args(["--dry-run", "--threads=8", "--start-grace=1", "disk"])
         .current_dir(folder)
         .stdin(Stdio::from(File::open(folder.join(load)).unwrap()))
         .output()

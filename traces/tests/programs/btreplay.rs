@@ -1,6 +1,8 @@
 //! btrecord's record files of our captures, and btreplay's own report (`-v -v`) of what it sent.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use traces::trace::ReadOptions;
 use traces::{Operation, Record, Timestamp};
@@ -12,14 +14,45 @@ use crate::{make_disk, mixed, run, write};
 /// sectors, and direction.
 type Sent = (u64, u64, u64, char);
 
-/// Replays `disk.replay.0` of a folder onto the file `disk` beside it.
-fn replay(folder: &Path, arguments: &[&str]) -> Vec<Sent> {
+/// How long btreplay may take for a trace of 200 ms, and from its last request to its end.
+const PATIENCE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Replays `disk.replay.0` of a folder, which holds so many requests, onto the file `disk` beside it.
+fn replay(folder: &Path, requests: usize, arguments: &[&str]) -> Vec<Sent> {
     make_disk(&folder.join("disk"));
     // It opens /dev/NAME, with every `_` of the name made a `/`.
     let device = format!("..{}/disk", folder.display());
     assert!(!device.contains('_'), "btreplay cannot replay onto {device}: set TMPDIR to a path without `_`");
-    run(folder, "btreplay", &[&["-v", "-v", "-d", "/dev"], arguments, &[&device]].concat());
-    let report = std::fs::read_to_string(folder.join("disk.replay.0.rep")).unwrap();
+    let report = folder.join("disk.replay.0.rep");
+    let _ = std::fs::remove_file(&report);
+    let mut program = Command::new("btreplay")
+        .args(["-v", "-v", "-d", "/dev"])
+        .args(arguments)
+        .arg(&device)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("btreplay is needed for this test (`make tools` installs it): {error}"));
+    let begun = Instant::now();
+    let mut complete = None;
+    // It may wait for ever when its last request is done before it has seen that it is the last.
+    while program.try_wait().unwrap().is_none() {
+        if complete.is_none() && sent(&report).iter().filter(|sent| sent.0 < u64::MAX).count() == requests {
+            complete = Some(Instant::now());
+        }
+        if complete.is_some_and(|since| since.elapsed() > GRACE) || begun.elapsed() > PATIENCE {
+            program.kill().unwrap();
+            program.wait().unwrap();
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    sent(&report)
+}
+
+/// The requests that btreplay reports.
+fn sent(report: &Path) -> Vec<Sent> {
+    let report = std::fs::read_to_string(report).unwrap_or_default();
     let mut sent: Vec<Sent> = Vec::new();
     let mut waiting = 0;
     for line in report.lines() {
@@ -27,9 +60,9 @@ fn replay(folder: &Path, arguments: &[&str]) -> Vec<Sent> {
         if let [sector, "+", sectors, direction] = words[..] {
             sent.push((u64::MAX, sector.parse().unwrap(), sectors.parse().unwrap(), direction.chars().next().unwrap()));
             waiting += 1;
-        } else if let Some(due) = line.trim().strip_prefix("stall(") {
+        } else if let Some((due, _)) = line.trim().strip_prefix("stall(").and_then(|due| due.split_once(',')) {
             // Said once of the requests above it.
-            let (seconds, ns) = due.split(',').next().unwrap().split_once('.').unwrap();
+            let (seconds, ns) = due.split_once('.').unwrap();
             let due = seconds.parse::<u64>().unwrap() * 1_000_000_000 + ns.parse::<u64>().unwrap();
             let from = sent.len() - std::mem::take(&mut waiting);
             sent[from..].iter_mut().for_each(|request| request.0 = due);
@@ -53,9 +86,9 @@ fn btreplay_sends_the_requests_that_we_wrote_when_they_are_due() {
     let folder = tempfile::tempdir().unwrap();
     let records = mixed(10_929_555_507, &[Operation::Read, Operation::Write, Operation::Write, Operation::Flush]);
     write("btreplay", &folder.path().join("disk.replay.0"), &records);
-    assert_eq!(replay(folder.path(), &["-W"]), expected(&records));
+    assert_eq!(replay(folder.path(), records.len(), &["-W"]), expected(&records));
     // Without -W writes are sent as reads, which is the program's doing and not the file's.
-    assert!(replay(folder.path(), &[]).iter().all(|sent| sent.3 == 'R'));
+    assert!(replay(folder.path(), records.len(), &[]).iter().all(|sent| sent.3 == 'R'));
 }
 
 const CAPTURES: [&str; 3] = ["virtio-mail", "virtio-file", "iscsi-mail"];

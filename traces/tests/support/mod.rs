@@ -4,6 +4,7 @@
 #![allow(dead_code)] // Each test binary uses some of it.
 
 pub(crate) mod published;
+pub(crate) mod written;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use traces::trace::{TimeUnit, UnitOverrides};
-use traces::{Operation, Record};
+use traces::trace::{ReadOptions, TimeUnit, UnitOverrides};
+use traces::{Lba, Operation, ReadError, Record, Request, Sectors, Timestamp, VmId};
+
+use super::{Whole, read_as};
 
 /// A format of published traces, its fixture, and its own units.
 pub(crate) struct Published {
@@ -117,4 +119,33 @@ impl Published {
         };
         line.into_bytes()
     }
+}
+
+/// 1 January 2020.
+pub(crate) const ZERO_UNIX_NS: u64 = 1_577_836_800_000_000_000;
+
+pub(crate) fn of(format: &str) -> &'static Published {
+    PUBLISHED.iter().find(|published| published.format == format).expect("a published format")
+}
+
+pub(crate) fn read(format: &str, bytes: &[u8], options: &ReadOptions) -> Result<Whole, ReadError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("input");
+    std::fs::write(&path, bytes).expect("a temporary file");
+    read_as(format, &path, options)
+}
+
+pub(crate) fn device(name: &str) -> ReadOptions {
+    ReadOptions { device: Some(name.to_owned()), ..ReadOptions::default() }
+}
+
+/// Reads of 4 KiB, `step_ns` apart.
+pub(crate) fn regular(count: u64, step_ns: u64) -> Vec<Record> {
+    let request = |at: u64| {
+        let arrival = Timestamp::from_ns(at * step_ns);
+        let mut request = Request::new(arrival, Operation::Read, Lba::new(at * 80), Sectors::new(8));
+        request.vm = VmId((at % 3) as u16);
+        request
+    };
+    (0..count).map(|at| Record::arrived(request(at))).collect()
 }

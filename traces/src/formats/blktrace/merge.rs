@@ -23,8 +23,17 @@ pub(super) struct Merge {
     numbers: Numbers,
     device: u32,
     zero: u64,
-    /// The first event of the current stream was given, and is to be gone past.
-    taken: bool,
+    run: Run,
+}
+
+/// Events of one stream that follow one another: none of another file, device or CPU, nor a missing
+/// number, is between them, so that all is checked for the whole run at once.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    stream: usize,
+    /// The current event, and where the run ends, among what its stream has ready.
+    at: usize,
+    end: usize,
 }
 
 impl Merge {
@@ -43,7 +52,7 @@ impl Merge {
         let device = streams[first].peek().map_or(0, |placed| placed.event.device);
         let challenge = rest.peek().map_or(u64::MAX, |Reverse(key)| key.0);
         let numbers = Numbers::default();
-        Ok(Merge { streams, current: Some(first), rest, challenge, numbers, device, zero, taken: false })
+        Ok(Merge { streams, current: Some(first), rest, challenge, numbers, device, zero, run: Run::default() })
     }
 
     /// The traced device.
@@ -75,50 +84,64 @@ impl Merge {
     /// Goes to the next event of the traced device; false at the end of the capture.
     #[inline]
     pub(super) fn next(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
-        loop {
-            let Some(mut current) = self.current else {
-                self.numbers.close(u64::MAX, &self.streams, findings)?;
-                return Ok(false);
-            };
-            if std::mem::take(&mut self.taken) {
-                let stream = &mut self.streams[current];
-                stream.advance(findings)?;
-                if stream.peek().is_none_or(|placed| placed.event.time >= self.challenge) {
-                    self.switch(current);
-                    let Some(next) = self.current else { continue };
-                    current = next;
-                }
-            }
-            let Some(Placed { event, .. }) = self.streams[current].peek() else {
+        if self.run.at + 1 < self.run.end {
+            self.run.at += 1;
+            return Ok(true);
+        }
+        self.next_run(findings)
+    }
+
+    fn next_run(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
+        if self.run.end > 0 {
+            let Run { stream, end, .. } = std::mem::take(&mut self.run);
+            self.go_past(stream, end, findings)?;
+        }
+        while let Some(current) = self.current {
+            let (ready, at) = self.streams[current].ready();
+            let Some(&Placed { event: first, .. }) = ready.get(at) else {
                 // Only the refused events of a lenient read can leave a stream like that.
                 self.switch(current);
                 continue;
             };
-            self.taken = true;
-            if event.device != self.device {
-                let device = event.device;
-                self.other_device(device, findings)?;
+            self.run = Run { stream: current, at, end: at + 1 };
+            if first.device != self.device {
+                self.other_device(first.device, findings)?;
+                self.go_past(current, at + 1, findings)?;
                 continue;
             }
-            if !self.numbers.expected(event) {
-                let event = *event;
-                self.numbers.unexpected(&event, self.position(), &self.streams, findings)?;
+            if self.numbers.expected(&first) {
+                let follows = |placed: &&Placed| placed.event.time < self.challenge && placed.event.device == first.device;
+                let following = ready[at + 1..].iter().take_while(follows).map(|placed| &placed.event);
+                self.run.end += self.numbers.expected_after(first.cpu, following);
+            } else {
+                self.numbers.unexpected(&first, self.position(), &self.streams, findings)?;
             }
             return Ok(true);
         }
+        self.numbers.close(u64::MAX, &self.streams, findings)?;
+        Ok(false)
+    }
+
+    /// Leaves the current stream's ready events before `end` behind.
+    fn go_past(&mut self, current: usize, end: usize, findings: &mut Findings) -> Result<(), ReadError> {
+        let stream = &mut self.streams[current];
+        stream.go_to(end, findings)?;
+        if stream.peek().is_none_or(|placed| placed.event.time >= self.challenge) {
+            self.switch(current);
+        }
+        Ok(())
     }
 
     /// The event that [`Merge::next`] went to.
     #[inline]
     pub(super) fn event(&self) -> &Event {
-        let placed = self.current.and_then(|current| self.streams[current].peek());
-        &placed.expect("asked for only after an event was found").event
+        &self.streams[self.run.stream].ready().0[self.run.at].event
     }
 
     /// Stream and byte of the current event.
     fn position(&self) -> (usize, u64) {
-        let current = self.current.unwrap_or_default();
-        (current, self.streams[current].peek().map_or(0, |placed| placed.offset))
+        let Run { stream, at, .. } = self.run;
+        (stream, self.streams[stream].ready().0.get(at).map_or(0, |placed| placed.offset))
     }
 
     /// Goes on with the stream whose event is first.
@@ -215,6 +238,23 @@ impl Numbers {
             }
             _ => false,
         }
+    }
+
+    /// How many of the events that follow one with the number that was expected are of its CPU and
+    /// have the expected numbers too.
+    #[inline]
+    fn expected_after<'a>(&mut self, cpu: u32, following: impl Iterator<Item = &'a Event>) -> usize {
+        let Some(next) = self.next.get_mut(cpu as usize) else { return 0 };
+        let first = *next as u32;
+        let mut expected = first;
+        for event in following {
+            if event.cpu != cpu || event.sequence != expected {
+                break;
+            }
+            expected = expected.wrapping_add(1);
+        }
+        *next = u64::from(expected);
+        expected.wrapping_sub(first) as usize
     }
 
     #[cold]

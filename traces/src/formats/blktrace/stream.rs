@@ -19,7 +19,7 @@ use crate::units::SECTOR_BYTES;
 pub const REORDER_WINDOW_NS: u64 = 10_000_000;
 
 /// How many events may stand between a late one and its place: as many are always looked ahead.
-pub const REORDER_EVENTS: usize = 512;
+pub const REORDER_EVENTS: usize = 2048;
 
 /// A second bound, so that garbage cannot let the table of what is counted per CPU grow.
 const CPUS_MAX: u32 = 1 << 16;
@@ -116,9 +116,15 @@ impl Stream {
         self.ready.get(self.next)
     }
 
-    /// Goes past the event that [`Stream::peek`] shows.
-    pub(super) fn advance(&mut self, findings: &mut Findings) -> Result<(), ReadError> {
-        self.next += 1;
+    /// What is ready to be taken, and where in it the next event stands.
+    #[inline]
+    pub(super) fn ready(&self) -> (&[Placed], usize) {
+        (&self.ready, self.next)
+    }
+
+    /// Goes past the ready events before `end`.
+    pub(super) fn go_to(&mut self, end: usize, findings: &mut Findings) -> Result<(), ReadError> {
+        self.next = end;
         if self.next == self.ready.len() { self.refill(findings) } else { Ok(()) }
     }
 

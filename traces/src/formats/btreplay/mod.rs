@@ -35,6 +35,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 
 use crate::error::ReadError;
+use crate::formats::check::Takes;
 use crate::formats::{Created, Format, Opened, per_cpu};
 use crate::trace::{Layer, ReadOptions, WriteOptions};
 
@@ -108,6 +109,7 @@ fn members(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Opened {
+    Takes::default().check(path, FORMAT.name, options)?;
     Ok(Box::new(reader::BtreplayReader::open(&files(path)?, options)?))
 }
 
