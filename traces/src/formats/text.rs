@@ -137,7 +137,7 @@ impl<P: LineParser> TextReader<P> {
     }
 
     #[inline]
-    fn from_zero(&mut self, mut record: Record) -> Record {
+    fn begin_at_zero(&mut self, mut record: Record) -> Record {
         if let Some(epoch) = &mut self.epoch {
             epoch.begin_at_zero(&mut record, &mut self.meta);
         }
@@ -173,14 +173,14 @@ impl<P: LineParser> TraceReader for TextReader<P> {
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
         loop {
             if let Some(record) = self.order.next(self.ended) {
-                return Ok(Some(self.from_zero(record)));
+                return Ok(Some(self.begin_at_zero(record)));
             }
             if self.ended {
                 return Ok(None);
             }
             if self.read_line()? {
                 match self.parse_line() {
-                    Ok(Some(record)) => return Ok(Some(self.from_zero(record))),
+                    Ok(Some(record)) => return Ok(Some(self.begin_at_zero(record))),
                     Ok(None) => {}
                     Err(bad) => self.refuse(bad)?,
                 }

@@ -1,0 +1,206 @@
+//! Formats on the command line: what `iocast convert` writes and refuses, several devices in one
+//! trace, and the list of formats.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn mail() -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", "mail.parquet"].iter().collect();
+    path.display().to_string()
+}
+
+fn iocast(folder: &Path, arguments: &[&str]) -> Output {
+    Command::cargo_bin("iocast").unwrap().args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// Standard error of a run that succeeds.
+fn succeeds(folder: &Path, arguments: &[&str]) -> String {
+    let output = iocast(folder, arguments);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {message}");
+    message
+}
+
+/// Exit code and standard error of a run that fails.
+fn fails(folder: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = iocast(folder, arguments);
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The arrivals of reads and writes, which every format keeps to the microsecond.
+fn arrivals_us(folder: &Path, trace: &str) -> Vec<u64> {
+    let output = iocast(folder, &["convert", trace, "-", "--to", "csv"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let moves_data = |row: &Vec<&str>| row[1] == "read" || row[1] == "write";
+    rows.filter(moves_data).map(|row| row[0].parse::<u64>().unwrap() / 1_000).collect()
+}
+
+#[test]
+fn the_ending_of_the_output_tells_its_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let limit = ["--limit", "500"];
+    for (output, format, lossy) in [
+        ("mail.csv", "csv", false),
+        ("mail.iolog", "fio-iolog", false),
+        ("mail.replay.0", "btreplay", false),
+        ("mail.load", "blkreplay", true),
+        ("mail.disksim", "disksim-ascii", true),
+        ("mail.parquet", "parquet", false),
+        ("mail", "parquet", false),
+    ] {
+        let flags: &[&str] = if lossy { &["--lossy"] } else { &[] };
+        let message = succeeds(folder, &[&["convert", &mail(), output], &limit[..], flags].concat());
+        assert!(message.contains(&format!("→ {output}: ")) && message.contains(&format!(" requests as {format}, layer")), "{message}");
+        let expected = arrivals_us(folder, "mail.csv");
+        assert_eq!(arrivals_us(folder, output), expected, "{output}");
+        assert!(expected.len() > 400);
+    }
+    // A format that is named comes before the ending.
+    succeeds(folder, &[&["convert", &mail(), "mail.txt", "--to", "csv"], &limit[..]].concat());
+    assert_eq!(std::fs::read(folder.join("mail.txt")).unwrap(), std::fs::read(folder.join("mail.csv")).unwrap());
+}
+
+#[test]
+fn a_format_that_cannot_be_written_is_a_usage_error_that_names_those_that_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = ["parquet (.parquet)", "csv (.csv)", "fio-iolog (.iolog)", "btreplay (.replay.0)", "blkreplay (.load)"];
+    for (arguments, message) in [
+        (&["mail.vscsi"][..], "no format that is written has the ending of mail.vscsi; name one with --to"),
+        (&["mail.csv.gz"], "no format that is written has the ending of mail.csv.gz"),
+        (&["-"], "standard output has no ending that tells the format: name it with --to"),
+        (&["mail.csv", "--to", "vscsi"], "--to vscsi: that format is only read; written are"),
+        (&["mail.csv", "--to", "excel"], "--to excel: that format is unknown; written are"),
+    ] {
+        let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(message) && written.iter().all(|format| error.contains(format)), "{error}");
+    }
+    for (arguments, message) in [
+        (&["mail.csv", "--provenance", "host=lab"][..], "--provenance is kept by Parquet only; leave it out to write csv"),
+        (&["mail.csv", "--vm", "post"], "--vm is kept by Parquet only"),
+    ] {
+        let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
+        assert!(code == 2 && error.contains(message), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_format_cannot_express_is_an_error_or_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, error) = fails(folder.path(), &["convert", &mail(), "mail.load"]);
+    assert_eq!(code, 1);
+    assert!(error.contains(": blkreplay cannot express flushes; --lossy leaves such records out and counts them"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let message = succeeds(folder.path(), &["convert", &mail(), "mail.load", "--lossy"]);
+    // The capture's own counts, by blkparse: 32,100 requests queued, of which 5,592 are flushes.
+    assert!(message.contains("warning: 5592 records left out: blkreplay cannot express flushes"), "{message}");
+    assert!(message.contains(": 26508 requests as blkreplay"), "{message}");
+}
+
+#[test]
+fn standard_output_is_for_text_and_may_be_closed_early() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["parquet", "btreplay"] {
+        let (code, error) = fails(folder.path(), &["convert", &mail(), "-", "--to", format]);
+        assert!(code == 1 && error.contains("cannot write -: this format is written to files only"), "{error}");
+    }
+    // As with `| head`: nobody reads the rest.
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("iocast"))
+        .args(["convert", &mail(), "-", "--to", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_stands_at_the_output_is_kept_unless_forced_and_never_replaced_if_it_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mail.csv"), "precious").unwrap();
+    let (code, error) = fails(folder.path(), &["convert", &mail(), "mail.csv"]);
+    assert!(code == 2 && error.contains("mail.csv exists; --force overwrites it"), "{error}");
+    for force in [&[][..], &["--force"]] {
+        let arguments = [&["convert", &mail(), "/dev/null", "--to", "csv"], force].concat();
+        let (code, error) = fails(folder.path(), &arguments);
+        assert!(code == 1 && error.contains("what stands there is no regular file"), "{error}");
+    }
+    assert_eq!(std::fs::read(folder.path().join("mail.csv")).unwrap(), b"precious");
+}
+
+/// Two files, each with an address zero of its own.
+const TWO_DEVICES: &str = "fio version 3 iolog\n1 /dev/vda add\n1 /dev/vdb add\n10 /dev/vda read 0 4096\n\
+                           20 /dev/vdb write 0 4096\n30 /dev/vda read 4096 4096\n";
+
+#[test]
+fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("two.iolog"), TWO_DEVICES).unwrap();
+
+    let (code, error) = fails(folder, &["convert", "two.iolog", "two.load"]);
+    assert_eq!(code, 1);
+    for part in ["first devices are /dev/vda, /dev/vdb", "a blkreplay trace holds one; --device NAME takes one of them"] {
+        assert!(error.contains(part), "{error}");
+    }
+    // No other remedy helps.
+    assert_eq!(fails(folder, &["convert", "two.iolog", "two.load", "--lossy"]).1, error);
+    let message = succeeds(folder, &["convert", "two.iolog", "a.load", "--device", "/dev/vda"]);
+    assert!(message.contains(": 2 requests as blkreplay"), "{message}");
+
+    // Where there is room for all, they stay apart.
+    for output in ["two.csv", "again.iolog", "two.disksim", "two.parquet"] {
+        let message = succeeds(folder, &["convert", "two.iolog", output]);
+        assert!(message.contains(": 3 requests"), "{message}");
+        let (code, error) = fails(folder, &["convert", output, "again.load"]);
+        assert!(code == 1 && error.contains("--device NAME takes one of them"), "{output}: {error}");
+    }
+
+    let replay = |trace| ["compare", trace, "--schedulers", "fifo,sstf"];
+    for trace in ["two.iolog", "two.parquet"] {
+        let (code, error) = fails(folder, &replay(trace));
+        assert_eq!(code, 1);
+        let message = "it holds several devices, each with an address zero of its own: /dev/vda, /dev/vdb, …; \
+                       --device NAME takes one of them";
+        assert!(error.contains(trace) && error.contains(message), "{error}");
+        // Also where addresses are looked at before.
+        let (code, error) = fails(folder, &[&replay(trace)[..], &["--map", "remap"]].concat());
+        assert!(code == 1 && error.contains(message), "{error}");
+        succeeds(folder, &[&replay(trace)[..], &["--device", "/dev/vda"]].concat());
+    }
+}
+
+#[test]
+fn the_list_of_formats_says_all_and_fits_80_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = iocast(folder.path(), &["list", "formats"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let listed: Value =
+        serde_json::from_slice(&iocast(folder.path(), &["list", "formats", "--output-format", "json"]).stdout).unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for format in listed.as_array().unwrap() {
+        let of = |key: &str| format[key].as_str().unwrap().to_owned();
+        let access = if format["written"].as_bool().unwrap() { "read and written" } else { "read" };
+        let title = format!("{}: {access}", of("name"));
+        assert!(text.lines().any(|line| line == title || line.starts_with(&format!("{title} ("))), "{title}");
+        for key in ["summary", "units", "layer", "traps"] {
+            assert!(words(&text).contains(&words(&of(key))), "{key} of {title}");
+        }
+    }
+    assert!(text.contains("fio-iolog: read and written (.iolog)\n") && text.contains("blktrace: read\n"), "{text}");
+    let markdown = iocast(folder.path(), &["list", "formats", "--output-format", "markdown"]);
+    let rows = String::from_utf8(markdown.stdout).unwrap();
+    assert!(rows.contains("| csv ") && rows.contains("| read and written (.csv) "), "{rows}");
+}
