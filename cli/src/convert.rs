@@ -36,9 +36,8 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let counter = progress.counter(0);
 
     let mut reader = formats::open(&arguments.input, &options)?;
-    let begin = |meta: &TraceMeta| {
-        create(output, &WriteOptions { lossy: arguments.lossy, address_space: meta.address_space })
-    };
+    let begin =
+        |meta: &TraceMeta| create(output, &WriteOptions { lossy: arguments.lossy, address_space: meta.address_space });
     // Begun at the first record: only then do all readers know whether there are devices.
     let mut writer: Option<Box<dyn TraceWriter>> = None;
     each_record(reader.as_mut(), window, |record, reader| {
@@ -74,20 +73,27 @@ fn endings(format: &Format) -> String {
     format!("{} ({})", format.name, endings.join(", "))
 }
 
+/// A format and what begins to write it.
+type Target = (&'static Format, fn(&Path, &WriteOptions) -> Created);
+
 /// The format to write: the one that is named, else that of the output's ending, else Parquet.
-fn target(output: &Path, named: Option<&str>) -> Result<(&'static Format, fn(&Path, &WriteOptions) -> Created)> {
+fn target(output: &Path, named: Option<&str>) -> Result<Target> {
     let written: Vec<_> =
         formats::FORMATS.iter().filter_map(|format| format.create.map(|create| (format, create))).collect();
     let there_are = || written.iter().map(|(format, _)| endings(format)).collect::<Vec<_>>().join(", ");
     if let Some(name) = named {
         let found = written.iter().find(|(format, _)| format.name == name);
-        let only_read = if formats::FORMATS.iter().any(|format| format.name == name) { "is only read" } else { "is unknown" };
+        let only_read =
+            if formats::FORMATS.iter().any(|format| format.name == name) { "is only read" } else { "is unknown" };
         let unknown = || UsageError(format!("--to {name}: that format {only_read}; written are {}", there_are()));
         return Ok(*found.ok_or_else(unknown)?);
     }
     ensure!(
         output != Path::new(STANDARD_OUTPUT),
-        UsageError(format!("standard output has no ending that tells the format: name it with --to, of {}", there_are()))
+        UsageError(format!(
+            "standard output has no ending that tells the format: name it with --to, of {}",
+            there_are()
+        ))
     );
     let name = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let ends = |format: &Format| format.extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));

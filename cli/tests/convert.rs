@@ -36,7 +36,7 @@ fn a_converted_trace_replays_as_the_original() {
     for index in 0..2000u64 {
         let sector = index * 7919 % 100_000 * 8;
         let operation = if index % 3 == 0 { "W" } else { "R" };
-        text.push_str(&format!("{}.{:09} ; {sector} ; 8 ; {operation} ; 0.000001 ; 0.004\n", index / 100, index % 100));
+        text.push_str(&format!("{}.{:02} ; {sector} ; 8 ; {operation} ; 0.000001 ; 0.004\n", index / 100, index % 100));
     }
     std::fs::write(&load, text).unwrap();
     convert(&[&load, &path("a.parquet")]);

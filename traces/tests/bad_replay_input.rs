@@ -93,7 +93,11 @@ fn latency_cases() -> Vec<Case> {
     let line = |name, line: &str, message| ("fio-latency", name, with(line), Line(2), message);
     let whole = |name, bytes: &[u8], message| ("fio-latency", name, bytes.to_vec(), Whole, message);
     vec![
-        whole("no offset, as old", b"5, 1000, 0, 512\n6, 1000, 0, 512\n", "where requests went; fio logs it with log_offset=1"),
+        whole(
+            "no offset, as old",
+            b"5, 1000, 0, 512\n6, 1000, 0, 512\n",
+            "where requests went; fio logs it with log_offset=1",
+        ),
         whole("no offset", b"5, 1000, 0, 512, 0\n6, 1000, 0, 512, 1\n", "where requests went"),
         whole("no offset, log_prio", b"5, 1000, 0, 512, 0x4004\n6, 1000, 0, 512, 0x0000\n", "where requests went"),
         line("an empty line", "", "expected 6 fields, found 1"),
@@ -165,15 +169,40 @@ fn btreplay_cases() -> Vec<Case> {
     let big_endian = good.iter().flat_map(|word: &u64| word.to_be_bytes()).collect();
     vec![
         case("cut in the header", words(&good[..3]), Whole, "ends in the middle of the header"),
-        case("version unknown", words(&[0x20000, 5, 0, 0]), Byte(0), "unsupported version: expected 0x10000 or 0x903, found"),
+        case(
+            "version unknown",
+            words(&[0x20000, 5, 0, 0]),
+            Byte(0),
+            "unsupported version: expected 0x10000 or 0x903, found",
+        ),
         case("text", vec![b'x'; 100], Byte(0), "unsupported version"),
         case("of a big-endian machine", big_endian, Byte(0), "of a big-endian machine"),
-        case("cut in a bunch's header", words(&[&good[..], &[1]].concat()), Byte(72), "the middle of the header of a bunch"),
+        case(
+            "cut in a bunch's header",
+            words(&[&good[..], &[1]].concat()),
+            Byte(72),
+            "the middle of the header of a bunch",
+        ),
         case("cut in a request", second([0, 512, 1])[..100].to_vec(), Byte(88), "ends in the middle of a request"),
-        case("an empty bunch", words(&[&good[..], &[0, 6]].concat()), Byte(72), "a bunch of 0 requests, expected 1 to 512"),
+        case(
+            "an empty bunch",
+            words(&[&good[..], &[0, 6]].concat()),
+            Byte(72),
+            "a bunch of 0 requests, expected 1 to 512",
+        ),
         case("a huge bunch", words(&[&good[..], &[513, 6]].concat()), Byte(72), "a bunch of 513 requests, expected"),
-        case("two bunches missing", words(&[0x10000, 5, 3, 3, 1, 5, 0, 512, 1]), Byte(72), "counts 3 with 3 requests, there are 1 with 1"),
-        case("more than it counts", words(&[&[0x10000, 5, 0, 0], &good[4..], &good[4..]].concat()), Byte(112), "counts 0 with 0"),
+        case(
+            "two bunches missing",
+            words(&[0x10000, 5, 3, 3, 1, 5, 0, 512, 1]),
+            Byte(72),
+            "counts 3 with 3 requests, there are 1 with 1",
+        ),
+        case(
+            "more than it counts",
+            words(&[&[0x10000, 5, 0, 0], &good[4..], &good[4..]].concat()),
+            Byte(112),
+            "counts 0 with 0",
+        ),
         case("requests miscounted", words(&[&[0x10000, 5, 1, 2], &good[4..]].concat()), Byte(72), "there are 1 with 1"),
         case("direction unknown", second([0, 512, 2]), Byte(88), "a direction of 2, expected 0 (write) or 1 (read)"),
         case("a read of nothing", second([0, 0, 1]), Byte(88), "a length of zero sectors"),

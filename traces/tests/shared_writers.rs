@@ -48,8 +48,11 @@ fn real_traces_read_back_from_every_format() {
             // But for DiskSim's 32 bits.
             let far = name == "disksim-ascii" && records.iter().any(|record| kept(name, record, record).is_none());
             let (written, whole) = through(name, &records, &WriteOptions { lossy: far, ..options });
-            let expected: Vec<String> =
-                records.iter().filter_map(|record| kept(name, record, &records[0])).map(|record| line(&record)).collect();
+            let expected: Vec<String> = records
+                .iter()
+                .filter_map(|record| kept(name, record, &records[0]))
+                .map(|record| line(&record))
+                .collect();
             let found: Vec<String> = whole.records.iter().map(line).collect();
             assert!(found == expected, "{} as {name}", path.display());
             assert_eq!(written.left_out.is_empty(), !far, "{} as {name}", path.display());
@@ -68,7 +71,8 @@ fn load_files_are_written_as_they_were() {
         let mut text = String::new();
         let compressed = std::fs::File::open(&path).unwrap();
         std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(compressed), &mut text).unwrap();
-        let fields = |line: &str| -> Vec<String> { line.split(';').take(4).map(|field| field.trim().to_owned()).collect() };
+        let fields =
+            |line: &str| -> Vec<String> { line.split(';').take(4).map(|field| field.trim().to_owned()).collect() };
         let requests = |text: &str| -> Vec<Vec<String>> {
             let begins_with_a_digit = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
             text.lines().filter(begins_with_a_digit).map(fields).filter(|fields| fields.len() == 4).collect()

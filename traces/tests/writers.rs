@@ -152,7 +152,10 @@ fn records_out_of_order_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let records = [record(5, READ, 0, 8), record(5, READ, 8, 8), record(4, READ, 16, 8)];
         let error = write(name, &folder.path().join("output"), &records, &LOSSY).unwrap_err().to_string();
-        assert!(error.contains("out of order: record 2 arrives at 0.000000004 s, after one at 0.000000005 s"), "{error}");
+        assert!(
+            error.contains("out of order: record 2 arrives at 0.000000004 s, after one at 0.000000005 s"),
+            "{error}"
+        );
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
     }
 }
@@ -190,7 +193,10 @@ fn vms_that_share_a_device_stay_on_it() {
         assert!(whole.records.iter().all(|record| record.request.vm == VmId(0)), "{name}");
     }
     let (_, whole) = through("csv", &records, &WriteOptions::default());
-    assert_eq!((whole.meta.address_space, whole.meta.vms), (AddressSpace::Shared, ["vm0", "vm1", "vm2"].map(str::to_owned).to_vec()));
+    assert_eq!(
+        (whole.meta.address_space, whole.meta.vms),
+        (AddressSpace::Shared, ["vm0", "vm1", "vm2"].map(str::to_owned).to_vec())
+    );
     assert_eq!(whole.records, records);
 }
 
@@ -202,7 +208,8 @@ fn each_text_is_what_its_program_documents() {
     write.request.stream = StreamId(9);
     write.observed.issued = Some(Timestamp::from_ns(1_234_567_990));
     write.observed.completed = Some(Timestamp::from_ns(1_235_000_000));
-    let all = [record(999, READ, 0, 8), write, record(2_000_000_999, FLUSH, 0, 0), record(2_000_001_000, DISCARD, 32, 1)];
+    let all =
+        [record(999, READ, 0, 8), write, record(2_000_000_999, FLUSH, 0, 0), record(2_000_001_000, DISCARD, 32, 1)];
     let data = &all[..2];
     let options = WriteOptions::default();
     assert_eq!(

@@ -118,10 +118,11 @@ fn open(path: &Path, options: &ReadOptions) -> Opened {
         ReadError::new(path, Place::Whole, missing).remedy("fio logs it with log_offset=1")
     })?;
     // Times of issue count from the start even where the others are dates.
-    let dates = columns < ALL_COLUMNS && first_lines(&head).next().is_some_and(|line| {
-        let time = by_comma(line).next().unwrap_or_default();
-        integer("time", time).is_ok_and(|ms| ms >= DATES_FROM_MS)
-    });
+    let dates = columns < ALL_COLUMNS
+        && first_lines(&head).next().is_some_and(|line| {
+            let time = by_comma(line).next().unwrap_or_default();
+            integer("time", time).is_ok_and(|ms| ms >= DATES_FROM_MS)
+        });
     let text = TextFormat {
         epoch_unix_s: dates.then_some(0),
         clock: if dates { "fio, Unix time" } else { TEXT.clock },

@@ -27,7 +27,7 @@ impl Spans {
         let ns = span.as_ns();
         self.count += 1;
         self.sum += u128::from(ns);
-        self.sum_of_squares += u128::from(ns) * u128::from(ns);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(u128::from(ns) * u128::from(ns));
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
     }
@@ -36,7 +36,7 @@ impl Spans {
     pub fn merge(&mut self, other: &Spans) {
         self.count += other.count;
         self.sum += other.sum;
-        self.sum_of_squares += other.sum_of_squares;
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
@@ -55,13 +55,25 @@ impl Spans {
         let n = u128::from(self.count);
         let whole = self.sum / n;
         let fraction = (self.sum % n) as f64 / n as f64;
-        let around_whole = self.sum_of_squares + n * whole * whole - 2 * whole * self.sum;
         Moments {
             mean_ns: Some(whole as f64 + fraction),
-            variance_ns2: Some(around_whole as f64 / n as f64 - fraction * fraction),
+            variance_ns2: self.squares_around(whole).map(|squares| squares as f64 / n as f64 - fraction * fraction),
             min_ns: Some(self.min),
             max_ns: Some(self.max),
         }
+    }
+}
+
+impl Spans {
+    /// The sum of the squares of the distances from `whole`; `None` if the squares did not fit, as
+    /// of spans of centuries.
+    fn squares_around(&self, whole: u128) -> Option<u128> {
+        if self.sum_of_squares == u128::MAX {
+            return None;
+        }
+        let n = u128::from(self.count);
+        let added = self.sum_of_squares.checked_add(n.checked_mul(whole.checked_mul(whole)?)?)?;
+        added.checked_sub(whole.checked_mul(self.sum)?.checked_mul(2)?)
     }
 }
 
@@ -102,6 +114,17 @@ mod tests {
         }
         a.merge(&b);
         assert_eq!(a, both);
+    }
+
+    #[test]
+    fn spans_of_centuries_have_a_mean_and_no_variance() {
+        let mut spans = Spans::default();
+        for ns in [u64::MAX, u64::MAX, u64::MAX - 6] {
+            spans.add(Nanos::from_ns(ns));
+        }
+        let moments = spans.moments();
+        assert_eq!(moments.mean_ns, Some((u64::MAX - 2) as f64));
+        assert_eq!(moments.variance_ns2, None);
     }
 
     #[test]

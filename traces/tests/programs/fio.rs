@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use traces::trace::ReadOptions;
-use traces::{Operation, Record};
+use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
+use traces::{Operation, Record, VmId};
 
 use crate::support::{Whole, read_as};
-use crate::{make_disk, mixed, run, write};
+use crate::{make_disk, mixed, run, write, write_with};
 
 const OPERATIONS: [&str; 3] = ["read", "write", "trim"];
 
@@ -89,6 +89,25 @@ fn fio_replays_the_requests_that_we_wrote() {
     write("fio-iolog", &folder.path().join("trace.iolog"), &records);
     assert_eq!(seen(&replay(folder.path())), expected(&records));
     assert_eq!(totals(&job(folder.path(), &REPLAY)), counted(&records));
+}
+
+#[test]
+fn fio_replays_each_device_onto_a_file_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut records = mixed(0, &[Operation::Read, Operation::Write]);
+    for (at, record) in records.iter_mut().enumerate() {
+        record.request.vm = VmId(if at < 100 { 0 } else { (at % 3) as u16 });
+    }
+    let options = WriteOptions { address_space: AddressSpace::PerVm, ..WriteOptions::default() };
+    write_with("fio-iolog", &folder.path().join("trace.iolog"), &records, &options);
+    for file in ["vm0", "vm1", "vm2"] {
+        make_disk(&folder.path().join(file));
+    }
+    let mut onto_files = expected(&records);
+    for (request, record) in onto_files.iter_mut().zip(&records) {
+        request.0 = format!("vm{}", record.request.vm.0);
+    }
+    assert_eq!(seen(&replay(folder.path())), onto_files);
 }
 
 /// fio 3.33 says of every trim that it is no direction it replays, and goes on; later ones replay them.
@@ -227,10 +246,7 @@ fn waits_of_version_2_are_read_as_fio_waits() {
     let log = "fio version 2 iolog\ndisk add\ndisk open\ndisk wait 700 0\ndisk read 0 4096\ndisk wait 300 0\n\
                disk read 4096 4096\ndisk wait 1300 0\ndisk read 8192 4096\ndisk close\n";
     std::fs::write(folder.path().join("two.iolog"), log).unwrap();
-    job(
-        folder.path(),
-        &["--read_iolog=two.iolog", "--ioengine=psync", "--write_lat_log=fio", "--log_offset=1"],
-    );
+    job(folder.path(), &["--read_iolog=two.iolog", "--ioengine=psync", "--write_lat_log=fio", "--log_offset=1"]);
     let gaps_ms = |whole: Whole| {
         let at: Vec<u64> = whole.records.iter().map(|record| record.request.arrival.as_ns() / 1_000_000).collect();
         [at[1] - at[0], at[2] - at[1]]

@@ -13,9 +13,8 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::format;
 use traces::trace::WriteOptions;
-use traces::{Flags, Layer, Lba, Operation, Record, Request, Sectors, Timestamp, TraceMeta};
+use traces::{Flags, Lba, Operation, Record, Request, Sectors, Timestamp};
 
 /// Runs a program in a folder and gives what it printed.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
@@ -29,13 +28,12 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Writes a trace of one VM.
 fn write(format_name: &str, path: &Path, records: &[Record]) {
-    let mut writer = (format(format_name).create.unwrap())(path, &WriteOptions::default()).unwrap();
-    for record in records {
-        writer.write(record).unwrap();
-    }
-    writer.finish(&TraceMeta::new(format_name, Layer::GuestQueue, "test")).unwrap();
+    write_with(format_name, path, records, &WriteOptions::default());
+}
+
+fn write_with(format_name: &str, path: &Path, records: &[Record], options: &WriteOptions) {
+    support::written::write(format_name, path, records, options).unwrap();
 }
 
 /// A file of `DISK_SECTORS`, all holes.

@@ -82,6 +82,22 @@ pub(crate) fn read_bytes(format_name: &str, bytes: &[u8], lenient: bool) -> Resu
     read_as(format_name, &path, &ReadOptions { lenient, ..ReadOptions::default() })
 }
 
+/// Where a trace comes from that was read to its end, as far as statistics need it.
+pub(crate) fn provenance(reader: &dyn traces::TraceReader, requests: u64) -> traces::results::TraceProvenance {
+    traces::results::TraceProvenance {
+        vm: String::new(),
+        path: String::new(),
+        sha256: String::new(),
+        format: reader.meta().format.clone(),
+        layer: reader.meta().layer,
+        clock: reader.meta().clock.clone(),
+        addresses: String::new(),
+        requests,
+        losses: reader.losses().clone(),
+        made: Default::default(),
+    }
+}
+
 /// A record as one line of a golden file.
 pub(crate) fn line(record: &Record) -> String {
     let Record { request, observed } = record;

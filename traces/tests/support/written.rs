@@ -9,7 +9,12 @@ use traces::{Flags, Layer, Observed, Operation, Record, Request, Timestamp, Trac
 use super::{Whole, format, read_as};
 
 /// Writes a trace of up to three VMs.
-pub(crate) fn write(format_name: &str, path: &Path, records: &[Record], options: &WriteOptions) -> Result<Written, WriteError> {
+pub(crate) fn write(
+    format_name: &str,
+    path: &Path,
+    records: &[Record],
+    options: &WriteOptions,
+) -> Result<Written, WriteError> {
     let mut writer = (format(format_name).create.unwrap())(path, options)?;
     for record in records {
         writer.write(record)?;
@@ -24,7 +29,10 @@ pub(crate) fn through(format_name: &str, records: &[Record], options: &WriteOpti
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input");
     let written = write(format_name, &path, records, options).unwrap();
-    (written, read_as(format_name, &path, &ReadOptions { units: units(format_name), ..ReadOptions::default() }).unwrap())
+    (
+        written,
+        read_as(format_name, &path, &ReadOptions { units: units(format_name), ..ReadOptions::default() }).unwrap(),
+    )
 }
 
 /// A format's own units, given so that nobody doubts them: arbitrary records look odd.

@@ -111,7 +111,8 @@ impl RecordFile {
         })?;
         let header = Header::decode(&bytes);
         if !VERSIONS.contains(&header.version) {
-            let byte_order = if VERSIONS.contains(&header.version.swap_bytes()) { ", of a big-endian machine" } else { "" };
+            let byte_order =
+                if VERSIONS.contains(&header.version.swap_bytes()) { ", of a big-endian machine" } else { "" };
             let what = format!("expected 0x10000 or 0x903, found {:#x}{byte_order}", header.version);
             return Err(ReadError::new(path, Place::Byte(0), Problem::Version(what)));
         }

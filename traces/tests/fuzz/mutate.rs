@@ -1,0 +1,145 @@
+//! Damages inputs, the same way for the same seed.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Bytes that mean something to a parser.
+const BYTES: &[u8] = b"\0\x01\x7f\x80\xff0123456789-+.,;: \t\r\nRWDFNabxe/\"#";
+
+/// Numbers at the edges of what fields hold.
+const NUMBERS: [u64; 20] = [
+    0,
+    1,
+    7,
+    8,
+    47,
+    48,
+    511,
+    512,
+    513,
+    4_095,
+    4_096,
+    65_535,
+    65_536,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    1 << 62,
+    (1 << 63) - 1,
+    u64::MAX,
+];
+
+/// Texts in the place of a number.
+const TEXTS: [&str; 14] = [
+    "",
+    "-1",
+    "+1",
+    "1e9",
+    "1e308",
+    "NaN",
+    "inf",
+    "0x10",
+    "0.0000000001",
+    "999999999999999999999999",
+    "18446744073709551615",
+    "18446744073.709551616",
+    "9223372036854775808",
+    ".",
+];
+
+/// Longest input that is made: growth by duplication ends here.
+const LENGTH_MAX: usize = 1 << 17;
+
+/// A seeded source of damaged inputs.
+pub(crate) struct Mutator {
+    generator: Xoshiro256PlusPlus,
+}
+
+impl Mutator {
+    pub(crate) fn new(seed: u64) -> Mutator {
+        Mutator { generator: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// A number below `end`; 0 if `end` is.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        if end == 0 { 0 } else { self.generator.random_range(0..end) }
+    }
+
+    /// One of `seeds`, damaged in one to eight places.
+    pub(crate) fn input(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
+        let seed = self.below(seeds.len());
+        let mut input = seeds[seed].clone();
+        for _ in 0..=self.below(8) {
+            self.damage(&mut input, seeds);
+        }
+        input.truncate(LENGTH_MAX);
+        input
+    }
+
+    fn damage(&mut self, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
+        if input.is_empty() {
+            input.push(BYTES[self.below(BYTES.len())]);
+            return;
+        }
+        let at = self.below(input.len());
+        let length = (1 << self.below(10)).min(input.len() - at);
+        match self.below(12) {
+            0 => input[at] ^= 1 << self.below(8),
+            1 => input[at] = BYTES[self.below(BYTES.len())],
+            2 => input.insert(at, BYTES[self.below(BYTES.len())]),
+            3 => drop(input.drain(at..at + length)),
+            4 => {
+                let part = input[at..at + length].to_vec();
+                let to = self.below(input.len());
+                input.splice(to..to, part);
+            }
+            5 => input.truncate(at),
+            6 => self.binary_number(input, at),
+            7 | 8 => self.text_number(input, at),
+            9 => {
+                let other = &seeds[self.below(seeds.len())];
+                let from = self.below(other.len());
+                let part = &other[from..(from + length).min(other.len())];
+                input.splice(at..at + length, part.iter().copied());
+            }
+            10 => self.swap_lines(input, at),
+            _ => {
+                let byte = self.generator.random::<u8>();
+                input[at..at + length].fill(byte);
+            }
+        }
+    }
+
+    fn binary_number(&mut self, input: &mut [u8], at: usize) {
+        let mut number = NUMBERS[self.below(NUMBERS.len())].to_le_bytes();
+        if self.below(4) == 0 {
+            number.reverse();
+        }
+        let width = [1, 2, 4, 8][self.below(4)];
+        // Fields of binary formats are aligned.
+        let at = at - at % width;
+        for (byte, new) in input[at..].iter_mut().zip(&number[..width]) {
+            *byte = *new;
+        }
+    }
+
+    fn text_number(&mut self, input: &mut Vec<u8>, at: usize) {
+        let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+        let Some(start) = input[at..].iter().position(is_digit).map(|after| at + after) else { return };
+        let length = input[start..].iter().take_while(|byte| is_digit(byte)).count();
+        let new = if self.below(2) == 0 {
+            TEXTS[self.below(TEXTS.len())].to_owned()
+        } else {
+            NUMBERS[self.below(NUMBERS.len())].to_string()
+        };
+        input.splice(start..start + length, new.into_bytes());
+    }
+
+    fn swap_lines(&mut self, input: &mut Vec<u8>, at: usize) {
+        let mut lines: Vec<Vec<u8>> = input.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        let (one, other) = (at % lines.len(), self.below(lines.len()));
+        lines.swap(one, other);
+        *input = lines.concat();
+    }
+}
