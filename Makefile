@@ -1,5 +1,5 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-shared tools lint unit doc scenarios bench deny samples
+.PHONY: demo test test-shared tools lint unit doc scenarios peers fuzz bench deny samples
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -39,6 +39,18 @@ IOCAST_SHARED_DATA ?= $(abspath ../shared/data)
 test-shared: tools
 	@test -d "$(IOCAST_SHARED_DATA)" || { echo "$(IOCAST_SHARED_DATA) does not exist; set IOCAST_SHARED_DATA" >&2; exit 1; }
 	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" cargo test --package traces --package cli --features shared-data --test 'shared_*'
+
+# The same generated capture through blkparse, btt, fio-btrace2fio and us, side by side. EVENTS=10000000
+# takes about a minute and 2.5 GB of temporary files.
+EVENTS ?= 2000000
+peers: tools
+	cargo build --release --quiet --package cli
+	cargo run --release --quiet --package benches --example peers -- target/release/iocast $(EVENTS)
+
+# Every reader on damaged inputs, SECONDS of CPU each.
+SECONDS ?= 600
+fuzz:
+	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package traces --test fuzz -- --nocapture
 
 bench:
 	cargo bench --package benches --bench engine

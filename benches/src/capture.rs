@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::events::{Category, Event, action};
+use traces::events::{Category, Event, action, notify};
 use traces::formats::blktrace::{ByteOrder, encode};
 
 /// Events per request.
 pub const EVENTS_PER_REQUEST: u64 = 5;
 const IN_FLIGHT: usize = 64;
+/// Process ids.
+const PROCESSES: std::ops::Range<u32> = 100..116;
 const GAP_NS: u64 = 300;
 /// A virtio disk, 254:16.
 const DEVICE: u32 = 254 << 20 | 16;
@@ -31,10 +33,19 @@ struct Bio {
     bytes: u32,
     pid: u32,
     cpu: usize,
-    category: u32,
+    category: Category,
 }
 
 impl Files {
+    /// A notify record with a process's name.
+    fn name(&mut self, pid: u32) -> io::Result<()> {
+        let action = u32::from(notify::PROCESS) | Category::NOTIFY.in_action();
+        let event = Event { time: self.time, action, pid, device: DEVICE, ..Event::default() };
+        self.record.clear();
+        encode(&event, format!("fio-{pid}\0").as_bytes(), ByteOrder::Little, &mut self.record);
+        self.files[0].write_all(&self.record)
+    }
+
     fn event(&mut self, cpu: usize, code: u8, bio: Bio) -> io::Result<()> {
         self.sequences[cpu] += 1;
         self.time += GAP_NS;
@@ -43,7 +54,7 @@ impl Files {
             time: self.time,
             sector: bio.sector,
             bytes: bio.bytes,
-            action: u32::from(code) | bio.category << 16,
+            action: u32::from(code) | (bio.category | stage(code)).in_action(),
             pid: bio.pid,
             device: DEVICE,
             cpu: cpu as u32,
@@ -53,6 +64,16 @@ impl Files {
         self.record.clear();
         encode(&event, &[], ByteOrder::Little, &mut self.record);
         self.files[cpu].write_all(&self.record)
+    }
+}
+
+/// What the kernel adds to the direction of an event.
+fn stage(code: u8) -> Category {
+    match code {
+        action::QUEUE | action::GET_REQUEST => Category::QUEUE,
+        action::INSERT => Category::QUEUE.union(Category::FS),
+        action::ISSUE => Category::ISSUE.union(Category::FS),
+        _ => Category::COMPLETE.union(Category::FS),
     }
 }
 
@@ -67,14 +88,17 @@ pub fn write(stem: &Path, requests: u64, seed: u64) -> io::Result<[PathBuf; 2]> 
     let mut out = Files { files, sequences: [0; 2], time: 1_000_000, record: Vec::with_capacity(64) };
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut in_flight: VecDeque<Bio> = VecDeque::with_capacity(IN_FLIGHT);
+    for pid in PROCESSES {
+        out.name(pid)?;
+    }
     for _ in 0..requests {
         let category = if generator.random_range(0..2) == 0 { Category::READ } else { Category::WRITE };
         let bio = Bio {
             sector: generator.random_range(0..1u64 << 28) * 8,
             bytes: 4096 * generator.random_range(1..=8u32),
-            pid: generator.random_range(100..116u32),
+            pid: generator.random_range(PROCESSES),
             cpu: generator.random_range(0..2usize),
-            category: u32::from(category.bits()),
+            category,
         };
         for code in [action::QUEUE, action::GET_REQUEST, action::INSERT, action::ISSUE] {
             out.event(bio.cpu, code, bio)?;

@@ -1,6 +1,8 @@
-//! What the running process has cost so far, from `/proc/self` (proc(5)).
+//! What the running process, or another program, has cost: from `/proc` (proc(5)).
 
-use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 /// CPU seconds (user and system) of this process, to the kernel's tick of 10 ms; `None` where
 /// there is no `/proc`.
@@ -14,7 +16,47 @@ pub fn cpu_seconds() -> Option<f64> {
 
 /// The most memory this process has had resident, in bytes.
 pub fn resident_max_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    resident(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// What a program has cost that ran to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// CPU seconds, user and system, to the kernel's tick of 10 ms.
+    pub cpu_seconds: f64,
+    /// The most memory it had resident, looked at every few milliseconds.
+    pub resident_max_bytes: u64,
+}
+
+/// Runs a program and measures it, as `/proc` shows it before its end is acknowledged.
+///
+/// # Errors
+/// A program that cannot be started or fails.
+pub fn of_program(command: &mut Command) -> io::Result<Cost> {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let folder = format!("/proc/{}", child.id());
+    let mut resident_max_bytes = 0;
+    // Once it has ended it is a zombie (Z) until it is waited for, and its times can still be read.
+    let ticks = loop {
+        let stat = fs::read_to_string(format!("{folder}/stat"))?;
+        let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+        if let Some(bytes) = fs::read_to_string(format!("{folder}/status")).ok().as_deref().and_then(resident) {
+            resident_max_bytes = bytes;
+        }
+        if fields.first() == Some(&"Z") {
+            let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+            break number(11) + number(12);
+        }
+        thread::sleep(Duration::from_millis(3));
+    };
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(io::Error::other(format!("{command:?} ended with {status}")));
+    }
+    Ok(Cost { cpu_seconds: ticks as f64 / 100.0, resident_max_bytes })
+}
+
+fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

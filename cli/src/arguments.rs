@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use replay::sources::{Mapping, TimeWindow};
 use traces::quantity::{Fraction, parse_bytes, parse_nanos, parse_sectors};
+use traces::results::statistics::STAGES;
 use traces::trace::{ArrivalPoint, TimeUnit, UnitOverrides};
 use traces::{Layer, Nanos, Operation, Sectors};
 
@@ -28,7 +29,8 @@ impl Cli {
             .mut_subcommand("compare", also("start", "from"))
             .mut_subcommand("compare", also("end", "to"))
             .mut_subcommand("convert", also("input_format", "from"))
-            .mut_subcommand("stat", also("input_format", "from"));
+            .mut_subcommand("stat", also("input_format", "from"))
+            .mut_subcommand("stat", |command| command.after_help(stages()));
         Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
     }
 }
@@ -372,6 +374,17 @@ impl FromStr for Pacing {
             _ => Err(unknown()),
         }
     }
+}
+
+/// What the rows of `iocast stat`'s table of times are.
+fn stages() -> String {
+    let rows = STAGES.iter().map(|(name, what)| {
+        let name = if *name == "device_time" { "device".to_owned() } else { name.to_uppercase() };
+        format!("  {name:8}{what}\n")
+    });
+    let rest = "Letters are blktrace's: Q queued (arrival), G request allocated, M merged, I given to the\n\
+                scheduler, D issued to the device, C completed. What a trace does not tell is left out.";
+    format!("Times between stages:\n{}{rest}", rows.collect::<String>())
 }
 
 fn parse_layer(text: &str) -> Result<Layer, String> {

@@ -59,7 +59,11 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
     let units = UnitOverrides { time: Some(TimeUnit::ALL[way % 5]), address_bytes: Some(512), length_bytes: Some(1) };
     let options = ReadOptions {
         lenient: way.is_multiple_of(2),
-        arrivals: if way.is_multiple_of(7) && format.holds_issues { ArrivalPoint::Issued } else { ArrivalPoint::Queued },
+        arrivals: if way.is_multiple_of(7) && format.holds_issues {
+            ArrivalPoint::Issued
+        } else {
+            ArrivalPoint::Queued
+        },
         device: way.is_multiple_of(11).then(|| "0".to_owned()),
         operation: format.name.starts_with("oracle").then_some(Operation::Read),
         units: if way.is_multiple_of(3) { units } else { UnitOverrides::default() },
@@ -171,7 +175,10 @@ fn fuzz(format: &'static Format, seed: u64, more: impl Fn(u64) -> bool) -> u64 {
             let kept = std::env::temp_dir().join(format!("iocast-fuzz-{}-{seed}", format.name));
             std::fs::write(&kept, input).unwrap();
             let kept = kept.display();
-            panic!("{}: {why}; the input is {kept}, to be kept in tests/data/corpus/{} (way {way})", format.name, format.name);
+            panic!(
+                "{}: {why}; the input is {kept}, to be kept in tests/data/corpus/{} (way {way})",
+                format.name, format.name
+            );
         }
     };
     // The corpus itself, every way that differs.

@@ -1,10 +1,10 @@
 //! Statistics of a trace as tables.
 
+use traces::results::PERCENTILES;
 use traces::results::statistics::{
     DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, STAGES, SeekFigures, SpanFigures, Tally,
     TraceStatistics,
 };
-use traces::results::PERCENTILES;
 
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number, terminal_width};
@@ -25,14 +25,24 @@ pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> St
 
 fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
     let trace = &figures.trace;
-    let zero = trace.clock.zero_unix_ns.map_or_else(String::new, |ns| format!(", zero at {} s since 1970", ns / 1_000_000_000));
+    let zero = trace
+        .clock
+        .zero_unix_ns
+        .map_or_else(String::new, |ns| format!(", zero at {} s since 1970", ns / 1_000_000_000));
     let merges = &figures.merges;
     let mut lines = vec![
         format!("{}: {}, {}, {} requests", trace.path, trace.format, trace.layer, trace.requests),
-        format!("{} over {}, clock {}{zero}", data(all_bytes(figures)), span(figures.span_ns.as_ns() as f64), trace.clock.name),
+        format!(
+            "{} over {}, clock {}{zero}",
+            data(all_bytes(figures)),
+            span(figures.span_ns.as_ns() as f64),
+            trace.clock.name
+        ),
     ];
     if figures.events.is_some() {
-        let ratio = merges.arrivals_per_device_request.map_or_else(String::new, |ratio| format!(", {ratio:.2} arrivals per request at the device"));
+        let ratio = merges
+            .arrivals_per_device_request
+            .map_or_else(String::new, |ratio| format!(", {ratio:.2} arrivals per request at the device"));
         lines.push(format!(
             "merged {} at the back, {} at the front; {} split, {} requeued{ratio}",
             merges.back, merges.front, merges.splits, merges.requeues
@@ -52,7 +62,12 @@ fn all_bytes(figures: &TraceStatistics) -> u64 {
 }
 
 fn table(title: &str, header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> Table {
-    Table { title: title.to_owned(), header: header.iter().map(|name| (*name).to_owned()).collect(), rows, text_columns }
+    Table {
+        title: title.to_owned(),
+        header: header.iter().map(|name| (*name).to_owned()).collect(),
+        rows,
+        text_columns,
+    }
 }
 
 fn requests(figures: &TraceStatistics) -> Table {
@@ -119,12 +134,7 @@ fn stage_row(name: String, spans: &SpanFigures, percentiles: &[&str]) -> Vec<Str
 fn queues(figures: &TraceStatistics) -> Option<Table> {
     let name = |name: &str| if name == "at_device" { "at the device (D to C)" } else { "outstanding (arrival to C)" };
     let row = |(queue, of): (&String, &traces::results::statistics::QueueOverTime)| {
-        vec![
-            name(queue).to_owned(),
-            number(Some(of.mean)),
-            of.max.to_string(),
-            number(Some(of.busy_share * 100.0)),
-        ]
+        vec![name(queue).to_owned(), number(Some(of.mean)), of.max.to_string(), number(Some(of.busy_share * 100.0))]
     };
     let rows: Vec<Vec<String>> = figures.queues.iter().map(row).collect();
     (!rows.is_empty()).then(|| table("Queues over time", &["", "mean", "max", "busy, %"], 1, rows))
@@ -256,7 +266,13 @@ fn data(bytes: u64) -> String {
 }
 
 fn three_digits(value: f64) -> String {
-    let decimals = if value >= 100.0 || value.fract() == 0.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    let decimals = if value >= 100.0 || value.fract() == 0.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
     format!("{value:.decimals$}")
 }
 

@@ -4,12 +4,10 @@
 use std::io::{self, Read};
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::Bad;
-use crate::formats::order::Reorder;
+use crate::formats::check::{Bad, Order};
 use crate::input::Input;
 use crate::record::Record;
 use crate::trace::{Losses, TraceMeta, TraceReader};
-use crate::units::Nanos;
 
 /// How many records are read at once.
 const RECORDS_PER_READ: usize = 2_048;
@@ -19,8 +17,8 @@ pub(crate) trait RecordParser: Send {
     /// Bytes in each of its records.
     fn record_bytes(&self) -> usize;
 
-    /// The request in a record of that many bytes, `None` if there is none in it.
-    fn parse(&mut self, record: &[u8]) -> Result<Option<Record>, Bad>;
+    /// The request in a record of that many bytes.
+    fn parse(&mut self, record: &[u8]) -> Result<Record, Bad>;
 }
 
 /// Streams a format of records of one size.
@@ -33,18 +31,17 @@ pub(crate) struct FixedReader<P> {
     at: usize,
     /// Where in the input the buffer begins.
     offset: u64,
-    ended: bool,
     meta: TraceMeta,
     losses: Losses,
-    order: Reorder,
+    order: Order,
     lenient: bool,
     /// Whether a lenient read has come to where the input was cut off.
     truncated: bool,
 }
 
 impl<P: RecordParser> FixedReader<P> {
-    /// Reads `input`; arrivals may be out of order by at most `reorder`.
-    pub(crate) fn new(input: Input, parser: P, meta: TraceMeta, reorder: Nanos, lenient: bool) -> Self {
+    /// Reads `input`, of which nothing has been read yet.
+    pub(crate) fn new(input: Input, parser: P, meta: TraceMeta, lenient: bool) -> Self {
         FixedReader {
             input,
             buffer: vec![0; RECORDS_PER_READ * parser.record_bytes()],
@@ -52,10 +49,9 @@ impl<P: RecordParser> FixedReader<P> {
             filled: 0,
             at: 0,
             offset: 0,
-            ended: false,
             meta,
             losses: Losses::default(),
-            order: Reorder::within(reorder),
+            order: Order::default(),
             lenient,
             truncated: false,
         }
@@ -92,16 +88,6 @@ impl<P: RecordParser> FixedReader<P> {
         }
         Ok(self.filled > 0)
     }
-
-    /// Counts a bad record, or makes an error of it.
-    #[cold]
-    fn refuse(&mut self, bad: Bad) -> Result<(), ReadError> {
-        if !self.lenient {
-            return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records"));
-        }
-        self.losses.skip(bad.reason);
-        Ok(())
-    }
 }
 
 impl<P: RecordParser> TraceReader for FixedReader<P> {
@@ -112,38 +98,26 @@ impl<P: RecordParser> TraceReader for FixedReader<P> {
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
         let bytes = self.parser.record_bytes();
         loop {
-            if let Some(record) = self.order.next(self.ended) {
-                return Ok(Some(record));
-            }
-            if self.ended {
-                return Ok(None);
-            }
             if self.at == self.filled && !self.refill()? {
-                self.ended = true;
-                continue;
+                return Ok(None);
             }
             if self.filled - self.at < bytes {
                 return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
             }
-            let bad = match self.parser.parse(&self.buffer[self.at..self.at + bytes]) {
-                Ok(Some(record)) => match self.order.admit(&record) {
-                    Ok(is_due) => {
-                        self.at += bytes;
-                        if is_due {
-                            return Ok(Some(record));
-                        }
-                        continue;
-                    }
-                    Err(bad) => bad,
-                },
-                Ok(None) => {
+            let parsed = self.parser.parse(&self.buffer[self.at..self.at + bytes]);
+            match parsed.and_then(|record| self.order.admit(record.request.arrival).map(|()| record)) {
+                Ok(record) => {
                     self.at += bytes;
-                    continue;
+                    return Ok(Some(record));
                 }
-                Err(bad) => bad,
-            };
-            self.refuse(bad)?;
-            self.at += bytes;
+                Err(bad) if self.lenient => {
+                    self.at += bytes;
+                    self.losses.skip(bad.reason);
+                }
+                Err(bad) => {
+                    return Err(self.fail(bad.problem).remedy("--lenient counts and skips such records"));
+                }
+            }
         }
     }
 

@@ -30,7 +30,7 @@ use crate::input::Input;
 use crate::record::Record;
 use crate::request::{Operation, Request};
 use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta};
-use crate::units::{Nanos, Timestamp};
+use crate::units::Timestamp;
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -96,12 +96,12 @@ fn open(path: &Path, options: &ReadOptions) -> Opened {
     plausible::judge(path, &scale, None, |scale| {
         let (mut sample, mut parser) = (Sample::default(), parser(scale));
         for record in input.head().chunks_exact(RECORD_BYTES) {
-            sample.add(&parser.parse(record));
+            sample.add(&parser.parse(record).map(Some));
         }
         sample
     })?;
     let meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "oracleGeneral clock_time");
-    Ok(Box::new(FixedReader::new(input, parser(scale), meta, Nanos::ZERO, options.lenient)))
+    Ok(Box::new(FixedReader::new(input, parser(scale), meta, options.lenient)))
 }
 
 struct Parser {
@@ -115,11 +115,11 @@ impl RecordParser for Parser {
     }
 
     #[inline]
-    fn parse(&mut self, record: &[u8]) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, record: &[u8]) -> Result<Record, Bad> {
         let fields = Fields::of(record);
         let arrival = Timestamp::from_ns(self.scale.whole_time("clock_time", fields.time)?);
         let (lba, sectors) = self.scale.extent(fields.object, fields.bytes)?;
-        Ok(Some(Record::arrived(Request::new(arrival, self.operation, lba, sectors))))
+        Ok(Record::arrived(Request::new(arrival, self.operation, lba, sectors)))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::input::Input;
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
 use crate::trace::{Layer, ReadOptions, TraceMeta, TraceReader};
-use crate::units::{Lba, Nanos, SECTOR_BYTES, Sectors, Timestamp};
+use crate::units::{Lba, SECTOR_BYTES, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -128,7 +128,7 @@ fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, Read
     let mut meta = TraceMeta::new(FORMAT.name, options.layer.unwrap_or(FORMAT.layer), "vscsi ts");
     meta.provenance.insert("vscsi_version".to_owned(), format!("{:#06x}", version.number()));
     let parser = Parser { version, zero_us: None };
-    Ok(Box::new(FixedReader::new(input, parser, meta, Nanos::ZERO, options.lenient)))
+    Ok(Box::new(FixedReader::new(input, parser, meta, options.lenient)))
 }
 
 fn version_of(input: &Input, lenient: bool) -> Result<Version, ReadError> {
@@ -171,7 +171,7 @@ impl RecordParser for Parser {
     }
 
     #[inline]
-    fn parse(&mut self, record: &[u8]) -> Result<Option<Record>, Bad> {
+    fn parse(&mut self, record: &[u8]) -> Result<Record, Bad> {
         let fields = self.version.fields(record);
         if fields.version != self.version.number() {
             let expected = self.version.number();
@@ -198,7 +198,7 @@ impl RecordParser for Parser {
         let completed = arrival.as_ns().checked_add(response_ns).ok_or_else(too_late)?;
         let completed = (response_ns > 0).then_some(Timestamp::from_ns(completed));
         let observed = Observed { completed, ..Observed::default() };
-        Ok(Some(Record { request: Request::new(arrival, operation, lba, sectors), observed }))
+        Ok(Record { request: Request::new(arrival, operation, lba, sectors), observed })
     }
 }
 

@@ -98,13 +98,9 @@ mod tests {
         for sectors in 0..=2_048 {
             assert_eq!(length(place(sectors)), sectors);
         }
-        for (sectors, counted_as) in [
-            (2_049, 4_096),
-            (4_096, 4_096),
-            (4_097, 8_192),
-            (1 << 31, 1 << 31),
-            (u64::from(u32::MAX), 1 << 32),
-        ] {
+        for (sectors, counted_as) in
+            [(2_049, 4_096), (4_096, 4_096), (4_097, 8_192), (1 << 31, 1 << 31), (u64::from(u32::MAX), 1 << 32)]
+        {
             assert_eq!(length(place(sectors)), counted_as, "{sectors}");
         }
     }

@@ -128,3 +128,104 @@ impl Device {
         DeviceRequest { issued, operation, lba, sectors, vm }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Observed;
+
+    /// Writes down what it sees.
+    #[derive(Default)]
+    struct Log(Vec<String>);
+
+    impl Watch for Log {
+        fn queued(&mut self, now: Timestamp, request: &Request) {
+            self.0.push(format!("{} Q {}", now.as_ns(), request.lba));
+        }
+
+        fn issued(&mut self, request: &DeviceRequest) {
+            self.0.push(format!("{} D {}+{}", request.issued.as_ns(), request.lba, request.sectors));
+        }
+
+        fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
+            self.0.push(format!("{} C {}+{}", now.as_ns(), request.lba, request.sectors));
+        }
+
+        fn finished(&mut self, now: Timestamp, request: &Request) {
+            self.0.push(format!("{} finished {}", now.as_ns(), request.arrival.as_ns()));
+        }
+
+        fn given_up(&mut self, now: Timestamp, _operation: Operation) {
+            self.0.push(format!("{} given up", now.as_ns()));
+        }
+    }
+
+    fn record(arrival: u64, lba: u64, issued: Option<u64>, completed: Option<u64>) -> Record {
+        let at = |ns: Option<u64>| ns.map(Timestamp::from_ns);
+        let request = Request::new(Timestamp::from_ns(arrival), Operation::Write, Lba::new(lba), Sectors::new(8));
+        let observed = Observed { issued: at(issued), completed: at(completed), ..Observed::default() };
+        Record { request, observed }
+    }
+
+    fn watched(records: &[Record]) -> Vec<String> {
+        let (mut timeline, mut log) = (Timeline::default(), Log::default());
+        for record in records {
+            timeline.record(record, &mut log);
+        }
+        assert_eq!(timeline.finish(&mut log), 0);
+        log.0
+    }
+
+    #[test]
+    fn what_happens_is_seen_in_the_order_of_time_and_completions_first() {
+        let records = [
+            record(0, 0, Some(10), Some(30)),
+            record(5, 100, Some(30), Some(30)),
+            record(30, 200, None, Some(40)),
+            record(31, 300, Some(32), None),
+            record(35, 400, Some(34), Some(50)), // issued before it came: no time to believe
+        ];
+        let seen = [
+            "0 Q 0",
+            "5 Q 100",
+            "10 D 0+8",
+            "30 C 0+8",
+            "30 finished 0",
+            "30 finished 5",
+            "30 D 100+8",
+            "30 C 100+8",
+            "30 Q 200",
+            "31 Q 300",
+            "31 given up",
+            "35 Q 400",
+            "40 finished 30",
+            "50 finished 35",
+        ];
+        assert_eq!(watched(&records), seen);
+    }
+
+    #[test]
+    fn records_with_the_same_times_that_lie_one_behind_the_other_are_one_request() {
+        let records = [
+            record(0, 108, Some(10), Some(20)),
+            record(1, 100, Some(10), Some(20)),
+            record(2, 116, Some(10), Some(20)),
+            record(3, 132, Some(10), Some(20)), // a gap before it
+            record(4, 124, Some(10), Some(21)), // in the gap, but completed later
+        ];
+        let seen = watched(&records);
+        let device: Vec<&String> = seen.iter().filter(|line| line.contains(" D ")).collect();
+        assert_eq!(device, ["10 D 100+24", "10 D 132+8", "10 D 124+8"]);
+    }
+
+    #[test]
+    fn what_lies_too_far_ahead_is_counted_and_not_followed() {
+        let (mut timeline, mut log) = (Timeline::default(), Log::default());
+        for at in 0..AHEAD_MAX as u64 {
+            timeline.record(&record(at, 0, None, Some(u64::MAX)), &mut log);
+        }
+        let left_out = timeline.finish(&mut log);
+        assert_eq!(left_out, 2);
+        assert_eq!(log.0.iter().filter(|line| line.ends_with("given up")).count(), 2);
+    }
+}

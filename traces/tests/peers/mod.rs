@@ -279,7 +279,8 @@ impl Capture {
         const FRONT: &str = "it takes the bio at a request's first sector for the one that was inserted";
         const PARTS: &str = "it counts both parts of a split bio up to their insertion, and neither after it";
         let names = ["q2q", "q2g", "q2m", "g2i", "i2d", "m2d", "d2c", "q2c"];
-        let mut stages: BTreeMap<&str, Distribution> = names.iter().map(|name| (*name, Distribution::default())).collect();
+        let mut stages: BTreeMap<&str, Distribution> =
+            names.iter().map(|name| (*name, Distribution::default())).collect();
         let mut add = |stage: &str, from: Option<Timestamp>, to: Option<Timestamp>| {
             if let (Some(from), Some(to)) = (from, to) {
                 // It prints 1 ns for a span of none.
@@ -362,7 +363,13 @@ fn of_parts(events: &[(Timestamp, u64)], passage: &Passage) -> impl Iterator<Ite
 }
 
 fn plain(name: &str, ours: u64, theirs: &str, reason: &'static str) -> Field {
-    Field { name: name.to_owned(), ours: ours.to_string(), adjusted: ours.to_string(), theirs: theirs.to_owned(), reason }
+    Field {
+        name: name.to_owned(),
+        ours: ours.to_string(),
+        adjusted: ours.to_string(),
+        theirs: theirs.to_owned(),
+        reason,
+    }
 }
 
 /// Count, least, mean and largest of a stage, as btt prints them: seconds to the ns.

@@ -110,7 +110,8 @@ impl Merge {
                 continue;
             }
             if self.numbers.expected(&first) {
-                let follows = |placed: &&Placed| placed.event.time < self.challenge && placed.event.device == first.device;
+                let follows =
+                    |placed: &&Placed| placed.event.time < self.challenge && placed.event.device == first.device;
                 let following = ready[at + 1..].iter().take_while(follows).map(|placed| &placed.event);
                 self.run.end += self.numbers.expected_after(first.cpu, following);
             } else {

@@ -93,7 +93,8 @@ fn dates_are_of_this_time_or_the_unit_is_named_in_which_they_are() {
         let doubt = sample.doubt(&scale, Some(0));
         doubt.map(|Doubt { what, remedy }| format!("{what}; {remedy}")).unwrap_or_default()
     };
-    let (first, end) = (DATES_S.start as u64, DATES_S.end as u64);
+    // 1 January 1995 and 2100.
+    let (first, end) = (788_918_400, 4_102_444_800);
     for seconds in [first, end - 1] {
         assert_eq!(of(at(seconds), scale), "", "{seconds}");
     }

@@ -1,0 +1,181 @@
+//! `iocast stat`: its figures, the same for a capture and for the trace converted from it; its
+//! series; what it refuses.
+
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn capture(name: &str) -> String {
+    root().join(format!("traces/tests/data/blktrace/{name}.blktrace.0.gz")).display().to_string()
+}
+
+fn iocast(arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("iocast").unwrap().args(arguments).output().unwrap()
+}
+
+fn text(arguments: &[&str]) -> String {
+    let output = iocast(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&text(&[&["stat", "--output-format=json"], arguments].concat())).unwrap()
+}
+
+/// The exit code and what it says.
+fn failure(arguments: &[&str]) -> (i32, String) {
+    let output = iocast(arguments);
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_capture_and_its_converted_trace_have_the_same_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let parquet = folder.path().join("file.parquet").display().to_string();
+    // Without flush sequences, of which a record keeps the end of the flush and not of the data.
+    let name = capture("virtio-file");
+    text(&["convert", &name, &parquet]);
+    let (events, records) = (json(&[&name]), json(&[&parquet]));
+    for operation in ["read", "write"] {
+        assert_eq!(records["arrivals"][operation]["requests"], events["arrivals"][operation]["requests"]);
+        assert_eq!(records["arrivals"][operation]["sizes"], events["arrivals"][operation]["sizes"]);
+    }
+    for stage in ["q2q", "q2c", "d2c"] {
+        assert_eq!(records["stages"][stage], events["stages"][stage], "{stage}");
+    }
+    assert_eq!(records["queues"]["outstanding"]["max"], events["queues"]["outstanding"]["max"]);
+    assert_eq!(records["groups"]["process"]["groups"], events["groups"]["process"]["groups"]);
+    assert_eq!(records["arrival_queues"]["at_queue"], events["arrival_queues"]["at_queue"]);
+    assert_eq!(records["seeks"]["at_queue"], events["seeks"]["at_queue"]);
+    assert_eq!(records["events"], Value::Null);
+}
+
+#[test]
+fn figures_are_those_of_the_capture() {
+    // Beginning of a capture; the numbers are from blkparse's text of it.
+    let figures = json(&[&capture("virtio-mail")]);
+    assert_eq!(figures["schema_version"], 1);
+    assert_eq!(figures["arrivals"]["read"]["requests"], 92);
+    assert_eq!(figures["arrivals"]["read"]["bytes"], 1_128 * 512);
+    assert_eq!(figures["arrivals"]["write"]["requests"], 85);
+    assert_eq!(figures["arrivals"]["flush"]["requests"], 37);
+    assert_eq!(figures["events"]["queue"]["read"]["events"], 92);
+    let device: u64 =
+        ["read", "write"].iter().map(|of| figures["device_requests"][of]["requests"].as_u64().unwrap()).sum();
+    assert_eq!(device, 182 - 56);
+    assert_eq!(figures["trace"]["clock"]["name"], "monotonic");
+    assert_eq!(figures["trace"]["sha256"], "");
+    let digested = json(&[&capture("virtio-mail"), "--digest"]);
+    assert_eq!(digested["trace"]["sha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn the_table_fits_what_a_person_reads() {
+    let table = text(&["stat", &capture("virtio-mail"), "--top", "2"]);
+    for part in
+        ["214 requests", "Q2C R", "at the device (D to C)", "reads, when issued", "By process: 2 of ", "back merge"]
+    {
+        assert!(table.contains(part), "{part} is not in\n{table}");
+    }
+    let markdown = text(&["stat", &capture("virtio-mail"), "--output-format=markdown"]);
+    assert!(markdown.contains("### Times between stages") && markdown.contains("| Q2C all "), "{markdown}");
+    // The help says what the table's stages are.
+    let help = text(&["help", "stat"]);
+    assert!(help.contains("D2C") && help.contains("issued to completed"), "{help}");
+}
+
+#[test]
+fn a_trace_without_events_has_what_its_records_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("two.load");
+    let title = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
+    std::fs::write(&load, format!("{title}0.0 ; 8 ; 8 ; R ; 0.0 ; 0.0\n0.5 ; 16 ; 8 ; W ; 0.0 ; 0.0\n")).unwrap();
+    let figures = json(&[&load.display().to_string(), "--from", "blkreplay"]);
+    assert_eq!(figures["arrivals"]["write"]["bytes"], 4096);
+    assert_eq!(figures["seeks"]["at_queue"]["all"]["sequential"], 1);
+    assert_eq!(figures["stages"].as_object().unwrap().keys().collect::<Vec<_>>(), ["q2q"]);
+    assert_eq!(figures["device_requests"], serde_json::json!({}));
+}
+
+#[test]
+fn a_series_sums_up_to_the_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let series = folder.path().join("series.parquet").display().to_string();
+    let figures = json(&[&capture("virtio-file"), "--series", &series, "--interval", "50ms"]);
+    let rows = rows(&series);
+    assert!(rows.len() > 2, "{} rows", rows.len());
+    let sum = |column: &str| rows.iter().map(|row| row[column]).sum::<i64>() as u64;
+    for (operation, column) in [("read", "reads_queued"), ("write", "writes_queued")] {
+        assert_eq!(sum(column), figures["arrivals"][operation]["requests"].as_u64().unwrap(), "{column}");
+    }
+    assert_eq!(sum("read_bytes"), figures["arrivals"]["read"]["bytes"].as_u64().unwrap());
+    assert_eq!(sum("reads_issued"), figures["device_requests"]["read"]["requests"].as_u64().unwrap());
+    let completed = figures["stages"]["q2c"]["write"]["count"].as_u64().unwrap();
+    assert_eq!(sum("writes_completed"), completed);
+    let mean = figures["stages"]["q2c"]["write"]["mean_ns"].as_f64().unwrap();
+    assert!((sum("write_response_sum_ns") as f64 / completed as f64 - mean).abs() < 1.0);
+    let longest = rows.iter().map(|row| row["write_response_max_ns"]).max().unwrap();
+    assert_eq!(longest as u64, figures["stages"]["q2c"]["write"]["max_ns"].as_u64().unwrap());
+    let deepest = rows.iter().map(|row| row["outstanding_max"]).max().unwrap();
+    assert_eq!(deepest as u64, figures["queues"]["outstanding"]["max"].as_u64().unwrap());
+    assert!(rows.iter().all(|row| row["length_ns"] == 50_000_000 && row["start_ns"] % 50_000_000 == 0));
+    assert!(rows.windows(2).all(|rows| rows[0]["start_ns"] < rows[1]["start_ns"]));
+    // Depth over all intervals is depth over the whole, to the thousandth they are stored in.
+    let area: f64 = rows.iter().map(|row| row["outstanding_mean_milli"] as f64 * 50e6 / 1e3).sum();
+    let whole = figures["queues"]["outstanding"]["mean"].as_f64().unwrap() * figures["span_ns"].as_f64().unwrap();
+    assert!((area - whole).abs() < 50e3 * rows.len() as f64, "{area} {whole}");
+}
+
+/// The rows of a Parquet file of whole numbers.
+fn rows(path: &str) -> Vec<std::collections::BTreeMap<String, i64>> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let number = |field: &Field| match field {
+        Field::ULong(number) => *number as i64,
+        other => panic!("{other} is no unsigned number"),
+    };
+    let row =
+        |row: parquet::record::Row| row.get_column_iter().map(|(name, field)| (name.clone(), number(field))).collect();
+    reader.get_row_iter(None).unwrap().map(|line| row(line.unwrap())).collect()
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, message) = failure(&["stat", "/missing.trace"]);
+    assert_eq!(code, 1);
+    assert!(message.contains("/missing.trace: No such file"), "{message}");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "").unwrap();
+    let (code, message) = failure(&["stat", &empty.display().to_string()]);
+    assert!(code == 1 && message.contains("the input is empty"), "{message}");
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--interval", "10us"]);
+    assert_eq!((code, message.as_str()), (2, "iocast: --interval is at least 1ms\n"));
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--from", "blktrase"]);
+    assert!(code == 1 && message.contains("there is no format `blktrase`"), "{message}");
+    let series = folder.path().join("none/series.parquet").display().to_string();
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--series", &series]);
+    assert!(code == 1 && message.contains(&series), "{message}");
+}
+
+#[test]
+fn standard_input_is_measured_like_the_file() {
+    let bytes = std::fs::read(capture("virtio-mail")).unwrap();
+    let output = Command::cargo_bin("iocast")
+        .unwrap()
+        .args(["stat", "-", "--output-format=json"])
+        .write_stdin(bytes)
+        .output()
+        .unwrap();
+    let piped: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(piped["stages"], json(&[&capture("virtio-mail")])["stages"]);
+}
