@@ -268,6 +268,16 @@ fn a_cut_record_file_is_read_as_far_as_it_goes_if_lenient() {
 }
 
 #[test]
+fn a_csv_without_header_or_without_devices_is_refused_whatever_is_asked() {
+    let rows = b"5,read,0,8,,0,0,0,0,,,,0\n5,read,0,8,,0,0,0,0,,,,0\n";
+    let error = read_bytes("csv", rows, true).unwrap_err().to_string();
+    assert!(error.contains("ends in the middle of the header"), "{error}");
+    let options = ReadOptions { device: Some("vm0".to_owned()), ..ReadOptions::default() };
+    let error = read_as("csv", &data("small.csv"), &options).unwrap_err().to_string();
+    assert!(error.contains("there is no column `device`, so --device has no meaning"), "{error}");
+}
+
+#[test]
 fn other_logs_of_fio_are_no_traces() {
     let folder = tempfile::tempdir().unwrap();
     for (name, what) in [("web_bw.1.log", "bandwidth"), ("web_iops.1.log", "IOPS")] {
