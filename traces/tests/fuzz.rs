@@ -72,7 +72,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
     let _ = (format.recognises)(path, &std::fs::read(path).unwrap_or_default());
     if let Some(open_events) = format.open_events {
         let Ok(mut reader) = open_events(path, &options) else { return };
-        let mut statistics = Statistics::new(reader.meta().address_space, Some(Nanos::from_ms(10)));
+        let mut statistics = Statistics::new(reader.meta(), Some(Nanos::from_ms(10)));
         let mut records = 0;
         while let Ok(Some(_)) = reader.next_watched(&mut statistics) {
             records += 1;
@@ -84,7 +84,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
         measured(&statistics, &*reader, records);
     }
     let Ok(mut reader) = (format.open)(path, &options) else { return };
-    let mut statistics = Statistics::new(reader.meta().address_space, Some(Nanos::from_ms(10)));
+    let mut statistics = Statistics::new(reader.meta(), Some(Nanos::from_ms(10)));
     let mut timeline = Timeline::default();
     let (mut records, mut last) = (0, None);
     while let Ok(Some(record)) = reader.next() {

@@ -194,6 +194,8 @@ fn vms_that_share_a_device_stay_on_it() {
         assert_eq!(whole.meta.vms, [vms], "{name}");
         assert!(whole.records.iter().all(|record| record.request.vm == VmId(0)), "{name}");
     }
+    let log = text("fio-iolog", &records, &WriteOptions::default());
+    assert_eq!(log.matches("disk add").count(), 1, "{log}");
     let (_, whole) = through("csv", &records, &WriteOptions::default());
     assert_eq!(
         (whole.meta.address_space, whole.meta.vms),

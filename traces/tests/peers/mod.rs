@@ -122,7 +122,7 @@ impl Capture {
         let open = blktrace::FORMAT.open_events.expect("blktrace holds events");
         let mut reader = open(&plain, &ReadOptions::default()).unwrap();
         let mut both = Both {
-            statistics: Statistics::new(reader.meta().address_space, None),
+            statistics: Statistics::new(reader.meta(), None),
             passages: Vec::new(),
             front_merges: BTreeSet::new(),
             issued: Vec::new(),
