@@ -101,7 +101,7 @@ impl Pass {
 
     #[inline]
     fn look(&mut self, records: u64, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
-        if records % RECORDS_PER_LOOK == 0 {
+        if records.is_multiple_of(RECORDS_PER_LOOK) {
             self.counter.store(reader.position_bytes(), Ordering::Relaxed);
             self.write_closed(statistics)?;
         }
