@@ -119,6 +119,16 @@ fn what_a_format_cannot_express_is_an_error_or_counted() {
 }
 
 #[test]
+fn a_window_without_requests_is_written_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for output in ["none.csv", "none.iolog", "none.load", "none.parquet"] {
+        let message = succeeds(folder.path(), &["convert", &mail(), output, "--start", "100000s"]);
+        assert!(message.contains(": 0 requests as "), "{message}");
+        assert_eq!(arrivals_us(folder.path(), output), [], "{output}");
+    }
+}
+
+#[test]
 fn standard_output_is_for_text_and_may_be_closed_early() {
     let folder = tempfile::tempdir().unwrap();
     for format in ["parquet", "btreplay"] {
