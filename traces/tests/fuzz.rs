@@ -59,7 +59,11 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
     let units = UnitOverrides { time: Some(TimeUnit::ALL[way % 5]), address_bytes: Some(512), length_bytes: Some(1) };
     let options = ReadOptions {
         lenient: way.is_multiple_of(2),
-        arrivals: if way.is_multiple_of(7) && format.holds_issues { ArrivalPoint::Issued } else { ArrivalPoint::Queued },
+        arrivals: if way.is_multiple_of(7) && format.holds_issues {
+            ArrivalPoint::Issued
+        } else {
+            ArrivalPoint::Queued
+        },
         device: way.is_multiple_of(11).then(|| "0".to_owned()),
         operation: format.name.starts_with("oracle").then_some(Operation::Read),
         units: if way.is_multiple_of(3) { units } else { UnitOverrides::default() },
@@ -121,6 +125,23 @@ fn cpu_seconds() -> f64 {
 
 const WORKER: &str = "fuzzed";
 
+/// Where inputs of a format are put. Pages of a trace buffer are told by their name, and need the
+/// descriptions of their layout beside them.
+fn place(format: &Format, folder: &Path) -> PathBuf {
+    if format.name != "trace-pipe-raw" {
+        return folder.join("input");
+    }
+    let formats = support::data("trace-pipe-raw").join("loop.formats");
+    let copied = folder.join("input.formats");
+    for description in (format.members)(&formats).unwrap() {
+        if let Ok(name) = description.strip_prefix(&formats) {
+            std::fs::create_dir_all(copied.join(name).parent().unwrap()).unwrap();
+            std::fs::copy(&description, copied.join(name)).unwrap();
+        }
+    }
+    folder.join("input.trace_raw.0")
+}
+
 /// Reads inputs on a thread of its own, so that one that hangs is noticed.
 struct Watched {
     inputs: mpsc::Sender<usize>,
@@ -132,7 +153,7 @@ struct Watched {
 impl Watched {
     fn new(format: &'static Format) -> Watched {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("input");
+        let path = place(format, folder.path());
         let (inputs, ways) = mpsc::channel::<usize>();
         let (tell, outcomes) = mpsc::channel();
         let input = path.clone();
@@ -171,7 +192,10 @@ fn fuzz(format: &'static Format, seed: u64, more: impl Fn(u64) -> bool) -> u64 {
             let kept = std::env::temp_dir().join(format!("iocast-fuzz-{}-{seed}", format.name));
             std::fs::write(&kept, input).unwrap();
             let kept = kept.display();
-            panic!("{}: {why}; the input is {kept}, to be kept in tests/data/corpus/{} (way {way})", format.name, format.name);
+            panic!(
+                "{}: {why}; the input is {kept}, to be kept in tests/data/corpus/{} (way {way})",
+                format.name, format.name
+            );
         }
     };
     // The corpus itself, every way that differs.
