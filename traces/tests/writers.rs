@@ -71,7 +71,7 @@ proptest! {
             if let Some(extent) = written.extent {
                 let expected = records.iter().filter(|record| kept(name, record, record).is_some());
                 prop_assert_eq!(Some(extent.first_arrival), expected.clone().next().map(|record| record.request.arrival));
-                prop_assert_eq!(Some(extent.last_arrival), expected.clone().last().map(|record| record.request.arrival));
+                prop_assert_eq!(Some(extent.last_arrival), expected.clone().next_back().map(|record| record.request.arrival));
                 prop_assert_eq!(Some(extent.lba_end), expected.clone().map(|record| record.request.end()).max());
                 let addressed = expected.filter(|record| record.request.operation != Operation::Flush);
                 let lowest = addressed.map(|record| record.request.lba).min();

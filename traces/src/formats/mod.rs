@@ -114,8 +114,9 @@ pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, 
     };
     if options.arrivals == ArrivalPoint::Issued && !format.holds_issues {
         let what = format!("a {} trace holds one kind of arrival, so --at issued has no meaning", format.name);
-        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what))
-            .remedy("it is for captures of the block layer; `iocast convert --at issued` makes a trace of their issues"));
+        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy(
+            "it is for captures of the block layer; `iocast convert --at issued` makes a trace of their issues",
+        ));
     }
     Ok(format)
 }

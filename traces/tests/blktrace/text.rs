@@ -236,7 +236,7 @@ fn what_stands_around_the_events_is_passed_over() {
     // Of processes, with -s.
     let of_process = format!("{}fio (77, ...)\n Reads Queued: 1\n{summary}", lines(ONE));
     assert_eq!(rows(&of_process), rows(&lines(ONE)));
-    let error = read_text((whole.clone() + &lines(ONE)).as_bytes(), &strict()).unwrap_err();
+    let error = read_text((whole + &lines(ONE)).as_bytes(), &strict()).unwrap_err();
     assert_eq!(error.place, Place::Line(14), "{error}");
     assert!(error.to_string().contains("behind blkparse's summary"), "{error}");
 }

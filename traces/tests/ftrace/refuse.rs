@@ -131,7 +131,7 @@ fio-7 [000] ..... 1.000004: block_bio_complete: 8,16 W 80 + 8 [0]\n"
 fn compressed_text_that_was_cut_is_refused() {
     let lines = (0..50_000u64).map(|at| {
         let sector = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-        format!("fio-7 [000] ..... 1.{:06}: block_bio_queue: 8,0 R {sector} + 8 [fio]\n", at)
+        format!("fio-7 [000] ..... 1.{at:06}: block_bio_queue: 8,0 R {sector} + 8 [fio]\n")
     });
     let text: String = lines.collect();
     let compressed = zstd::encode_all(text.as_bytes(), 1).unwrap();

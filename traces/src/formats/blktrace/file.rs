@@ -1,7 +1,7 @@
 //! One file of a capture: bytes to events.
 
 use std::io::{self, BufRead};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::record::{ByteOrder, Header, MAGIC, RECORD_BYTES, VERSION, decode};
 use crate::error::{Place, Problem, ReadError};
@@ -61,7 +61,7 @@ impl EventFile for BinaryFile {
 }
 
 impl BinaryFile {
-    pub(super) fn open(path: &PathBuf) -> Result<BinaryFile, ReadError> {
+    pub(super) fn open(path: &Path) -> Result<BinaryFile, ReadError> {
         let input = Input::open(path)?;
         let order = ByteOrder::of(input.head()).unwrap_or_default();
         Ok(BinaryFile { input, order, offset: 0, carry: Vec::new(), failure: None, ended: false })

@@ -64,7 +64,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
 fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<BinaryFile>>, ReadError> {
     Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
     let files = files(path)?;
-    let capture = Capture::new(FORMAT.name, path, options, files.iter().map(BinaryFile::open))?;
+    let capture = Capture::new(FORMAT.name, path, options, files.iter().map(|file| BinaryFile::open(file)))?;
     Ok(PairedReader::new(capture, FORMAT.name, "monotonic", options))
 }
 

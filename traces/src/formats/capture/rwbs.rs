@@ -28,11 +28,10 @@ pub(in crate::formats) fn parse(letters: &[u8]) -> Option<(Kind, Category)> {
     };
     let (kind, operation, properties) = match rest {
         [b'R', rest @ ..] => (Kind::Data, Category::READ, rest),
-        [b'W', b'Z', rest @ ..] | [b'W', rest @ ..] => (Kind::Data, Category::WRITE, rest),
+        [b'W', b'Z', rest @ ..] | [b'W', rest @ ..] | [b'Z', b'A', rest @ ..] => (Kind::Data, Category::WRITE, rest),
         [b'D', b'E', rest @ ..] | [b'D', rest @ ..] => (Kind::Data, Category::DISCARD.union(Category::WRITE), rest),
         [b'F', rest @ ..] => (Kind::Flush, Category::READ.union(Category::FLUSH), rest),
         [b'N', rest @ ..] => (Kind::Other, Category::READ, rest),
-        [b'Z', b'A', rest @ ..] => (Kind::Data, Category::WRITE, rest),
         [b'Z', b'R', b'A', rest @ ..] | [b'Z', b'R' | b'O' | b'C' | b'F', rest @ ..] => {
             (Kind::Zone, Category::WRITE, rest)
         }

@@ -110,7 +110,7 @@ impl Tracepoint {
             matches!(shape, Shape::Request | Shape::Completion) && passed_through(told, kind, category);
         if kind == Kind::Other && told.sectors > 0 && !is_passthrough {
             // Zeroing.
-            category = category - Category::READ | Category::WRITE;
+            category = (category - Category::READ) | Category::WRITE;
         }
         let bytes = match shape {
             Shape::Split => first_part_bytes(told.sector, told.second),
