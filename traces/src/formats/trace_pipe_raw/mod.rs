@@ -15,7 +15,7 @@
 //!
 //! and is named by its stem or any of these. The last three must be there for the clock's name, for
 //! provenance, and to know of events that found the buffer full. All layouts are taken from the
-//! saved files ([`layout`]); the pages are decoded by [`page`].
+//! saved files (`layout.rs`); the pages are decoded by `page.rs`.
 
 mod layout;
 mod page;
