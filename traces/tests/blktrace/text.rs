@@ -222,6 +222,9 @@ fn a_request_is_read_from_its_lines() {
     let whole = read_text(lines(ONE).as_bytes(), &strict()).unwrap();
     assert_eq!(whole.meta.streams.get(&77).map(String::as_str), Some("fio"));
     assert_eq!(whole.meta.provenance["blkparse.device"], "8:0");
+    // The C library prints this for a name that is not known.
+    let unknown = read_text(lines(&ONE.replace("[fio]", "[(null)]").replace("[a b] c]", "[]")).as_bytes(), &strict());
+    assert!(unknown.unwrap().meta.streams.is_empty());
     // Line ends of Windows, and none at the last.
     assert_eq!(rows(&lines(ONE).replace('\n', "\r\n")), rows(&lines(ONE)));
     assert_eq!(rows(lines(ONE).trim_end()), rows(&lines(ONE)));

@@ -83,7 +83,8 @@ impl Pages {
         let padded = data.len().next_multiple_of(4);
         if long || padded > 28 * 4 {
             bytes.extend(self.machine.event_word(0, delta));
-            bytes.extend(self.machine.word(padded as u32 + 4));
+            // Not rounded, which readers must do.
+            bytes.extend(self.machine.word(data.len() as u32 + 4));
         } else {
             bytes.extend(self.machine.event_word(padded as u32 / 4, delta));
         }

@@ -107,7 +107,7 @@ fn row(record: &Record) -> [i64; 5] {
     [lba, sectors, ns(Some(request.arrival)), ns(observed.issued), ns(observed.completed)]
 }
 
-const LINES: [&str; 4] = ["bio_queue R 8 16", "getrq R 8 16", "rq_issue R 8 16", "rq_complete R 8 16"];
+const LINES: [&str; 4] = ["bio_queue R 8 16", "getrq R 8 16", "rq_issue R 8 16", "rq_complete R 8 16 -5"];
 
 #[test]
 fn fields_are_where_the_formats_say() {
@@ -121,6 +121,7 @@ fn fields_are_where_the_formats_say() {
         assert_eq!(whole.records.iter().map(row).collect::<Vec<_>>(), [[8, 16, 0, 2, 3]]);
         let request = &whole.records[0].request;
         assert_eq!((request.stream.0, request.cpu, request.priority), (77, 0, priority));
+        assert_eq!(whole.records[0].observed.error, 5);
         assert_eq!(whole.meta.streams[&77], "fio");
         assert_eq!(whole.meta.provenance["trace-pipe-raw.device"], "8:16");
         assert_eq!(whole.meta.clock.name, "trace clock");
@@ -143,6 +144,21 @@ fn machines_of_either_byte_order_and_word_size_read_alike() {
         let order = if big_endian { "big-endian" } else { "little-endian" };
         assert_eq!(whole.meta.provenance["trace-pipe-raw.byte_order"], order);
     }
+}
+
+/// Of 64 bytes in use, a big-endian `commit` of 32 bits looks like a flag to the other order.
+#[test]
+fn a_length_that_is_a_flag_in_the_other_byte_order_is_told_by_the_time() {
+    let machine = Machine { big_endian: true, long: 4, ..PC };
+    let capture = Capture::new(machine, usual());
+    let mut pages = Pages::new(machine);
+    pages.event(77, &capture.data("bio_queue R 8 8"), false);
+    let length = 4 + capture.data("bio_queue R 8 8").len().next_multiple_of(4);
+    // The rest as an event that was discarded.
+    pages.discarded(1, 64 - length - 4);
+    let whole = capture.read(vec![pages]);
+    assert_eq!(whole.records.len(), 1);
+    assert_eq!(whole.meta.provenance["trace-pipe-raw.zero_ns"], "77");
 }
 
 #[test]

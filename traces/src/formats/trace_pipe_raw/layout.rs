@@ -89,8 +89,6 @@ pub(super) struct Layout {
     pub(super) rwbs: Option<Field>,
     pub(super) command: Option<Field>,
     pub(super) process: Option<Field>,
-    /// Bytes that an event has at least.
-    pub(super) size: usize,
 }
 
 /// All that is needed to decode pages.
@@ -316,7 +314,6 @@ fn event(text: &str) -> Result<(u16, Field, Option<Layout>), String> {
         rwbs: if of_device { Some(find(&fields, "rwbs")?) } else { None },
         command: find(&fields, "cmd").ok(),
         process: find(&fields, "comm").ok(),
-        size: fields.iter().map(|(_, field)| field.offset + field.size).max().unwrap_or(0),
     };
     Ok((number, id, Some(layout)))
 }
@@ -352,6 +349,19 @@ mod tests {
         }
         assert!(self::field("int x; offset:99999999999; size:4;").is_err());
         assert!(self::field("__data_loc char[] x; offset:9; size:8;").is_err());
+    }
+
+    #[test]
+    fn the_error_of_a_completion_had_another_name() {
+        let of = |name: &str, field: &str| {
+            let fields = ["u16 common_type", "int common_pid", "dev_t dev", "u64 sector", "u32 nr_sector", field];
+            let lines = fields.iter().map(|field| format!("\tfield:{field};\toffset:8;\tsize:2;\tsigned:1;\n"));
+            let rwbs = "\tfield:char rwbs[8];\toffset:8;\tsize:8;\tsigned:0;\n";
+            let text = format!("name: {name}\nID: 7\nformat:\n{}{rwbs}", lines.collect::<String>());
+            event(&text).unwrap().2.unwrap().error.is_some()
+        };
+        assert!(of("block_rq_complete", "int error") && of("block_rq_complete", "int errors"));
+        assert!(!of("block_rq_complete", "int x") && !of("block_rq_issue", "int error"));
     }
 
     #[test]

@@ -368,9 +368,6 @@ fn decode(
         findings.count("other_events");
         return Ok(None);
     };
-    if data.len() < layout.size {
-        return Err(TOO_SHORT);
-    }
     let optional = |field: Option<Field>| field.map_or(Ok(0), |field| number(data, field, order));
     let read_text = |field: Option<Field>| field.map_or(Ok(&[][..]), |field| text(data, field, order));
     let Layout { pid, device, sector, sectors, bytes, second, error, priority, rwbs, command, process, .. } = *layout;
