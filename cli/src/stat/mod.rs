@@ -75,7 +75,7 @@ impl Pass {
     fn events(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
         let mut records = 0u64;
-        while reader.next_watched(&mut statistics)?.is_some() {
+        while reader.measure_next(&mut statistics)? {
             records += 1;
             self.look(records, &mut statistics, &*reader)?;
         }

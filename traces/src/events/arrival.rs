@@ -32,6 +32,7 @@ pub(super) fn operation(event: &Event) -> Operation {
 }
 
 /// The request that an event of arrival stands for.
+#[inline]
 pub(super) fn request(event: &Event, operation: Operation, now: u64) -> Result<Request, String> {
     if !event.bytes.is_multiple_of(512) {
         return Err(format!("a request of {} bytes, expected a multiple of 512", event.bytes));

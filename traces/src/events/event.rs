@@ -105,8 +105,14 @@ impl Category {
 }
 
 /// One event, as the kernel wrote it.
+// In the order of blktrace's record, so that decoding one is a few wide moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Event {
+    /// The cgroup it is accounted to, 0 where the capture does not tell.
+    pub cgroup: u64,
+    /// The I/O priority, where the capture tells.
+    pub priority: Priority,
     /// Number of the event on its CPU, from 1; 0 in notify records.
     pub sequence: u32,
     /// Nanoseconds of the monotonic clock.
@@ -125,10 +131,6 @@ pub struct Event {
     pub cpu: u32,
     /// The negative error number of a completion, in two's complement.
     pub error: u16,
-    /// The I/O priority, where the capture tells.
-    pub priority: Priority,
-    /// The cgroup it is accounted to, 0 where the capture does not tell.
-    pub cgroup: u64,
 }
 
 impl Event {
@@ -149,7 +151,7 @@ impl Event {
 
     /// Its length in sectors; a part of a sector counts as one.
     pub const fn sectors(&self) -> u64 {
-        (self.bytes as u64).div_ceil(SECTOR_BYTES)
+        (self.bytes as u64 + (SECTOR_BYTES - 1)) >> SECTOR_BYTES.trailing_zeros()
     }
 
     /// The first sector behind it.

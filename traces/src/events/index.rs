@@ -70,8 +70,17 @@ impl Index {
     }
 
     /// The oldest id of `key`, [`NONE`] if there is none.
+    #[inline]
     pub(super) fn first(&self, key: u64) -> u32 {
-        self.buckets[self.bucket(key)].head
+        let mask = self.buckets.len() - 1;
+        let mut at = self.home(key);
+        loop {
+            let bucket = &self.buckets[at];
+            if bucket.key == key || bucket.head == NONE {
+                return bucket.head;
+            }
+            at = (at + 1) & mask;
+        }
     }
 
     /// The next younger id with the same key as `id`, which is in the index.

@@ -16,33 +16,40 @@ mod watch;
 use std::path::Path;
 
 pub use event::{Category, Event, action, notify};
-pub use pairing::{PENDING_NS, PENDING_RECORDS};
 pub use reader::{EventReader, PairedReader};
+pub use ring::{PENDING_NS, PENDING_RECORDS};
 pub use watch::{DeviceRequest, Passage, Watch};
 
 use crate::error::{Place, ReadError};
 use crate::trace::{Losses, TraceMeta};
 
+/// An event and where it stands in its input: byte or line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Placed {
+    /// The event.
+    pub event: Event,
+    /// Its place, as [`EventSource::place`] understands it.
+    pub at: u64,
+}
+
 /// Gives the events of one device, in the order of time.
 pub trait EventSource: Send {
-    /// Goes to the next event; false at the end of the capture.
+    /// Goes to the next run of events; false at the end of the capture.
     ///
     /// # Errors
     /// The first place where the input is not what its format says.
     fn advance(&mut self) -> Result<bool, ReadError>;
 
-    /// The event that [`EventSource::advance`] went to, and what was lost so far, to be added to. Of
-    /// a split ([`action::SPLIT`]) the length is that of the first part.
-    ///
-    /// # Panics
-    /// Perhaps, unless the last call of `advance` gave true.
-    fn current(&mut self) -> (&Event, &mut Losses);
+    /// The events that [`EventSource::advance`] went to, at least one, or none before the first call
+    /// and at the end; and what was lost so far, to be added to. Of a split ([`action::SPLIT`]) the
+    /// length is that of the first part.
+    fn run(&mut self) -> (&[Placed], &mut Losses);
 
     /// The time of the first event, which is the zero of the trace.
     fn zero(&self) -> u64;
 
-    /// The file, and the place in it, of the current event.
-    fn place(&self) -> (&Path, Place);
+    /// The file, and the place in it, of an event of the current run.
+    fn place(&self, at: u64) -> (&Path, Place);
 
     /// Whether what is malformed is counted and skipped instead of being an error.
     fn lenient(&self) -> bool;

@@ -23,13 +23,6 @@ use crate::request::{Operation, Priority, VmId};
 use crate::trace::{ArrivalPoint, Losses};
 use crate::units::{Lba, Sectors, Timestamp};
 
-/// Records that may wait for their completion; an older one leaves without.
-pub const PENDING_RECORDS: u64 = 131_072;
-
-/// How long a record may wait for its completion, nanoseconds; an older one leaves without. Above
-/// any time-out of a driver (SCSI disks 30 s, NVMe 30 s) with its retries.
-pub const PENDING_NS: u64 = 120_000_000_000;
-
 /// Requests of the flush machinery that may be issued and not completed.
 const FLUSHES_IN_FLIGHT: usize = 1024;
 
@@ -77,8 +70,14 @@ impl Pairing {
         &self.aside
     }
 
+    /// Whether [`Pairing::next`] may give a record before the end.
+    #[inline]
+    pub(super) fn may_give(&self) -> bool {
+        self.ring.changed()
+    }
+
     /// The next record that is complete, at time `now`, or when `ended` any that is left.
-    // Inlined always: the readers of all formats of events share it, and mostly it gives nothing.
+    // Inlined always, so that a record is not copied to whoever only looks at it.
     #[inline(always)]
     pub(super) fn next<W: Watch + ?Sized>(
         &mut self,
@@ -87,19 +86,9 @@ impl Pairing {
         losses: &mut Losses,
         watch: &mut W,
     ) -> Option<Passage> {
-        if self.ring.changed() || ended { self.leave(now, ended, losses, watch) } else { None }
-    }
-
-    fn leave<W: Watch + ?Sized>(
-        &mut self,
-        now: u64,
-        ended: bool,
-        losses: &mut Losses,
-        watch: &mut W,
-    ) -> Option<Passage> {
         // Also at the end: withdrawn records are not to be seen.
         let ready = self.ring.ready();
-        if !ready && !ended && !self.ring.oldest().is_some_and(|arrival| self.overdue(now, arrival)) {
+        if !ready && !ended && !self.ring.overdue(now) {
             self.ring.looked();
             return None;
         }
@@ -118,11 +107,6 @@ impl Pairing {
             });
         }
         Some(left.passage)
-    }
-
-    /// Whether a record that arrived then, the oldest, has waited long enough.
-    fn overdue(&self, now: u64, arrival: u64) -> bool {
-        self.ring.pending() > PENDING_RECORDS || now.saturating_sub(arrival) > PENDING_NS
     }
 
     /// Takes in one event that happened `now` nanoseconds after the trace's zero.
@@ -235,6 +219,7 @@ impl Pairing {
         }
     }
 
+    #[inline]
     fn queued<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, watch: &mut W) -> Result<(), String> {
         if event.bytes == 0 {
             if event.is(Category::FLUSH) {
@@ -260,6 +245,7 @@ impl Pairing {
         Ok(())
     }
 
+    #[inline]
     fn got_request(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.bytes == 0 {
             return;
@@ -277,6 +263,7 @@ impl Pairing {
         }
     }
 
+    #[inline]
     fn inserted(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.bytes == 0 {
             return;
@@ -297,6 +284,7 @@ impl Pairing {
         });
     }
 
+    #[inline]
     fn issued<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, losses: &mut Losses, watch: &mut W) {
         self.has_requests = true;
         if event.bytes == 0 {
@@ -333,6 +321,7 @@ impl Pairing {
         self.machinery.push_back((now, serial));
     }
 
+    #[inline]
     fn completed<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, losses: &mut Losses, watch: &mut W) {
         if event.bytes == 0 {
             return self.completed_without_length(event, now, losses, watch);
@@ -474,6 +463,7 @@ impl Pairing {
     }
 
     /// A C with the length of all of a unit or of its first sectors.
+    #[inline]
     fn finish<W: Watch + ?Sized>(&mut self, unit: u32, event: &Event, now: u64, watch: &mut W) {
         let (done, all) = (event.end(), self.units.get(unit).end);
         let ring = &mut self.ring;

@@ -2,9 +2,10 @@
 
 use super::EventSource;
 use super::pairing::Pairing;
-use super::watch::Watch;
+use super::watch::{Passage, Watch};
 use crate::error::{Problem, ReadError};
 use crate::record::Record;
+use crate::statistics::Statistics;
 use crate::trace::{ArrivalPoint, Layer, Losses, ReadOptions, TraceMeta, TraceReader};
 use crate::units::Timestamp;
 
@@ -15,6 +16,13 @@ pub trait EventReader: TraceReader {
     /// # Errors
     /// As [`TraceReader::next`].
     fn next_watched(&mut self, watch: &mut dyn Watch) -> Result<Option<Record>, ReadError>;
+
+    /// Goes past the next record with what goes by shown to `statistics`; false at the end. As
+    /// [`EventReader::next_watched`], but compiled for the statistics: ten calls per request are saved.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next`].
+    fn measure_next(&mut self, statistics: &mut Statistics) -> Result<bool, ReadError>;
 }
 
 /// Pairs the events of a source into records.
@@ -22,6 +30,8 @@ pub struct PairedReader<S> {
     source: S,
     pairing: Pairing,
     meta: TraceMeta,
+    /// How many events of the source's run were taken.
+    at: usize,
     /// Time of the event last taken, nanoseconds since the earliest.
     now: u64,
     ended: bool,
@@ -37,31 +47,49 @@ impl<S: EventSource> PairedReader<S> {
         let mut meta = TraceMeta::new(format, options.layer.unwrap_or(usual), clock);
         meta.provenance.insert(format!("{format}.arrivals"), arrivals.to_owned());
         source.describe(&mut meta, false);
-        PairedReader { source, pairing: Pairing::new(options.arrivals), meta, now: 0, ended: false }
+        PairedReader { source, pairing: Pairing::new(options.arrivals), meta, at: 0, now: 0, ended: false }
     }
 
-    #[inline]
-    fn advance<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<Option<Record>, ReadError> {
+    #[inline(always)]
+    fn advance<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<Option<Passage>, ReadError> {
         loop {
-            if let Some(passage) = self.pairing.next(self.now, self.ended, self.source.losses_mut(), watch) {
-                watch.passed(&passage);
-                return Ok(Some(passage.record));
+            if self.ended || self.pairing.may_give() {
+                if let Some(passage) = self.pairing.next(self.now, self.ended, self.source.losses_mut(), watch) {
+                    watch.passed(&passage);
+                    return Ok(Some(passage));
+                }
+                if self.ended {
+                    return Ok(None);
+                }
             }
-            if self.ended {
-                return Ok(None);
-            }
-            if !self.source.advance()? {
-                self.finish();
-                continue;
-            }
-            let zero = self.source.zero();
-            let (event, losses) = self.source.current();
-            self.now = event.time.saturating_sub(zero);
-            watch.event(Timestamp::from_ns(self.now), event);
-            if let Err(why) = self.pairing.event(event, self.now, losses, watch) {
-                self.refuse(why)?;
+            if !self.take_events(watch)? {
+                self.at = 0;
+                if !self.source.advance()? {
+                    self.finish();
+                }
             }
         }
+    }
+
+    /// Takes the events of the current run until a record may leave; false at the end of the run.
+    #[inline(always)]
+    fn take_events<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<bool, ReadError> {
+        let zero = self.source.zero();
+        let (run, losses) = self.source.run();
+        for placed in run.get(self.at..).unwrap_or_default() {
+            self.at += 1;
+            self.now = placed.event.time.saturating_sub(zero);
+            watch.event(Timestamp::from_ns(self.now), &placed.event);
+            if let Err(why) = self.pairing.event(&placed.event, self.now, losses, watch) {
+                let at = placed.at;
+                self.refuse(at, why)?;
+                return Ok(true);
+            }
+            if self.pairing.may_give() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Completes the metadata at the end of the capture.
@@ -85,12 +113,12 @@ impl<S: EventSource> PairedReader<S> {
     }
 
     #[cold]
-    fn refuse(&mut self, why: String) -> Result<(), ReadError> {
+    fn refuse(&mut self, at: u64, why: String) -> Result<(), ReadError> {
         if self.source.lenient() {
             self.source.losses_mut().skip("request with an impossible address or length");
             return Ok(());
         }
-        let (path, place) = self.source.place();
+        let (path, place) = self.source.place(at);
         Err(ReadError::new(path, place, Problem::Malformed(why)).remedy("--lenient leaves it out and counts it"))
     }
 }
@@ -101,7 +129,7 @@ impl<S: EventSource> TraceReader for PairedReader<S> {
     }
 
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        self.advance(&mut ())
+        Ok(self.advance(&mut ())?.map(|passage| passage.record))
     }
 
     fn losses(&self) -> &Losses {
@@ -115,6 +143,10 @@ impl<S: EventSource> TraceReader for PairedReader<S> {
 
 impl<S: EventSource> EventReader for PairedReader<S> {
     fn next_watched(&mut self, watch: &mut dyn Watch) -> Result<Option<Record>, ReadError> {
-        self.advance(watch)
+        Ok(self.advance(watch)?.map(|passage| passage.record))
+    }
+
+    fn measure_next(&mut self, statistics: &mut Statistics) -> Result<bool, ReadError> {
+        Ok(self.advance(statistics)?.is_some())
     }
 }

@@ -5,6 +5,13 @@ use crate::record::{Observed, Record};
 use crate::request::Request;
 use crate::units::Timestamp;
 
+/// Records that may wait for their completion; an older one leaves without.
+pub const PENDING_RECORDS: u64 = 131_072;
+
+/// How long a record may wait for its completion, nanoseconds; an older one leaves without. Above
+/// any time-out of a driver (SCSI disks 30 s, NVMe 30 s) with its retries.
+pub const PENDING_NS: u64 = 120_000_000_000;
+
 /// Stands for a time that was not observed.
 pub(super) const UNSEEN: u64 = u64::MAX;
 
@@ -38,6 +45,25 @@ pub(super) enum Fate {
 }
 
 impl Slot {
+    /// Of a request that just arrived.
+    #[inline]
+    fn new(request: Request, cgroup: u64) -> Slot {
+        Slot {
+            request,
+            cgroup,
+            got: UNSEEN,
+            merged: UNSEEN,
+            inserted: UNSEEN,
+            issued: UNSEEN,
+            completed: UNSEEN,
+            error: 0,
+            open: 1,
+            split: false,
+            fate: Fate::Pending,
+        }
+    }
+
+    #[inline(always)]
     fn passage(&self) -> Passage {
         let seen = |time| (time != UNSEEN).then(|| Timestamp::from_ns(time));
         let observed = Observed {
@@ -72,7 +98,7 @@ pub(super) struct Ring {
     head: u64,
     /// Serial of the next to come.
     tail: u64,
-    /// A record came or may have become ready to leave since [`Ring::ready`] last said no.
+    /// The oldest record may have become ready to leave since [`Ring::ready`] last said no.
     changed: bool,
 }
 
@@ -94,28 +120,16 @@ impl Ring {
     }
 
     /// Adds a request that just arrived and gives its serial.
+    #[inline]
     pub(super) fn push(&mut self, request: Request, cgroup: u64) -> u64 {
-        let slot = Slot {
-            request,
-            cgroup,
-            got: UNSEEN,
-            merged: UNSEEN,
-            inserted: UNSEEN,
-            issued: UNSEEN,
-            completed: UNSEEN,
-            error: 0,
-            open: 1,
-            split: false,
-            fate: Fate::Pending,
-        };
         if self.pending() as usize == self.slots.len() {
-            self.grow(slot);
+            self.grow(&request);
         }
         let serial = self.tail;
         let at = self.at(serial);
-        self.slots[at] = slot;
+        self.slots[at] = Slot::new(request, cgroup);
         self.tail += 1;
-        self.changed = true;
+        self.changed |= self.overdue(request.arrival.as_ns());
         serial
     }
 
@@ -124,8 +138,9 @@ impl Ring {
     }
 
     /// Doubles the room; `filler` goes where no record is yet.
-    fn grow(&mut self, filler: Slot) {
-        let mut larger = vec![filler; (self.slots.len() * 2).max(INITIAL_SLOTS)];
+    #[cold]
+    fn grow(&mut self, filler: &Request) {
+        let mut larger = vec![Slot::new(*filler, 0); (self.slots.len() * 2).max(INITIAL_SLOTS)];
         let mask = larger.len() - 1;
         for serial in self.head..self.tail {
             larger[serial as usize & mask] = self.slots[self.at(serial)];
@@ -170,8 +185,11 @@ impl Ring {
         if error != 0 {
             slot.error = error;
         }
-        self.changed |= slot.open == 0;
-        (slot.open == 0).then_some(&slot.request)
+        if slot.open > 0 {
+            return None;
+        }
+        self.changed |= serial == self.head || self.overdue(now);
+        Some(&self.slots[at].request)
     }
 
     /// The last look found none.
@@ -192,12 +210,18 @@ impl Ring {
         false
     }
 
-    /// Arrival of the oldest record, nanoseconds since the trace's zero.
-    pub(super) fn oldest(&self) -> Option<u64> {
-        (self.head < self.tail).then(|| self.slots[self.at(self.head)].request.arrival.as_ns())
+    /// Whether the oldest record, if there is one, has waited long enough.
+    #[inline]
+    pub(super) fn overdue(&self, now: u64) -> bool {
+        if self.head == self.tail {
+            return false;
+        }
+        let oldest = &self.slots[self.at(self.head)].request;
+        self.pending() > PENDING_RECORDS || now.saturating_sub(oldest.arrival.as_ns()) > PENDING_NS
     }
 
     /// Takes out the oldest record, whether or not it is complete; after [`Ring::ready`].
+    #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Left> {
         if self.head == self.tail {
             return None;

@@ -47,8 +47,10 @@ pub(super) struct Unit {
     pid: u32,
     pub(super) state: State,
     class: u8,
-    /// In the index by end: a bio may be merged into it.
+    /// A bio may be merged into it.
     mergeable: bool,
+    /// When it became so, in the order of units.
+    turn: u64,
     /// The second part of a split, which older kernels queue again.
     remainder: bool,
     wants_preflush: bool,
@@ -91,7 +93,10 @@ pub(super) struct Units {
     links: Vec<Link>,
     free_links: u32,
     by_start: Index,
-    by_end: Index,
+    /// Kept from the first merge on: many captures have none.
+    by_end: Option<Index>,
+    /// How often a unit became mergeable.
+    made_mergeable: u64,
     remainders: usize,
     /// Sweep for forgotten units when there are more than this.
     sweep_above: usize,
@@ -105,13 +110,9 @@ const DISCARDS: u8 = 2;
 
 /// Reads, writes and discards are apart even at the same sector.
 fn class(event: &Event) -> u8 {
-    if event.is(Category::DISCARD) {
-        DISCARDS
-    } else if event.is(Category::WRITE) {
-        WRITES
-    } else {
-        READS
-    }
+    // Without branches: reads and writes come in no order that a processor could learn.
+    let discard = u8::from(event.is(Category::DISCARD));
+    discard * DISCARDS + (1 - discard) * u8::from(event.is(Category::WRITE)) * WRITES
 }
 
 /// Exact for sectors below 2^62, which readers check; beyond, a look-up finds nothing or a wrong
@@ -128,7 +129,8 @@ impl Units {
             links: Vec::new(),
             free_links: NONE,
             by_start: Index::new(),
-            by_end: Index::new(),
+            by_end: None,
+            made_mergeable: 0,
             remainders: 0,
             sweep_above: SWEEP_ABOVE,
         }
@@ -143,6 +145,7 @@ impl Units {
     }
 
     /// Adds a unit of one part.
+    #[inline]
     pub(super) fn open(&mut self, event: &Event, serial: u64, state: State) -> u32 {
         self.add(Unit {
             start: event.sector,
@@ -155,6 +158,7 @@ impl Units {
             state,
             class: class(event),
             mergeable: false,
+            turn: 0,
             remainder: false,
             wants_preflush: event.is(Category::FLUSH),
             wants_fua: event.is(Category::FUA),
@@ -167,6 +171,7 @@ impl Units {
         })
     }
 
+    #[inline]
     fn add(&mut self, unit: Unit) -> u32 {
         let id = match self.free.pop() {
             Some(id) => {
@@ -185,7 +190,7 @@ impl Units {
     /// The unit that an event is about: of its class, starting where it does and in one of `states`.
     /// Of several, one of the event's length goes before others, then the one in the state that is
     /// named first, then the oldest.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, event: &Event, states: &[State]) -> Option<u32> {
         let id = self.by_start.first(key(event.sector, class(event)));
         if id == NONE {
@@ -199,6 +204,7 @@ impl Units {
     }
 
     /// The same where the oldest at the address is not at once the one.
+    #[inline(never)]
     fn find_other(&self, mut id: u32, event: &Event, states: &[State]) -> Option<u32> {
         let mut best = (usize::MAX, NONE);
         while id != NONE {
@@ -262,14 +268,39 @@ impl Units {
         self.remainders -= usize::from(std::mem::take(&mut unit.remainder));
         if !unit.mergeable && !unit.issued_before {
             unit.mergeable = true;
-            self.by_end.insert(key(unit.end, unit.class), id);
+            unit.turn = self.made_mergeable;
+            self.made_mergeable += 1;
+            if let Some(by_end) = &mut self.by_end {
+                by_end.insert(key(unit.end, unit.class), id);
+            }
         }
+    }
+
+    /// The units that may be merged into, by their ends.
+    fn by_end(&mut self) -> &mut Index {
+        self.by_end.get_or_insert_with(|| {
+            let mut mergeable: Vec<(u64, u32)> = Vec::new();
+            for (id, unit) in (0..).zip(&self.units) {
+                if unit.live && unit.mergeable {
+                    mergeable.push((unit.turn, id));
+                }
+            }
+            mergeable.sort_unstable();
+            let mut index = Index::new();
+            for (_, id) in mergeable {
+                let unit = &self.units[id as usize];
+                index.insert(key(unit.end, unit.class), id);
+            }
+            index
+        })
     }
 
     fn end_merging(&mut self, id: u32) {
         let unit = &mut self.units[id as usize];
-        if std::mem::take(&mut unit.mergeable) {
-            self.by_end.remove(key(unit.end, unit.class), id);
+        if std::mem::take(&mut unit.mergeable)
+            && let Some(by_end) = &mut self.by_end
+        {
+            by_end.remove(key(unit.end, unit.class), id);
         }
     }
 
@@ -314,7 +345,11 @@ impl Units {
     /// record that joins with that request's state. False if there is no such request.
     pub(super) fn merge(&mut self, id: u32, front: bool, joined: impl FnMut(u64, State)) -> bool {
         let Unit { start, end, class, .. } = *self.get(id);
-        let index = if front { &self.by_start } else { &self.by_end };
+        self.by_end();
+        let index = match &self.by_end {
+            Some(by_end) if !front => by_end,
+            _ => &self.by_start,
+        };
         let mut into = index.first(key(if front { end } else { start }, class));
         while into != NONE && (into == id || !self.get(into).mergeable) {
             into = index.after(into);
@@ -328,9 +363,9 @@ impl Units {
             self.units[into as usize].start = start;
             self.by_start.insert(key(start, class), into);
         } else {
-            self.by_end.remove(key(start, class), into);
+            self.by_end().remove(key(start, class), into);
             self.absorb(into, id, joined);
-            self.by_end.insert(key(end, class), into);
+            self.by_end().insert(key(end, class), into);
         }
         true
     }

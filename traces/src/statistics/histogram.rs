@@ -4,6 +4,8 @@
 //! Numbers below 2,048 are exact. Above, each doubling is cut into 1,024 equal buckets, as in
 //! Gil Tene's HdrHistogram, which the tests compare it with.
 
+use std::collections::BTreeMap;
+
 /// Bits of a number that are kept.
 const KEPT_BITS: u32 = 11;
 /// Buckets per doubling.
@@ -12,8 +14,11 @@ const PER_DOUBLING: usize = 1 << (KEPT_BITS - 1);
 /// Counts whole numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
-    /// Grows with the largest number; at most 56 thousand buckets.
-    counts: Vec<u64>,
+    /// Grows with the largest number; at most 56 thousand buckets. Small, since a trace has a dozen
+    /// histograms and a processor's cache is to hold them.
+    counts: Vec<u32>,
+    /// How often a bucket's count went back to zero, each time after 2^32.
+    rounds: BTreeMap<usize, u64>,
 }
 
 #[inline(always)]
@@ -38,32 +43,40 @@ impl Histogram {
     pub(super) fn add(&mut self, value: u64) {
         let bucket = bucket(value);
         match self.counts.get_mut(bucket) {
-            Some(count) => *count += 1,
-            None => self.grow(bucket),
+            Some(count) if *count < u32::MAX => *count += 1,
+            _ => self.add_many(bucket, 1),
         }
     }
 
     #[cold]
-    fn grow(&mut self, bucket: usize) {
-        self.counts.resize((bucket + 1).next_multiple_of(PER_DOUBLING), 0);
-        self.counts[bucket] += 1;
+    fn add_many(&mut self, bucket: usize, often: u64) {
+        if bucket >= self.counts.len() {
+            self.counts.resize((bucket + 1).next_multiple_of(PER_DOUBLING), 0);
+        }
+        let sum = u64::from(self.counts[bucket]) + often;
+        self.counts[bucket] = sum as u32;
+        let rounds = sum >> u32::BITS;
+        if rounds > 0 {
+            *self.rounds.entry(bucket).or_default() += rounds;
+        }
     }
 
-    /// Counts all that `other` has counted.
+    /// How often each bucket was hit.
+    fn counts(&self) -> impl Iterator<Item = u64> + '_ {
+        let rounds = |bucket| self.rounds.get(&bucket).copied().unwrap_or(0) << u32::BITS;
+        self.counts.iter().enumerate().map(move |(bucket, count)| rounds(bucket) + u64::from(*count))
+    }
+
     pub(super) fn merge(&mut self, other: &Histogram) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
+        for (bucket, often) in other.counts().enumerate().filter(|(_, often)| *often > 0) {
+            self.add_many(bucket, often);
         }
     }
 
-    /// The largest number of the bucket that holds the `rank`th, counted from 1 in increasing order;
-    /// zero if there are not as many.
+    /// The largest number that counts as the one of that rank, from 1; 0 if there are fewer.
     pub(super) fn of_rank(&self, rank: u64) -> u64 {
         let mut seen = 0;
-        let at = self.counts.iter().position(|count| {
+        let at = self.counts().position(|count| {
             seen += count;
             seen >= rank
         });
@@ -91,6 +104,23 @@ mod tests {
             before = Some(value);
         }
         assert_eq!(largest(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn buckets_count_beyond_32_bits() {
+        let mut much = Histogram::default();
+        much.add(7);
+        much.add_many(7, (1 << 33) + u64::from(u32::MAX) - 1);
+        assert_eq!(much.counts[7], u32::MAX);
+        much.add(7);
+        much.add(9);
+        let mut all = Histogram::default();
+        all.add(5);
+        all.merge(&much);
+        all.merge(&much);
+        let counts: Vec<(usize, u64)> = all.counts().enumerate().filter(|(_, often)| *often > 0).collect();
+        assert_eq!(counts, [(5, 1), (7, 2 * (3 << 32)), (9, 2)]);
+        assert_eq!([all.of_rank(2 * (3 << 32) + 1), all.of_rank(2 * (3 << 32) + 2)], [7, 9]);
     }
 
     proptest! {

@@ -10,16 +10,14 @@ const POWERS: usize = 65;
 #[derive(Clone, Debug)]
 struct Distances {
     sum: u128,
-    sequential: u64,
-    forward: u64,
     backward: u64,
-    /// By the number of bits of the distance.
+    /// By the number of bits of the distance; that of no bits is sequential.
     bits: [u64; POWERS],
 }
 
 impl Default for Distances {
     fn default() -> Distances {
-        Distances { sum: 0, sequential: 0, forward: 0, backward: 0, bits: [0; POWERS] }
+        Distances { sum: 0, backward: 0, bits: [0; POWERS] }
     }
 }
 
@@ -28,16 +26,12 @@ impl Distances {
     fn add(&mut self, from: u64, to: u64) {
         let distance = to.abs_diff(from);
         self.sum += u128::from(distance);
-        self.sequential += u64::from(distance == 0);
-        self.forward += u64::from(to > from);
         self.backward += u64::from(to < from);
         self.bits[(u64::BITS - distance.leading_zeros()) as usize] += 1;
     }
 
     fn merge(&mut self, other: &Distances) {
         self.sum += other.sum;
-        self.sequential += other.sequential;
-        self.forward += other.forward;
         self.backward += other.backward;
         for (bits, more) in self.bits.iter_mut().zip(other.bits) {
             *bits += more;
@@ -45,13 +39,14 @@ impl Distances {
     }
 
     fn figures(&self) -> DistanceFigures {
-        let count = self.sequential + self.forward + self.backward;
+        let count = self.bits.iter().sum::<u64>();
+        let sequential = self.bits[0];
         let powers = self.bits.iter().enumerate().skip(1).filter(|(_, often)| **often > 0);
         DistanceFigures {
             count,
             mean_sectors: (count > 0).then(|| self.sum as f64 / count as f64),
-            sequential: self.sequential,
-            forward: self.forward,
+            sequential,
+            forward: count - sequential - self.backward,
             backward: self.backward,
             below_power_of_two: powers
                 .map(|(bits, often)| (1u64.checked_shl(bits as u32).unwrap_or(u64::MAX), *often))

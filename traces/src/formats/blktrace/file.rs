@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::record::{ByteOrder, Header, MAGIC, RECORD_BYTES, VERSION, decode};
 use crate::error::{Place, Problem, ReadError};
-use crate::events::{Category, Event, action, notify};
-use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings, Placed, first_part_bytes};
+use crate::events::{Category, Event, Placed, action, notify};
+use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings, first_part_bytes};
 use crate::input::Input;
 
 /// The most of a process name, `TASK_COMM_LEN`.
@@ -72,10 +72,9 @@ impl BinaryFile {
     fn take_plain_events(&mut self, batch: &mut Batch) {
         match self.input.fill_buf() {
             Ok(buffer) => {
-                // Two calls with constants: the byte order is not looked up at every field.
                 let taken = match self.order {
-                    ByteOrder::Little => plain_events(buffer, ByteOrder::Little, self.offset, batch),
-                    ByteOrder::Big => plain_events(buffer, ByteOrder::Big, self.offset, batch),
+                    ByteOrder::Little => plain_events::<false>(buffer, self.offset, batch),
+                    ByteOrder::Big => plain_events::<true>(buffer, self.offset, batch),
                 };
                 self.input.consume(taken);
                 self.offset += taken as u64;
@@ -204,29 +203,32 @@ const RESYNC_BYTES: usize = 4096;
 
 /// Decodes plain events: whole, of this version, in order, with nothing to look up in the payload.
 /// Gives the bytes taken.
-#[inline(always)]
-fn plain_events(buffer: &[u8], order: ByteOrder, offset: u64, batch: &mut Batch) -> usize {
-    let mut at = 0;
+// On its own, one for each byte order, so that the loop has the processor's registers to itself.
+#[inline(never)]
+fn plain_events<const BIG: bool>(buffer: &[u8], offset: u64, batch: &mut Batch) -> usize {
+    let order = if BIG { ByteOrder::Big } else { ByteOrder::Little };
+    let mut left = buffer;
     while !batch.is_full()
-        && let Some(record) = buffer[at..].first_chunk()
+        && let Some((record, rest)) = left.split_first_chunk()
     {
         let header = Header::decode(record, order);
+        let Some((payload, rest)) = rest.split_at_checked(header.payload) else { break };
         let mut event = decode(record, order);
-        let end = at + RECORD_BYTES + header.payload;
-        if end <= buffer.len() {
-            event.cgroup = cgroup(&event, &buffer[at + RECORD_BYTES..end], order);
-        }
         let plain = header.magic == MAGIC | u32::from(VERSION)
-            && end <= buffer.len()
             && event.cpu < CPUS_MAX
             && event.code() != action::SPLIT
             && !event.is(Category::NOTIFY);
-        if !plain || !batch.push_in_order(Placed { event, at: offset + at as u64 }) {
+        if !plain {
             break;
         }
-        at = end;
+        event.cgroup = cgroup(&event, payload, order);
+        let at = offset + (buffer.len() - left.len()) as u64;
+        if !batch.push_in_order(Placed { event, at }) {
+            break;
+        }
+        left = rest;
     }
-    at
+    buffer.len() - left.len()
 }
 
 /// The payload of an event without the number of a cgroup before it.

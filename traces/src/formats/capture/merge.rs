@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::devices::{self, Devices, UNTOLD};
 use super::numbers::{Gap, Numbers};
-use super::{EventFile, Findings, Placed, Stream};
+use super::{EventFile, Findings, Stream};
 use crate::error::{Place, Problem, ReadError};
-use crate::events::Event;
+use crate::events::{Event, Placed};
 
 /// Order of events: time, then CPU and number, and last the file so that it is total.
 type Key = (u64, u32, u32, usize);
@@ -37,7 +37,7 @@ pub(in crate::formats) struct Merge<F> {
 #[derive(Clone, Copy, Default)]
 struct Run {
     stream: usize,
-    /// The current event, and where the run ends, among what its stream has ready.
+    /// Where it begins and ends among what its stream has ready.
     at: usize,
     end: usize,
 }
@@ -102,23 +102,13 @@ impl<F: EventFile> Merge<F> {
         self.streams.iter().map(Stream::file)
     }
 
-    /// Path and place of the current event.
-    pub(super) fn place(&self) -> (&Path, Place) {
-        let (stream, at) = self.position();
-        (self.streams[stream].file().path(), F::place(at))
+    /// Path and place of an event of the run, which has the place `at` in its file.
+    pub(super) fn place(&self, at: u64) -> (&Path, Place) {
+        (self.streams[self.run.stream].file().path(), F::place(at))
     }
 
-    /// Goes to the next event of the device that is read; false at the end of the capture.
-    #[inline]
+    /// Goes to the next events of the device that is read; false at the end of the capture.
     pub(super) fn next(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
-        if self.run.at + 1 < self.run.end {
-            self.run.at += 1;
-            return Ok(true);
-        }
-        self.next_run(findings)
-    }
-
-    fn next_run(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
         if self.run.end > 0 {
             let Run { stream, end, .. } = std::mem::take(&mut self.run);
             self.go_past(stream, end, findings)?;
@@ -165,13 +155,14 @@ impl<F: EventFile> Merge<F> {
         Ok(())
     }
 
-    /// The event that [`Merge::next`] went to.
+    /// The events that [`Merge::next`] went to.
     #[inline]
-    pub(super) fn event(&self) -> &Event {
-        &self.streams[self.run.stream].ready().0[self.run.at].event
+    pub(super) fn run(&self) -> &[Placed] {
+        let Run { stream, at, end } = self.run;
+        self.streams[stream].ready().0.get(at..end).unwrap_or_default()
     }
 
-    /// Stream and place of the current event.
+    /// Stream and place of the first event of the run.
     fn position(&self) -> (usize, u64) {
         let Run { stream, at, .. } = self.run;
         (stream, self.streams[stream].ready().0.get(at).map_or(0, |placed| placed.at))
@@ -224,7 +215,7 @@ impl<F: EventFile> Merge<F> {
 
     #[cold]
     fn another_device(&self, other: u32) -> ReadError {
-        let (path, place) = self.place();
+        let (path, place) = self.place(self.position().1);
         let (this, other) = (devices::name(self.device), devices::name(other));
         let why = format!("an event of device {other} in a capture of device {this}; a trace is of one device");
         ReadError::malformed(path, place, why).remedy(format!(

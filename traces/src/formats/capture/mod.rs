@@ -20,7 +20,7 @@ pub(super) use source::Capture;
 pub(super) use stream::Stream;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::events::{Category, Event, action};
+use crate::events::{Category, Event, Placed, action};
 use crate::trace::Losses;
 use crate::units::SECTOR_BYTES;
 
@@ -68,13 +68,6 @@ pub(super) trait EventFile: Send + Sized {
 
     /// Adds what is known of the file beside its events, as key and value.
     fn describe(&self, _add: &mut dyn FnMut(&str, String)) {}
-}
-
-/// An event and where it stands in its file: byte or line.
-#[derive(Clone, Copy)]
-pub(super) struct Placed {
-    pub(super) event: Event,
-    pub(super) at: u64,
 }
 
 /// Events as they were read from one file.

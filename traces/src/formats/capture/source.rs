@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{EventFile, Findings, Merge, REORDER_WINDOW_NS, devices};
 use crate::error::{Place, ReadError};
-use crate::events::{Event, EventSource};
+use crate::events::{EventSource, Placed};
 use crate::trace::{Losses, ReadOptions, TraceMeta};
 
 /// The events of one device of a capture.
@@ -44,22 +44,21 @@ impl<F: EventFile> Capture<F> {
 }
 
 impl<F: EventFile> EventSource for Capture<F> {
-    #[inline]
     fn advance(&mut self) -> Result<bool, ReadError> {
         self.merge.next(&mut self.findings)
     }
 
     #[inline]
-    fn current(&mut self) -> (&Event, &mut Losses) {
-        (self.merge.event(), &mut self.findings.losses)
+    fn run(&mut self) -> (&[Placed], &mut Losses) {
+        (self.merge.run(), &mut self.findings.losses)
     }
 
     fn zero(&self) -> u64 {
         self.merge.zero()
     }
 
-    fn place(&self) -> (&Path, Place) {
-        self.merge.place()
+    fn place(&self, at: u64) -> (&Path, Place) {
+        self.merge.place(at)
     }
 
     fn lenient(&self) -> bool {

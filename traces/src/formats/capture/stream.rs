@@ -1,7 +1,8 @@
 //! The events of one file in the order of time.
 
-use super::{Batch, EventFile, Findings, Placed, REORDER_EVENTS, rank};
+use super::{Batch, EventFile, Findings, REORDER_EVENTS, rank};
 use crate::error::ReadError;
+use crate::events::Placed;
 
 /// One file of a capture, read with a look ahead, so that what stands late is put in its place.
 pub(in crate::formats) struct Stream<F> {

@@ -16,10 +16,10 @@ use std::path::Path;
 
 use super::layout::{Field, Holds, Layout, Layouts, Page};
 use crate::error::{Place, Problem, ReadError};
-use crate::events::Event;
+use crate::events::{Event, Placed};
 use crate::formats::blktrace::ByteOrder;
 use crate::formats::capture::tracepoint::{self, Told};
-use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings, Placed};
+use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings};
 use crate::input::Input;
 
 /// Bits of `commit` that are a number of bytes; higher ones are flags, or copies of its sign.
