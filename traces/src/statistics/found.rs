@@ -58,7 +58,7 @@ pub(super) struct ArrivalQueue {
 }
 
 impl ArrivalQueue {
-    #[inline]
+    #[inline(always)]
     pub(super) fn join(&mut self, operation: Operation) {
         match operation {
             Operation::Read => {
@@ -73,7 +73,7 @@ impl ArrivalQueue {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave(&mut self, operation: Operation) {
         match operation {
             Operation::Read => self.reads -= 1,

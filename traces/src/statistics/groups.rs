@@ -32,7 +32,7 @@ impl Group {
         self.requests.iter().sum()
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, record: &Record) {
         let request = &record.request;
         let response = record.response_time();

@@ -66,7 +66,7 @@ pub(super) struct Seeks {
 }
 
 impl Seeks {
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, device: usize, operation: Operation, lba: Lba, sectors: Sectors) {
         let distances = match operation {
             Operation::Read => &mut self.read,

@@ -221,7 +221,9 @@ fn plain_events<const BIG: bool>(buffer: &[u8], offset: u64, batch: &mut Batch) 
         if !plain {
             break;
         }
-        event.cgroup = cgroup(&event, payload, order);
+        if event.action & action::CGROUP != 0 {
+            event.cgroup = cgroup(&event, payload, order);
+        }
         let at = offset + (buffer.len() - left.len()) as u64;
         if !batch.push_in_order(Placed { event, at }) {
             break;
