@@ -43,6 +43,8 @@ pub enum Command {
     Convert(Convert),
     /// Measure a trace: times between stages, queues, seeks, sizes, by whom
     Stat(Stat),
+    /// Hold schedulers against what the real ones did
+    Validate(Validate),
     /// List schedulers, drives or trace formats with their tunables
     List(List),
 }
@@ -263,6 +265,39 @@ pub struct Stat {
     /// Compute the SHA-256 of the trace's files
     #[arg(long)]
     pub digest: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct Validate {
+    #[command(subcommand)]
+    pub what: ValidateWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ValidateWhat {
+    /// Compare a scheduler's choices with those that a capture holds, request by request
+    ///
+    /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
+    /// kernel's tracing or as blktrace's I, D and C. Counted are decisions among at least two waiting requests; after
+    /// one that differs the comparison goes on from the capture's choice.
+    Decisions(ValidateDecisions),
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateDecisions {
+    /// The capture: a file, the stem of a capture, `-` for standard input
+    pub input: PathBuf,
+    /// The scheduler with tunables (mq-deadline, kyber:read_lat_nsec=1ms)
+    #[arg(long)]
+    pub scheduler: String,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// How many of the misses to print as a table (JSON holds all)
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub misses: usize,
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
