@@ -27,7 +27,7 @@ fn complete_all(driver: &mut Driver, ids: &[u32]) {
 
 #[test]
 fn without_a_bursty_vm_everything_passes() {
-    let mut driver = ba("");
+    let mut driver = ba("depth=1");
     // 4 MB/s are not above the threshold.
     for vm in [0, 1, 0, 1] {
         driver.of_vm(vm, Read, 0, MEGABYTE);

@@ -407,7 +407,7 @@ fn a_queue_that_was_waited_for_in_vain_goes_on_with_its_budget_if_its_request_co
 fn strict_guarantees_send_one_at_a_time_and_always_wait() {
     let mut driver = bfq("strict_guarantees=on,slice_idle=1ms");
     driver.begin(&[(2, be(4)), (1, be(4))]);
-    let ids = [1_000_000, 1_000_008].map(|start| driver.read(1, be(4), start, 8));
+    let ids = [1_000_008, 1_000_016].map(|start| driver.read(1, be(4), start, 8));
     let other = driver.read(2, be(4), 2_000_000, 8);
     for id in ids {
         assert_eq!(driver.all(), [id]);
@@ -452,6 +452,12 @@ fn what_comes_back_goes_first_and_what_is_cancelled_does_not_go() {
     driver.scheduler.requeue(now, RequestId(1), &request);
     driver.remove(2);
     assert_eq!(driver.all(), [1, 0]);
+    // The last to come back before the others.
+    for id in [0, 1] {
+        let request = driver.requests[id as usize];
+        driver.scheduler.requeue(now, RequestId(id), &request);
+    }
+    assert_eq!((driver.scheduler.waiting(), driver.all()), (2, vec![1, 0]));
 }
 
 #[test]

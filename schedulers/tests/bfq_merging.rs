@@ -72,7 +72,7 @@ fn a_shared_queue_is_served_in_one_sweep() {
 fn on_a_rotational_device_they_are_merged_later_if_idling_for_one_would_not_help() {
     for (seeks, merged) in [(true, true), (false, false)] {
         let mut driver = Driver::new("bfq:rotational=on,low_latency=off");
-        let first = insert(&mut driver, 1, 4, 100_000_000);
+        insert(&mut driver, 1, 4, 100_000_000);
         insert(&mut driver, 2, 4, 1_000_000);
         for n in 1..80 {
             for id in driver.all() {
@@ -85,7 +85,6 @@ fn on_a_rotational_device_they_are_merged_later_if_idling_for_one_would_not_help
             // Not before 600 ms.
             assert!(!together || driver.now.as_ns() > 600_000_000, "at {}", driver.now);
         }
-        let _ = first;
         let id = insert(&mut driver, 2, 4, 70_000_000);
         assert_eq!(shares(&driver, 1, id), merged, "seeks {seeks}");
     }
@@ -145,7 +144,6 @@ fn cooperators_that_seek_are_taken_apart_again_and_stable_merges_are_not() {
             neighbours(",low_latency=off", 16, [4, 4])
         };
         assert!(shares(&driver, 2, first));
-        let mut ids = Vec::new();
         for n in 0..60 {
             for id in driver.all() {
                 driver.now += Nanos::from_ms(1);
@@ -153,12 +151,11 @@ fn cooperators_that_seek_are_taken_apart_again_and_stable_merges_are_not() {
             }
             pass(&mut driver, 30);
             driver.dispatch();
-            ids.push(insert(&mut driver, 1 + n as u32 % 2, 4, 2_000_000 + n * 100_000));
+            insert(&mut driver, 1 + n as u32 % 2, 4, 2_000_000 + n * 100_000);
         }
         driver.all();
         let id = insert(&mut driver, 1, 4, 50_000_000);
         insert(&mut driver, 2, 4, 90_000_000);
         assert_eq!(shares(&driver, 2, id), stable, "stable {stable}");
-        let _ = ids;
     }
 }

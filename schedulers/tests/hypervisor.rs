@@ -334,6 +334,17 @@ fn mclock_moves_the_turns_of_the_others_to_now_when_a_vm_comes() {
         driver.of_vm(2, Read, 0, 8);
     }
     assert_eq!(vms(&mut driver, 6), [0, 1, 2, 0, 1, 2]);
+    // It starts level with the one whose turn is the nearest.
+    let mut driver = Driver::new("mclock");
+    for vm in [0, 0, 0, 1, 1, 1] {
+        driver.of_vm(vm, Read, 0, 8);
+    }
+    assert_eq!(driver.next(), 0);
+    driver.time(ms(1));
+    for _ in 0..3 {
+        driver.of_vm(2, Read, 0, 8);
+    }
+    assert_eq!(vms(&mut driver, 3), [1, 2, 0]);
 }
 
 #[test]

@@ -7,8 +7,10 @@
 //! raised, and those that work together are merged.
 //!
 //! What the kernel sees and a request does not tell is a tunable: `rotational`, the length of a jiffy
-//! (`tick`; jiffies begin at the clock's zero), whether VMs are cgroups. A process is a
-//! (VM, stream); it never ends. Priority none is best effort 4, whatever the process's nice value.
+//! (`tick`), whether VMs are cgroups. Jiffies begin at the clock's zero; as the kernel's ticks lie at
+//! multiples of a jiffy of its own clock, a replay against a capture keeps that clock, or puts its zero
+//! at a whole second of it. A process is a (VM, stream); it never ends. Priority none is best effort 4,
+//! whatever the process's nice value.
 //!
 //! Left out: several actuators; the limits of tags (`limit_depth`: the stage's); merging of queues on
 //! the occasion of a merge of requests (only on arrival); debug statistics; changes of tunables and
