@@ -12,12 +12,12 @@
 //! would ask for cannot be seen. A turn ends early when its VM is no longer bursty, or has asked
 //! for nothing, with nothing outstanding, for `turn_idle`. A VM in its turn has at most `depth`
 //! requests below, so that few are left when it ends (they are served). Reads let through are spaced
-//! by their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq) runs with its
-//! defaults, and a request arrives there when it is let through. Left out: Blkback's processes and
-//! what switching between them costs.
+//! by their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq of Linux
+//! 3.5) runs with its defaults; to it each VM is one process, Blkback's for that VM, and a request
+//! arrives when it is let through. Left out: what switching between those processes costs.
 
 use traces::spec::{Settings, Spec, Tunable, Unit};
-use traces::{Nanos, Request, RequestId, Timestamp, VmId};
+use traces::{Nanos, Request, RequestId, StreamId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
 use crate::lba_queue::Classes;
@@ -27,7 +27,10 @@ use crate::slots::Slots;
 use crate::vm_queue::VmQueue;
 
 /// The schedulers that can be below.
-const BELOW: &[&str] = &["fifo", "sstf", "look", "cscan", "deadline"];
+const BELOW: &[&str] = &["cfq-3.5", "cfq", "anticipatory", "deadline", "fifo", "sstf", "look", "cscan"];
+
+/// The shortest turn and window: shorter ones would wake the policy without end.
+const MS: u64 = 1_000_000;
 
 /// The registry's row. The defaults are the paper's Table 1 where it has one.
 pub const ENTRY: Entry = Entry {
@@ -37,14 +40,14 @@ pub const ENTRY: Entry = Entry {
     tunables: &[
         Tunable::new("B_threshold", Unit::Bytes, "4m", "bytes a second above which a VM's demand is bursty")
             .within(0, 1 << 40),
-        Tunable::new("S_quantum", Unit::Time, "1s", "how long a bursty VM's turn is").within(1, 1 << 60),
+        Tunable::new("S_quantum", Unit::Time, "1s", "how long a bursty VM's turn is").within(MS, 1 << 60),
         Tunable::new("M_reserved", Unit::Bytes, "4m", "bytes a second for reads of VMs that are not bursty")
             .within(1, 1 << 40),
-        Tunable::new("window", Unit::Time, "1s", "over how long demand is measured").within(1, 1 << 60),
+        Tunable::new("window", Unit::Time, "1s", "over how long demand is measured").within(MS, 1 << 60),
         Tunable::new("turn_idle", Unit::Time, "8ms", "how long a VM that asks for nothing keeps its turn")
             .within(0, 1 << 60),
         Tunable::new("depth", Unit::Count, "32", "requests that the VM in turn has below at most").within(1, 1 << 32),
-        Tunable::new("below", Unit::Choice(BELOW), "deadline", "the device's scheduler"),
+        Tunable::new("below", Unit::Choice(BELOW), "cfq-3.5", "the device's scheduler"),
     ],
     build,
 };
@@ -243,6 +246,13 @@ struct Ba {
 
 const ALL: Classes = Classes { reads: true, writes: true };
 
+/// A request as the process that serves its VM hands it on.
+fn as_blkback(request: &Request) -> Request {
+    let mut request = *request;
+    request.stream = StreamId(u32::from(request.vm.0));
+    request
+}
+
 impl Ba {
     fn work(&mut self, vm: VmId) -> &mut Work {
         &mut self.work[usize::from(vm.0)]
@@ -256,7 +266,7 @@ impl Ba {
         self.held.remove(id);
         self.detector.let_through(vm, bytes);
         self.work(vm).below += 1;
-        self.below.insert(now, id, &request);
+        self.below.insert(now, id, &as_blkback(&request));
     }
 
     /// The oldest read of a VM that is not bursty.
@@ -361,7 +371,7 @@ impl Scheduler for Ba {
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        self.below.completed(now, id, request);
+        self.below.completed(now, id, &as_blkback(request));
         if self.requests[id].0.place == Place::Sent {
             self.forget(now, id);
         }
@@ -386,11 +396,11 @@ impl Scheduler for Ba {
             return;
         }
         self.requests[id].0.place = Place::Below;
-        self.below.requeue(now, id, request);
+        self.below.requeue(now, id, &as_blkback(request));
     }
 
     fn may_merge(&self, into: RequestId, request: &Request) -> bool {
-        self.requests[into].0.place == Place::Held || self.below.may_merge(into, request)
+        self.requests[into].0.place == Place::Held || self.below.may_merge(into, &as_blkback(request))
     }
 
     fn front_merges(&self) -> bool {
@@ -399,7 +409,7 @@ impl Scheduler for Ba {
 
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         if self.grow(now, into, request) == Place::Below {
-            self.below.merged(now, into, request);
+            self.below.merged(now, into, &as_blkback(request));
         }
     }
 
@@ -413,7 +423,7 @@ impl Scheduler for Ba {
         self.detector.cancelled(vm, bytes);
         self.forget(now, from);
         self.grow(now, into, request);
-        self.below.merged_requests(now, into, from, request);
+        self.below.merged_requests(now, into, from, &as_blkback(request));
     }
 
     fn waiting(&self) -> usize {

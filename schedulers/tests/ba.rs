@@ -6,7 +6,7 @@ mod driver;
 use driver::{Driver, ms};
 use schedulers::Dispatch;
 use traces::Operation::{Read, Write};
-use traces::RequestId;
+use traces::{Lba, Request, RequestId, Sectors, StreamId, VmId};
 
 const MEGABYTE: u64 = 2048;
 
@@ -200,6 +200,25 @@ fn the_scheduler_below_orders_what_is_let_through() {
     let (now, request) = (driver.now, driver.requests[1]);
     driver.reads(&[50]).scheduler.requeue(now, RequestId(1), &request);
     assert_eq!(driver.all(), [1, 3]);
+}
+
+#[test]
+fn to_the_scheduler_below_a_vm_is_one_process() {
+    // Anticipatory waits for the process it has served; two of one VM are one.
+    for (vms, goes) in [([0, 0], true), ([0, 1], false)] {
+        let mut driver = Driver::new("ba:below=anticipatory");
+        driver.at(100);
+        let asks = |driver: &mut Driver, n: usize, start| {
+            let mut request = Request::new(driver.now, Read, Lba::new(start), Sectors::new(8));
+            (request.vm, request.stream) = (VmId(vms[n]), StreamId(n as u32));
+            driver.insert(request)
+        };
+        asks(&mut driver, 0, 100);
+        assert_eq!(driver.next(), 0);
+        driver.time(ms(1)).complete(0);
+        asks(&mut driver, 1, 500_000);
+        assert_eq!(driver.dispatch() == Dispatch::Send(RequestId(1)), goes, "{vms:?}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn specs() -> Vec<String> {
         "mclock:weights=1+2+4,reservations=50+0+10,limits=100+200+0,depth=2",
         "mclock:reservations=1000000,limits=1",
         "mclock:limits=20+1+1000000,depth=1",
-        "ba:B_threshold=0,S_quantum=1ns,turn_idle=0,depth=1",
+        "ba:B_threshold=0,S_quantum=1ms,turn_idle=0,depth=1,below=deadline",
         "ba:B_threshold=1m,S_quantum=3ms,M_reserved=64k,window=2ms,below=cscan,depth=3",
         "ba:B_threshold=100k,S_quantum=20ms,M_reserved=1,window=10ms,below=fifo",
         "token-bucket:rate=1,burst=1",

@@ -364,10 +364,11 @@ fn a_domain_without_room_is_passed_over() {
 #[test]
 fn somebody_elses_choice_is_followed_as_if_it_were_its_own() {
     let mut driver = kyber();
-    driver.reads(&[0; 2]).writes(&[0; 9]);
-    assert!(driver.scheduler.follow(driver.now, RequestId(3)));
+    driver.reads(&[0; 4]).writes(&[0; 9]);
+    assert_eq!(driver.up_to(2), [0, 1]);
+    assert!(driver.scheduler.follow(driver.now, RequestId(5)));
     // It was the first of a turn of writes.
-    assert_eq!(driver.all(), [2, 4, 5, 6, 7, 8, 9, 0, 1, 10]);
+    assert_eq!(driver.all(), [4, 6, 7, 8, 9, 10, 11, 2, 3, 12]);
     let mut driver = kyber();
     driver.writes(&[0; 129]);
     driver.scheduler.follow(driver.now, RequestId(5));
