@@ -29,7 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("blkparse (text)", Path::new("blkparse"), &["-i", "capture"]),
         ("blkparse -d (merge)", Path::new("blkparse"), &["-i", "capture", "-d", "merged", "-O"]),
         ("btt, of what that merged", Path::new("btt"), &["-i", "merged"]),
-        ("fio-btrace2fio, of the same", Path::new("fio-btrace2fio"), &["-t", "0", "-n", "0", "-d", "replayed", "merged"]),
+        (
+            "fio-btrace2fio, of the same",
+            Path::new("fio-btrace2fio"),
+            &["-t", "0", "-n", "0", "-d", "replayed", "merged"],
+        ),
         ("iocast stat", &iocast, &["stat", "capture"]),
         ("iocast convert (Parquet)", &iocast, &["convert", "capture", "capture.parquet"]),
     ];

@@ -414,7 +414,7 @@ impl FromStr for Pacing {
 /// What the rows of `iocast stat`'s table of times are.
 fn stages() -> String {
     let rows = STAGES.iter().map(|(name, what)| {
-        let name = if *name == "device_time" { "device".to_owned() } else { name.to_uppercase() };
+        let name = if *name == "device_time" { "DEV".to_owned() } else { name.to_uppercase() };
         format!("  {name:8}{what}\n")
     });
     let rest = "Letters are blktrace's: Q queued (arrival), G request allocated, M merged, I given to the\n\

@@ -119,6 +119,16 @@ fn what_a_format_cannot_express_is_an_error_or_counted() {
 }
 
 #[test]
+fn a_window_without_requests_is_written_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for output in ["none.csv", "none.iolog", "none.load", "none.parquet"] {
+        let message = succeeds(folder.path(), &["convert", &mail(), output, "--start", "100000s"]);
+        assert!(message.contains(": 0 requests as "), "{message}");
+        assert!(arrivals_us(folder.path(), output).is_empty(), "{output}");
+    }
+}
+
+#[test]
 fn standard_output_is_for_text_and_may_be_closed_early() {
     let folder = tempfile::tempdir().unwrap();
     for format in ["parquet", "btreplay"] {
@@ -186,11 +196,29 @@ fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
         let message = "it holds several devices, each with an address zero of its own: /dev/vda, /dev/vdb, …; \
                        --device NAME takes one of them";
         assert!(error.contains(trace) && error.contains(message), "{error}");
-        // Also where addresses are looked at before.
-        let (code, error) = fails(folder, &[&replay(trace)[..], &["--map", "remap"]].concat());
-        assert!(code == 1 && error.contains(message), "{error}");
         succeeds(folder, &[&replay(trace)[..], &["--device", "/dev/vda"]].concat());
     }
+}
+
+#[test]
+fn devices_are_told_apart_before_their_addresses_are_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = TWO_DEVICES.replace("write 0 4096", "write 1125899906842624 4096");
+    std::fs::write(folder.path().join("far.iolog"), far).unwrap();
+    // A footprint over both would not fit the drive.
+    let (code, error) = fails(folder.path(), &["compare", "far.iolog", "--map", "remap"]);
+    assert!(code == 1 && error.contains("it holds several devices"), "{error}");
+}
+
+#[test]
+fn vms_that_share_a_device_are_replayed_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("two.iolog"), TWO_DEVICES).unwrap();
+    succeeds(folder.path(), &["convert", "two.iolog", "two.csv"]);
+    let devices = std::fs::read_to_string(folder.path().join("two.csv")).unwrap();
+    std::fs::write(folder.path().join("shared.csv"), devices.replacen(",device,", ",vm,", 1)).unwrap();
+    succeeds(folder.path(), &["compare", "shared.csv", "--schedulers", "fifo,sstf"]);
+    assert_eq!(fails(folder.path(), &["compare", "two.csv", "--schedulers", "fifo,sstf"]).0, 1);
 }
 
 #[test]

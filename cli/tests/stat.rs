@@ -106,6 +106,23 @@ fn a_trace_without_events_has_what_its_records_tell() {
 }
 
 #[test]
+fn volumes_have_heads_of_their_own_and_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volumes.csv");
+    // device, operation, offset, length, microseconds: each volume is read sequentially.
+    let line = |at: u64| format!("{},R,{},4096,{}\n", 3 + at % 2, at / 2 * 4096, 1_577_808_000_000_000 + at * 1_000);
+    std::fs::write(&path, (0..40).map(line).collect::<String>()).unwrap();
+    let figures = json(&[&path.display().to_string(), "--from", "alibaba"]);
+    assert_eq!(figures["seeks"]["at_queue"]["read"]["sequential"], 38);
+    let groups = figures["groups"]["vm"]["groups"].as_array().unwrap();
+    let of: Vec<(&str, u64)> =
+        groups.iter().map(|group| (group["name"].as_str().unwrap(), group["reads"].as_u64().unwrap())).collect();
+    assert_eq!(of, [("3", 20), ("4", 20)]);
+    let one = json(&[&path.display().to_string(), "--from", "alibaba", "--device", "4"]);
+    assert_eq!(one["arrivals"]["read"]["requests"], 20);
+}
+
+#[test]
 fn a_series_sums_up_to_the_whole() {
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.parquet").display().to_string();

@@ -8,7 +8,7 @@
 //! *Stream numbers* (process ids) go through a keyed permutation of 1 … 2³²−1; zero, "not known",
 //! stays. *VM numbers* are indices and stay.
 //!
-//! *Provenance* that says how a trace was made ([`TECHNICAL_KEYS`]) stays, names in it
+//! *Provenance* that says how a trace was made ([`TECHNICAL_KEYS`], [`TECHNICAL_EVENT_KEYS`]) stays, names in it
 //! ([`NAME_KEYS`]) become pseudonyms, and everything else, such as messages and headers, is
 //! dropped. So is the time of day; times relative to the trace's zero stay as they are.
 //!
@@ -30,6 +30,7 @@ use sha2::Sha256;
 
 use permutation::Permutation;
 
+use crate::formats::FORMATS;
 use crate::record::Record;
 use crate::request::{Operation, StreamId};
 use crate::trace::TraceMeta;
@@ -42,29 +43,43 @@ pub const REGION_SECTORS: Sectors = Sectors::new(1 << 21);
 const ALIGNMENT_SECTORS: u64 = 1 << 11;
 
 /// Provenance keys whose values stay: they name methods, versions and counts, never places.
-pub const TECHNICAL_KEYS: &[&str] = &[
-    "blktrace.arrivals",
-    "blktrace.bounces",
-    "blktrace.byte_order",
-    "blktrace.cpus",
-    "blktrace.driver_data_events",
-    "blktrace.files",
-    "blktrace.merges",
-    "blktrace.messages",
-    "blktrace.passthrough_events",
-    "blktrace.remaps",
-    "blktrace.requests_without_data",
-    "blktrace.requeues",
-    "blktrace.splits",
-    "converted_by",
-    "lost_events",
-    "skipped_records",
-    "source_format",
-    "vscsi_version",
+pub const TECHNICAL_KEYS: &[&str] =
+    &["converted_by", "lost_events", "skipped_records", "source_format", "vscsi_version"];
+
+/// The same of captures of events, behind the format's name and a point: `blktrace.arrivals`.
+pub const TECHNICAL_EVENT_KEYS: &[&str] = &[
+    "arrivals",
+    "bounces",
+    "byte_order",
+    "cpus",
+    "driver_data_events",
+    "events_of_other_devices",
+    "files",
+    "losses_of_unknown_number",
+    "merges",
+    "messages",
+    "numbers",
+    "other_events",
+    "page_bytes",
+    "passthrough_events",
+    "remaps",
+    "requests_without_data",
+    "requeues",
+    "resolution",
+    "splits",
+    "stack_trace_lines",
+    "zone_commands",
 ];
 
-/// Provenance keys whose values become pseudonyms.
-pub const NAME_KEYS: &[&str] = &["blktrace.device", "cgroup", "converted_from", "device", "host", "hostname", "vm"];
+/// Provenance keys whose values become pseudonyms; `device` also behind the name of a format of
+/// events and a point.
+pub const NAME_KEYS: &[&str] = &["cgroup", "converted_from", "device", "host", "hostname", "vm"];
+
+/// The key of a capture of events without its format's name; `None` if it is none.
+fn event_key(key: &str) -> Option<&str> {
+    let (format, key) = key.split_once('.')?;
+    FORMATS.iter().any(|row| row.name == format && row.open_events.is_some()).then_some(key)
+}
 
 /// Pseudonyms that are kept for reuse before they are computed anew, so that memory stays bounded.
 const REMEMBERED: usize = 1 << 16;
@@ -172,9 +187,10 @@ impl Anonymiser {
 
     fn provenance(&self, provenance: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let kept = provenance.iter().filter_map(|(key, value)| {
-            let value = if TECHNICAL_KEYS.contains(&key.as_str()) {
+            let of_events = event_key(key).unwrap_or_default();
+            let value = if TECHNICAL_KEYS.contains(&key.as_str()) || TECHNICAL_EVENT_KEYS.contains(&of_events) {
                 value.clone()
-            } else if NAME_KEYS.contains(&key.as_str()) {
+            } else if NAME_KEYS.contains(&key.as_str()) || of_events == "device" {
                 self.pseudonym(key, value)
             } else {
                 return None;
@@ -307,6 +323,22 @@ mod tests {
         assert_eq!(anonymous.provenance.keys().collect::<Vec<_>>(), ["host", "source_format"]);
         assert_eq!(anonymous.provenance["source_format"], "vscsi");
         assert_eq!(anonymous.capacity_sectors, meta().capacity_sectors);
+    }
+
+    #[test]
+    fn of_captures_of_events_methods_and_counts_stay_and_the_device_does_not() {
+        let mut meta = meta();
+        for format in ["blktrace", "blkparse", "ftrace", "trace-pipe-raw", "parquet", "other"] {
+            for (key, value) in [("merges", "5"), ("device", "254:16"), ("zero_ns", "77"), ("kernel", "6.1-acme")] {
+                meta.provenance.insert(format!("{format}.{key}"), value.to_owned());
+            }
+        }
+        let anonymous = Anonymiser::new(b"key").unwrap().meta(&meta).provenance;
+        for format in ["blktrace", "blkparse", "ftrace", "trace-pipe-raw"] {
+            assert_eq!(anonymous[&format!("{format}.merges")], "5");
+            assert!(anonymous[&format!("{format}.device")].starts_with(&format!("{format}.device-")));
+        }
+        assert_eq!(anonymous.len(), 2 + 4 * 2, "{anonymous:?}");
     }
 
     #[test]

@@ -263,6 +263,12 @@ fn more(format: &str, name: &str, bytes: &[u8]) -> Vec<u8> {
                 record
             })
         }
+        ("blkparse", _) => {
+            Box::new(|sector| format!("8,0 0 0 86400.000000000 7 Q R {sector} + 8 [fio]\n").into_bytes())
+        }
+        ("ftrace", _) => Box::new(|sector| {
+            format!("fio-7 [000] ..... 86400.000000: block_bio_queue: 8,0 R {sector} + 8 [fio]\n").into_bytes()
+        }),
         ("msr", _) => {
             Box::new(|sector| format!("128500863990000000,left,0,Read,{},512,9\n", sector * 512).into_bytes())
         }

@@ -112,6 +112,11 @@ fn fiu_cases() -> Vec<Case> {
             "expected an MD5 or nothing behind the device",
         ),
         line(
+            "a digest of no digits",
+            "5000000000 1 init 8 8 R 8 0 0011223344556677-899aabbccddeeff",
+            "expected an MD5",
+        ),
+        line(
             "a digest that is none",
             "5000000000 1 init 8 8 R 8 0 0123",
             "expected an MD5 or nothing behind the device",

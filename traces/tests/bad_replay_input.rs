@@ -268,6 +268,16 @@ fn a_cut_record_file_is_read_as_far_as_it_goes_if_lenient() {
 }
 
 #[test]
+fn a_csv_without_header_or_without_devices_is_refused_whatever_is_asked() {
+    let rows = b"5,read,0,8,,0,0,0,0,,,,0\n5,read,0,8,,0,0,0,0,,,,0\n";
+    let error = read_bytes("csv", rows, true).unwrap_err().to_string();
+    assert!(error.contains("ends in the middle of the header"), "{error}");
+    let options = ReadOptions { device: Some("vm0".to_owned()), ..ReadOptions::default() };
+    let error = read_as("csv", &data("small.csv"), &options).unwrap_err().to_string();
+    assert!(error.contains("there is no column `device`, so --device has no meaning"), "{error}");
+}
+
+#[test]
 fn other_logs_of_fio_are_no_traces() {
     let folder = tempfile::tempdir().unwrap();
     for (name, what) in [("web_bw.1.log", "bandwidth"), ("web_iops.1.log", "IOPS")] {
@@ -292,7 +302,9 @@ fn a_capture_is_all_the_files_of_its_device() {
     file("sda.replay.10", 7, 16);
     file("sdb.replay.0", 1, 24);
     std::fs::write(path("sda.replay.2"), words(&[0x903, 0, 0, 0])).unwrap();
-    std::fs::write(path("sda.replay.0.rec"), "a report").unwrap();
+    for other in ["sda.replay.0.rec", "sda.replay.+3", "sda.replay."] {
+        std::fs::write(path(other), "no record file").unwrap();
+    }
     for named in ["sda", "sda.replay.0", "sda.replay.10"] {
         let whole = read_as("btreplay", &path(named), &ReadOptions::default()).unwrap();
         let found: Vec<(u64, u64, u16)> = whole
@@ -305,4 +317,15 @@ fn a_capture_is_all_the_files_of_its_device() {
         let formats = traces::formats::recognise(&path(named), &ReadOptions::default()).unwrap();
         assert_eq!((formats.members)(&path(named)).unwrap().len(), 4);
     }
+    std::fs::copy(path("sda.replay.1"), path("sda.replay.1.gz")).unwrap();
+    let error = read_as("btreplay", &path("sda"), &ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("CPU 1 is there twice, as ") && error.contains("sda.replay.1.gz; keep one"), "{error}");
+}
+
+/// 32 bits of each request are padding, which btrecord does not clear.
+#[test]
+fn padding_in_a_record_file_means_nothing() {
+    let direction = 1 | 0xdead_beef << 32;
+    let read = read_bytes("btreplay", &words(&[0x10000, 5, 1, 1, 1, 5, 0, 512, direction]), false).unwrap();
+    assert_eq!(read.records[0].request.operation, traces::Operation::Read);
 }

@@ -72,7 +72,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
     let _ = (format.recognises)(path, &std::fs::read(path).unwrap_or_default());
     if let Some(open_events) = format.open_events {
         let Ok(mut reader) = open_events(path, &options) else { return };
-        let mut statistics = Statistics::new(reader.meta().address_space, Some(Nanos::from_ms(10)));
+        let mut statistics = Statistics::new(reader.meta(), Some(Nanos::from_ms(10)));
         let mut records = 0;
         while let Ok(Some(_)) = reader.next_watched(&mut statistics) {
             records += 1;
@@ -84,7 +84,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
         measured(&statistics, &*reader, records);
     }
     let Ok(mut reader) = (format.open)(path, &options) else { return };
-    let mut statistics = Statistics::new(reader.meta().address_space, Some(Nanos::from_ms(10)));
+    let mut statistics = Statistics::new(reader.meta(), Some(Nanos::from_ms(10)));
     let mut timeline = Timeline::default();
     let (mut records, mut last) = (0, None);
     while let Ok(Some(record)) = reader.next() {
@@ -125,6 +125,23 @@ fn cpu_seconds() -> f64 {
 
 const WORKER: &str = "fuzzed";
 
+/// Where inputs of a format are put. Pages of a trace buffer are told by their name, and need the
+/// descriptions of their layout beside them.
+fn place(format: &Format, folder: &Path) -> PathBuf {
+    if format.name != "trace-pipe-raw" {
+        return folder.join("input");
+    }
+    let formats = support::data("trace-pipe-raw").join("loop.formats");
+    let copied = folder.join("input.formats");
+    for description in (format.members)(&formats).unwrap() {
+        if let Ok(name) = description.strip_prefix(&formats) {
+            std::fs::create_dir_all(copied.join(name).parent().unwrap()).unwrap();
+            std::fs::copy(&description, copied.join(name)).unwrap();
+        }
+    }
+    folder.join("input.trace_raw.0")
+}
+
 /// Reads inputs on a thread of its own, so that one that hangs is noticed.
 struct Watched {
     inputs: mpsc::Sender<usize>,
@@ -136,7 +153,7 @@ struct Watched {
 impl Watched {
     fn new(format: &'static Format) -> Watched {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("input");
+        let path = place(format, folder.path());
         let (inputs, ways) = mpsc::channel::<usize>();
         let (tell, outcomes) = mpsc::channel();
         let input = path.clone();

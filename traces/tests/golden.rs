@@ -77,7 +77,7 @@ fn the_header_of_a_load_file_is_kept_for_its_licence() {
 
 #[test]
 fn line_ends_of_windows_and_a_missing_last_one_are_accepted() {
-    let texts = ["blkreplay", "disksim-validate", "msr", "spc", "fiu", "alibaba", "tencent"];
+    let texts = ["blkreplay", "disksim-validate", "msr", "spc", "fiu", "alibaba", "tencent", "blkparse", "ftrace"];
     for (format, name) in FIXTURES.into_iter().filter(|(format, _)| texts.contains(format)) {
         let text = std::fs::read_to_string(data(name)).unwrap();
         let expected = read_bytes(format, text.as_bytes(), false).unwrap();

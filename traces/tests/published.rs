@@ -8,6 +8,7 @@ mod support;
 use proptest::prelude::*;
 use support::published::{PUBLISHED, Published, ZERO_UNIX_NS, device, of, read, regular};
 use support::{data, read_as, simple_records};
+use traces::formats::parquet::ParquetReader;
 use traces::formats::{self, FORMATS};
 use traces::trace::{AddressSpace, ReadOptions};
 use traces::{Lba, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
@@ -103,6 +104,9 @@ fn a_vm_of_a_parquet_trace_is_given_alone() {
         expected.iter_mut().for_each(|record| record.request.vm = VmId(0));
         assert_eq!((one.records, one.meta.vms), (expected, vec![name.clone()]));
     }
+    // What is stored is the extent of all of them.
+    assert!(ParquetReader::open(&path, &ReadOptions::default()).unwrap().extent().is_some());
+    assert!(ParquetReader::open(&path, &device(&all.meta.vms[1])).unwrap().extent().is_none());
     let missing = read_as("parquet", &path, &device("nobody")).unwrap_err().to_string();
     assert!(missing.contains("no VM of it is called `nobody`: there are "), "{missing}");
 }

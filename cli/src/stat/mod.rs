@@ -68,7 +68,7 @@ const RECORDS_PER_LOOK: u64 = 4096;
 
 impl Pass {
     fn statistics(&self, reader: &dyn TraceReader) -> Statistics {
-        Statistics::new(reader.meta().address_space, self.series.as_ref().map(|_| self.interval))
+        Statistics::new(reader.meta(), self.series.as_ref().map(|_| self.interval))
     }
 
     /// Of a capture of events.
@@ -84,13 +84,16 @@ impl Pass {
 
     /// Of a trace of records.
     fn records(mut self, mut reader: Box<dyn TraceReader>) -> Result<Measured> {
+        let mut next = reader.next()?;
+        // What devices there are is known from the first record on.
         let mut statistics = self.statistics(&*reader);
         let mut timeline = Timeline::default();
         let mut records = 0u64;
-        while let Some(record) = reader.next()? {
+        while let Some(record) = next {
             timeline.record(&record, &mut statistics);
             records += 1;
             self.look(records, &mut statistics, &*reader)?;
+            next = reader.next()?;
         }
         let left_out = timeline.finish(&mut statistics);
         self.end(records, left_out, statistics, &*reader)
@@ -98,7 +101,7 @@ impl Pass {
 
     #[inline]
     fn look(&mut self, records: u64, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
-        if records % RECORDS_PER_LOOK == 0 {
+        if records.is_multiple_of(RECORDS_PER_LOOK) {
             self.counter.store(reader.position_bytes(), Ordering::Relaxed);
             self.write_closed(statistics)?;
         }

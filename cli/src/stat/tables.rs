@@ -108,7 +108,7 @@ fn stages(figures: &TraceStatistics, format: OutputFormat) -> Table {
     let mut rows = Vec::new();
     for (stage, _) in STAGES {
         let Some(of) = figures.stages.get(stage) else { continue };
-        let name = if stage == "device_time" { "device".to_owned() } else { stage.to_uppercase() };
+        let name = if stage == "device_time" { "DEV".to_owned() } else { stage.to_uppercase() };
         for (class, spans) in [("all", &of.all), ("R", &of.read), ("W", &of.write)] {
             let both = of.read.count > 0 && of.write.count > 0;
             if spans.count > 0 && (class == "all" || both) {

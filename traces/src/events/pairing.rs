@@ -78,7 +78,8 @@ impl Pairing {
     }
 
     /// The next record that is complete, at time `now`, or when `ended` any that is left.
-    #[inline]
+    // Inlined always: the readers of all formats of events share it, and mostly it gives nothing.
+    #[inline(always)]
     pub(super) fn next<W: Watch + ?Sized>(
         &mut self,
         now: u64,
@@ -86,9 +87,16 @@ impl Pairing {
         losses: &mut Losses,
         watch: &mut W,
     ) -> Option<Passage> {
-        if !self.ring.changed() && !ended {
-            return None;
-        }
+        if self.ring.changed() || ended { self.leave(now, ended, losses, watch) } else { None }
+    }
+
+    fn leave<W: Watch + ?Sized>(
+        &mut self,
+        now: u64,
+        ended: bool,
+        losses: &mut Losses,
+        watch: &mut W,
+    ) -> Option<Passage> {
         // Also at the end: withdrawn records are not to be seen.
         let ready = self.ring.ready();
         if !ready && !ended && !self.ring.oldest().is_some_and(|arrival| self.overdue(now, arrival)) {
@@ -139,7 +147,8 @@ impl Pairing {
         }
     }
 
-    #[inline]
+    // Inlined always, as `next`: what most readers do for every event.
+    #[inline(always)]
     fn follow_bios<W: Watch + ?Sized>(
         &mut self,
         event: &Event,
@@ -302,10 +311,14 @@ impl Pairing {
         let again = self.units.issue(unit, event, now);
         watch.issued(&self.units.get(unit).at_device());
         self.units.each_part(unit, |part| {
-            if let Some(slot) = self.ring.get(part.serial)
-                && (slot.issued == UNSEEN || again || !slot.split)
-            {
-                slot.issued = now;
+            if let Some(slot) = self.ring.get(part.serial) {
+                if slot.issued == UNSEEN || again || !slot.split {
+                    slot.issued = now;
+                }
+                // Without a scheduler there is no I, which tells it first.
+                if slot.request.priority == Priority::NONE {
+                    slot.request.priority = event.priority;
+                }
             }
         });
     }

@@ -127,11 +127,7 @@ fn cut_off(field: &[u8], decimals: u32) -> &[u8] {
     let Some(point) = field.iter().position(|&byte| byte == b'.') else { return field };
     let kept = if decimals == 0 { point } else { point + 1 + decimals as usize };
     let fraction = &field[point + 1..];
-    if fraction.is_empty() || !fraction.iter().all(u8::is_ascii_digit) {
-        field
-    } else {
-        &field[..kept.min(field.len())]
-    }
+    if !fraction.iter().all(u8::is_ascii_digit) { field } else { &field[..kept.min(field.len())] }
 }
 
 fn parse_flags(field: &[u8]) -> Result<u64, Bad> {

@@ -225,3 +225,42 @@ fn parse_priority(field: &[u8]) -> Result<Priority, Bad> {
     };
     known.ok_or_else(|| Bad::malformed(format!("priority `{text}` is neither 0, 1 nor hexadecimal")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::UnitOverrides;
+
+    /// Arrival, issue and completion of a latency of 300 ns logged at 5 ms.
+    fn times(latency: Latency, issue: Option<u64>) -> [Option<u64>; 3] {
+        let scale = Scale::new(TEXT.units, UnitOverrides::default());
+        let parser = Parser { scale, latency, columns: ALL_COLUMNS };
+        let (arrival, observed) = parser.times(5_000_000, 300, issue).unwrap();
+        [Some(arrival), observed.issued, observed.completed].map(|time| time.map(Timestamp::as_ns))
+    }
+
+    #[test]
+    fn what_a_latency_says_depends_on_what_it_is_of() {
+        let (early, late) = (Some(4_999_700), Some(5_000_000));
+        assert_eq!(times(Latency::Total, None), [early, None, late]);
+        assert_eq!(times(Latency::Completion, None), [early, early, late]);
+        assert_eq!(times(Latency::Submission, None), [early, late, None]);
+    }
+
+    #[test]
+    fn a_time_of_issue_is_exact() {
+        let issue = Some(4_800_000);
+        assert_eq!(times(Latency::Total, issue), [issue, None, Some(4_800_300)]);
+        assert_eq!(times(Latency::Completion, issue), [issue, issue, Some(4_800_300)]);
+        assert_eq!(times(Latency::Submission, issue), [Some(4_799_700), issue, None]);
+    }
+
+    #[test]
+    fn priorities_are_a_class_or_linuxs_value() {
+        let of = |text: &str| parse_priority(text.as_bytes()).unwrap();
+        assert_eq!(of("0"), Priority::NONE);
+        assert_eq!(of("1"), Priority::new(1, LEVEL_UNKNOWN).unwrap());
+        // Class 2, some hints, level 7.
+        assert_eq!(of("0x4057"), Priority::new(2, 7).unwrap());
+    }
+}

@@ -2,9 +2,11 @@
 //! [`FORMATS`].
 
 pub mod alibaba;
+pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
 pub mod btreplay;
+mod capture;
 mod check;
 pub mod csv;
 mod devices;
@@ -14,6 +16,7 @@ pub mod fio_iolog;
 pub mod fio_latency;
 pub mod fiu;
 mod fixed;
+pub mod ftrace;
 pub mod msr;
 mod number;
 pub mod oracle_general;
@@ -27,6 +30,7 @@ mod scale;
 pub mod spc;
 pub mod tencent;
 mod text;
+pub mod trace_pipe_raw;
 pub mod vscsi;
 
 use std::path::{Path, PathBuf};
@@ -80,6 +84,9 @@ pub const FORMATS: &[Format] = &[
     parquet::FORMAT,
     csv::FORMAT,
     blktrace::FORMAT,
+    trace_pipe_raw::FORMAT,
+    blkparse::FORMAT,
+    ftrace::FORMAT,
     btreplay::FORMAT,
     fio_iolog::FORMAT,
     fio_latency::FORMAT,
@@ -107,8 +114,9 @@ pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, 
     };
     if options.arrivals == ArrivalPoint::Issued && !format.holds_issues {
         let what = format!("a {} trace holds one kind of arrival, so --at issued has no meaning", format.name);
-        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what))
-            .remedy("it is for blktrace captures; `iocast convert --at issued` makes a trace of their issues"));
+        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy(
+            "it is for captures of the block layer; `iocast convert --at issued` makes a trace of their issues",
+        ));
     }
     Ok(format)
 }

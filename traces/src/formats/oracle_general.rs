@@ -71,7 +71,7 @@ fn is_usual(record: &Fields, at: usize, records: &[Fields]) -> bool {
     let is_next = |next: usize| next > at && records.get(next).is_none_or(|other| other.object == record.object);
     let next_is_usual = match record.next {
         -1 | i64::MAX => true,
-        next if next > at as i64 && next < RECOGNISED_REQUESTS_MAX => {
+        next if (1..RECOGNISED_REQUESTS_MAX).contains(&next) => {
             let next = next as usize;
             // Counted from 1; some converters have counted from 0.
             is_next(next - 1) || is_next(next)

@@ -211,7 +211,7 @@ pub(crate) trait LineEncoder {
     /// Appends what stands before the first record.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Appends a record's lines. What it has appended does not count if it fails.
+    /// Appends a record's lines, or nothing if it fails.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Inexpressible>;
 
     /// Appends what stands behind the last record.
@@ -271,7 +271,7 @@ impl<E: LineEncoder> TraceWriter for TextWriter<E> {
         self.lines.clear();
         let expressed = self.encoder.record(record, &mut self.lines);
         self.ledger.settle(expressed)?;
-        if expressed.is_ok() { self.put() } else { Ok(()) }
+        self.put()
     }
 
     fn finish(mut self: Box<Self>, _meta: &TraceMeta) -> Result<Written, WriteError> {

@@ -41,10 +41,6 @@ impl Depth {
         self.length.shrink(now);
     }
 
-    pub(super) fn length(&self) -> u64 {
-        self.length.length()
-    }
-
     /// Over the time from `first` to `last`, outside which it was empty.
     pub(super) fn figures(&self, first: Timestamp, last: Timestamp) -> QueueOverTime {
         let mut whole = self.clone();

@@ -100,7 +100,7 @@ impl Timeline {
             && next.joins(&device)
         {
             self.steps.pop();
-            device.sectors = device.sectors + next.sectors;
+            device.sectors += next.sectors;
         }
         watch.issued(&device.request());
         self.steps.push(Reverse((device.completed, Step::Completed(device))));

@@ -19,7 +19,9 @@ use crate::units::{Nanos, Timestamp};
 /// Measures a trace while it is read.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    address_space: AddressSpace,
+    /// Whether each VM has a device of its own.
+    device_per_vm: bool,
+    several_vms: bool,
     /// First and last time of anything.
     first: Option<Timestamp>,
     last: Timestamp,
@@ -43,11 +45,13 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Measures a trace whose addresses mean `address_space`, and if `interval` is given, each
+    /// Measures a trace of which `meta` is known once its first record was read, and if `interval` is given, each
     /// interval of that length apart.
-    pub fn new(address_space: AddressSpace, interval: Option<Nanos>) -> Statistics {
+    pub fn new(meta: &TraceMeta, interval: Option<Nanos>) -> Statistics {
+        let device_per_vm = meta.address_space == AddressSpace::PerVm;
+        let several_vms = device_per_vm || meta.vms.len() > 1;
         let series = interval.map(Series::new);
-        Statistics { address_space, series, ..Statistics::default() }
+        Statistics { device_per_vm, several_vms, series, ..Statistics::default() }
     }
 
     /// The intervals, if there are any.
@@ -57,10 +61,7 @@ impl Statistics {
 
     #[inline]
     fn device(&self, vm: VmId) -> usize {
-        match self.address_space {
-            AddressSpace::Shared => 0,
-            AddressSpace::PerVm => usize::from(vm.0),
-        }
+        if self.device_per_vm { usize::from(vm.0) } else { 0 }
     }
 
     #[inline]
@@ -96,7 +97,7 @@ impl Statistics {
         let groups = [
             ("process", self.processes.figures(process)),
             ("cgroup", self.cgroups.figures(|_| None)),
-            ("vm", self.vms.figures(vm).filter(|_| meta.vms.len() > 1)),
+            ("vm", self.vms.figures(vm)),
         ];
         TraceStatistics {
             schema_version: SCHEMA_VERSION,
@@ -223,7 +224,7 @@ impl Watch for Statistics {
         if passage.cgroup != 0 {
             self.cgroups.add(passage.cgroup, record);
         }
-        if record.request.vm.0 != 0 {
+        if self.several_vms {
             self.vms.add(u64::from(record.request.vm.0), record);
         }
     }

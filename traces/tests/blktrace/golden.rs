@@ -130,3 +130,26 @@ fn names_clock_and_origin_are_in_the_metadata() {
     assert_eq!(whole.meta.provenance["blktrace.merges"], "50");
     assert_eq!(whole.position_bytes, std::fs::metadata(&path).unwrap().len());
 }
+
+/// What the `blk` tracer writes to tracefs in binary: events without numbers, of one file.
+#[test]
+fn events_without_numbers_are_read_and_their_losses_do_not_show() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blktrace/tracefs.bin.gz");
+    let whole = read(&path, &strict()).unwrap();
+    // Counted with a few lines of Python over the records.
+    assert_eq!(sum(&whole, Operation::Read), (104, 832));
+    assert_eq!(whole.unmatched("Q without C"), 16);
+    assert_eq!(whole.losses.unmatched.len(), 1, "{:?}", whole.losses);
+    assert_eq!(whole.losses.total(), 0);
+    let third = &whole.records[50];
+    assert_eq!(times(third), (203_949_093, 273_066_179, 291_472_577));
+    assert_eq!((third.request.lba.sector(), third.request.stream.0, third.request.cpu), (511_728, 21_201, 1));
+    let first = &whole.records[0];
+    assert_eq!(times(first), (0, 22_257, 4_793_662));
+    assert_eq!(first.observed.inserted.unwrap().as_ns(), 19_351);
+    assert_eq!(whole.meta.provenance["blktrace.numbers"], "none, so that lost events do not show");
+    assert_eq!(whole.meta.clock.name, "trace clock");
+    assert_eq!((whole.meta.provenance["blktrace.cpus"].as_str(), whole.meta.streams.len()), ("1", 0));
+    // One with numbers says nothing of the kind.
+    assert!(!fixture("virtio-mail", &strict()).meta.provenance.contains_key("blktrace.numbers"));
+}

@@ -6,4 +6,5 @@ mod golden;
 mod model;
 mod refuse;
 mod rules;
+mod text;
 mod writer;

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use traces::{Record, Timestamp};
 
+use crate::text::assert_alike;
 use crate::writer::{Capture, Whole, at_issued, strict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -436,5 +437,8 @@ proptest! {
         let issues: Vec<Seen> = model.issues.iter().filter(|issue| !issue.1).map(|issue| issue.2).collect();
         let issued = model.capture.read(&at_issued()).unwrap();
         same(&issued, &issues, &model.lines)?;
+
+        // The text that blkparse prints of it says the same.
+        assert_alike(&model.capture.write(), &[])?;
     }
 }

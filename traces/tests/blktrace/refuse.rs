@@ -193,8 +193,35 @@ fn two_devices_are_refused() {
     let error = capture.read(&strict()).unwrap_err();
     assert_eq!(error.place, Place::Byte(48));
     assert!(error.to_string().contains("device 254:17 in a capture of device 254:16"), "{error}");
+    assert!(error.to_string().contains("--device 254:16 or --device 254:17"), "{error}");
     let whole = capture.read(&lenient()).unwrap();
     assert_eq!((whole.records.len(), whole.losses.total()), (1, 1));
+    // A device that is asked for is read as if the other were not there, numbers and all.
+    let of = |device: &str| capture.read(&ReadOptions { device: Some(device.to_owned()), ..strict() });
+    for (device, lba, arrival) in [("254:16", 8, 0), ("254,17", 16, 1_000)] {
+        let whole = of(device).unwrap();
+        assert_eq!((whole.records.len(), whole.losses.total()), (1, 0), "{device}");
+        let request = &whole.records[0].request;
+        assert_eq!((request.lba.sector(), request.arrival.as_ns()), (lba, arrival), "{device}");
+        assert_eq!(whole.meta.provenance["blktrace.events_of_other_devices"], "1");
+    }
+    let missing = of("8:0").unwrap_err();
+    assert!(missing.to_string().contains("no event is of device 8:0: there are 254:16, 254:17"), "{missing}");
+    assert!(of("sda").unwrap_err().to_string().contains("no device is called `sda`"));
+}
+
+#[test]
+fn numbers_that_begin_late_count_from_there() {
+    let mut capture = Capture::lines("Q R 8 8\nQ R 16 8\nQ R 24 8\nQ R 32 8");
+    // The first two have none; then 7, and 9 after a gap.
+    for (record, number) in [0u8, 0, 7, 9].into_iter().enumerate() {
+        capture.files[0][48 * record + 4] = number;
+    }
+    let error = capture.read(&strict()).unwrap_err();
+    assert!(error.to_string().contains("lost 1 events of CPU 0 before this one (numbers 8 to 8)"), "{error}");
+    let whole = capture.read(&lenient()).unwrap();
+    assert!(!whole.meta.provenance.contains_key("blktrace.numbers"));
+    assert_eq!((whole.records.len(), whole.losses.lost_events), (4, 1));
 }
 
 #[test]

@@ -133,6 +133,18 @@ fn the_number_of_a_cgroup_before_a_payload_is_passed_over() {
 }
 
 #[test]
+fn of_the_sector_of_a_split_the_kernel_keeps_32_bits() {
+    let (start, middle) = ((5u64 << 32) - 8, 5u64 << 32);
+    let lines = format!(
+        "Q W {start} 16\nX W {start} 8 0\nG W {start} 8\nG W {middle} 8\nD W {start} 8\nD W {middle} 8
+C W {start} 8\nC W {middle} 8"
+    );
+    let whole = queued(&lines);
+    assert!(whole.losses.unmatched.is_empty(), "{:?}", whole.losses);
+    assert_eq!(whole.records.iter().map(row).collect::<Vec<_>>(), [[start as i64, 16, 0, -1, 4, 7]]);
+}
+
+#[test]
 fn a_device_of_bios_has_no_requests() {
     let bios = "Q R 8 8\nQ FWS 0 0\nC R 8 8\nC FWS 0 0\nQ FWFS 16 8\nC WFS 16 8";
     assert_eq!(rows(bios), [[8, 8, 0, -1, -1, 2], [0, 0, 1, -1, -1, 3], [16, 8, 4, -1, -1, 5]]);

@@ -122,7 +122,7 @@ impl Capture {
         let open = blktrace::FORMAT.open_events.expect("blktrace holds events");
         let mut reader = open(&plain, &ReadOptions::default()).unwrap();
         let mut both = Both {
-            statistics: Statistics::new(reader.meta().address_space, None),
+            statistics: Statistics::new(reader.meta(), None),
             passages: Vec::new(),
             front_merges: BTreeSet::new(),
             issued: Vec::new(),
@@ -238,14 +238,14 @@ impl Capture {
             let ours = self.figures.stages.get(stage).map(|of| of.all.clone()).unwrap_or_default();
             fields.extend(stage_fields(stage, reason, &ours, &adjusted, &theirs));
         }
-        let info = text.lines().skip_while(|line| !line.contains("Device Merge Information"));
-        let counts: Vec<&str> = info.skip(4).next().unwrap().split('|').nth(1).unwrap().split_whitespace().collect();
+        let mut info = text.lines().skip_while(|line| !line.contains("Device Merge Information"));
+        let counts: Vec<&str> = info.nth(4).unwrap().split('|').nth(1).unwrap().split_whitespace().collect();
         let (arrived, issued) = (self.data(&self.figures.arrivals), self.data(&self.figures.device_requests));
         fields.push(plain("Q", arrived, counts[0], ""));
         fields.push(plain("D", issued, counts[1], ""));
         for (what, requests) in [("Q2Q", &self.both.queued), ("D2D", &self.both.issued)] {
-            let info = text.lines().skip_while(|line| !line.contains(&format!("{what} Seek Information")));
-            let line = info.skip(4).next().unwrap().split('|').nth(1).unwrap();
+            let mut info = text.lines().skip_while(|line| !line.contains(&format!("{what} Seek Information")));
+            let line = info.nth(4).unwrap().split('|').nth(1).unwrap();
             let theirs: Vec<&str> = line.split_whitespace().collect();
             let at = if what == "Q2Q" { "at_queue" } else { "at_issue" };
             let ours = &self.figures.seeks[at].all;

@@ -18,7 +18,7 @@ use traces::{
 };
 
 /// The fixtures in `tests/data` and the format of each.
-pub(crate) const FIXTURES: [(&str, &str); 21] = [
+pub(crate) const FIXTURES: [(&str, &str); 23] = [
     ("blkreplay", "small.load"),
     ("disksim-validate", "small.trace"),
     ("vscsi", "small-v1.vscsi"),
@@ -27,6 +27,8 @@ pub(crate) const FIXTURES: [(&str, &str); 21] = [
     ("csv", "small.csv"),
     ("csv", "small-devices.csv"),
     ("btreplay", "virtio-mail.replay.0"),
+    ("blkparse", "small.blkparse"),
+    ("ftrace", "small.ftrace"),
     ("fio-iolog", "small.iolog"),
     ("fio-iolog", "small-v2.iolog"),
     ("fio-latency", "small_lat.1.log"),
