@@ -293,6 +293,14 @@ pub struct ValidateDecisions {
     /// The scheduler with tunables (mq-deadline, kyber:read_lat_nsec=1ms)
     #[arg(long)]
     pub scheduler: String,
+    /// Let the scheduler run on the same arrivals and service times instead of correcting it at each
+    /// decision, and compare throughput and response times
+    #[arg(long)]
+    pub free: bool,
+    /// With --free, when requests arrive: closed (as long after the completions of their process as they
+    /// were inserted in the capture) or recorded (when they were)
+    #[arg(long, value_enum, default_value_t = FreePacing::Closed, requires = "free")]
+    pub pacing: FreePacing,
     #[command(flatten)]
     pub reading: Reading,
     /// How many of the misses to print as a table (JSON holds all)
@@ -301,6 +309,13 @@ pub struct ValidateDecisions {
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
+}
+
+/// When requests arrive again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FreePacing {
+    Closed,
+    Recorded,
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,8 @@ pub mod stage;
 
 pub use decision_log::DecisionLog;
 pub use decisions::Decisions;
+pub use decisions::arrivals::Pacing;
+pub use decisions::free::Recording;
 pub use engine::{Ended, Engine, Outcome};
 pub use metrics::Metrics;
 pub use observer::{Observer, Served};

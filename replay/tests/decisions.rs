@@ -95,6 +95,8 @@ fn a_choice_cannot_fall_before_its_insertion() {
     assert_eq!(counts(&agreement), (2, 2), "{:?}", agreement.misses);
     let agreement = reads("fifo", &wider);
     assert_eq!(counts(&agreement), (2, 1), "{:?}", agreement.misses);
+    // So are the baselines: 310 is the next upwards, but not the oldest.
+    assert_eq!((agreement.baseline_cscan, agreement.baseline_fifo), (Some(1.0), Some(0.5)));
 }
 
 #[test]

@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
-use replay::Decisions;
+use replay::{Decisions, Pacing, Recording};
+use traces::events::{EventReader, Watch};
 use traces::formats;
 use traces::results::decisions::{Agreement, Choice};
 use traces::spec::Spec;
 
-use crate::arguments::{OutputFormat, UsageError, ValidateDecisions};
+use crate::arguments::{FreePacing, OutputFormat, UsageError, ValidateDecisions};
 use crate::output::{Table, print, print_json};
 use crate::progress::Progress;
+use crate::validate::free;
 
 /// Records between two looks at the progress.
 const RECORDS_PER_LOOK: u64 = 4096;
@@ -33,23 +35,47 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     let progress = Progress::new("deciding", bytes, 1);
     let counter = progress.counter(0);
     let mut reader = open(&arguments.input, &options)?;
-    let mut decisions = Decisions::new(spec.to_string(), scheduler);
-    let mut records = 0u64;
-    while reader.next_watched(&mut decisions)?.is_some() {
-        records += 1;
-        if records.is_multiple_of(RECORDS_PER_LOOK) {
-            counter.store(reader.position_bytes(), Ordering::Relaxed);
+    let name = spec.to_string();
+    let look = |position| counter.store(position, Ordering::Relaxed);
+    let path = || arguments.input.display().to_string();
+    if arguments.free {
+        let mut recording = Recording::default();
+        watch(&mut *reader, &mut recording, look)?;
+        drop(progress);
+        let pacing = match arguments.pacing {
+            FreePacing::Closed => Pacing::Closed,
+            FreePacing::Recorded => Pacing::Recorded,
+        };
+        let run = recording.run(name, scheduler, pacing).with_context(path)?;
+        match arguments.output_format {
+            OutputFormat::Json => print_json(&run)?,
+            format => print(&free::render(&run, format))?,
+        }
+    } else {
+        let mut decisions = Decisions::new(name, scheduler);
+        watch(&mut *reader, &mut decisions, look)?;
+        drop(progress);
+        let agreement = decisions.finish().with_context(path)?;
+        match arguments.output_format {
+            OutputFormat::Json => print_json(&agreement)?,
+            format => print(&render(&agreement, format, arguments.misses))?,
         }
     }
-    drop(progress);
     let lost = reader.losses().lost_events;
-    let agreement = decisions.finish().with_context(|| arguments.input.display().to_string())?;
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&agreement)?,
-        format => print(&render(&agreement, format, arguments.misses))?,
-    }
     if lost > 0 {
         eprintln!("iocast: warning: the capture had lost {lost} events: what waited is not always known");
+    }
+    Ok(())
+}
+
+/// Shows all of a capture to somebody, and tells now and then where it is.
+fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u64)) -> Result<()> {
+    let mut records = 0u64;
+    while reader.next_watched(watcher)?.is_some() {
+        records += 1;
+        if records.is_multiple_of(RECORDS_PER_LOOK) {
+            look(reader.position_bytes());
+        }
     }
     Ok(())
 }

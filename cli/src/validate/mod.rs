@@ -1,6 +1,7 @@
 //! `iocast validate`: our models against what the real ones did.
 
 mod decisions;
+mod free;
 
 use anyhow::Result;
 

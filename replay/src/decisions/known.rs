@@ -85,15 +85,18 @@ impl Requests {
         Some(id)
     }
 
-    /// The waiting request that is issued.
-    pub(super) fn issue(&mut self, event: &Event) -> Option<RequestId> {
+    /// The waiting request that an issue is about.
+    pub(super) fn to_issue(&mut self, event: &Event) -> Option<RequestId> {
         self.allocated.remove(&event.sector);
-        let id = self.at(&self.waiting, event)?;
+        self.at(&self.waiting, event)
+    }
+
+    /// A waiting request is issued.
+    pub(super) fn issue(&mut self, id: RequestId) {
         let key = self.key(id);
         self.waiting.remove(&key);
         self.by_age.remove(&(key.1, key.2));
         self.in_flight.insert(key);
-        Some(id)
     }
 
     /// The request in flight that the device could not take.

@@ -16,6 +16,8 @@
 //! Left out: the kernel takes several requests at once while the device has not been short of room
 //! lately; two CPUs that ask at the same time.
 
+pub mod arrivals;
+pub mod free;
 mod known;
 mod reason;
 mod steps;
@@ -41,6 +43,9 @@ pub enum DecisionsError {
     /// It was never seen what was decided.
     #[error("the capture holds no issues of inserted requests: there are no decisions to compare")]
     NoIssues,
+    /// It was never seen how long anything took.
+    #[error("the capture holds no completions of issued requests: there is nothing to run a scheduler against")]
+    NoCompletions,
 }
 
 /// Watches a capture and asks a scheduler for each of its decisions.
@@ -107,6 +112,17 @@ impl Decisions {
             baseline_cscan: share(self.upwards),
             misses: self.misses,
         })
+    }
+
+    /// What could be decided when `id` was. A simple order is given what the scheduler is: also what was
+    /// inserted after the previous issue, up to the choice, if that came after it.
+    fn decided(&self, id: RequestId) -> Decided {
+        let before = self.inserted_then.max(self.requests.known(id).number + 1);
+        Decided {
+            candidates: self.scheduler.waiting(),
+            oldest: self.requests.oldest(before),
+            upwards: self.requests.upwards(self.cost.position.sector(), before),
+        }
     }
 
     fn step(&mut self, at: Timestamp, what: What) {
@@ -232,13 +248,11 @@ impl Watch for Decisions {
                 }
             }
             action::ISSUE => {
-                let before = self.inserted_then;
-                let candidates = self.scheduler.waiting();
-                let oldest = self.requests.oldest(before);
-                let upwards = self.requests.upwards(self.cost.position.sector(), before);
-                if let Some(id) = self.requests.issue(event) {
+                if let Some(id) = self.requests.to_issue(event) {
+                    let decided = self.decided(id);
+                    self.requests.issue(id);
                     self.issues += 1;
-                    self.issue(now, id, &Decided { candidates, oldest, upwards });
+                    self.issue(now, id, &decided);
                 }
             }
             action::REQUEUE => {
