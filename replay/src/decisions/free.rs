@@ -24,6 +24,7 @@ use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId
 
 use super::DecisionsError;
 use super::arrivals::{Arrivals, Pacing};
+use super::clock::Clock;
 use super::known::Requests;
 use crate::engine::Engine;
 use crate::observer::Observer;
@@ -43,6 +44,7 @@ pub(super) struct Recorded {
 #[derive(Debug, Default)]
 pub struct Recording {
     requests: Requests,
+    clock: Clock,
     /// The request and the time of the last issue, by the number of the insertion, until it completes.
     issued: BTreeMap<u64, (Request, Timestamp)>,
     recorded: Vec<Recorded>,
@@ -54,7 +56,8 @@ pub struct Recording {
 }
 
 impl Watch for Recording {
-    fn event(&mut self, now: Timestamp, event: &Event) {
+    fn event(&mut self, since_first: Timestamp, event: &Event) {
+        let now = self.clock.at(since_first, event);
         if event.bytes == 0 {
             return;
         }

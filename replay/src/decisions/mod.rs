@@ -17,6 +17,7 @@
 //! lately; two CPUs that ask at the same time.
 
 pub mod arrivals;
+mod clock;
 pub mod free;
 mod known;
 mod reason;
@@ -28,6 +29,7 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::decisions::{Agreement, Choice, Miss};
 use traces::{Lba, Request, RequestId, Sectors, Timestamp};
 
+use self::clock::Clock;
 use self::known::{Known, Requests};
 use self::steps::{Span, Step, What};
 
@@ -53,6 +55,7 @@ pub struct Decisions {
     name: String,
     scheduler: Box<dyn Scheduler>,
     requests: Requests,
+    clock: Clock,
     /// What has happened since the last issue; the scheduler has not been told yet.
     steps: Vec<Step>,
     /// The last issue.
@@ -76,6 +79,7 @@ impl Decisions {
             name: name.into(),
             scheduler,
             requests: Requests::default(),
+            clock: Clock::default(),
             steps: Vec::new(),
             opened: Timestamp::ZERO,
             inserted_then: 0,
@@ -157,7 +161,7 @@ impl Decisions {
             if !agrees {
                 let reason = reason::reason(&self.requests, id, chosen.id, before.as_deref(), &span(not_before));
                 self.misses.push(Miss {
-                    at_ns: now,
+                    at_ns: self.clock.since_first(now),
                     kernel: choice(now, self.requests.known(id)),
                     ours: chosen.id.map(|ours| choice(now, self.requests.known(ours))),
                     reason,
@@ -221,7 +225,8 @@ fn choice(now: Timestamp, known: &Known) -> Choice {
 }
 
 impl Watch for Decisions {
-    fn event(&mut self, now: Timestamp, event: &Event) {
+    fn event(&mut self, since_first: Timestamp, event: &Event) {
+        let now = self.clock.at(since_first, event);
         if event.bytes == 0 {
             return;
         }
