@@ -197,7 +197,7 @@ fn merges_requeues_and_partial_completions_are_followed() {
 #[test]
 fn a_miss_that_a_tick_or_a_race_explains_says_so() {
     let line = |time, code, sector| (time, code, sector);
-    // The oldest expires 1 ms after the decision.
+    // The oldest expires 1 ms after the decision, if expiries are not counted in ticks.
     let lines = [
         line(0, I, 500),
         line(1, D, 500),
@@ -207,7 +207,7 @@ fn a_miss_that_a_tick_or_a_race_explains_says_so() {
         line(499 * MS, D, 600),
         line(499 * MS + 1, D, 10),
     ];
-    let agreement = reads("mq-deadline:fifo_batch=1", &lines);
+    let agreement = reads("mq-deadline:fifo_batch=1,tick=1ns", &lines);
     assert_eq!(agreement.misses.len(), 1);
     assert!(agreement.misses[0].reason.contains("a tick later"), "{}", agreement.misses[0].reason);
     // 660 was not seen yet.
@@ -229,4 +229,29 @@ fn a_capture_without_decisions_is_refused_with_the_reason() {
     assert_eq!(events("fifo", &[line(0, I, 0)]).unwrap_err(), DecisionsError::NoIssues);
     let agreement = events("fifo", &[line(0, I, 0), line(1, D, 0)]).unwrap();
     assert_eq!((agreement.decisions, agreement.agreement), (0, None));
+}
+
+#[test]
+fn ticks_are_those_of_the_captures_clock() {
+    // 10 is inserted 2 ms after the first event, which is 3.9 ms after a tick: 1.9 ms into the next.
+    let decided = |first: u64, expires: u64| {
+        let lines = [(0, I, 500), (1, D, 500), (2 * MS, I, 600), (2 * MS, I, 10), (expires, I, 700), (expires, D, 600)];
+        let mut decisions =
+            Decisions::new("", schedulers::build(&"mq-deadline:fifo_batch=1".parse().unwrap()).unwrap().scheduler);
+        for (time, code, sector) in lines.into_iter().chain([(expires + 1, D, 10), (expires + 2, D, 700)]) {
+            let action = u32::from(code) | Category::READ.in_action();
+            let event = Event { time: first + time, sector, bytes: 4096, action, ..Event::default() };
+            decisions.event(Timestamp::from_ns(time), &event);
+        }
+        decisions.finish().unwrap()
+    };
+    // 600 goes at the first moment that the capture shows, and then 10 is due or not; what the capture
+    // did at that time is 10 before 700.
+    let first = 5_620 * 1000 * MS + 3_900_000;
+    let agreement = decided(first, 502 * MS - 1_900_000);
+    assert_eq!(agreement.decisions, 1);
+    assert_eq!(agreement.misses.len(), 0, "10 has expired with the tick: {:?}", agreement.misses);
+    let agreement = decided(first, 502 * MS - 1_900_001);
+    assert_eq!(agreement.misses.len(), 1, "10 has not expired, and 700 is next");
+    assert_eq!(agreement.misses[0].at_ns.as_ns(), 502 * MS - 1_900_000);
 }

@@ -10,8 +10,10 @@
 //! the request that would be its next has waited for `prio_aging_expire`. Being looked at for that
 //! may begin a new batch even if nothing is sent then. So it is in the kernel, and here.
 //!
-//! Leaves out: ticks (times are compared to the nanosecond); the search for merge candidates (the
-//! stage's); the write locks of zoned devices, and with them the order of zoned writes;
+//! Expiries are counted in ticks, which begin at the clock's zero: the tick in which a request arrived
+//! counts as a whole one, so it may expire up to a tick early.
+//!
+//! Leaves out: the search for merge candidates (the stage's); the write locks of zoned devices, and with them the order of zoned writes;
 //! `async_depth`, which limits how many requests other than synchronous reads may exist at all: it
 //! holds up their allocation, and a request that has not been allocated has not arrived here.
 //!
@@ -42,16 +44,22 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("fifo_batch", Unit::Count, "16", "how many requests a batch has at most"),
         Tunable::new("prio_aging_expire", Unit::Time, "10s", "how long a lower class may wait behind a higher one"),
         Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
+        Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which expiries are counted (1 s / CONFIG_HZ)")
+            .within(1, 1_000_000_000),
     ],
     build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    let tick = settings.nanos("tick").as_ns();
+    // As when a tunable is written to: whole ticks, rounded up (`msecs_to_jiffies`).
+    let expiry = |name| Nanos::from_ns(settings.nanos(name).as_ns().div_ceil(tick).saturating_mul(tick));
     Box::new(MqDeadline {
-        expire: [settings.nanos("read_expire"), settings.nanos("write_expire")],
+        tick,
+        expire: [expiry("read_expire"), expiry("write_expire")],
         writes_starved: settings.count("writes_starved"),
         fifo_batch: settings.count("fifo_batch"),
-        prio_aging_expire: settings.nanos("prio_aging_expire"),
+        prio_aging_expire: expiry("prio_aging_expire"),
         front_merges: settings.switch("front_merges"),
         classes: Default::default(),
         dispatch_queue: IdList::default(),
@@ -92,12 +100,14 @@ struct Known {
     class: usize,
     direction: usize,
     sector: u64,
-    /// When it arrived, or the eldest that was merged into it.
+    /// The tick in which it arrived, or the eldest that was merged into it.
     arrived: Timestamp,
 }
 
 #[derive(Clone, Debug)]
 struct MqDeadline {
+    /// Nanoseconds.
+    tick: u64,
     expire: [Nanos; 2],
     writes_starved: u64,
     fifo_batch: u64,
@@ -127,6 +137,11 @@ impl MqDeadline {
     fn queue(&mut self, id: RequestId) -> &mut Queue {
         let Known { class, direction, .. } = self.known[id];
         &mut self.classes[class].queues[direction]
+    }
+
+    /// The tick in which a time lies.
+    fn tick_of(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_ns(now.as_ns() / self.tick * self.tick)
     }
 
     /// Sorts a waiting request in, behind those at the same sector.
@@ -260,7 +275,7 @@ fn class_of(request: &Request) -> usize {
 impl Scheduler for MqDeadline {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         let (class, direction, sector) = (class_of(request), direction_of(request), request.lba.sector());
-        self.known.set(id, Known { class, direction, sector, arrived: now });
+        self.known.set(id, Known { class, direction, sector, arrived: self.tick_of(now) });
         self.classes[class].outstanding += 1;
         self.add_sorted(id);
         self.queue(id).fifo.push_back(id);
@@ -319,8 +334,9 @@ impl Scheduler for MqDeadline {
 
     /// The kernel puts a request that comes back at the head of the dispatch queue.
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let arrived = self.tick_of(now);
         let known = &mut self.known[id];
-        known.arrived = now;
+        known.arrived = arrived;
         known.sector = request.lba.sector();
         self.dispatch_queue.push_front(id);
     }

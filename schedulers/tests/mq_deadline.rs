@@ -7,8 +7,10 @@ use driver::{Driver, ms};
 use schedulers::{Dispatch, Room, Scheduler};
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors};
 
+/// With ticks of a nanosecond, so that they are in nobody's way.
 fn mq_deadline(tunables: &str) -> Driver {
-    Driver::new(&if tunables.is_empty() { "mq-deadline".to_owned() } else { format!("mq-deadline:{tunables}") })
+    let comma = if tunables.is_empty() { "" } else { "," };
+    Driver::new(&format!("mq-deadline:tick=1ns{comma}{tunables}"))
 }
 
 const RT: u8 = 1;
@@ -118,6 +120,27 @@ fn an_expired_head_starts_the_batch_at_its_deadline() {
             driver.arrive(operation, &[100, 600]);
             driver.time(driver::ms(0) + Nanos::from_ns(expires.as_ns() - early_ns));
             assert_eq!(driver.next(), next, "{operation} {early_ns} ns before its deadline, {tunables}");
+        }
+    }
+}
+
+#[test]
+fn expiries_are_counted_in_ticks() {
+    for (tunables, arrives, expires) in [
+        // The tick it arrives in counts as a whole one, and half a tick of expiry too.
+        ("fifo_batch=1", 3_900_000, ms(500)),
+        ("fifo_batch=1", 4_000_000, ms(504)),
+        ("fifo_batch=1,read_expire=7ms", 3_900_000, ms(8)),
+        ("fifo_batch=1,tick=10ms", 3_900_000, ms(500)),
+        ("fifo_batch=1,tick=10ms", 19_000_000, ms(510)),
+    ] {
+        for (early_ns, next) in [(1, 2), (0, 1)] {
+            let mut driver = Driver::new(&format!("mq-deadline:{tunables}"));
+            driver.reads(&[500]);
+            assert_eq!(driver.next(), 0);
+            driver.time(ms(0) + Nanos::from_ns(arrives)).reads(&[100, 600]);
+            driver.time(ms(0) + Nanos::from_ns(expires.as_ns() - early_ns));
+            assert_eq!(driver.next(), next, "{early_ns} ns before its deadline, {tunables}");
         }
     }
 }
