@@ -242,6 +242,15 @@ fn batches_change_by_time_and_the_old_one_completes_first() {
     assert_eq!(driver.dispatch(), Dispatch::Idle);
     driver.complete(3);
     assert_eq!(driver.next(), 2);
+    // From its first completion on, reads again have 500 ms.
+    driver.writes(&[60_000]).reads(&[400, 500]);
+    driver.time(ms(710)).complete(2);
+    driver.time(ms(1210));
+    assert_eq!(driver.next(), 5);
+    driver.time(ms(1211));
+    assert_eq!(driver.dispatch(), Dispatch::Idle);
+    driver.complete(5);
+    assert_eq!(driver.next(), 4);
 }
 
 #[test]

@@ -171,6 +171,20 @@ fn a_turn_ends_when_the_budget_does_not_suffice_and_the_next_budget_is_larger() 
 }
 
 #[test]
+fn a_queue_that_used_up_a_small_budget_gets_four_times_as_much() {
+    // 10,922 sectors at first, less 2,048 each of the four times that it was waited for in vain.
+    let mut driver = bfq("max_budget=16384");
+    driver.begin(&[(2, be(4)), (1, be(4)), (1, be(4)), (1, be(4)), (1, be(4))]);
+    for n in 0..40 {
+        driver.read(1, be(4), 1_000_000 + n * 1000, 1000);
+        driver.read(2, be(4), 2_000_000 + n * 1000, 1000);
+    }
+    let served = runs(&driver.served(60, Nanos::from_us(10)));
+    let of_first: Vec<usize> = served.iter().filter(|&&(stream, _)| stream == 1).map(|&(_, count)| count).collect();
+    assert_eq!(of_first[..2], [2, 10], "2,730 sectors and then 10,920: {served:?}");
+}
+
+#[test]
 fn a_turn_ends_when_its_time_is_up() {
     // Dispatched every 10 ms; 125 ms are 31 jiffies of 4 ms.
     for (tunables, turn) in [("", 13), ("timeout_sync=60ms", 6), ("tick=1ms,timeout_sync=51ms", 6)] {
@@ -258,8 +272,8 @@ fn classes_go_in_order_and_the_idle_class_at_least_every_200_ms() {
     }
     let served = driver.served(100, Nanos::from_ms(10));
     let idle: Vec<usize> = (0..100).filter(|&n| served[n] == 1).collect();
-    assert!(idle.len() >= 2 && idle.len() <= 7, "{idle:?}");
-    assert!(idle.windows(2).all(|pair| pair[1] - pair[0] >= 11), "{idle:?}");
+    // The other's turn of 125 ms is not interrupted for it.
+    assert!(idle.len() >= 3 && idle.windows(2).all(|pair| (20..33).contains(&(pair[1] - pair[0]))), "{idle:?}");
 }
 
 #[test]

@@ -383,6 +383,12 @@ fn the_idle_class_has_one_request_below_and_gives_way_after_each() {
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(10)));
     driver.time(ms(10));
     assert_eq!(serve(&mut driver, 10, 9), [1, 2, 3]);
+    // Another of the class does not wait for its completion.
+    let mut driver = cfq("");
+    for (start, stream) in [(1000, 1), (1008, 1), (900_000, 2), (900_008, 2)] {
+        ask(&mut driver, Operation::Read, start, stream, IDLE, 0);
+    }
+    assert_eq!(driver.all(), [0, 2]);
 }
 
 #[test]

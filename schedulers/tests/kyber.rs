@@ -277,7 +277,7 @@ fn fewer_than_five_hundred_wait_for_a_second_and_do_for_one_histogram_at_a_time(
         assert_eq!(depth(&mut driver, Operation::Read), 256, "look {look}");
     }
     // Five hundred in all since the start are enough for the other.
-    both(&mut driver, 310);
+    both(&mut driver, 305);
     for _ in 0..3 {
         driver.time(driver.now + Nanos::from_ms(1100));
         serve(&mut driver, Operation::Write, 1, Nanos::ZERO, Nanos::from_ms(40));

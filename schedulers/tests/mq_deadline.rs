@@ -230,10 +230,10 @@ fn it_says_when_the_waiting_class_may_go() {
 fn a_class_that_is_looked_at_for_its_age_begins_the_batch_anew() {
     let mut driver = mq_deadline("fifo_batch=2");
     of_class(&mut driver, RT, Operation::Read, &[100, 200, 300, 400, 500, 600, 700]);
-    of_class(&mut driver, RT, Operation::Write, &[100, 200]);
+    of_class(&mut driver, RT, Operation::Write, &[100, 200, 300, 400]);
     of_class(&mut driver, IDLE, Operation::Write, &[900]);
     // The idle write begins a batch of writes each time, in which the real-time writes go on.
-    assert_eq!(driver.up_to(2), [7, 8]);
+    assert_eq!(driver.up_to(4), [7, 8, 9, 10]);
     assert_eq!(driver.all(), [0, 1, 2, 3, 4, 5, 6]);
 }
 
