@@ -255,3 +255,13 @@ fn ticks_are_those_of_the_captures_clock() {
     assert_eq!(agreement.misses.len(), 1, "10 has not expired, and 700 is next");
     assert_eq!(agreement.misses[0].at_ns.as_ns(), 502 * MS - 1_900_000);
 }
+
+#[test]
+fn a_gap_of_days_is_not_asked_through() {
+    // sfq has nothing to send before the completion that comes a month later.
+    let month = 30 * 86_400 * 1000 * MS;
+    let lines = [(0, I, 0), (1, D, 0), (2, I, 8), (2, I, 16), (month, C, 0), (month + 1, D, 8), (month + 2, D, 16)];
+    let begun = std::time::Instant::now();
+    assert_eq!(counts(&reads("sfq:depth=1", &lines)), (0, 0), "none had two candidates when the one before was issued");
+    assert!(begun.elapsed().as_secs() < 10, "asked every 3 ms it takes a minute at least");
+}

@@ -8,6 +8,10 @@ use traces::{Nanos, Request, RequestId, Timestamp};
 /// has requests (Linux 6.18, `BLK_MQ_BUDGET_DELAY`).
 const ASKED_AGAIN: Nanos = Nanos::from_ms(3);
 
+/// After so many times in vain, 3 s, nothing but an event or the scheduler's own time makes it worth asking
+/// again; a gap in a capture may be of days.
+const ASKED_IN_VAIN_MAX: u32 = 1000;
+
 /// What a scheduler is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
@@ -81,7 +85,7 @@ impl Span<'_> {
     /// Tells the steps one after another and asks whenever the kernel would, until something is
     /// chosen.
     pub(super) fn ask(&self, scheduler: &mut dyn Scheduler) -> Chosen {
-        let mut asking = Asking { scheduler, cost: self.cost, again: None, is_full: false };
+        let mut asking = Asking { scheduler, cost: self.cost, again: None, is_full: false, in_vain: 0 };
         let mut restart = self.restart;
         let chosen = |id, told, restart| Chosen { id: Some(id), told, at_once: told == 0, restart };
         if self.not_before == 0
@@ -119,6 +123,8 @@ struct Asking<'a> {
     again: Option<Timestamp>,
     /// Whether it waits for a completion.
     is_full: bool,
+    /// How often it had nothing to send.
+    in_vain: u32,
 }
 
 impl Asking<'_> {
@@ -131,7 +137,8 @@ impl Asking<'_> {
         }
         let answer = self.scheduler.dispatch(now, Room::UNLIMITED, self.cost);
         self.is_full = answer == Dispatch::Idle;
-        let polled = now.saturating_add(ASKED_AGAIN);
+        self.in_vain += 1;
+        let polled = if self.in_vain < ASKED_IN_VAIN_MAX { now.saturating_add(ASKED_AGAIN) } else { Timestamp::MAX };
         self.again = match answer {
             Dispatch::Send(id) => return Some(id),
             Dispatch::WaitUntil(time) => Some(time.min(polled)),
