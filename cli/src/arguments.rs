@@ -318,6 +318,15 @@ pub enum FreePacing {
     Recorded,
 }
 
+impl From<FreePacing> for replay::Pacing {
+    fn from(pacing: FreePacing) -> replay::Pacing {
+        match pacing {
+            FreePacing::Closed => replay::Pacing::Closed,
+            FreePacing::Recorded => replay::Pacing::Recorded,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct List {
     /// What to list

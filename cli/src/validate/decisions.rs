@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
-use replay::{Decisions, Pacing, Recording};
+use replay::{Decisions, Recording};
+use traces::Losses;
 use traces::events::{EventReader, Watch};
 use traces::formats;
 use traces::results::decisions::{Agreement, Choice};
 use traces::spec::Spec;
 
-use crate::arguments::{FreePacing, OutputFormat, UsageError, ValidateDecisions};
+use crate::arguments::{OutputFormat, UsageError, ValidateDecisions};
 use crate::output::{Table, print, print_json};
 use crate::progress::Progress;
 use crate::validate::free;
@@ -42,30 +43,33 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
         let mut recording = Recording::default();
         watch(&mut *reader, &mut recording, look)?;
         drop(progress);
-        let pacing = match arguments.pacing {
-            FreePacing::Closed => Pacing::Closed,
-            FreePacing::Recorded => Pacing::Recorded,
+        warn_of(reader.losses());
+        let run = recording.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
+        return match arguments.output_format {
+            OutputFormat::Json => print_json(&run),
+            format => print(&free::render(&run, format)),
         };
-        let run = recording.run(name, scheduler, pacing).with_context(path)?;
-        match arguments.output_format {
-            OutputFormat::Json => print_json(&run)?,
-            format => print(&free::render(&run, format))?,
-        }
-    } else {
-        let mut decisions = Decisions::new(name, scheduler);
-        watch(&mut *reader, &mut decisions, look)?;
-        drop(progress);
-        let agreement = decisions.finish().with_context(path)?;
-        match arguments.output_format {
-            OutputFormat::Json => print_json(&agreement)?,
-            format => print(&render(&agreement, format, arguments.misses))?,
-        }
     }
-    let lost = reader.losses().lost_events;
-    if lost > 0 {
+    let mut decisions = Decisions::new(name, scheduler);
+    watch(&mut *reader, &mut decisions, look)?;
+    drop(progress);
+    warn_of(reader.losses());
+    let agreement = decisions.finish().with_context(path)?;
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&agreement),
+        format => print(&render(&agreement, format, arguments.misses)),
+    }
+}
+
+/// Whatever is not there was not waiting, as far as the scheduler is told.
+fn warn_of(losses: &Losses) {
+    for (reason, count) in &losses.skipped {
+        eprintln!("iocast: warning: skipped {count}: {reason}; what waited is not always known");
+    }
+    if losses.lost_events > 0 {
+        let lost = losses.lost_events;
         eprintln!("iocast: warning: the capture had lost {lost} events: what waited is not always known");
     }
-    Ok(())
 }
 
 /// Shows all of a capture to somebody, and tells now and then where it is.

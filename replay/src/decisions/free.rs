@@ -65,9 +65,8 @@ impl Watch for Recording {
         match event.code() {
             action::GET_REQUEST => self.requests.allocate(event),
             action::INSERT => {
-                if self.requests.insert_again(event).is_none() {
-                    self.requests.insert(now, event);
-                }
+                let again = self.requests.insert_again(event);
+                again.unwrap_or_else(|| self.requests.insert(now, event));
             }
             action::BACK_MERGE | action::FRONT_MERGE => {
                 let merged = self.requests.merge(event, event.code() == action::BACK_MERGE);
@@ -87,7 +86,7 @@ impl Watch for Recording {
 
 impl Recording {
     fn issue(&mut self, now: Timestamp, event: &Event) {
-        let Some(id) = self.requests.to_issue(event) else { return };
+        let Some(id) = self.requests.find_to_issue(event) else { return };
         self.requests.issue(id);
         self.issues += 1;
         let known = self.requests.known(id);

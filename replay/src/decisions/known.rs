@@ -86,7 +86,7 @@ impl Requests {
     }
 
     /// The waiting request that an issue is about.
-    pub(super) fn to_issue(&mut self, event: &Event) -> Option<RequestId> {
+    pub(super) fn find_to_issue(&mut self, event: &Event) -> Option<RequestId> {
         self.allocated.remove(&event.sector);
         self.at(&self.waiting, event)
     }

@@ -253,7 +253,7 @@ impl Watch for Decisions {
                 }
             }
             action::ISSUE => {
-                if let Some(id) = self.requests.to_issue(event) {
+                if let Some(id) = self.requests.find_to_issue(event) {
                     let decided = self.decided(id);
                     self.requests.issue(id);
                     self.issues += 1;
