@@ -1,8 +1,8 @@
 //! The burstiness-aware scheduler of Kim, Kang and Choi 2015, section 4: it sits above the device's
-//! scheduler and below the VMs, and has three parts. The [`BurstinessDetector`] holds a VM to be
-//! bursty whose demanded bandwidth is above `B_threshold`. The [`CoarseGrainedDispatcher`] gives
+//! scheduler and below the VMs, and has three parts. The `BurstinessDetector` holds a VM to be
+//! bursty whose demanded bandwidth is above `B_threshold`. The `CoarseGrainedDispatcher` gives
 //! bursty VMs the disk in turns of `S_quantum`, round robin by number, nearly alone. The
-//! [`StarvationHandler`] lets reads of the others through meanwhile, `M_reserved` in total; their
+//! `StarvationHandler` lets reads of the others through meanwhile, `M_reserved` in total; their
 //! writes wait, and a VM that is held back piles up demand until it is bursty. While no VM is
 //! bursty everything goes straight to the scheduler below, and so as without this one.
 //!
