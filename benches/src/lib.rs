@@ -3,4 +3,5 @@
 pub mod capture;
 pub mod closed_loop;
 pub mod cost;
+pub mod decisions;
 pub mod scenario;

@@ -43,6 +43,8 @@ pub enum Command {
     Convert(Convert),
     /// Measure a trace: times between stages, queues, seeks, sizes, by whom
     Stat(Stat),
+    /// Hold schedulers against what the real ones did
+    Validate(Validate),
     /// List schedulers, drives or trace formats with their tunables
     List(List),
 }
@@ -266,6 +268,63 @@ pub struct Stat {
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct Validate {
+    #[command(subcommand)]
+    pub what: ValidateWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ValidateWhat {
+    /// Compare a scheduler's choices with those that a capture holds, request by request
+    ///
+    /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
+    /// kernel's tracing or as blktrace's I, D and C. Counted are decisions among at least two waiting requests; after
+    /// one that differs the comparison goes on from the capture's choice.
+    Decisions(ValidateDecisions),
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateDecisions {
+    /// The capture: a file, the stem of a capture, `-` for standard input
+    pub input: PathBuf,
+    /// The scheduler with tunables (mq-deadline, kyber:read_lat_nsec=1ms)
+    #[arg(long)]
+    pub scheduler: String,
+    /// Let the scheduler run on the same arrivals and service times instead of correcting it at each
+    /// decision, and compare throughput and response times
+    #[arg(long)]
+    pub free: bool,
+    /// With --free, when requests arrive: closed (as long after the completions of their process as they
+    /// were inserted in the capture) or recorded (when they were)
+    #[arg(long, value_enum, default_value_t = FreePacing::Closed, requires = "free")]
+    pub pacing: FreePacing,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// How many of the misses to print as a table (JSON holds all)
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub misses: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+/// When requests arrive again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FreePacing {
+    Closed,
+    Recorded,
+}
+
+impl From<FreePacing> for replay::Pacing {
+    fn from(pacing: FreePacing) -> replay::Pacing {
+        match pacing {
+            FreePacing::Closed => replay::Pacing::Closed,
+            FreePacing::Recorded => replay::Pacing::Recorded,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

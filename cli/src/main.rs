@@ -8,6 +8,7 @@ mod one_device;
 mod output;
 mod progress;
 mod stat;
+mod validate;
 mod vms;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     };
     match result {

@@ -310,7 +310,10 @@ fn tables_and_markdown_show_every_scheduler() {
 fn what_is_wrong_on_the_command_line_ends_with_code_2_and_says_what_is_near() {
     let mail = sample("mail.parquet");
     for (arguments, expected) in [
-        (&["compare", &mail, "--schedulers", "dedline"][..], "unknown scheduler `dedline`; did you mean deadline?"),
+        (
+            &["compare", &mail, "--schedulers", "dedline"][..],
+            "unknown scheduler `dedline`; did you mean deadline, mq-deadline?",
+        ),
         (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`"),
         (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not a whole number"),
         (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),

@@ -60,7 +60,7 @@ impl<M: ServiceModel> DriveModel for SingleServer<M> {
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         let Service { time, seek, hit } = self.model.serve(request);
         let started = now.max(self.free_at);
-        self.free_at = started + time;
+        self.free_at = started.saturating_add(time);
         self.pending.push_back(Completion { id, started, finished: self.free_at, seek, hit });
     }
 

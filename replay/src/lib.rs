@@ -2,6 +2,7 @@
 //! clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
 
 pub mod decision_log;
+pub mod decisions;
 pub mod engine;
 pub mod figures;
 mod flush;
@@ -14,6 +15,9 @@ pub mod sources;
 pub mod stage;
 
 pub use decision_log::DecisionLog;
+pub use decisions::Decisions;
+pub use decisions::arrivals::Pacing;
+pub use decisions::free::Recording;
 pub use engine::{Ended, Engine, Outcome};
 pub use metrics::Metrics;
 pub use observer::{Observer, Served};

@@ -403,6 +403,8 @@ impl<S: Scheduler> Stage<S> {
         slot.issued = now;
         if slot.bypass {
             slot.dispatched = now;
+        } else {
+            self.scheduler.issued(now, id);
         }
         drive.submit(now, id, &request);
         observer.issued(now, id, &request);

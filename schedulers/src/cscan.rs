@@ -1,7 +1,8 @@
 //! CSCAN as Geist et al. 2010, section 2.2, describe the scan of Linux before 2.6: requests are
 //! served in ascending order of their first sector from where the head is until none remains,
-//! whereupon it sweeps back down to the lowest-numbered pending request. (Elsewhere this is called
-//! C-LOOK, and C-SCAN one that also travels to the edges.) Leaves out rotation.
+//! whereupon it sweeps back down to the lowest-numbered pending request. Worthington, Ganger and
+//! Patt 1994 and drives' schedulers call this C-LOOK, and C-SCAN one that also travels to the edges: the
+//! name `clook` is another for this entry. Leaves out rotation.
 
 use traces::Timestamp;
 use traces::spec::Settings;
@@ -15,7 +16,7 @@ use crate::sorted::{Rule, Sorted};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "cscan",
-    summary: "circular scan: ascending, then back to the lowest pending request",
+    summary: "circular scan: ascending, then back to the lowest pending request (drives' C-LOOK)",
     origin: "Geist, Jones, Westall 2010, section 2.2 (Linux 2.4)",
     tunables: &[],
     build,

@@ -28,7 +28,7 @@ fn build(_settings: &Settings) -> Box<dyn Scheduler> {
 }
 
 /// The policy.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Fifo {
     queue: IdList,
     is_read: Slots<bool>,
@@ -52,6 +52,15 @@ impl Scheduler for Fifo {
 
     fn remove(&mut self, id: RequestId) {
         self.queue.remove(id);
+    }
+
+    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+        self.queue.remove(id);
+        true
+    }
+
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        Some(Box::new(self.clone()))
     }
 
     fn requeue(&mut self, _now: Timestamp, id: RequestId, request: &Request) {

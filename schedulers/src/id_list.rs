@@ -16,7 +16,7 @@ struct Link {
 const UNLISTED: Link = Link { before: END, after: END, listed: false };
 
 /// A doubly linked list over request ids; an id is in it at most once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct IdList {
     links: Vec<Link>,
     first: u32,

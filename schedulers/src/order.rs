@@ -50,7 +50,7 @@ fn wide(key: u64, age: u64) -> u128 {
 }
 
 /// The order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     leaves: Vec<Vec<Entry>>,
     spare: Vec<Vec<Entry>>,

@@ -4,7 +4,10 @@
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::scheduler::Scheduler;
-use crate::{cats, cscan, deadline, fifo, gsw, look, scan, sstf, table};
+use crate::{
+    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
+    satf, scan, sfq, sstf, table, token_bucket, vr,
+};
 
 /// One scheduler.
 pub struct Entry {
@@ -22,16 +25,33 @@ pub struct Entry {
 
 /// Every scheduler.
 pub const SCHEDULERS: &[Entry] = &[
+    none::ENTRY,
     fifo::ENTRY,
     sstf::ENTRY,
     scan::ENTRY,
     look::ENTRY,
     cscan::ENTRY,
     deadline::ENTRY,
+    mq_deadline::ENTRY,
+    kyber::ENTRY,
+    bfq::ENTRY,
+    anticipatory::ENTRY,
+    cfq::ENTRY,
+    cfq::ENTRY_3_5,
     table::ENTRY,
     gsw::ENTRY,
     cats::ENTRY,
+    vr::ENTRY,
+    satf::ENTRY,
+    batch_fcfs::ENTRY,
+    sfq::ENTRY,
+    mclock::ENTRY,
+    ba::ENTRY,
+    token_bucket::ENTRY,
 ];
+
+/// Other names of the same policies: what drives' makers and papers call them, and the entry it is.
+pub const ALIASES: &[(&str, &str)] = &[("clook", "cscan"), ("noop", "fifo"), ("sptf", "satf"), ("vscan", "vr")];
 
 /// A scheduler built from a spec, with its tunables as they are in force.
 pub struct Built {
@@ -43,12 +63,13 @@ pub struct Built {
     pub scheduler: Box<dyn Scheduler>,
 }
 
-/// The registry row with this name.
+/// The registry row with this name, or with the one this is another name of.
 ///
 /// # Errors
 /// [`SpecError::UnknownName`] with the nearest names.
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
-    SCHEDULERS.iter().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownName {
+    let real = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |&(_, real)| real);
+    SCHEDULERS.iter().find(|entry| entry.name == real).ok_or_else(|| SpecError::UnknownName {
         kind: "scheduler",
         name: name.to_owned(),
         near: nearest(name, SCHEDULERS.iter().map(|entry| entry.name)),

@@ -34,7 +34,8 @@ pub enum Dispatch {
     /// Send nothing before this time, which lies in the future; an insertion or a completion in
     /// between is a new opportunity.
     WaitUntil(Timestamp),
-    /// Nothing is waiting, or nothing that there is room for.
+    /// Nothing is waiting, or nothing that there is room for, or nothing goes before one of the
+    /// requests that were sent completes.
     Idle,
 }
 
@@ -51,11 +52,27 @@ pub trait Scheduler: Send {
     /// room left; the answer respects `room`.
     fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch;
 
+    /// A request that was sent goes to the device now. Between the two it may have waited for room.
+    fn issued(&mut self, _now: Timestamp, _id: RequestId) {}
+
     /// A request that was sent has completed.
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 
     /// Forget a waiting request: it was cancelled, or somebody else's decision is followed.
     fn remove(&mut self, id: RequestId);
+
+    /// Somebody else has sent the waiting request: account for it as if `dispatch` had chosen it.
+    /// False if it was only forgotten; its completion is then not told.
+    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+        self.remove(id);
+        false
+    }
+
+    /// A copy that goes its own way, for those who ask what would be decided if. `None` if the policy
+    /// has no copies.
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        None
+    }
 
     /// A request that was sent comes back unserved and waits again; it keeps its id.
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
@@ -101,8 +118,17 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
         (**self).dispatch(now, room, cost)
     }
+    fn issued(&mut self, now: Timestamp, id: RequestId) {
+        (**self).issued(now, id);
+    }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         (**self).completed(now, id, request);
+    }
+    fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
+        (**self).follow(now, id)
+    }
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        (**self).fork()
     }
     fn remove(&mut self, id: RequestId) {
         (**self).remove(id);

@@ -6,7 +6,7 @@ use traces::RequestId;
 
 /// One value per request id. Ids are small and reused, so the vector stays as long as the largest
 /// number of requests that were ever outstanding.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slots<T> {
     values: Vec<T>,
 }

@@ -20,6 +20,13 @@ pub(crate) struct Sorted<R> {
     rule: R,
 }
 
+impl<R> Sorted<R> {
+    /// An empty queue under a rule that has settings.
+    pub(crate) fn with(rule: R) -> Sorted<R> {
+        Sorted { queue: LbaQueue::default(), rule }
+    }
+}
+
 impl<R: Rule> Scheduler for Sorted<R> {
     fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
         self.queue.insert(id, request);

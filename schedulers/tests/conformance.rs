@@ -7,13 +7,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use schedulers::{Dispatch, DistanceCost, Room, SCHEDULERS, Scheduler, build};
 use traces::spec::{Settings, Spec, Unit};
-use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// The specs under test: every scheduler as it is, and with tunables at awkward values.
 fn specs() -> Vec<String> {
     let awkward = [
         "deadline:read_expire=0ns,fifo_batch=0,writes_starved=0",
         "deadline:front_merges=off,fifo_batch=2",
+        "mq-deadline:read_expire=0ns,write_expire=0ns,fifo_batch=0,writes_starved=0,prio_aging_expire=0ns",
+        "mq-deadline:prio_aging_expire=15ms,fifo_batch=2,writes_starved=1,front_merges=off",
+        "kyber:read_lat_nsec=0ns,write_lat_nsec=0ns",
+        "kyber:read_lat_nsec=1ns,write_lat_nsec=100s",
+        "cfq:quantum=1,slice_idle=0ns,slice_async_rq=1,back_seek_max=0,slice_sync=1ms,slice_async=1ms",
+        "cfq:slice_idle=3s,rotational=off,noidle_writes=on,fifo_expire_sync=1ms,fifo_expire_async=1ms",
+        "cfq-3.5:quantum=1,slice_idle=0ns,group_idle=0ns,low_latency=off,slice_sync=1ms,weights=10+1000",
+        "cfq-3.5:target_latency=1ms,slice_idle=0ns,group_idle=100ms,rotational=off,noidle_writes=on",
+        "cfq-3.5:slice_idle=3s,group_idle=5s,slice_async=1ms,weights=1000+10+500",
+        "anticipatory:read_expire=0ns,write_expire=0ns,read_batch_expire=0ns,write_batch_expire=0ns,antic_expire=0ns",
+        "anticipatory:read_batch_expire=1ms,write_batch_expire=1ms,antic_expire=5s,presumed_exit=1ns",
+        "bfq:strict_guarantees=on",
+        "bfq:slice_idle=0ns,low_latency=off,max_budget=1",
+        "bfq:rotational=on,timeout_sync=1ms,back_seek_max=0,tick=1ms",
+        "bfq:cgroups=on,weights=1+1000+100,wr_min_idle_time=0ns,fifo_expire_sync=1ms,fifo_expire_async=1ms",
+        "bfq:rotational=on,cgroups=on,slice_idle=50ms,large_burst_thresh=2,wr_max_time=1ns,wr_rt_max_time=1ns",
+        "vr:r=0",
+        "vr:r=1",
+        "satf:ageing=0",
+        "satf:ageing=1000,queue_max=2",
+        "batch-fcfs:batch_max=1",
+        "batch-fcfs:batch_max=3,within=arrival",
+        "sfq:weights=1+2+4,depth=1",
+        "sfq:weights=3+1,depth=2,cost=requests",
+        "mclock:weights=1+2+4,reservations=50+0+10,limits=100+200+0,depth=2",
+        "mclock:reservations=1000000,limits=1",
+        "mclock:limits=20+1+1000000,depth=1",
+        "ba:B_threshold=0,S_quantum=1ms,turn_idle=0,depth=1,below=deadline",
+        "ba:B_threshold=1m,S_quantum=3ms,M_reserved=64k,window=2ms,below=cscan,depth=3",
+        "ba:B_threshold=100k,S_quantum=20ms,M_reserved=1,window=10ms,below=fifo",
+        "token-bucket:rate=1,burst=1",
+        "token-bucket:weights=1+10000,rate=64k,burst=4k",
         "table:table_max=1",
         "table:table_max=3",
         "gsw:busdriver_delay=0ns",
@@ -36,6 +68,7 @@ enum Step {
     Complete { pick: usize },
     Requeue { pick: usize },
     Remove { pick: usize },
+    Follow { pick: usize },
     BackMerge { pick: usize, sectors: u64 },
     FrontMerge { pick: usize, sectors: u64 },
     Join { pick: usize, with: usize },
@@ -54,6 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => pick().prop_map(|pick| Step::Complete { pick }),
         1 => pick().prop_map(|pick| Step::Requeue { pick }),
         1 => pick().prop_map(|pick| Step::Remove { pick }),
+        1 => pick().prop_map(|pick| Step::Follow { pick }),
         1 => (pick(), 1_u64..50).prop_map(|(pick, sectors)| Step::BackMerge { pick, sectors }),
         1 => (pick(), 1_u64..50).prop_map(|(pick, sectors)| Step::FrontMerge { pick, sectors }),
         1 => (pick(), pick()).prop_map(|(pick, with)| Step::Join { pick, with }),
@@ -101,6 +135,7 @@ impl Owner {
                     self.scheduler.remove(RequestId(id));
                 }
             }
+            Step::Follow { pick } => self.follow(pick),
             Step::BackMerge { pick, sectors } => self.merge(pick, 0, sectors),
             Step::FrontMerge { pick, sectors } if self.scheduler.front_merges() => self.merge(pick, sectors, sectors),
             Step::FrontMerge { .. } => {}
@@ -113,6 +148,9 @@ impl Owner {
         let id = self.free.pop_first().expect("fewer steps than ids");
         let mut request = Request::new(self.now, operation, Lba::new(lba), Sectors::new(sectors));
         request.stream = StreamId(stream);
+        request.vm = VmId(stream as u16);
+        request.cpu = (stream % 3) as u16;
+        request.priority = Priority::new((stream % 4) as u8, 4).expect("a class of Linux");
         if stream == 1 {
             request.flags = Flags::SYNC;
         }
@@ -123,7 +161,11 @@ impl Owner {
     /// Asks until the answer is not to send, or there is no room left.
     fn dispatch(&mut self, mut room: Room) {
         loop {
+            let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
             let choice = self.scheduler.dispatch(self.now, room, &self.cost);
+            if let Some(mut copy) = copy {
+                assert_eq!(copy.dispatch(self.now, room, &self.cost), choice, "a copy differs");
+            }
             self.log.push((self.now, choice));
             match choice {
                 Dispatch::Send(id) => {
@@ -142,7 +184,9 @@ impl Owner {
                 Dispatch::Idle => {
                     let stranded = self.waiting.values().any(|request| room.admits(request.operation));
                     // A fifo may hold up what there is room for behind what there is not.
-                    assert!(!stranded || room.reads == 0 || room.writes == 0, "idle with room and requests");
+                    // And a depth of its own may let nothing go before something completes.
+                    let is_full = room.reads == 0 || room.writes == 0 || !self.sent.is_empty();
+                    assert!(!stranded || is_full, "idle with room and requests");
                     return;
                 }
             }
@@ -154,6 +198,17 @@ impl Owner {
             let request = self.sent.remove(&id).expect("just picked");
             self.free.insert(id);
             self.scheduler.completed(self.now, RequestId(id), &request);
+        }
+    }
+
+    fn follow(&mut self, pick: usize) {
+        if let Some(id) = nth(&self.waiting, pick) {
+            let request = self.waiting.remove(&id).expect("just picked");
+            if self.scheduler.follow(self.now, RequestId(id)) {
+                self.sent.insert(id, request);
+            } else {
+                self.free.insert(id);
+            }
         }
     }
 
@@ -182,6 +237,7 @@ impl Owner {
         let joined = self.waiting[&from];
         if into == from
             || self.waiting[&into].operation != joined.operation
+            || self.waiting[&into].vm != joined.vm
             || !self.scheduler.may_merge(RequestId(into), &joined)
         {
             return;
@@ -198,8 +254,12 @@ impl Owner {
         let waits_max = 4 * (self.waiting.len() + 2);
         for _ in 0..waits_max {
             self.dispatch(Room::UNLIMITED);
+            let has_completed = !self.sent.is_empty();
             while !self.sent.is_empty() {
                 self.complete(0);
+            }
+            if has_completed && !self.waiting.is_empty() {
+                continue;
             }
             if self.waiting.is_empty() {
                 assert_eq!(self.scheduler.dispatch(self.now, Room::UNLIMITED, &self.cost), Dispatch::Idle);
@@ -265,6 +325,9 @@ fn the_ends_of_every_range_can_be_built_and_asked() {
                 Unit::Switch => vec!["on".to_owned(), "off".to_owned()],
                 Unit::Choice(words) => words.iter().map(|&word| word.to_owned()).collect(),
                 Unit::Time => [tunable.range.0, tunable.range.1].map(|ns| format!("{ns}ns")).to_vec(),
+                Unit::Decimal => [tunable.range.0, tunable.range.1]
+                    .map(|thousandths| format!("{}.{:03}", thousandths / 1000, thousandths % 1000))
+                    .to_vec(),
                 _ => [tunable.range.0, tunable.range.1].map(|number| number.to_string()).to_vec(),
             };
             for value in values {

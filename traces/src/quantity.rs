@@ -69,6 +69,15 @@ pub fn parse_nanos(text: &str) -> Result<Nanos, QuantityError> {
     scaled(digits, ns).map(Nanos::from_ns).ok_or_else(error)
 }
 
+/// Parses a decimal number of at most three places, zero included, as a count of thousandths.
+///
+/// # Errors
+/// Text that is not such a number, or one of 2^64 thousandths and more.
+pub fn parse_thousandths(text: &str) -> Result<u64, QuantityError> {
+    let expected = "a decimal number of at most three places such as 0.2";
+    scaled(text, 1000).ok_or_else(|| QuantityError { text: text.to_owned(), expected })
+}
+
 /// A positive decimal number kept exact, as `numerator / denominator`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction {
@@ -142,6 +151,16 @@ mod tests {
         }
         assert_eq!(parse_sectors("1k"), Ok(Sectors::new(2)));
         assert!(parse_sectors("700").is_err());
+    }
+
+    #[test]
+    fn thousandths_are_exact() {
+        for (text, thousandths) in [("0", 0), ("0.2", 200), ("1", 1000), ("12.345", 12_345)] {
+            assert_eq!(parse_thousandths(text), Ok(thousandths), "{text}");
+        }
+        for text in ["", "0.0001", "-1", "1.", ".5", "1e3", "0,2"] {
+            assert!(parse_thousandths(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use crate::quantity::{parse_bytes, parse_nanos};
+use crate::quantity::{parse_bytes, parse_nanos, parse_thousandths};
 use crate::units::Nanos;
 
 /// What kind of value a tunable takes.
@@ -16,6 +16,11 @@ pub enum Unit {
     Time,
     /// A whole number.
     Count,
+    /// Whole numbers joined by `+`, e.g. `1+2+4`: one for each of a few things in order (a VM each),
+    /// the last for all that follow. The range holds for each.
+    Counts,
+    /// A decimal number of at most three places, e.g. `0.2`; its base is a thousandth.
+    Decimal,
     /// A size in bytes, e.g. `64k`.
     Bytes,
     /// `on` or `off`.
@@ -30,6 +35,8 @@ impl Unit {
         match self {
             Unit::Time => "time".to_owned(),
             Unit::Count => "count".to_owned(),
+            Unit::Counts => "count+count+…".to_owned(),
+            Unit::Decimal => "decimal".to_owned(),
             Unit::Bytes => "size".to_owned(),
             Unit::Switch => "on|off".to_owned(),
             Unit::Choice(words) => words.join("|"),
@@ -41,6 +48,8 @@ impl Unit {
         match self {
             Unit::Time => "a time such as 250us, 7ms or 1.5s".to_owned(),
             Unit::Count => "a whole number".to_owned(),
+            Unit::Counts => "whole numbers such as 1 or 1+2+4".to_owned(),
+            Unit::Decimal => "a decimal number of at most three places such as 0.2".to_owned(),
             Unit::Bytes => "a size such as 512, 64k or 1g".to_owned(),
             Unit::Switch | Unit::Choice(_) => self.describe(),
         }
@@ -50,6 +59,8 @@ impl Unit {
         match self {
             Unit::Time => parse_nanos(value).is_ok(),
             Unit::Count => value.parse::<u64>().is_ok(),
+            Unit::Counts => value.split('+').all(|count| count.parse::<u64>().is_ok()),
+            Unit::Decimal => parse_thousandths(value).is_ok(),
             Unit::Bytes => parse_bytes(value).is_ok(),
             Unit::Switch => matches!(value, "on" | "off"),
             Unit::Choice(words) => words.contains(&value),
@@ -66,7 +77,7 @@ pub struct Tunable {
     pub unit: Unit,
     /// The value if none is given, as one would write it.
     pub default: &'static str,
-    /// The range of a number, inclusive, in the unit's base (ns, bytes, count).
+    /// The range of a number, inclusive, in the unit's base (ns, bytes, count, thousandth).
     pub range: (u64, u64),
     /// One line on what it does.
     pub summary: &'static str,
@@ -78,7 +89,7 @@ impl Tunable {
         Tunable { name, unit, default, range: (0, u64::MAX), summary }
     }
 
-    /// The same, limited to `min..=max` in the unit's base (ns, bytes, count).
+    /// The same, limited to `min..=max` in the unit's base (ns, bytes, count, thousandth).
     #[must_use]
     pub const fn within(mut self, min: u64, max: u64) -> Tunable {
         self.range = (min, max);
@@ -252,6 +263,16 @@ impl Settings {
         self.word(name).parse().expect("checked when it was resolved")
     }
 
+    /// The values of a tunable of kind [`Unit::Counts`], at least one.
+    pub fn counts(&self, name: &str) -> Vec<u64> {
+        self.word(name).split('+').map(|count| count.parse().expect("checked when it was resolved")).collect()
+    }
+
+    /// The value of a tunable of kind [`Unit::Decimal`], in thousandths.
+    pub fn thousandths(&self, name: &str) -> u64 {
+        parse_thousandths(self.word(name)).expect("checked when it was resolved")
+    }
+
     /// The value of a tunable of kind [`Unit::Bytes`].
     pub fn bytes(&self, name: &str) -> u64 {
         parse_bytes(self.word(name)).expect("checked when it was resolved")
@@ -268,6 +289,8 @@ fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
     let in_range = match tunable.unit {
         Unit::Time => parse_nanos(value).is_ok_and(|v| (min..=max).contains(&v.as_ns())),
         Unit::Count => value.parse().is_ok_and(|v: u64| (min..=max).contains(&v)),
+        Unit::Counts => value.split('+').all(|count| count.parse().is_ok_and(|v: u64| (min..=max).contains(&v))),
+        Unit::Decimal => parse_thousandths(value).is_ok_and(|v| (min..=max).contains(&v)),
         Unit::Bytes => parse_bytes(value).is_ok_and(|v| (min..=max).contains(&v)),
         Unit::Switch | Unit::Choice(_) => true,
     };
@@ -276,7 +299,11 @@ fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
     }
     let mut expected = tunable.unit.expected();
     if tunable.unit.accepts(value) {
-        let limit = |ns| if tunable.unit == Unit::Time { Nanos::from_ns(ns).to_string() } else { ns.to_string() };
+        let limit = |base: u64| match tunable.unit {
+            Unit::Time => Nanos::from_ns(base).to_string(),
+            Unit::Decimal => format!("{}.{:03}", base / 1000, base % 1000),
+            _ => base.to_string(),
+        };
         expected = if max == u64::MAX {
             format!("at least {}", limit(min))
         } else {
@@ -294,6 +321,8 @@ mod tests {
         Tunable::new("read_expire", Unit::Time, "500ms", "how long a read may wait"),
         Tunable::new("fifo_batch", Unit::Count, "16", "requests in a row").within(1, 1000),
         Tunable::new("front_merges", Unit::Switch, "on", "whether to look for them"),
+        Tunable::new("weights", Unit::Counts, "1", "shares of the VMs").within(1, 100),
+        Tunable::new("r", Unit::Decimal, "0.2", "between two policies").within(0, 1000),
         Tunable::new("reading", Unit::Choice(&["idle", "table"]), "idle", "which reading"),
     ];
 
@@ -308,6 +337,9 @@ mod tests {
         assert_eq!(settings.count("fifo_batch"), 16);
         assert!(!settings.switch("front_merges"));
         assert_eq!(settings.word("reading"), "idle");
+        assert_eq!((settings.counts("weights"), settings.thousandths("r")), (vec![1], 200));
+        let settings = resolve("x:weights=1+20+4,r=1").unwrap();
+        assert_eq!((settings.counts("weights"), settings.thousandths("r")), (vec![1, 20, 4], 1000));
     }
 
     #[test]
@@ -317,6 +349,10 @@ mod tests {
             ("deadline:fifo_batch=0", "deadline:fifo_batch=`0` is not from 1 to 1000"),
             ("deadline:fifo_batch=x", "deadline:fifo_batch=`x` is not a whole number"),
             ("deadline:read_expire=7", "deadline:read_expire=`7` is not a time such as 250us, 7ms or 1.5s"),
+            ("deadline:weights=1+0", "deadline:weights=`1+0` is not from 1 to 100"),
+            ("deadline:weights=1+", "deadline:weights=`1+` is not whole numbers such as 1 or 1+2+4"),
+            ("deadline:r=1.001", "deadline:r=`1.001` is not from 0.000 to 1.000"),
+            ("deadline:r=.2", "deadline:r=`.2` is not a decimal number of at most three places such as 0.2"),
             ("deadline:reading=both", "deadline:reading=`both` is not idle|table"),
             ("deadline:", "`deadline:` is not of the form name:tunable=value,tunable=value"),
             ("deadline:a=1,a=2", "`deadline:a=1,a=2` is not of the form name:tunable=value,tunable=value"),

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 use schedulers::{Dispatch, DistanceCost, Room, Scheduler, build};
-use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 pub(crate) struct Driver {
     pub(crate) scheduler: Box<dyn Scheduler>,
@@ -68,6 +68,13 @@ impl Driver {
         let mut request = Request::new(self.now, Operation::Read, Lba::new(start), Sectors::new(8));
         request.stream = StreamId(stream);
         self.insert(request)
+    }
+
+    /// Inserts a request of a VM.
+    pub(crate) fn of_vm(&mut self, vm: u16, operation: Operation, start: u64, sectors: u64) -> u32 {
+        let mut request = Request::new(self.now, operation, Lba::new(start), Sectors::new(sectors));
+        request.vm = VmId(vm);
+        self.insert(request).0
     }
 
     pub(crate) fn remove(&mut self, id: u32) -> &mut Self {

@@ -2,6 +2,8 @@
 //!
 //! Means and variances come from integer sums, so that they are the same bytes on every machine.
 
+pub mod decisions;
+pub mod free_run;
 pub mod statistics;
 
 use std::collections::BTreeMap;

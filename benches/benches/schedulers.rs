@@ -1,0 +1,64 @@
+//! Decisions per second of every scheduler of the registry with 1 to 1024 requests waiting: a table in
+//! CPU time with the growth in N, and the same for criterion to keep track of.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use benches::decisions::{Steady, WAITING};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use schedulers::SCHEDULERS;
+
+fn steady(name: &str, waiting: usize) -> Steady {
+    let spec = name.parse().expect("a name is a spec");
+    Steady::new(schedulers::build(&spec).expect("a name of the registry").scheduler, waiting)
+}
+
+/// Growth is the exponent of N in the time per decision from 32 to 1024 waiting: 0 constant, 1 linear.
+fn print_table() {
+    print!("{:14}", "decisions/s");
+    for waiting in WAITING {
+        print!("{waiting:>12}");
+    }
+    println!("{:>9}", "growth");
+    for entry in SCHEDULERS {
+        let rates = WAITING.map(|waiting| {
+            let mut steady = steady(entry.name, waiting);
+            for _ in 0..2 * waiting {
+                steady.step();
+            }
+            steady.decisions_per_cpu_second(Duration::from_millis(150))
+        });
+        print!("{:14}", entry.name);
+        for rate in rates {
+            print!("{rate:>12.0}");
+        }
+        println!("{:>9.2}", (rates[2] / rates[4]).ln() / 32_f64.ln());
+    }
+}
+
+fn schedulers(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("one dispatch, completion and insertion");
+    group.throughput(Throughput::Elements(1)).sample_size(10);
+    group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    for entry in SCHEDULERS {
+        for waiting in WAITING {
+            group.bench_with_input(BenchmarkId::new(entry.name, waiting), &waiting, |bencher, &waiting| {
+                let mut steady = steady(entry.name, waiting);
+                bencher.iter(|| black_box(steady.step()));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(group, schedulers);
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--bench") {
+        print_table();
+    }
+    if !std::env::args().any(|argument| argument == "--table") {
+        group();
+        Criterion::default().configure_from_args().final_summary();
+    }
+}

@@ -1,0 +1,128 @@
+//! `iocast validate decisions`: a scheduler against the decisions that a capture holds.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result, bail};
+use replay::{Decisions, Recording};
+use traces::Losses;
+use traces::events::{EventReader, Watch};
+use traces::formats;
+use traces::results::decisions::{Agreement, Choice};
+use traces::spec::Spec;
+
+use crate::arguments::{OutputFormat, UsageError, ValidateDecisions};
+use crate::output::{Table, print, print_json};
+use crate::progress::Progress;
+use crate::validate::free;
+
+/// Records between two looks at the progress.
+const RECORDS_PER_LOOK: u64 = 4096;
+
+pub fn run(arguments: &ValidateDecisions) -> Result<()> {
+    let spec: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
+    let scheduler = schedulers::build(&spec).map_err(UsageError::from_display)?.scheduler;
+    let options = arguments.reading.options();
+    let format = formats::recognise(&arguments.input, &options)?;
+    let Some(open) = format.open_events else {
+        bail!(
+            "{}: a {} trace holds no events of the block layer; decisions are in captures of block_rq_insert, \
+             block_rq_issue and block_rq_complete",
+            arguments.input.display(),
+            format.name
+        );
+    };
+    let members = (format.members)(&arguments.input)?;
+    let bytes = members.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
+    let progress = Progress::new("deciding", bytes, 1);
+    let counter = progress.counter(0);
+    let mut reader = open(&arguments.input, &options)?;
+    let name = spec.to_string();
+    let look = |position| counter.store(position, Ordering::Relaxed);
+    let path = || arguments.input.display().to_string();
+    if arguments.free {
+        let mut recording = Recording::default();
+        watch(&mut *reader, &mut recording, look)?;
+        drop(progress);
+        warn_of(reader.losses());
+        let run = recording.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
+        return match arguments.output_format {
+            OutputFormat::Json => print_json(&run),
+            format => print(&free::render(&run, format)),
+        };
+    }
+    let mut decisions = Decisions::new(name, scheduler);
+    watch(&mut *reader, &mut decisions, look)?;
+    drop(progress);
+    warn_of(reader.losses());
+    let agreement = decisions.finish().with_context(path)?;
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&agreement),
+        format => print(&render(&agreement, format, arguments.misses)),
+    }
+}
+
+/// Whatever is not there was not waiting, as far as the scheduler is told.
+fn warn_of(losses: &Losses) {
+    for (reason, count) in &losses.skipped {
+        eprintln!("iocast: warning: skipped {count}: {reason}; what waited is not always known");
+    }
+    if losses.lost_events > 0 {
+        let lost = losses.lost_events;
+        eprintln!("iocast: warning: the capture had lost {lost} events: what waited is not always known");
+    }
+}
+
+/// Shows all of a capture to somebody, and tells now and then where it is.
+fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u64)) -> Result<()> {
+    let mut records = 0u64;
+    while reader.next_watched(watcher)?.is_some() {
+        records += 1;
+        if records.is_multiple_of(RECORDS_PER_LOOK) {
+            look(reader.position_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> String {
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.3} %", share * 100.0));
+    let header = ["scheduler", "decisions", "agreed", "agreement", "fifo's", "cscan's"];
+    let figures = Table {
+        title: "Decisions with at least two candidates".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: vec![vec![
+            agreement.scheduler.clone(),
+            agreement.decisions.to_string(),
+            agreement.agreed.to_string(),
+            share(agreement.agreement),
+            share(agreement.baseline_fifo),
+            share(agreement.baseline_cscan),
+        ]],
+        text_columns: 1,
+    };
+    let mut text = figures.render(format);
+    if agreement.misses.is_empty() || misses_max == 0 {
+        return text;
+    }
+    let shown = agreement.misses.len().min(misses_max);
+    let misses = Table {
+        title: format!("Misses ({shown} of {})", agreement.misses.len()),
+        header: ["reason", "kernel", "ours", "at s"].map(str::to_owned).to_vec(),
+        rows: agreement.misses[..shown]
+            .iter()
+            .map(|miss| {
+                let ours = miss.ours.as_ref().map_or("waits".to_owned(), told);
+                vec![miss.reason.clone(), told(&miss.kernel), ours, format!("{:.6}", miss.at_ns.as_ns() as f64 / 1e9)]
+            })
+            .collect(),
+        text_columns: 3,
+    };
+    text.push('\n');
+    text.push_str(&misses.render(format));
+    text
+}
+
+fn told(choice: &Choice) -> String {
+    let Choice { operation, sector, sectors, process, .. } = choice;
+    format!("{operation} {sector}+{} of {}", sectors.count(), process.0)
+}

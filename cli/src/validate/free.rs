@@ -1,0 +1,69 @@
+//! A scheduler's own run on a capture as tables.
+
+use traces::results::free_run::{FreeRun, Responses};
+
+use crate::arguments::OutputFormat;
+use crate::output::Table;
+
+pub fn render(run: &FreeRun, format: OutputFormat) -> String {
+    let throughput = &run.throughput;
+    let figures = Table {
+        title: format!("{} on {} requests, at most {} in flight", run.scheduler, run.requests, run.depth),
+        header: ["", "kernel's", "ours", "ours/kernel's"].map(str::to_owned).to_vec(),
+        rows: vec![
+            vec![
+                "MB/s".to_owned(),
+                format!("{:.3}", throughput.kernel_bytes_per_s / 1e6),
+                format!("{:.3}", throughput.ours_bytes_per_s / 1e6),
+                ratio(throughput.ratio),
+            ],
+            vec![
+                "span, s".to_owned(),
+                format!("{:.3}", throughput.kernel_span_ns.as_s_f64()),
+                format!("{:.3}", throughput.ours_span_ns.as_s_f64()),
+                ratio(None),
+            ],
+        ],
+        text_columns: 1,
+    };
+    let mut rows = vec![row("all".to_owned(), &run.all)];
+    rows.extend(run.operations.iter().map(|of| row(format!("{}s", of.operation), &of.responses)));
+    rows.extend(run.classes.iter().map(|of| row(format!("class {}", class(of.class)), &of.responses)));
+    rows.extend(run.processes.iter().map(|of| row(format!("process {}", of.process.0), &of.responses)));
+    let header = ["", "requests", "p50 ms, kernel's", "ours", "ratio", "p99 ms, kernel's", "ours", "ratio"];
+    let responses = Table {
+        title: "Response times, insertion to completion".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows,
+        text_columns: 1,
+    };
+    let mut text = format!("{}\n{}", figures.render(format), responses.render(format));
+    if run.unfinished > 0 {
+        let unfinished = format!("\n{} requests had not completed when the capture ended.\n", run.unfinished);
+        text.push_str(&unfinished);
+    }
+    text
+}
+
+fn row(whose: String, responses: &Responses) -> Vec<String> {
+    let ms = |ns: Option<&u64>| ns.map_or("-".to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6));
+    let Responses { kernel, ours, .. } = responses;
+    let mut cells = vec![whose, kernel.count.to_string()];
+    for (name, of_both) in [("p50", responses.p50_ratio), ("p99", responses.p99_ratio)] {
+        cells.extend([ms(kernel.percentiles_ns.get(name)), ms(ours.percentiles_ns.get(name)), ratio(of_both)]);
+    }
+    cells
+}
+
+fn ratio(of: Option<f64>) -> String {
+    of.map_or("-".to_owned(), |of| format!("{of:.3}"))
+}
+
+fn class(class: u8) -> &'static str {
+    match class {
+        1 => "real time",
+        2 => "best effort",
+        3 => "idle",
+        _ => "none",
+    }
+}

@@ -1,0 +1,14 @@
+//! `iocast validate`: our models against what the real ones did.
+
+mod decisions;
+mod free;
+
+use anyhow::Result;
+
+use crate::arguments::{Validate, ValidateWhat};
+
+pub fn run(arguments: &Validate) -> Result<()> {
+    match &arguments.what {
+        ValidateWhat::Decisions(arguments) => decisions::run(arguments),
+    }
+}

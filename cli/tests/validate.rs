@@ -1,0 +1,102 @@
+//! `iocast validate decisions` on a small ftrace text.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Reads at 500, 900, 100 and 600 of process 1 wait while 400 is served; the capture takes them upwards.
+const CAPTURE: &str = "# tracer: nop
+#
+ fio-1 [000] ..... 10.000000: block_rq_insert: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000001: block_rq_issue: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000002: block_rq_insert: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
+ fio-2 [000] ..... 10.000004: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000005: block_rq_insert: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.001000: block_rq_complete: 7,0 R () 400 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 500 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.002001: block_rq_issue: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.003000: block_rq_complete: 7,0 R () 600 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.003001: block_rq_issue: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.004000: block_rq_complete: 7,0 R () 900 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.004001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.005000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
+";
+
+fn validate(folder: &Path, capture: &str, arguments: &[&str]) -> Output {
+    let path = folder.join("capture.txt");
+    std::fs::write(&path, capture).unwrap();
+    let program =
+        Command::cargo_bin("iocast").unwrap().args(["validate", "decisions"]).arg(&path).args(arguments).output();
+    program.unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn agreement_is_printed_with_baselines_and_misses() {
+    let folder = tempfile::tempdir().unwrap();
+    let json_of =
+        |scheduler: &str| json(&validate(folder.path(), CAPTURE, &["--scheduler", scheduler, "--output-format=json"]));
+    // 600 and 900 are chosen from three and two; 500 was chosen when it came, alone, and 100 is left.
+    let upwards = json_of("cscan");
+    for (field, value) in [("schema_version", 1), ("decisions", 2), ("agreed", 2)] {
+        assert_eq!(upwards[field], value, "{field}");
+    }
+    assert_eq!((&upwards["agreement"], &upwards["baseline_cscan"]), (&1.0.into(), &1.0.into()));
+    assert_eq!((&upwards["scheduler"], &upwards["baseline_fifo"]), (&"cscan".into(), &0.5.into()));
+    let oldest = json_of("fifo");
+    assert_eq!((&oldest["agreed"], oldest["misses"].as_array().unwrap().len()), (&1.into(), 1));
+    let miss = &oldest["misses"][0];
+    assert_eq!((&miss["at_ns"], &miss["kernel"]["sector"]), (&2_001_000.into(), &600.into()));
+    assert_eq!(miss["ours"]["sector"], 900);
+    let table = validate(folder.path(), CAPTURE, &["--scheduler", "fifo"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains("50.000 %") && table.contains("read 600+8 of 1"), "{table}");
+}
+
+#[test]
+fn a_free_run_is_printed_beside_the_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--scheduler", "fifo", "--free", "--output-format=json"];
+    let run = json(&validate(folder.path(), CAPTURE, &arguments));
+    assert_eq!((&run["requests"], &run["depth"]), (&5.into(), &1.into()));
+    assert!((run["throughput"]["ratio"].as_f64().unwrap() - 1.0).abs() < 0.01, "{run}");
+    // 100 goes before 600: a millisecond earlier for process 2.
+    let of_2 = &run["processes"][1];
+    assert_eq!((&of_2["process"], &of_2["kernel"]["max_ns"]), (&2.into(), &4_996_000.into()));
+    assert!((3_900_000..4_000_000).contains(&of_2["ours"]["max_ns"].as_u64().unwrap()), "{of_2}");
+    let table = validate(folder.path(), CAPTURE, &["--scheduler", "fifo", "--free", "--pacing", "recorded"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains("process 2") && table.contains("class best effort"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_and_what_is_missing_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let without: String = CAPTURE.split_inclusive('\n').filter(|line| !line.contains("block_rq_insert")).collect();
+    for more in [&[][..], &["--free"]] {
+        let output = validate(folder.path(), &without, &[&["--scheduler", "none"], more].concat());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains("capture.txt") && message.contains("no insertions"), "{message}");
+    }
+    let damaged = CAPTURE.replace("900 + 8 be,0,4 [fio]\n fio-2", "900 + x be,0,4 [fio]\n fio-2");
+    let output = validate(folder.path(), &damaged, &["--scheduler", "fifo"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("line 6") && output.status.code() == Some(1), "{message}");
+    let output = validate(folder.path(), &damaged, &["--scheduler", "fifo", "--lenient"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("skipped 1") && output.status.success(), "{message}");
+    for arguments in [&["--scheduler", "bqf"][..], &["--scheduler", "bfq", "--pacing", "closed"]] {
+        let output = validate(folder.path(), CAPTURE, arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

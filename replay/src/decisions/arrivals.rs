@@ -1,0 +1,113 @@
+//! When the requests of a capture arrive again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use traces::{Nanos, Request, RequestId, StreamId, Timestamp};
+
+use super::free::Recorded;
+use crate::sources::{Next, ReplayError, Source};
+
+/// What keeps the arrivals of a capture as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pacing {
+    /// The spans: a request of a process arrives as long after a completion as in the capture, namely
+    /// after as many of its completions as there, and after the last of them. A process that waits
+    /// for its requests waits for them here too, and has as many outstanding.
+    #[default]
+    Closed,
+    /// The times, though a process may then ask for the next before it has got what it waited for.
+    Recorded,
+}
+
+/// An arrival that depends on a completion.
+#[derive(Clone, Copy, Debug)]
+struct Dependent {
+    request: Request,
+    /// How many requests of its process complete before.
+    completions: u64,
+    /// How long after the last of them, or after the beginning.
+    think: Nanos,
+}
+
+/// The requests of a process that have no time yet, in the order of their arrivals.
+#[derive(Debug, Default)]
+struct Process {
+    dependents: VecDeque<Dependent>,
+    completions: u64,
+    /// No arrival of it comes before the one before.
+    latest: Timestamp,
+}
+
+/// The requests of a capture as a source.
+pub(super) struct Arrivals {
+    processes: BTreeMap<StreamId, Process>,
+    /// By time, then by `requests`.
+    due: BTreeSet<(Timestamp, u32)>,
+    /// In the order in which they got a time.
+    requests: Vec<Request>,
+}
+
+impl Arrivals {
+    /// `recorded` is in the order of arrival.
+    pub(super) fn new(recorded: &[Recorded], pacing: Pacing) -> Arrivals {
+        let mut arrivals = Arrivals { processes: BTreeMap::new(), due: BTreeSet::new(), requests: Vec::new() };
+        let mut completed: BTreeMap<StreamId, Vec<Timestamp>> = BTreeMap::new();
+        if pacing == Pacing::Closed {
+            for Recorded { request, completed: at, .. } in recorded {
+                completed.entry(request.stream).or_default().push(*at);
+            }
+        }
+        completed.values_mut().for_each(|of_process| of_process.sort_unstable());
+        for Recorded { request, .. } in recorded {
+            let of_process = completed.get(&request.stream).map_or(&[][..], Vec::as_slice);
+            let completions = of_process.partition_point(|&at| at <= request.arrival);
+            let last = completions.checked_sub(1).map_or(Timestamp::ZERO, |last| of_process[last]);
+            let think = request.arrival.saturating_since(last);
+            let process = arrivals.processes.entry(request.stream).or_default();
+            process.dependents.push_back(Dependent { request: *request, completions: completions as u64, think });
+        }
+        let processes: Vec<StreamId> = arrivals.processes.keys().copied().collect();
+        for process in processes {
+            arrivals.release(Timestamp::ZERO, process);
+        }
+        arrivals
+    }
+}
+
+impl Arrivals {
+    /// Gives a time to whatever of this process has waited for no more than has completed.
+    fn release(&mut self, now: Timestamp, stream: StreamId) {
+        let Some(process) = self.processes.get_mut(&stream) else { return };
+        while let Some(next) = process.dependents.front().filter(|next| next.completions <= process.completions) {
+            let mut request = next.request;
+            request.arrival = now.saturating_add(next.think).max(process.latest);
+            process.latest = request.arrival;
+            process.dependents.pop_front();
+            let number = u32::try_from(self.requests.len()).expect("fewer than 2^32 requests are in memory");
+            self.due.insert((request.arrival, number));
+            self.requests.push(request);
+        }
+    }
+}
+
+impl Source for Arrivals {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(match self.due.first() {
+            Some(&(time, _)) => Next::At(time),
+            None if self.processes.values().any(|process| !process.dependents.is_empty()) => Next::Blocked,
+            None => Next::Exhausted,
+        })
+    }
+
+    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+        let (_, number) = self.due.pop_first().expect("the engine takes what was announced");
+        Ok(self.requests[number as usize])
+    }
+
+    fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        if let Some(process) = self.processes.get_mut(&request.stream) {
+            process.completions += 1;
+        }
+        self.release(now, request.stream);
+    }
+}

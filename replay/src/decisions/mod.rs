@@ -1,0 +1,275 @@
+//! A scheduler held against the decisions that a capture of Linux's block layer holds (the events
+//! insert, issue and complete of one device).
+//!
+//! The kernel decides one issue ahead: right after a request has been issued it takes the next from
+//! its scheduler, which then waits until the device has room. So the candidates of a choice are what
+//! had been inserted when the *previous* request was issued and had not been chosen. Where nothing was
+//! chosen then (nothing waited, or the scheduler idled), the kernel asks again when something is
+//! inserted, when a request completes after one had waited for room, when the scheduler's own time
+//! has come, and every 3 ms (Linux 6.18, `block/blk-mq-sched.c`). A completion is told to the scheduler at its
+//! event. A request that was inserted after the previous issue and is the next to be issued shows that
+//! the decision fell later: the scheduler is then asked at its insertion.
+//!
+//! After a miss the capture's choice is followed ([`Scheduler::follow`]), from the state before the
+//! decision if the scheduler can be forked.
+//!
+//! Left out: the kernel takes several requests at once while the device has not been short of room
+//! lately; two CPUs that ask at the same time.
+
+pub mod arrivals;
+mod clock;
+pub mod free;
+mod known;
+mod reason;
+mod steps;
+
+use schedulers::{DistanceCost, Scheduler};
+use traces::events::{Event, Watch, action};
+use traces::results::SCHEMA_VERSION;
+use traces::results::decisions::{Agreement, Choice, Miss};
+use traces::{Lba, Request, RequestId, Sectors, Timestamp};
+
+use self::clock::Clock;
+use self::known::{Known, Requests};
+use self::steps::{Span, Step, What};
+
+/// Why a capture cannot be held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecisionsError {
+    /// There is nothing to decide about.
+    #[error(
+        "the capture holds no insertions, as with the scheduler `none`, which requests bypass: there are no decisions \
+         to compare"
+    )]
+    NoInsertions,
+    /// It was never seen what was decided.
+    #[error("the capture holds no issues of inserted requests: there are no decisions to compare")]
+    NoIssues,
+    /// It was never seen how long anything took.
+    #[error("the capture holds no completions of issued requests: there is nothing to run a scheduler against")]
+    NoCompletions,
+}
+
+/// Watches a capture and asks a scheduler for each of its decisions.
+pub struct Decisions {
+    name: String,
+    scheduler: Box<dyn Scheduler>,
+    requests: Requests,
+    clock: Clock,
+    /// What has happened since the last issue; the scheduler has not been told yet.
+    steps: Vec<Step>,
+    /// The last issue.
+    opened: Timestamp,
+    /// The number of the first insertion after it.
+    inserted_then: u64,
+    restart: bool,
+    cost: DistanceCost,
+    issues: u64,
+    decisions: u64,
+    agreed: u64,
+    oldest: u64,
+    upwards: u64,
+    misses: Vec<Miss>,
+}
+
+impl Decisions {
+    /// Nothing seen yet. The scheduler is new, and `name` is how it was asked for.
+    pub fn new(name: impl Into<String>, scheduler: Box<dyn Scheduler>) -> Decisions {
+        Decisions {
+            name: name.into(),
+            scheduler,
+            requests: Requests::default(),
+            clock: Clock::default(),
+            steps: Vec::new(),
+            opened: Timestamp::ZERO,
+            inserted_then: 0,
+            restart: false,
+            cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1) },
+            issues: 0,
+            decisions: 0,
+            agreed: 0,
+            oldest: 0,
+            upwards: 0,
+            misses: Vec::new(),
+        }
+    }
+
+    /// How well the scheduler agreed.
+    ///
+    /// # Errors
+    /// If the capture holds no decision, with the reason.
+    pub fn finish(self) -> Result<Agreement, DecisionsError> {
+        if self.requests.next_number() == 0 {
+            return Err(DecisionsError::NoInsertions);
+        }
+        if self.issues == 0 {
+            return Err(DecisionsError::NoIssues);
+        }
+        let share = |count: u64| (self.decisions > 0).then(|| count as f64 / self.decisions as f64);
+        Ok(Agreement {
+            schema_version: SCHEMA_VERSION,
+            scheduler: self.name,
+            decisions: self.decisions,
+            agreed: self.agreed,
+            agreement: share(self.agreed),
+            baseline_fifo: share(self.oldest),
+            baseline_cscan: share(self.upwards),
+            misses: self.misses,
+        })
+    }
+
+    /// What could be decided when `id` was. A simple order is given what the scheduler is: also what was
+    /// inserted after the previous issue, up to the choice, if that came after it.
+    fn decided(&self, id: RequestId) -> Decided {
+        let before = self.inserted_then.max(self.requests.known(id).number + 1);
+        Decided {
+            candidates: self.scheduler.waiting(),
+            oldest: self.requests.oldest(before),
+            upwards: self.requests.upwards(self.cost.position.sector(), before),
+        }
+    }
+
+    fn step(&mut self, at: Timestamp, what: What) {
+        self.steps.push(Step { at, what });
+    }
+
+    /// The capture's next choice is known: ask the scheduler, compare, and go on from there.
+    fn issue(&mut self, now: Timestamp, id: RequestId, decided: &Decided) {
+        let steps = std::mem::take(&mut self.steps);
+        // Nothing is chosen before it is there.
+        let not_before = steps.iter().position(|step| step.inserts(id)).map_or(0, |index| index + 1);
+        let before = self.scheduler.fork();
+        let span = |not_before| Span {
+            steps: &steps,
+            opened: self.opened,
+            closed: now,
+            not_before,
+            restart: self.restart,
+            cost: &self.cost,
+        };
+        let mut chosen = span(if before.is_some() { 0 } else { not_before }).ask(&mut *self.scheduler);
+        if let Some(before) = before.as_ref().filter(|_| not_before > 0 && chosen.id != Some(id)) {
+            self.scheduler = before.fork().expect("it was forked before");
+            chosen = span(not_before).ask(&mut *self.scheduler);
+        }
+        let agrees = chosen.id == Some(id);
+        if decided.candidates >= 2 {
+            self.decisions += 1;
+            self.agreed += u64::from(agrees);
+            self.oldest += u64::from(decided.oldest == Some(id));
+            self.upwards += u64::from(decided.upwards == Some(id));
+            if !agrees {
+                let reason = reason::reason(&self.requests, id, chosen.id, before.as_deref(), &span(not_before));
+                self.misses.push(Miss {
+                    at_ns: self.clock.since_first(now),
+                    kernel: choice(now, self.requests.known(id)),
+                    ours: chosen.id.map(|ours| choice(now, self.requests.known(ours))),
+                    reason,
+                });
+            }
+        }
+        let is_told = if agrees {
+            tell(&steps[chosen.told..], &mut *self.scheduler);
+            true
+        } else if let Some(before) = before {
+            self.scheduler = before;
+            tell(&steps[..not_before], &mut *self.scheduler);
+            let is_told =
+                self.scheduler.follow(if not_before == 0 { self.opened } else { steps[not_before - 1].at }, id);
+            tell(&steps[not_before..], &mut *self.scheduler);
+            is_told
+        } else {
+            tell(&steps[chosen.told..], &mut *self.scheduler);
+            // What it chose instead still waits; its age is lost.
+            if let Some(ours) = chosen.id {
+                self.scheduler.insert(now, ours, &self.requests.known(ours).request);
+            }
+            self.scheduler.follow(now, id)
+        };
+        if is_told {
+            self.scheduler.issued(now, id);
+        }
+        let known = self.requests.known_mut(id);
+        known.is_told = is_told;
+        self.cost.position = known.request.end();
+        // One that had been chosen before it was issued had waited for room.
+        self.restart = chosen.at_once && decided.candidates > 0 || chosen.restart;
+        self.opened = now;
+        self.inserted_then = self.requests.next_number();
+    }
+}
+
+/// What could be decided.
+struct Decided {
+    candidates: usize,
+    oldest: Option<RequestId>,
+    upwards: Option<RequestId>,
+}
+
+fn tell(steps: &[Step], scheduler: &mut dyn Scheduler) {
+    for step in steps {
+        step.tell(scheduler);
+    }
+}
+
+fn choice(now: Timestamp, known: &Known) -> Choice {
+    let Request { operation, lba, stream, priority, .. } = known.request;
+    Choice {
+        operation,
+        sector: lba,
+        sectors: known.request.sectors(),
+        process: stream,
+        priority,
+        waited_ns: now.saturating_since(known.inserted),
+    }
+}
+
+impl Watch for Decisions {
+    fn event(&mut self, since_first: Timestamp, event: &Event) {
+        let now = self.clock.at(since_first, event);
+        if event.bytes == 0 {
+            return;
+        }
+        self.cost.capacity = self.cost.capacity.max(Sectors::new(event.end()));
+        match event.code() {
+            action::GET_REQUEST => self.requests.allocate(event),
+            action::INSERT => {
+                let what = if let Some(id) = self.requests.insert_again(event) {
+                    What::InsertAgain(id, self.requests.known(id).request)
+                } else {
+                    let id = self.requests.insert(now, event);
+                    What::Insert(id, self.requests.known(id).request)
+                };
+                self.step(now, what);
+            }
+            action::BACK_MERGE | action::FRONT_MERGE => {
+                if let Some((into, joined)) = self.requests.merge(event, event.code() == action::BACK_MERGE) {
+                    let request = self.requests.known(into).request;
+                    let what = match joined {
+                        Some(from) => What::Join { into, from, request },
+                        None => What::Merge { into, request },
+                    };
+                    self.step(now, what);
+                }
+            }
+            action::ISSUE => {
+                if let Some(id) = self.requests.find_to_issue(event) {
+                    let decided = self.decided(id);
+                    self.requests.issue(id);
+                    self.issues += 1;
+                    self.issue(now, id, &decided);
+                }
+            }
+            action::REQUEUE => {
+                self.requests.take_back(event);
+            }
+            action::COMPLETE => {
+                if let Some((id, known)) = self.requests.complete(event) {
+                    let what = if known.is_told { What::Complete(id, known.request) } else { What::Other };
+                    self.step(now, what);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a miss may come from.
+
+use schedulers::{Dispatch, Room, Scheduler};
+use traces::{Nanos, RequestId};
+
+use super::known::Requests;
+use super::steps::{Span, What};
+
+/// How far apart, by the capture's clock, the event of an issue and the decision behind it may lie.
+const RACE: Nanos = Nanos::from_us(500);
+
+/// A tick of the kernel's clock at 250 Hz, the usual.
+const TICK: Nanos = Nanos::from_ms(4);
+
+/// Tries whether a decision somewhat later or earlier would have been the capture's, and says what the
+/// two choices differ in.
+pub(super) fn reason(
+    requests: &Requests,
+    kernel: RequestId,
+    ours: Option<RequestId>,
+    before: Option<&dyn Scheduler>,
+    span: &Span<'_>,
+) -> String {
+    let difference = difference(requests, kernel, ours);
+    match before.and_then(|before| race(before, kernel, span, requests)) {
+        Some(race) => format!("{difference}; {race}"),
+        None => difference,
+    }
+}
+
+fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &Requests) -> Option<String> {
+    let mut later = before.fork()?;
+    let mut inserted = 0;
+    for step in span.steps.iter().take_while(|step| step.at.saturating_since(span.opened) <= RACE) {
+        step.tell(&mut *later);
+        inserted += u32::from(matches!(step.what, What::Insert(..)));
+        let answer = later.fork()?.dispatch(step.at, Room::UNLIMITED, span.cost);
+        if answer == Dispatch::Send(kernel) {
+            let late = step.at.saturating_since(span.opened);
+            return Some(format!("it agrees {late} after the issue before, with {inserted} more inserted"));
+        }
+    }
+    // The kernel's expiries are counted in ticks, and so may come up to one early.
+    if before.fork()?.dispatch(span.opened.saturating_add(TICK), Room::UNLIMITED, span.cost) == Dispatch::Send(kernel) {
+        return Some(format!("it agrees a tick later ({TICK}), as where an expiry is rounded to ticks"));
+    }
+    // What was inserted just before may not have been there yet.
+    let mut earlier = before.fork()?;
+    let mut missing = 0;
+    while let Some((id, known)) = requests.youngest_before(span.opened, missing) {
+        let early = span.opened.saturating_since(known.inserted);
+        if early > RACE || id == kernel {
+            break;
+        }
+        earlier.remove(id);
+        missing += 1;
+        if earlier.fork()?.dispatch(span.opened, Room::UNLIMITED, span.cost) == Dispatch::Send(kernel) {
+            return Some(format!("it agrees {early} before the issue before, with {missing} fewer inserted"));
+        }
+    }
+    None
+}
+
+fn difference(requests: &Requests, kernel: RequestId, ours: Option<RequestId>) -> String {
+    let Some(ours) = ours else { return "the scheduler would have waited".to_owned() };
+    let (kernel, ours) = (requests.known(kernel), requests.known(ours));
+    let (theirs, own) = (&kernel.request, &ours.request);
+    if theirs.priority.class() != own.priority.class() {
+        return format!("I/O class {} instead of {}", theirs.priority.class(), own.priority.class());
+    }
+    if theirs.operation != own.operation {
+        return format!("a {} instead of a {}", theirs.operation, own.operation);
+    }
+    let whose = if theirs.stream == own.stream { "the same process" } else { "another process" };
+    let place = if theirs.lba < own.lba { "below" } else { "above" };
+    let age = if kernel.number < ours.number { "older" } else { "younger" };
+    format!("another {} of {whose}, {place} and {age}", theirs.operation)
+}

@@ -1,0 +1,267 @@
+//! How decisions are rebuilt from the block layer's events, and compared.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use replay::Decisions;
+use replay::decisions::DecisionsError;
+use traces::events::{Category, Event, Watch, action};
+use traces::results::decisions::Agreement;
+use traces::{Priority, Timestamp};
+
+const MS: u64 = 1_000_000;
+
+/// One line of a script: time in ns, event, operation, first sector, sectors, class of priority, CPU.
+type Line<'a> = (u64, u8, &'a str, u64, u32, u8, u32);
+
+const I: u8 = action::INSERT;
+const D: u8 = action::ISSUE;
+const C: u8 = action::COMPLETE;
+const G: u8 = action::GET_REQUEST;
+const M: u8 = action::BACK_MERGE;
+const F: u8 = action::FRONT_MERGE;
+const R: u8 = action::REQUEUE;
+
+fn events(scheduler: &str, lines: &[Line<'_>]) -> Result<Agreement, DecisionsError> {
+    let built = schedulers::build(&scheduler.parse().unwrap()).unwrap();
+    let mut decisions = Decisions::new(scheduler, built.scheduler);
+    for &(time, code, operation, sector, sectors, class, cpu) in lines {
+        let category = match operation {
+            "R" => Category::READ,
+            "W" => Category::WRITE,
+            "D" => Category::WRITE | Category::DISCARD,
+            other => panic!("no operation {other}"),
+        };
+        let event = Event {
+            time,
+            sector,
+            bytes: sectors * 512,
+            action: u32::from(code) | category.in_action(),
+            pid: 1,
+            cpu,
+            priority: Priority::new(class, 0).unwrap(),
+            ..Event::default()
+        };
+        decisions.event(Timestamp::from_ns(time), &event);
+    }
+    decisions.finish()
+}
+
+/// Reads of 8 sectors on CPU 0 in no class.
+fn reads(scheduler: &str, lines: &[(u64, u8, u64)]) -> Agreement {
+    let lines: Vec<Line<'_>> = lines.iter().map(|&(time, code, sector)| (time, code, "R", sector, 8, 0, 0)).collect();
+    events(scheduler, &lines).unwrap()
+}
+
+fn counts(agreement: &Agreement) -> (u64, u64) {
+    (agreement.decisions, agreement.agreed)
+}
+
+#[test]
+fn candidates_are_what_was_inserted_before_the_previous_issue() {
+    // 10 arrives before 300 is issued, but after 300 was chosen.
+    let lines = [
+        (0, I, 100),
+        (1, D, 100),
+        (2, I, 500),
+        (3, I, 300),
+        (4, I, 400),
+        (5, D, 500),
+        (6, I, 10),
+        (7, D, 300),
+        (8, D, 10),
+        (9, D, 400),
+    ];
+    let agreement = reads("sstf", &lines);
+    // 500 was alone when it was chosen; 300 and 400 waited when 500 went, 10 and 400 when 300 went.
+    assert_eq!(agreement.decisions, 2);
+    assert_eq!(agreement.misses.len(), 2, "nearest to 500 is 400, and then nearest to 308");
+    let miss = &agreement.misses[0];
+    assert_eq!((miss.at_ns.as_ns(), miss.kernel.sector.sector()), (7, 300));
+    assert_eq!(miss.ours.unwrap().sector.sector(), 400);
+    assert_eq!(miss.kernel.waited_ns.as_ns(), 4);
+    assert!(miss.reason.starts_with("another read of the same process, below and older"), "{}", miss.reason);
+    assert_eq!(agreement.baseline_fifo, Some(0.5));
+    // Upwards from the end of 500 there is nothing, so 300 is first; upwards from 308 there is 400.
+    assert_eq!(agreement.baseline_cscan, Some(0.5));
+}
+
+#[test]
+fn a_choice_cannot_fall_before_its_insertion() {
+    // 50 went although it was inserted after the previous issue: then it was chosen later, from three.
+    let lines =
+        [(0, I, 100), (1, D, 100), (2, I, 300), (3, I, 400), (4, D, 300), (5, I, 310), (6, D, 310), (7, D, 400)];
+    let mut wider = lines.to_vec();
+    wider.insert(4, (3, I, 900));
+    let agreement = reads("cscan", &wider);
+    assert_eq!(counts(&agreement), (2, 2), "{:?}", agreement.misses);
+    let agreement = reads("fifo", &wider);
+    assert_eq!(counts(&agreement), (2, 1), "{:?}", agreement.misses);
+    // So are the baselines: 310 is the next upwards, but not the oldest.
+    assert_eq!((agreement.baseline_cscan, agreement.baseline_fifo), (Some(1.0), Some(0.5)));
+}
+
+#[test]
+fn after_a_miss_the_captures_choice_is_followed() {
+    let mut lines: Vec<(u64, u8, u64)> = vec![(0, I, 1000), (1, D, 1000)];
+    lines.extend((0..6).map(|n| (2 + n, I, 2000 + 100 * n)));
+    // The kernel goes downwards once, and on from there.
+    for (n, sector) in [2000, 2500, 2100, 2200, 2300, 2400].into_iter().enumerate() {
+        lines.push((10 + n as u64, D, sector));
+    }
+    for scheduler in ["fifo", "none", "mq-deadline:fifo_batch=100", "kyber"] {
+        let agreement = reads(scheduler, &lines);
+        assert_eq!(agreement.decisions, 4, "{scheduler}");
+        let missed: Vec<u64> = agreement.misses.iter().map(|miss| miss.kernel.sector.sector()).collect();
+        assert_eq!(missed, [2500], "{scheduler}");
+    }
+    // One that cannot be copied is told as well as can be.
+    let agreement = reads("deadline", &lines);
+    assert_eq!(agreement.misses[0].kernel.sector.sector(), 2500);
+}
+
+#[test]
+fn completions_and_classes_reach_the_scheduler() {
+    let line = |time, code, sector, class| (time, code, "R", sector, 8, class, 0);
+    // The best-effort requests wait until the real-time one has completed; 150 comes in the meantime.
+    let lines = [
+        line(0, I, 900, 1),
+        line(1, D, 900, 1),
+        line(2, I, 300, 2),
+        line(3, I, 200, 2),
+        line(4, C, 900, 1),
+        line(3 * MS + 2, D, 200, 2),
+        line(3 * MS + 3, D, 300, 2),
+    ];
+    let agreement = events("mq-deadline", &lines).unwrap();
+    assert_eq!(counts(&agreement), (0, 0));
+    let lines = [
+        line(0, I, 900, 1),
+        line(1, D, 900, 1),
+        line(2, I, 300, 2),
+        line(3, I, 200, 2),
+        line(4, I, 910, 1),
+        line(5, D, 910, 1),
+        line(6, I, 100, 2),
+        line(7, C, 900, 1),
+        line(8, C, 910, 1),
+        line(9, I, 110, 2),
+        line(10, D, 100, 2),
+        line(11, D, 110, 2),
+    ];
+    let agreement = events("mq-deadline", &lines).unwrap();
+    assert_eq!(counts(&agreement), (2, 2), "{:?}", agreement.misses);
+}
+
+#[test]
+fn a_request_queues_on_the_cpu_where_it_was_allocated() {
+    let lines: [Line<'_>; 10] = [
+        (0, I, "R", 0, 8, 0, 0),
+        (1, D, "R", 0, 8, 0, 0),
+        (2, I, "R", 8, 8, 0, 0),
+        (3, G, "R", 16, 8, 0, 1),
+        (4, I, "R", 16, 8, 0, 0),
+        (5, I, "R", 24, 8, 0, 0),
+        (6, D, "R", 8, 8, 0, 0),
+        (7, D, "R", 24, 8, 0, 0),
+        (8, D, "R", 16, 8, 0, 0),
+        (9, C, "R", 16, 8, 0, 0),
+    ];
+    assert_eq!(counts(&events("kyber", &lines).unwrap()), (1, 1));
+}
+
+#[test]
+fn merges_requeues_and_partial_completions_are_followed() {
+    let lines: [Line<'_>; 16] = [
+        (0, I, "R", 0, 8, 0, 0),
+        (1, D, "R", 0, 8, 0, 0),
+        (2, I, "R", 100, 8, 0, 0),
+        (3, I, "R", 208, 8, 0, 0),
+        (3, I, "R", 308, 8, 0, 0),
+        // A bio behind the one, a bio before the other, and the third joined behind that.
+        (4, M, "R", 108, 8, 0, 0),
+        (5, F, "R", 200, 8, 0, 0),
+        (6, I, "R", 216, 8, 0, 0),
+        (7, M, "R", 216, 8, 0, 0),
+        (8, D, "R", 100, 16, 0, 0),
+        (9, R, "R", 100, 16, 0, 0),
+        (10, I, "R", 100, 16, 0, 0),
+        (11, D, "R", 100, 16, 0, 0),
+        (12, C, "R", 100, 8, 0, 0),
+        (13, C, "R", 108, 8, 0, 0),
+        (14, D, "R", 200, 24, 0, 0),
+    ];
+    let agreement = events("mq-deadline", &lines).unwrap();
+    assert_eq!(counts(&agreement), (2, 2), "{:?}", agreement.misses);
+    assert!(agreement.misses.is_empty());
+}
+
+#[test]
+fn a_miss_that_a_tick_or_a_race_explains_says_so() {
+    let line = |time, code, sector| (time, code, sector);
+    // The oldest expires 1 ms after the decision, if expiries are not counted in ticks.
+    let lines = [
+        line(0, I, 500),
+        line(1, D, 500),
+        line(1, I, 600),
+        line(2, I, 10),
+        line(499 * MS, I, 700),
+        line(499 * MS, D, 600),
+        line(499 * MS + 1, D, 10),
+    ];
+    let agreement = reads("mq-deadline:fifo_batch=1,tick=1ns", &lines);
+    assert_eq!(agreement.misses.len(), 1);
+    assert!(agreement.misses[0].reason.contains("a tick later"), "{}", agreement.misses[0].reason);
+    // 660 was not seen yet.
+    let lines = [(0, I, 500), (1, D, 500), (2, I, 600), (3, I, 700), (4, I, 660), (5, D, 600), (6, D, 700)];
+    let agreement = reads("mq-deadline", &lines);
+    assert!(agreement.misses[0].reason.ends_with("1 fewer inserted"), "{}", agreement.misses[0].reason);
+    // 660 was seen already.
+    let lines = [(0, I, 500), (1, D, 500), (2, I, 600), (3, I, 700), (3, I, 50), (5, D, 600), (6, I, 660), (7, D, 50)];
+    let agreement = reads("cscan", &lines);
+    assert_eq!(agreement.misses.len(), 1);
+}
+
+#[test]
+fn a_capture_without_decisions_is_refused_with_the_reason() {
+    let line = |time, code, sector| (time, code, "R", sector, 8, 0, 0);
+    let error = events("fifo", &[line(0, D, 0), line(1, C, 0)]).unwrap_err();
+    assert_eq!(error, DecisionsError::NoInsertions);
+    assert!(error.to_string().contains("`none`"), "{error}");
+    assert_eq!(events("fifo", &[line(0, I, 0)]).unwrap_err(), DecisionsError::NoIssues);
+    let agreement = events("fifo", &[line(0, I, 0), line(1, D, 0)]).unwrap();
+    assert_eq!((agreement.decisions, agreement.agreement), (0, None));
+}
+
+#[test]
+fn ticks_are_those_of_the_captures_clock() {
+    // 10 is inserted 2 ms after the first event, which is 3.9 ms after a tick: 1.9 ms into the next.
+    let decided = |first: u64, expires: u64| {
+        let lines = [(0, I, 500), (1, D, 500), (2 * MS, I, 600), (2 * MS, I, 10), (expires, I, 700), (expires, D, 600)];
+        let mut decisions =
+            Decisions::new("", schedulers::build(&"mq-deadline:fifo_batch=1".parse().unwrap()).unwrap().scheduler);
+        for (time, code, sector) in lines.into_iter().chain([(expires + 1, D, 10), (expires + 2, D, 700)]) {
+            let action = u32::from(code) | Category::READ.in_action();
+            let event = Event { time: first + time, sector, bytes: 4096, action, ..Event::default() };
+            decisions.event(Timestamp::from_ns(time), &event);
+        }
+        decisions.finish().unwrap()
+    };
+    // 600 goes at the first moment that the capture shows, and then 10 is due or not; what the capture
+    // did at that time is 10 before 700.
+    let first = 5_620 * 1000 * MS + 3_900_000;
+    let agreement = decided(first, 502 * MS - 1_900_000);
+    assert_eq!(agreement.decisions, 1);
+    assert_eq!(agreement.misses.len(), 0, "10 has expired with the tick: {:?}", agreement.misses);
+    let agreement = decided(first, 502 * MS - 1_900_001);
+    assert_eq!(agreement.misses.len(), 1, "10 has not expired, and 700 is next");
+    assert_eq!(agreement.misses[0].at_ns.as_ns(), 502 * MS - 1_900_000);
+}
+
+#[test]
+fn a_gap_of_days_is_not_asked_through() {
+    // sfq has nothing to send before the completion that comes a month later.
+    let month = 30 * 86_400 * 1000 * MS;
+    let lines = [(0, I, 0), (1, D, 0), (2, I, 8), (2, I, 16), (month, C, 0), (month + 1, D, 8), (month + 2, D, 16)];
+    let begun = std::time::Instant::now();
+    assert_eq!(counts(&reads("sfq:depth=1", &lines)), (0, 0), "none had two candidates when the one before was issued");
+    assert!(begun.elapsed().as_secs() < 10, "asked every 3 ms it takes a minute at least");
+}

@@ -1,0 +1,115 @@
+//! Batches, first come first served: what waits when a batch is used up becomes the next, the oldest
+//! `batch_max` of it, and is served as a whole before anything that arrived after it was cut. Inside, a
+//! batch goes up from where the head is and then on from the lowest (`within=cscan`), or in order
+//! of arrival (`within=arrival`, which is fifo but for room). So nothing waits longer than a batch and
+//! what is before it: the N-step scan of Frank 1969, or FSCAN if `batch_max` is large.
+//!
+//! DiskSim's BATCH_FCFS, which gave the name, keeps batches that their sender marks and
+//! sends none before it is complete; requests of ours carry no such mark, so batches are cut by arrival. A
+//! class there is no room for is passed over; the batch is not over until it has gone too. If all that
+//! is left of a batch has no room, the next batch waits behind it.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Lba, Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::id_list::IdList;
+use crate::lba_queue::{Classes, LbaQueue};
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::slots::Slots;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "batch-fcfs",
+    summary: "batches first come first served, each in ascending order (N-step scan, FSCAN)",
+    origin: "DiskSim 4 BATCH_FCFS, batches cut as in Frank 1969 (N-step scan)",
+    tunables: &[
+        Tunable::new("batch_max", Unit::Count, "32", "how many requests a batch has at most").within(1, u64::MAX),
+        Tunable::new("within", Unit::Choice(&["cscan", "arrival"]), "cscan", "the order within a batch"),
+    ],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(BatchFcfs {
+        batch_max: settings.count("batch_max"),
+        by_arrival: settings.word("within") == "arrival",
+        batch: LbaQueue::default(),
+        later: IdList::default(),
+        requests: Slots::default(),
+    })
+}
+
+/// A request that waits, if it waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting(Option<Request>);
+
+#[derive(Debug)]
+struct BatchFcfs {
+    batch_max: u64,
+    by_arrival: bool,
+    /// The batch that is being served.
+    batch: LbaQueue,
+    /// Those of later batches, by arrival.
+    later: IdList,
+    requests: Slots<Waiting>,
+}
+
+impl BatchFcfs {
+    /// Cuts the next batch if the last is used up.
+    fn cut(&mut self) {
+        if self.batch.len() > 0 {
+            return;
+        }
+        for _ in 0..self.batch_max {
+            let Some(id) = self.later.first() else { return };
+            self.later.remove(id);
+            let Waiting(request) = self.requests[id];
+            self.batch.insert(id, &request.expect("what is listed waits"));
+        }
+    }
+
+    fn choose(&self, classes: Classes, cost: &dyn AccessCost) -> Option<RequestId> {
+        if self.by_arrival {
+            let all = self.batch.ascending_from(Lba::ZERO, classes);
+            return all.min_by_key(|entry| entry.age).map(|entry| entry.id());
+        }
+        self.batch.circular(cost.position(), classes).map(|entry| entry.id())
+    }
+}
+
+impl Scheduler for BatchFcfs {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.requests.set(id, Waiting(Some(*request)));
+        self.later.push_back(id);
+    }
+
+    fn dispatch(&mut self, _now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        self.cut();
+        let Some(id) = self.choose(Classes::with(room), cost) else { return Dispatch::Idle };
+        self.batch.remove(id);
+        Dispatch::Send(id)
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        if self.later.contains(id) { self.later.remove(id) } else { self.batch.remove(id) }
+    }
+
+    /// It belongs to the batch it was sent with, if that is not over, and else begins the next.
+    fn requeue(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.requests.set(id, Waiting(Some(*request)));
+        if self.batch.len() > 0 { self.batch.insert(id, request) } else { self.later.push_front(id) }
+    }
+
+    fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
+        self.requests[into] = Waiting(Some(*request));
+        if !self.later.contains(into) {
+            self.batch.grown(into, request);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.batch.len() + self.later.len()
+    }
+}

@@ -1,0 +1,106 @@
+//! The tunables: the kernel's own under their real names, its constants that are worth turning, and
+//! what the kernel finds out about the device.
+
+use traces::spec::{Settings, Tunable, Unit};
+
+use super::clock::Clock;
+
+const INT_MAX: u64 = i32::MAX as u64;
+const MS: u64 = 1_000_000;
+
+/// All of them, for the registry.
+pub(super) const TUNABLES: &[Tunable] = &[
+    Tunable::new("slice_idle", Unit::Time, "8ms", "how long to wait for the next request of the queue in service")
+        .within(0, INT_MAX * MS),
+    Tunable::new("slice_idle_us", Unit::Count, "0", "the same in microseconds; 0 leaves it to slice_idle")
+        .within(0, INT_MAX),
+    Tunable::new("max_budget", Unit::Count, "0", "sectors a queue may get in one go; 0 follows the peak rate")
+        .within(0, INT_MAX),
+    Tunable::new("timeout_sync", Unit::Time, "125ms", "how long a queue, sync or async, may take to use its budget")
+        .within(MS, 1000 * INT_MAX),
+    Tunable::new("fifo_expire_sync", Unit::Time, "125ms", "age at which a sync request goes first within its queue")
+        .within(MS, INT_MAX * MS),
+    Tunable::new("fifo_expire_async", Unit::Time, "250ms", "age at which an async request goes first within its queue")
+        .within(MS, INT_MAX * MS),
+    Tunable::new("back_seek_max", Unit::Count, "16384", "how far back a seek may go, in KiB").within(0, INT_MAX),
+    Tunable::new("back_seek_penalty", Unit::Count, "2", "how much more a seek back costs than one forwards")
+        .within(1, INT_MAX),
+    Tunable::new("low_latency", Unit::Switch, "on", "whether interactive and soft real-time queues are favoured"),
+    Tunable::new("strict_guarantees", Unit::Switch, "off", "one request at a time, and always wait for the next"),
+    Tunable::new("wr_coeff", Unit::Count, "30", "factor of a raised weight").within(1, 1000),
+    Tunable::new("wr_max_time", Unit::Time, "0ns", "longest raising of an interactive queue; 0 follows the peak rate"),
+    Tunable::new("wr_rt_max_time", Unit::Time, "300ms", "longest raising of a soft real-time queue"),
+    Tunable::new("wr_min_idle_time", Unit::Time, "2s", "rest after which a queue counts as interactive"),
+    Tunable::new("wr_min_inter_arr_async", Unit::Time, "500ms", "gap after which an async queue is raised"),
+    Tunable::new("wr_max_softrt_rate", Unit::Count, "7000", "highest rate of a soft real-time queue, in sectors per s")
+        .within(0, INT_MAX),
+    Tunable::new("large_burst_thresh", Unit::Count, "8", "how many new queues in a row make a large burst")
+        .within(1, INT_MAX),
+    Tunable::new("burst_interval", Unit::Time, "180ms", "longest gap between the new queues of a burst"),
+    Tunable::new("cgroups", Unit::Switch, "off", "whether every VM is a cgroup of its own"),
+    Tunable::new("weights", Unit::Counts, "100", "weights of the VMs' cgroups, in their order, repeated (bfq.weight)")
+        .within(1, 1000),
+    Tunable::new("rotational", Unit::Switch, "off", "what the device says of itself in queue/rotational"),
+    Tunable::new("tick", Unit::Time, "4ms", "length of a jiffy, to which timeouts are rounded (1 s / CONFIG_HZ)")
+        .within(1000, 1_000_000_000),
+];
+
+/// Their values, in nanoseconds, jiffies, sectors and counts.
+#[derive(Clone, Debug)]
+pub(super) struct Tunables {
+    pub(super) slice_idle: i64,
+    pub(super) user_max_budget: i64,
+    pub(super) timeout: i64,
+    pub(super) timeout_ms: i64,
+    pub(super) fifo_expire: [i64; 2],
+    pub(super) back_max: u64,
+    pub(super) back_penalty: u64,
+    pub(super) low_latency: bool,
+    pub(super) strict_guarantees: bool,
+    pub(super) wr_coeff: i64,
+    pub(super) wr_max_time: i64,
+    pub(super) wr_rt_max_time: i64,
+    pub(super) wr_min_idle_time: i64,
+    pub(super) wr_min_inter_arr_async: i64,
+    pub(super) wr_max_softrt_rate: i64,
+    pub(super) large_burst_thresh: u64,
+    pub(super) burst_interval: i64,
+    pub(super) cgroups: bool,
+    pub(super) weights: Vec<u64>,
+    pub(super) rotational: bool,
+}
+
+impl Tunables {
+    pub(super) fn new(settings: &Settings, clock: &Clock) -> Tunables {
+        let ns = |name: &str| settings.nanos(name).as_ns().min(i64::MAX as u64 / 8) as i64;
+        let jiffies = |name: &str| clock.jiffies(ns(name));
+        let count = |name: &str| settings.count(name) as i64;
+        let strict_guarantees = settings.switch("strict_guarantees");
+        let slice_idle = if count("slice_idle_us") == 0 { ns("slice_idle") } else { count("slice_idle_us") * 1000 };
+        // HZ / 8, and so rounded down, unless it was set.
+        let timeout = (ns("timeout_sync") / clock.tick()).max(1);
+        Tunables {
+            // As when strict_guarantees is written to.
+            slice_idle: if strict_guarantees { slice_idle.max(8_000_000) } else { slice_idle },
+            user_max_budget: count("max_budget"),
+            timeout,
+            timeout_ms: (timeout * clock.tick() / 1_000_000).max(1),
+            fifo_expire: [ns("fifo_expire_async"), ns("fifo_expire_sync")],
+            back_max: settings.count("back_seek_max") * 2,
+            back_penalty: settings.count("back_seek_penalty"),
+            low_latency: settings.switch("low_latency"),
+            strict_guarantees,
+            wr_coeff: count("wr_coeff"),
+            wr_max_time: jiffies("wr_max_time"),
+            wr_rt_max_time: jiffies("wr_rt_max_time"),
+            wr_min_idle_time: jiffies("wr_min_idle_time"),
+            wr_min_inter_arr_async: jiffies("wr_min_inter_arr_async"),
+            wr_max_softrt_rate: count("wr_max_softrt_rate"),
+            large_burst_thresh: settings.count("large_burst_thresh"),
+            burst_interval: jiffies("burst_interval"),
+            cgroups: settings.switch("cgroups"),
+            weights: settings.counts("weights"),
+            rotational: settings.switch("rotational"),
+        }
+    }
+}

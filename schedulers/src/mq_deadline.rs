@@ -1,0 +1,385 @@
+//! The mq-deadline scheduler of Linux 6.18, `block/mq-deadline.c`: three priority classes, and in each
+//! of them reads and writes that wait in an order by sector and in a fifo with an expiry time.
+//! Requests go in batches along the sector order of one direction; between two batches reads go
+//! before writes, but not more than `writes_starved` times, and a batch starts at the head of the fifo
+//! once that has expired. The batch, its direction and the count of starved writes are one for all
+//! classes, as in the kernel; where the last request began is known per class and direction.
+//! Everything but a read is in the write direction.
+//!
+//! A class waits while a higher one has requests waiting *or in flight*. It goes first, though, once
+//! the request that would be its next has waited for `prio_aging_expire`. Being looked at for that
+//! may begin a new batch even if nothing is sent then. So it is in the kernel, and here.
+//!
+//! Expiries are counted in ticks, which begin at the clock's zero: the tick in which a request arrived
+//! counts as a whole one, so it may expire up to a tick early.
+//!
+//! Leaves out: the search for merge candidates (the stage's); the write locks of zoned devices, and with them the order of zoned writes;
+//! `async_depth`, which limits how many requests other than synchronous reads may exist at all: it
+//! holds up their allocation, and a request that has not been allocated has not arrived here.
+//!
+//! The kernel's function knows no room. A direction there is no room for is taken to have nothing
+//! waiting: the other is served if it has room, and reads do not then starve writes. A class of which
+//! only such requests wait still holds up those below it. A request in the dispatch queue, where only
+//! those are that came back, goes before all that are not, unless there is no room for it.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Nanos, Operation, Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::id_list::IdList;
+use crate::order::Order;
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::slots::Slots;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "mq-deadline",
+    summary: "batches by sector, reads before writes, within deadlines and priority classes (Linux)",
+    origin: "Linux 6.18 block/mq-deadline.c",
+    tunables: &[
+        Tunable::new("read_expire", Unit::Time, "500ms", "how long a read may wait before it starts a batch"),
+        Tunable::new("write_expire", Unit::Time, "5s", "how long a write may wait before it starts a batch"),
+        Tunable::new("writes_starved", Unit::Count, "2", "how many batches of reads may pass waiting writes"),
+        Tunable::new("fifo_batch", Unit::Count, "16", "how many requests a batch has at most"),
+        Tunable::new("prio_aging_expire", Unit::Time, "10s", "how long a lower class may wait behind a higher one"),
+        Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
+        Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which expiries are counted (1 s / CONFIG_HZ)")
+            .within(1, 1_000_000_000),
+    ],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    let tick = settings.nanos("tick").as_ns();
+    // As when a tunable is written to: whole ticks, rounded up (`msecs_to_jiffies`).
+    let expiry = |name| Nanos::from_ns(settings.nanos(name).as_ns().div_ceil(tick).saturating_mul(tick));
+    Box::new(MqDeadline {
+        tick,
+        expire: [expiry("read_expire"), expiry("write_expire")],
+        writes_starved: settings.count("writes_starved"),
+        fifo_batch: settings.count("fifo_batch"),
+        prio_aging_expire: expiry("prio_aging_expire"),
+        front_merges: settings.switch("front_merges"),
+        classes: Default::default(),
+        dispatch_queue: IdList::default(),
+        known: Slots::default(),
+        inserted: 0,
+        last_direction: WRITE,
+        batching: 0,
+        starved: 0,
+    })
+}
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+/// Real time, best effort (and none), idle: the order in which they go.
+const CLASSES: usize = 3;
+const BEST_EFFORT: usize = 1;
+
+/// The requests of one class and direction.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    sorted: Order,
+    fifo: IdList,
+    /// The first sector of the one that was sent last.
+    latest_sector: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    queues: [Queue; 2],
+    /// Waiting or in flight.
+    outstanding: u64,
+}
+
+/// What is known of a request until it completes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    class: usize,
+    direction: usize,
+    sector: u64,
+    /// The tick in which it arrived, or the eldest that was merged into it.
+    arrived: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+struct MqDeadline {
+    /// Nanoseconds.
+    tick: u64,
+    expire: [Nanos; 2],
+    writes_starved: u64,
+    fifo_batch: u64,
+    prio_aging_expire: Nanos,
+    front_merges: bool,
+    classes: [Class; CLASSES],
+    /// What has come back.
+    dispatch_queue: IdList,
+    known: Slots<Known>,
+    inserted: u64,
+    last_direction: usize,
+    /// Requests sent in the current batch.
+    batching: u64,
+    /// Batches of reads that have passed waiting writes.
+    starved: u64,
+}
+
+/// What one class has to offer.
+enum Offer {
+    Send(RequestId),
+    /// Its next request is old enough only then.
+    NotBefore(Timestamp),
+    Nothing,
+}
+
+impl MqDeadline {
+    fn queue(&mut self, id: RequestId) -> &mut Queue {
+        let Known { class, direction, .. } = self.known[id];
+        &mut self.classes[class].queues[direction]
+    }
+
+    /// The tick in which a time lies.
+    fn tick_of(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_ns(now.as_ns() / self.tick * self.tick)
+    }
+
+    /// Sorts a waiting request in, behind those at the same sector.
+    fn add_sorted(&mut self, id: RequestId) {
+        let (sector, age) = (self.known[id].sector, self.inserted);
+        self.queue(id).sorted.insert(id, sector, age);
+        self.inserted += 1;
+    }
+
+    /// Takes a request out of wherever it waits.
+    fn unlink(&mut self, id: RequestId) {
+        if self.dispatch_queue.contains(id) {
+            self.dispatch_queue.remove(id);
+        } else {
+            let queue = self.queue(id);
+            queue.sorted.remove(id);
+            queue.fifo.remove(id);
+        }
+    }
+
+    /// Takes a request out to be sent: the order goes on from where it begins.
+    fn send(&mut self, id: RequestId) {
+        self.unlink(id);
+        let sector = self.known[id].sector;
+        self.queue(id).latest_sector = sector;
+    }
+
+    /// The first of the dispatch queue that there is room for.
+    fn came_back(&self, room: Room) -> Option<RequestId> {
+        let listed = std::iter::successors(self.dispatch_queue.first(), |&id| self.dispatch_queue.after(id));
+        listed.into_iter().find(|&id| has_room(room, self.known[id].direction))
+    }
+
+    /// The next in the sector order of a class.
+    fn next_in_order(&self, class: usize, direction: usize) -> Option<RequestId> {
+        let queue = &self.classes[class].queues[direction];
+        queue.sorted.at_or_after(queue.latest_sector).map(|entry| entry.id())
+    }
+
+    /// The next of the batch, if it may go on.
+    fn batched(&self, class: usize, room: Room) -> Option<RequestId> {
+        if self.batching >= self.fifo_batch || !has_room(room, self.last_direction) {
+            return None;
+        }
+        self.next_in_order(class, self.last_direction)
+    }
+
+    /// The direction of a new batch.
+    fn choose_direction(&mut self, class: usize, room: Room) -> Option<usize> {
+        let waits =
+            |direction: usize| !self.classes[class].queues[direction].fifo.is_empty() && has_room(room, direction);
+        let (reads, writes) = (waits(READ), waits(WRITE));
+        if reads {
+            if !writes {
+                return Some(READ);
+            }
+            let starved = self.starved;
+            self.starved += 1;
+            if starved < self.writes_starved {
+                return Some(READ);
+            }
+        }
+        if writes {
+            self.starved = 0;
+            return Some(WRITE);
+        }
+        None
+    }
+
+    /// The first request of a new batch in this direction, where something waits.
+    fn first_of_batch(&self, now: Timestamp, class: usize, direction: usize) -> Option<RequestId> {
+        let oldest = self.classes[class].queues[direction].fifo.first()?;
+        let expires = self.known[oldest].arrived.saturating_add(self.expire[direction]);
+        self.next_in_order(class, direction).filter(|_| now < expires).or(Some(oldest))
+    }
+
+    /// What one class would send next, if it has waited for `age`. A new batch begins even if not.
+    fn offer(&mut self, now: Timestamp, class: usize, room: Room, age: Nanos) -> Offer {
+        let id = if let Some(next) = self.batched(class, room) {
+            next
+        } else {
+            let Some(direction) = self.choose_direction(class, room) else { return Offer::Nothing };
+            let Some(first) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
+            self.last_direction = direction;
+            self.batching = 0;
+            first
+        };
+        let old_enough = self.known[id].arrived.saturating_add(age);
+        if old_enough > now {
+            return Offer::NotBefore(old_enough);
+        }
+        self.batching += 1;
+        self.send(id);
+        Offer::Send(id)
+    }
+
+    /// What a class below the first sends because it has waited for too long behind another; if none
+    /// does, when the earliest would.
+    fn aged(&mut self, now: Timestamp, room: Room) -> Offer {
+        if self.classes.iter().filter(|class| class.outstanding > 0).count() < 2 {
+            return Offer::Nothing;
+        }
+        let mut earliest: Option<Timestamp> = None;
+        for class in BEST_EFFORT..CLASSES {
+            match self.offer(now, class, room, self.prio_aging_expire) {
+                Offer::Send(id) => return Offer::Send(id),
+                Offer::NotBefore(time) => earliest = Some(earliest.map_or(time, |earliest| earliest.min(time))),
+                Offer::Nothing => {}
+            }
+        }
+        earliest.map_or(Offer::Nothing, Offer::NotBefore)
+    }
+}
+
+fn has_room(room: Room, direction: usize) -> bool {
+    if direction == READ { room.reads > 0 } else { room.writes > 0 }
+}
+
+fn direction_of(request: &Request) -> usize {
+    if request.operation == Operation::Read { READ } else { WRITE }
+}
+
+fn class_of(request: &Request) -> usize {
+    match request.priority.class() {
+        1 => 0,
+        3 => 2,
+        _ => BEST_EFFORT,
+    }
+}
+
+impl Scheduler for MqDeadline {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let (class, direction, sector) = (class_of(request), direction_of(request), request.lba.sector());
+        self.known.set(id, Known { class, direction, sector, arrived: self.tick_of(now) });
+        self.classes[class].outstanding += 1;
+        self.add_sorted(id);
+        self.queue(id).fifo.push_back(id);
+    }
+
+    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+        if let Some(id) = self.came_back(room) {
+            self.send(id);
+            return Dispatch::Send(id);
+        }
+        let earliest = match self.aged(now, room) {
+            Offer::Send(id) => return Dispatch::Send(id),
+            Offer::NotBefore(time) => Some(time),
+            Offer::Nothing => None,
+        };
+        for class in 0..CLASSES {
+            if let Offer::Send(id) = self.offer(now, class, room, Nanos::ZERO) {
+                return Dispatch::Send(id);
+            }
+            if self.classes[class].outstanding > 0 {
+                break;
+            }
+        }
+        earliest.map_or(Dispatch::Idle, Dispatch::WaitUntil)
+    }
+
+    fn completed(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
+        self.classes[self.known[id].class].outstanding -= 1;
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.unlink(id);
+        self.classes[self.known[id].class].outstanding -= 1;
+    }
+
+    /// It was the next of the batch, or began one; a read that began one passed the writes that wait.
+    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+        let Known { class, direction, .. } = self.known[id];
+        if !self.dispatch_queue.contains(id) {
+            let goes_on = direction == self.last_direction && self.batched(class, Room::UNLIMITED) == Some(id);
+            if !goes_on {
+                let passes = !self.classes[class].queues[WRITE].fifo.is_empty();
+                self.starved = if direction == WRITE { 0 } else { self.starved + u64::from(passes) };
+                self.last_direction = direction;
+                self.batching = 0;
+            }
+            self.batching += 1;
+        }
+        self.send(id);
+        true
+    }
+
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        Some(Box::new(self.clone()))
+    }
+
+    /// The kernel puts a request that comes back at the head of the dispatch queue.
+    fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let arrived = self.tick_of(now);
+        let known = &mut self.known[id];
+        known.arrived = arrived;
+        known.sector = request.lba.sector();
+        self.dispatch_queue.push_front(id);
+    }
+
+    /// Nothing is merged into a request that has come back.
+    fn may_merge(&self, into: RequestId, _request: &Request) -> bool {
+        !self.dispatch_queue.contains(into)
+    }
+
+    fn front_merges(&self) -> bool {
+        self.front_merges
+    }
+
+    /// A front merge sorts the request anew.
+    fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
+        let sector = request.lba.sector();
+        if self.known[into].sector == sector {
+            return;
+        }
+        self.known[into].sector = sector;
+        if !self.dispatch_queue.contains(into) {
+            self.queue(into).sorted.remove(into);
+            self.add_sorted(into);
+        }
+    }
+
+    /// If `from` expires before `into`, `into` takes its expiry time and its place in the fifo.
+    fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
+        let (known, older) = (self.known[into], self.known[from]);
+        let both_listed = !self.dispatch_queue.contains(into) && !self.dispatch_queue.contains(from);
+        let same_fifo = (known.class, known.direction) == (older.class, older.direction);
+        if both_listed && same_fifo && older.arrived < known.arrived {
+            let fifo = &mut self.queue(from).fifo;
+            fifo.remove(into);
+            fifo.insert_before(from, into);
+            self.known[into].arrived = older.arrived;
+        }
+        self.remove(from);
+        self.merged(now, into, request);
+    }
+
+    fn waiting(&self) -> usize {
+        let queues = self.classes.iter().flat_map(|class| &class.queues);
+        queues.map(|queue| queue.fifo.len()).sum::<usize>() + self.dispatch_queue.len()
+    }
+}

@@ -1,0 +1,149 @@
+//! A proportional-share token bucket limiter, as hypervisors put in front of a shared device (Turner
+//! 1986's leaky bucket as a meter; RFC 2697's single rate). Each VM has a bucket that gains
+//! `rate` times its weight of bytes a second and holds at most `burst` times its weight; it starts
+//! full. A request goes once its bucket holds its length, or is full if it is longer than that, and takes
+//! its length out, so that a long request leaves a debt. Over a span T a VM sends at most
+//! weight·(burst + rate·T) bytes, and one request on top if that is longer than its burst.
+//!
+//! Of several VMs whose tokens suffice, the one goes whose oldest request is the oldest; within
+//! a VM requests go as they came. If none suffices, the policy waits until the first does. It does not
+//! lend: tokens that a VM does not use are nobody else's. Left out: separate buckets for reads
+//! and writes or for requests, and lending. A class there is no room for is passed over. A
+//! request without length takes nothing.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Nanos, Request, RequestId, Timestamp, VmId};
+
+use crate::cost::AccessCost;
+use crate::lba_queue::Classes;
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::sfq::WEIGHTS;
+use crate::slots::Slots;
+use crate::vm_queue::{PerVm, VmQueue};
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "token-bucket",
+    summary: "each VM limited to a rate and a burst by its weight, oldest request first",
+    origin: "Turner 1986 (leaky bucket as a meter), IETF RFC 2697 (one rate), by weight",
+    tunables: &[
+        WEIGHTS,
+        Tunable::new("rate", Unit::Bytes, "32m", "bytes a second that a VM of weight 1 may send").within(1, 1 << 50),
+        Tunable::new("burst", Unit::Bytes, "4m", "bytes that a VM of weight 1 may send at once").within(1, 1 << 50),
+    ],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(TokenBucket {
+        weights: PerVm::new(settings.counts("weights")),
+        rate: settings.bytes("rate"),
+        burst: settings.bytes("burst"),
+        queue: VmQueue::default(),
+        bytes: Slots::default(),
+        buckets: Vec::new(),
+    })
+}
+
+/// Tokens are kept in bytes times nanoseconds per second, which makes every sum exact.
+const PER_BYTE: i128 = 1_000_000_000;
+
+/// One VM's bucket.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Bytes a second, and so tokens a nanosecond.
+    rate: i128,
+    full: i128,
+    /// What it held at `at`; negative after a request longer than the bucket.
+    tokens: i128,
+    at: Timestamp,
+}
+
+impl Bucket {
+    fn at(&self, now: Timestamp) -> i128 {
+        self.full.min(self.tokens + self.rate * i128::from(now.saturating_since(self.at).as_ns()))
+    }
+
+    /// When it will have held enough for a request of this many bytes.
+    fn ready(&self, bytes: u64) -> Timestamp {
+        let lacks = (i128::from(bytes) * PER_BYTE).min(self.full) - self.tokens;
+        let wait = (lacks.max(0) + self.rate - 1) / self.rate;
+        self.at.saturating_add(Nanos::from_ns(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    fn take(&mut self, now: Timestamp, bytes: u64) {
+        self.tokens = self.at(now) - i128::from(bytes) * PER_BYTE;
+        self.at = now;
+    }
+}
+
+#[derive(Debug)]
+struct TokenBucket {
+    weights: PerVm,
+    rate: u64,
+    burst: u64,
+    queue: VmQueue,
+    bytes: Slots<u64>,
+    buckets: Vec<Bucket>,
+}
+
+impl TokenBucket {
+    /// Makes the buckets up to this VM's, full.
+    fn provide(&mut self, vm: VmId) {
+        for number in self.buckets.len()..=usize::from(vm.0) {
+            let weight = i128::from(self.weights.of(VmId(number as u16)));
+            let full = i128::from(self.burst) * weight * PER_BYTE;
+            let rate = i128::from(self.rate) * weight;
+            self.buckets.push(Bucket { rate, full, tokens: full, at: Timestamp::ZERO });
+        }
+    }
+}
+
+impl Scheduler for TokenBucket {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.provide(request.vm);
+        self.bytes.set(id, request.sectors().bytes());
+        self.queue.push_back(id, request);
+    }
+
+    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+        let ready = |id: RequestId, vm: VmId| self.buckets[usize::from(vm.0)].ready(self.bytes[id]);
+        let first = self
+            .queue
+            .firsts(Classes::with(room))
+            .map(|first| (ready(first.id, first.vm).max(now), first.age, first.vm, first.id))
+            .min_by_key(|&(ready, age, ..)| (ready, age));
+        match first {
+            None => Dispatch::Idle,
+            Some((ready, ..)) if ready > now => Dispatch::WaitUntil(ready),
+            Some((_, _, vm, id)) => {
+                self.buckets[usize::from(vm.0)].take(now, self.bytes[id]);
+                self.queue.remove(id);
+                Dispatch::Send(id)
+            }
+        }
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.queue.remove(id);
+    }
+
+    /// It goes before all that wait, and was not served, so that its tokens are given back.
+    fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.provide(request.vm);
+        let bucket = &mut self.buckets[usize::from(request.vm.0)];
+        bucket.tokens = bucket.full.min(bucket.at(now) + i128::from(request.sectors().bytes()) * PER_BYTE);
+        bucket.at = now;
+        self.bytes.set(id, request.sectors().bytes());
+        self.queue.push_front(id, request);
+    }
+
+    fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
+        self.bytes[into] = request.sectors().bytes();
+    }
+
+    fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+}
