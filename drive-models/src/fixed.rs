@@ -4,10 +4,10 @@
 
 use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Lba, Nanos, Operation, Request, Sectors};
+use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::registry::Model;
+use crate::registry::{Build, Model};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.
@@ -26,7 +26,7 @@ pub const MODEL: Model = Model {
             "whether completed writes are durable, need a flush, or may ask for forced unit access",
         ),
     ],
-    build: |settings| Box::new(SingleServer::new(Fixed::new(settings))),
+    build: Build::FromSettings(|settings| Box::new(SingleServer::new(Fixed::new(settings)))),
 };
 
 /// The drive's service times.
@@ -70,7 +70,7 @@ impl AccessCost for Fixed {
 }
 
 impl ServiceModel for Fixed {
-    fn serve(&mut self, request: &Request) -> Service {
+    fn serve(&mut self, _started: Timestamp, request: &Request) -> Service {
         if request.operation == Operation::Flush {
             return Service { time: self.flush, seek: Sectors::ZERO, hit: false };
         }
@@ -91,7 +91,7 @@ impl ServiceModel for Fixed {
 #[cfg(test)]
 mod tests {
     use traces::spec::Spec;
-    use traces::{RequestId, Timestamp};
+    use traces::RequestId;
 
     use super::*;
     use crate::drive::DriveModel;

@@ -6,11 +6,12 @@
 pub mod drive;
 pub mod fixed;
 pub mod linear;
+pub mod mechanical;
 pub mod profile;
 pub mod registry;
 pub mod single_server;
 
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
-pub use registry::{Built, DriveError, MODELS, Model, build};
+pub use registry::{Build, Built, DriveError, MODELS, Model, build};
 pub use single_server::SingleServer;

@@ -13,7 +13,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::registry::Model;
+use crate::registry::{Build, Model};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
@@ -34,7 +34,7 @@ pub const MODEL: Model = Model {
         Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors read ahead behind every read").within(0, 1 << 20),
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
-    build: |settings| Box::new(SingleServer::new(Linear::new(settings))),
+    build: Build::FromSettings(|settings| Box::new(SingleServer::new(Linear::new(settings)))),
 };
 
 /// Multiplies a distance by b/D without dividing: `slope` is b/D scaled by 2^`shift`.
@@ -129,7 +129,7 @@ impl AccessCost for Linear {
 }
 
 impl ServiceModel for Linear {
-    fn serve(&mut self, request: &Request) -> Service {
+    fn serve(&mut self, _started: Timestamp, request: &Request) -> Service {
         let hit = self.holds(request);
         let service = if hit {
             Service { time: self.hit, seek: Sectors::ZERO, hit }

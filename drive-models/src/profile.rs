@@ -7,7 +7,8 @@ use std::path::Path;
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
 
-use crate::registry::{MODELS, Model};
+use crate::mechanical::{LayoutText, Mechanics, SeekText};
+use crate::registry::{Build, MODELS, Model};
 
 /// A drive profile.
 #[derive(Clone, Debug)]
@@ -22,10 +23,15 @@ pub struct Profile {
     pub validation: String,
     /// Every tunable of the model: value and where it comes from.
     pub settings: BTreeMap<String, (String, String)>,
+    /// The seek curve and layout, if the model has an arm and a platter.
+    pub mechanics: Option<Mechanics>,
 }
 
 /// The shipped profiles: name and text.
-pub const PROFILES: &[(&str, &str)] = &[("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml"))];
+pub const PROFILES: &[(&str, &str)] = &[
+    ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
+    ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+];
 
 /// Why a profile was not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +52,8 @@ struct File {
     summary: String,
     validation: String,
     settings: BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>,
+    seek: Option<toml::Spanned<SeekText>>,
+    layout: Option<toml::Spanned<LayoutText>>,
 }
 
 #[derive(Deserialize)]
@@ -87,8 +95,25 @@ impl Profile {
         if let Some(missing) = model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
             return Err(fail(None, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary)));
         }
+        let mechanics = match (&model.build, file.seek, file.layout) {
+            (Build::FromSettings(_), None, None) => None,
+            (Build::FromSettings(_), Some(extra), _) => {
+                return Err(fail(Some(extra.span().start), format!("a {} drive has no [seek]", model.name)));
+            }
+            (Build::FromSettings(_), None, Some(extra)) => {
+                return Err(fail(Some(extra.span().start), format!("a {} drive has no [layout]", model.name)));
+            }
+            (Build::WithMechanics(_), Some(seek), Some(layout)) => Some(
+                Mechanics::new(seek.into_inner(), layout.into_inner())
+                    .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
+            ),
+            (Build::WithMechanics(_), seek, _) => {
+                let section = if seek.is_none() { "seek" } else { "layout" };
+                return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
+            }
+        };
         let File { summary, validation, .. } = file;
-        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings })
+        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings, mechanics })
     }
 
     /// Reads the profile at `path`.

@@ -6,7 +6,8 @@ use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::drive::DriveModel;
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
-use crate::{fixed, linear};
+use crate::mechanical::Mechanics;
+use crate::{fixed, linear, mechanical};
 
 /// One drive model.
 pub struct Model {
@@ -16,12 +17,23 @@ pub struct Model {
     pub summary: &'static str,
     /// Its tunables.
     pub tunables: &'static [Tunable],
-    /// Makes one from settings resolved against `tunables`.
-    pub build: fn(&Settings) -> Box<dyn DriveModel>,
+    /// Makes one.
+    pub build: Build,
 }
 
+/// What a model is made from.
+pub enum Build {
+    /// Settings resolved against its tunables.
+    FromSettings(fn(&Settings) -> Box<dyn DriveModel>),
+    /// The same, and the seek curve and layout of a profile.
+    WithMechanics(fn(&Settings, &Mechanics) -> Box<dyn DriveModel>),
+}
+
+/// The profile whose seek curve and layout a model has that is named without a profile.
+const DEFAULT_MECHANICS: &str = "cheetah-15k5";
+
 /// Every drive model.
-pub const MODELS: &[Model] = &[linear::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, fixed::MODEL];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -57,15 +69,21 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
     } else {
         Profile::shipped(&spec.name)
     };
-    let (model, settings) = if let Some(profile) = profile {
+    let (model, settings, mechanics) = if let Some(profile) = profile {
         let model = find_model(&profile.model).expect("a profile names a model that exists");
         let settings = profile.resolve(model, spec)?;
-        (model, settings)
+        (model, settings, profile.mechanics)
     } else {
         let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
-        (model, Settings::resolve(spec, model.tunables)?)
+        (model, Settings::resolve(spec, model.tunables)?, None)
     };
-    let drive = (model.build)(&settings);
+    let drive = match model.build {
+        Build::FromSettings(build) => build(&settings),
+        Build::WithMechanics(build) => {
+            let shipped = || Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics);
+            build(&settings, &mechanics.or_else(shipped).expect("the default profile has mechanics"))
+        }
+    };
     Ok(Built { name: spec.name.clone(), model, settings, drive })
 }
 

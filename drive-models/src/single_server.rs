@@ -23,8 +23,9 @@ pub struct Service {
 
 /// The service times of such a drive.
 pub trait ServiceModel: AccessCost + Send {
-    /// Serves the next request: what it takes from the state that the one before has left.
-    fn serve(&mut self, request: &Request) -> Service;
+    /// Serves the next request from `started` on: what it takes from the state that the one before
+    /// has left. Times never decrease.
+    fn serve(&mut self, started: Timestamp, request: &Request) -> Service;
 
     /// What it does with written data.
     fn write_cache(&self) -> WriteCache;
@@ -58,8 +59,8 @@ impl<M: ServiceModel> DriveModel for SingleServer<M> {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let Service { time, seek, hit } = self.model.serve(request);
         let started = now.max(self.free_at);
+        let Service { time, seek, hit } = self.model.serve(started, request);
         self.free_at = started.saturating_add(time);
         self.pending.push_back(Completion { id, started, finished: self.free_at, seek, hit });
     }

@@ -188,7 +188,7 @@ impl AccessCost for Device {
 }
 
 impl ServiceModel for Device {
-    fn serve(&mut self, request: &Request) -> Service {
+    fn serve(&mut self, _started: Timestamp, request: &Request) -> Service {
         let seek = self.position.position.distance(request.lba);
         self.position.position = request.end();
         let same = self.services.get_mut(&Device::key(request)).expect("what arrives was recorded");

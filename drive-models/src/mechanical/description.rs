@@ -1,0 +1,212 @@
+//! What a profile says of a mechanical drive beside its settings: the seek curve and the layout, as
+//! they stand in the file, and the checks that make a [`Mechanics`] of them.
+
+use serde::Deserialize;
+use toml::Spanned;
+use traces::Nanos;
+
+use crate::mechanical::layout::{HeadOrder, Layout, Spare, Steps, Zone};
+use crate::mechanical::rotation::{Angle, TURN};
+use crate::mechanical::seek::SeekCurve;
+
+/// Most addressable sectors of a drive: 512 TB.
+const CAPACITY_MAX: u64 = 1 << 40;
+/// Most tracks of a zone, which keeps every angle since its beginning in range.
+const TRACKS_MAX: u64 = 1 << 28;
+/// Most cylinders.
+const CYLINDERS_MAX: u64 = 1 << 28;
+/// Most heads.
+const HEADS_MAX: u32 = 256;
+
+/// The arm and the medium of a drive.
+#[derive(Clone, Debug)]
+pub struct Mechanics {
+    /// Where sectors lie.
+    pub layout: Layout,
+    /// How long the arm takes.
+    pub seek: SeekCurve,
+}
+
+/// What is wrong with a description, and at which byte of the text.
+#[derive(Debug)]
+pub struct Refused {
+    /// The byte.
+    pub offset: usize,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+/// `[seek]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeekText {
+    /// Where the points come from.
+    source: Spanned<String>,
+    /// Cylinders and µs, from one cylinder on.
+    points_us: Spanned<Vec<(u32, f64)>>,
+}
+
+/// `[layout]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayoutText {
+    source: Spanned<String>,
+    heads: Spanned<u32>,
+    capacity_sectors: Spanned<u64>,
+    zones: Spanned<Vec<Spanned<ZoneText>>>,
+}
+
+/// One of `zones`. Angles and skews are in turns; `slips` are pairs of an address relative to the
+/// zone's first and the number of sectors passed over before it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ZoneText {
+    first_lbn: u64,
+    first_cylinder: u32,
+    cylinders: u32,
+    sectors_per_track: u32,
+    #[serde(default = "one")]
+    band_cylinders: u32,
+    #[serde(default)]
+    head_order: HeadOrder,
+    #[serde(default)]
+    angle: f64,
+    head_skew: f64,
+    cylinder_skew: f64,
+    band_skew: Option<f64>,
+    #[serde(default = "one")]
+    spare_tracks: u32,
+    #[serde(default)]
+    spare_sectors: u32,
+    #[serde(default)]
+    front_sectors: u64,
+    #[serde(default)]
+    slips: Vec<(u32, u32)>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Mechanics {
+    /// Checks the two parts of a description.
+    ///
+    /// # Errors
+    /// The first number that is missing, out of range or contradicts another, with its place.
+    pub fn new(seek: SeekText, layout: LayoutText) -> Result<Mechanics, Refused> {
+        for source in [&seek.source, &layout.source] {
+            if source.get_ref().trim().is_empty() {
+                return Err(refuse(source.span().start, "the source is empty: say where the numbers come from"));
+            }
+        }
+        Ok(Mechanics { seek: curve(&seek)?, layout: layout_of(layout)? })
+    }
+}
+
+fn refuse(offset: usize, problem: impl Into<String>) -> Refused {
+    Refused { offset, problem: problem.into() }
+}
+
+fn curve(text: &SeekText) -> Result<SeekCurve, Refused> {
+    let points = text.points_us.get_ref();
+    let good = points.iter().all(|&(_, us)| us.is_finite() && us > 0.0 && us < 1e7);
+    let points: Vec<_> = points.iter().map(|&(d, us)| (d, Nanos::from_ns((us * 1000.0).round() as u64))).collect();
+    let wrong = "points_us must be [cylinders, us] from [1, ...] on, both growing, with times above 0 and below 10 s";
+    good.then(|| SeekCurve::new(&points)).flatten().ok_or_else(|| refuse(text.points_us.span().start, wrong))
+}
+
+fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
+    let (heads, capacity) = (*text.heads.get_ref(), *text.capacity_sectors.get_ref());
+    if !(1..=HEADS_MAX).contains(&heads) {
+        return Err(refuse(text.heads.span().start, format!("heads = {heads} is not from 1 to {HEADS_MAX}")));
+    }
+    if !(1..=CAPACITY_MAX).contains(&capacity) {
+        let problem = format!("capacity_sectors = {capacity} is not from 1 to {CAPACITY_MAX}");
+        return Err(refuse(text.capacity_sectors.span().start, problem));
+    }
+    let offset = text.zones.span().start;
+    let texts = text.zones.into_inner();
+    let mut zones: Vec<Zone> = Vec::with_capacity(texts.len());
+    let mut cylinder_end = 0u64;
+    for (index, text) in texts.iter().enumerate() {
+        let end = texts.get(index + 1).map_or(capacity, |next| next.get_ref().first_lbn);
+        let zone = text.get_ref();
+        let at = |problem: String| refuse(text.span().start, format!("zone {index}: {problem}"));
+        if index == 0 && zone.first_lbn != 0 {
+            return Err(at(format!("the first zone begins at address 0, not {}", zone.first_lbn)));
+        }
+        if zone.first_lbn >= end {
+            return Err(at(format!("it begins at address {} but ends at {end}", zone.first_lbn)));
+        }
+        if u64::from(zone.first_cylinder) < cylinder_end {
+            return Err(at(format!("it begins at cylinder {}, inside the zone before", zone.first_cylinder)));
+        }
+        cylinder_end = u64::from(zone.first_cylinder) + u64::from(zone.cylinders);
+        zones.push(zone_of(zone, heads, end).map_err(at)?);
+    }
+    if zones.is_empty() {
+        return Err(refuse(offset, "a layout needs at least one zone"));
+    }
+    Ok(Layout::new(heads, capacity, zones))
+}
+
+fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
+    let tracks = u64::from(text.cylinders) * u64::from(heads);
+    let spt = text.sectors_per_track;
+    if !(1..=1 << 16).contains(&spt) {
+        return Err(format!("sectors_per_track = {spt} is not from 1 to 65536"));
+    }
+    if tracks > TRACKS_MAX || u64::from(text.first_cylinder) + u64::from(text.cylinders) > CYLINDERS_MAX {
+        return Err(format!("more than {TRACKS_MAX} tracks or {CYLINDERS_MAX} cylinders"));
+    }
+    let (band, all) = (text.band_cylinders, text.cylinders);
+    if band == 0 || !all.is_multiple_of(band) {
+        return Err(format!("cylinders = {all} is not a multiple of band_cylinders = {band}"));
+    }
+    let group = u64::from(text.spare_tracks) * u64::from(spt);
+    if u64::from(text.spare_sectors) >= group {
+        return Err(format!("spare_sectors = {} leave nothing of {group}", text.spare_sectors));
+    }
+    if !text.slips.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1) {
+        return Err("slips must be [address, count] in growing order".to_owned());
+    }
+    let steps = match (band, text.band_skew) {
+        (1, Some(_)) => return Err("band_skew without bands: give band_cylinders, or cylinder_skew alone".to_owned()),
+        (1, None) => {
+            Steps { cylinder: 0, head: turns("head_skew", text.head_skew)?, band: turns("cylinder_skew", text.cylinder_skew)? }
+        }
+        (_, None) => return Err("band_skew is missing: bands need one".to_owned()),
+        (_, Some(between)) => Steps {
+            cylinder: turns("cylinder_skew", text.cylinder_skew)?,
+            head: turns("head_skew", text.head_skew)?,
+            band: turns("band_skew", between)?,
+        },
+    };
+    let zone = Zone {
+        first_lbn: text.first_lbn,
+        first_cylinder: text.first_cylinder,
+        sectors_per_track: spt,
+        band_cylinders: band,
+        head_order: text.head_order,
+        angle: Angle(turns("angle", text.angle)? as u32),
+        steps,
+        spare: Spare { tracks: text.spare_tracks, sectors: text.spare_sectors },
+        front: text.front_sectors,
+        slips: text.slips.clone(),
+    };
+    if zone.front > tracks * u64::from(spt) || zone.physical(end - 1) >= tracks * u64::from(spt) {
+        return Err(format!(
+            "addresses {} to {end} do not fit {tracks} tracks of {spt} sectors with its spares and slips",
+            text.first_lbn
+        ));
+    }
+    Ok(zone)
+}
+
+/// An angle below one turn in 2⁻³² turns.
+fn turns(name: &str, turns: f64) -> Result<u64, String> {
+    if !(0.0..1.0).contains(&turns) {
+        return Err(format!("{name} = {turns} is not from 0 to below 1 turn"));
+    }
+    Ok(((turns * TURN as f64).round() as u64).min(TURN - 1))
+}

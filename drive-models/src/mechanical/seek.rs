@@ -1,0 +1,75 @@
+//! The seek curve by pieces: measured or fitted points of distance and time with straight lines
+//! between them, which holds settling (the first cylinders), acceleration (dense points, about a
+//! square root) and the coasting of long seeks (few points, a line) without a formula for each.
+
+use traces::Nanos;
+
+/// A straight piece.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The distance in cylinders at which it begins.
+    from: u32,
+    start_ns: u64,
+    /// 2⁻²⁰ ns a cylinder.
+    slope: i64,
+}
+
+/// Seek time by distance.
+#[derive(Clone, Debug)]
+pub struct SeekCurve {
+    pieces: Vec<Piece>,
+}
+
+impl SeekCurve {
+    /// The curve through `points`: distance in cylinders and time. Beyond the last point its last
+    /// piece goes on. `None` unless there is a point, the first is at one cylinder, distances grow,
+    /// and no longer seek takes less.
+    pub fn new(points: &[(u32, Nanos)]) -> Option<SeekCurve> {
+        let grows = points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+        if points.first()?.0 != 1 || !grows || points.iter().any(|(_, time)| time.as_ns() > 1 << 40) {
+            return None;
+        }
+        let slope = |pair: &[(u32, Nanos)]| {
+            let rise = pair[1].1.as_ns() - pair[0].1.as_ns();
+            ((u128::from(rise) << 20) / u128::from(pair[1].0 - pair[0].0)) as i64
+        };
+        let mut slopes: Vec<i64> = points.windows(2).map(slope).collect();
+        slopes.push(slopes.last().copied().unwrap_or(0));
+        let piece = |(&(from, time), slope): (&(u32, Nanos), i64)| Piece { from, start_ns: time.as_ns(), slope };
+        Some(SeekCurve { pieces: points.iter().zip(slopes).map(piece).collect() })
+    }
+
+    /// How long the arm takes over `cylinders`; nothing for none.
+    pub fn time(&self, cylinders: u32) -> Nanos {
+        if cylinders == 0 {
+            return Nanos::ZERO;
+        }
+        let index = self.pieces.partition_point(|piece| piece.from <= cylinders);
+        let piece = self.pieces[index - 1];
+        let rise = (i128::from(cylinders - piece.from) * i128::from(piece.slope)) >> 20;
+        Nanos::from_ns(piece.start_ns.saturating_add(rise as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(u32, u64)]) -> Option<SeekCurve> {
+        SeekCurve::new(&points.iter().map(|&(d, ns)| (d, Nanos::from_ns(ns))).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn points_are_met_and_lines_lie_between() {
+        let curve = curve(&[(1, 500_000), (3, 700_000), (103, 1_700_000)]).unwrap();
+        let times: Vec<u64> = [0, 1, 2, 3, 53, 103, 203].map(|d| curve.time(d).as_ns()).to_vec();
+        assert_eq!(times, [0, 500_000, 600_000, 700_000, 1_200_000, 1_700_000, 2_700_000]);
+    }
+
+    #[test]
+    fn contradictory_points_are_refused() {
+        for points in [&[][..], &[(2, 5)], &[(1, 5), (1, 6)], &[(1, 5), (2, 4)], &[(1, u64::MAX)]] {
+            assert!(curve(points).is_none(), "{points:?}");
+        }
+    }
+}
