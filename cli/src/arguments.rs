@@ -284,6 +284,25 @@ pub enum ValidateWhat {
     /// kernel's tracing or as blktrace's I, D and C. Counted are decisions among at least two waiting requests; after
     /// one that differs the comparison goes on from the capture's choice.
     Decisions(ValidateDecisions),
+    /// Compare a drive model with the times that a real drive took
+    ///
+    /// The trace holds one request at a time with its issue and completion, such as DiskSim's validation traces. The
+    /// drive serves it closed loop, which compares the distributions of service times, and on the measured time line,
+    /// which compares request by request; there one turn and one phase are fitted on the trace itself.
+    Drive(ValidateDrive),
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateDrive {
+    /// The drive: a profile, a model or the path of a profile, with tunables (cheetah-15k5)
+    pub drive: String,
+    /// The trace: a file, `-` for standard input
+    pub input: PathBuf,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

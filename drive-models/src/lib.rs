@@ -13,5 +13,5 @@ pub mod single_server;
 
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
-pub use registry::{Build, Built, DriveError, MODELS, Model, build};
+pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical};
 pub use single_server::SingleServer;

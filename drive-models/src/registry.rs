@@ -6,7 +6,7 @@ use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::drive::DriveModel;
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
-use crate::mechanical::Mechanics;
+use crate::mechanical::{Mechanical, Mechanics};
 use crate::{fixed, linear, mechanical};
 
 /// One drive model.
@@ -64,27 +64,48 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
+    let Resolved { model, settings, mechanics } = resolve(spec)?;
+    let drive = match (&model.build, &mechanics) {
+        (Build::FromSettings(build), _) => build(&settings),
+        (Build::WithMechanics(build), mechanics) => build(&settings, mechanics.as_ref().expect("resolved with its model")),
+    };
+    Ok(Built { name: spec.name.clone(), model, settings, drive })
+}
+
+/// The arm and platter of the drive that `spec` names, if it has them.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
+    let Resolved { settings, mechanics, .. } = resolve(spec)?;
+    Ok(mechanics.map(|mechanics| Mechanical::new(&settings, &mechanics)))
+}
+
+/// What a spec names.
+struct Resolved {
+    model: &'static Model,
+    settings: Settings,
+    /// For a model that is built with mechanics, and only for such.
+    mechanics: Option<Mechanics>,
+}
+
+fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
     let profile = if spec.name.ends_with(".toml") {
         Some(Profile::read(Path::new(&spec.name))?)
     } else {
         Profile::shipped(&spec.name)
     };
-    let (model, settings, mechanics) = if let Some(profile) = profile {
+    if let Some(profile) = profile {
         let model = find_model(&profile.model).expect("a profile names a model that exists");
         let settings = profile.resolve(model, spec)?;
-        (model, settings, profile.mechanics)
-    } else {
-        let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
-        (model, Settings::resolve(spec, model.tunables)?, None)
+        return Ok(Resolved { model, settings, mechanics: profile.mechanics });
+    }
+    let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
+    let mechanics = match model.build {
+        Build::FromSettings(_) => None,
+        Build::WithMechanics(_) => Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics),
     };
-    let drive = match model.build {
-        Build::FromSettings(build) => build(&settings),
-        Build::WithMechanics(build) => {
-            let shipped = || Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics);
-            build(&settings, &mechanics.or_else(shipped).expect("the default profile has mechanics"))
-        }
-    };
-    Ok(Built { name: spec.name.clone(), model, settings, drive })
+    Ok(Resolved { model, settings: Settings::resolve(spec, model.tunables)?, mechanics })
 }
 
 fn unknown(name: &str) -> SpecError {
@@ -126,8 +147,8 @@ mod tests {
 
     #[test]
     fn unknown_names_list_the_near_ones() {
-        let error = build(&"cheetah-15k5".parse().unwrap()).err().unwrap();
-        assert_eq!(error.to_string(), "unknown drive `cheetah-15k5`; did you mean cheetah-15k4?");
+        let error = build(&"cheetah-15k6".parse().unwrap()).err().unwrap();
+        assert_eq!(error.to_string(), "unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5?");
         let error = build(&"cheetah-15k4:cach=on".parse().unwrap()).err().unwrap();
         assert_eq!(error.to_string(), "`cheetah-15k4` has no tunable `cach`; did you mean cache?");
     }

@@ -1,6 +1,7 @@
 //! `iocast validate`: our models against what the real ones did.
 
 mod decisions;
+mod drive;
 mod free;
 
 use anyhow::Result;
@@ -10,5 +11,6 @@ use crate::arguments::{Validate, ValidateWhat};
 pub fn run(arguments: &Validate) -> Result<()> {
     match &arguments.what {
         ValidateWhat::Decisions(arguments) => decisions::run(arguments),
+        ValidateWhat::Drive(arguments) => drive::run(arguments),
     }
 }

@@ -75,7 +75,7 @@ struct Access {
 }
 
 /// The drive's service times.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mechanical {
     mechanics: Mechanics,
     rotation: Rotation,
@@ -119,6 +119,31 @@ impl Mechanical {
             position: Lba::ZERO,
             mechanics,
         }
+    }
+
+    /// Its spindle.
+    pub fn rotation(&self) -> Rotation {
+        self.rotation
+    }
+
+    /// A spindle for it with another period (in ps) and phase.
+    pub fn rotation_of(&self, period_ps: u64, start: Angle) -> Rotation {
+        Rotation::new(period_ps, start)
+    }
+
+    /// Gives it another spindle.
+    pub fn turn_at(&mut self, rotation: Rotation) {
+        self.rotation = rotation;
+    }
+
+    /// Where a platter that turns with `rotation` stands when `request` completes, whenever that is:
+    /// what follows the last sector takes the same time in every turn.
+    pub fn completes_at(&self, rotation: &Rotation, request: &Request) -> Angle {
+        let extent = self.mechanics.layout.extent(request.lba.sector(), request.sectors().count());
+        let write = request.operation == Operation::Write;
+        let bus = if write || self.bus_overlap { 1 - u64::from(write) } else { request.sectors().count() };
+        let after = rotation.angle(self.bus(bus) + self.overheads(request.operation).after);
+        Angle(extent.first.angle.0.wrapping_add((extent.turned + after) as u32))
     }
 
     fn overheads(&self, operation: Operation) -> Overheads {

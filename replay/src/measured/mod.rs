@@ -1,0 +1,221 @@
+//! A drive model against what a real drive took, request by request: closed loop as DiskSim's
+//! validation does it, and on the measured time line, where the phase of every request is known.
+
+mod timeline;
+
+use drive_models::{DriveError, DriveModel};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::results::SCHEMA_VERSION;
+use traces::results::drive::{Distance, DriveValidation, Empirical};
+use traces::spec::Spec;
+use traces::{Nanos, Record, Request, RequestId, Timestamp};
+
+use timeline::Errors;
+
+/// How often what depends on chance is repeated.
+const DRAWS: u32 = 20;
+/// Seed of the draws.
+const SEED: u64 = 0x1994_0301;
+
+/// A request and what a real drive took for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// The request.
+    pub request: Request,
+    /// When it was issued.
+    pub issued: Timestamp,
+    /// From there to its completion.
+    pub service: Nanos,
+}
+
+/// Why a trace cannot judge a drive.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasuredError {
+    /// The drive cannot be built.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// There is nothing to judge with.
+    #[error("the trace holds no request: give one with issue and completion times, such as a disksim-validate file")]
+    Empty,
+    /// A request's times are not known.
+    #[error(
+        "request {nth} has no issue or completion time: a drive is judged against measured service times, such as \
+         those of a disksim-validate file"
+    )]
+    NotMeasured {
+        /// Which, from 1.
+        nth: u64,
+    },
+    /// Requests overlap.
+    #[error(
+        "request {nth} was issued before the one ahead had completed: only traces of one request at a time tell a \
+         drive's service times"
+    )]
+    Overlap {
+        /// Which, from 1.
+        nth: u64,
+    },
+    /// It reaches beyond the drive.
+    #[error("request {nth} ends at sector {end}, but the drive has {capacity}: is it the right profile?")]
+    Beyond {
+        /// Which, from 1.
+        nth: u64,
+        /// Its end.
+        end: u64,
+        /// The drive's capacity.
+        capacity: u64,
+    },
+}
+
+/// The measurements of a trace, one request after the other.
+#[derive(Debug, Default)]
+pub struct Measurements(Vec<Measurement>);
+
+impl Measurements {
+    /// Takes one more.
+    ///
+    /// # Errors
+    /// Times that are not known, and requests that overlap.
+    pub fn push(&mut self, record: &Record) -> Result<(), MeasuredError> {
+        let nth = self.0.len() as u64 + 1;
+        let (Some(issued), Some(completed)) = (record.observed.issued, record.observed.completed) else {
+            return Err(MeasuredError::NotMeasured { nth });
+        };
+        let service = completed.checked_since(issued).ok_or(MeasuredError::NotMeasured { nth })?;
+        if self.0.last().is_some_and(|last| last.issued.saturating_add(last.service) > issued) {
+            return Err(MeasuredError::Overlap { nth });
+        }
+        self.0.push(Measurement { request: record.request, issued, service });
+        Ok(())
+    }
+
+    fn services(&self) -> Vec<Nanos> {
+        self.0.iter().map(|measured| measured.service).collect()
+    }
+
+    /// Judges the drive that `spec` names.
+    ///
+    /// # Errors
+    /// A drive that cannot be built, a trace that is empty or reaches beyond it.
+    pub fn judge(&self, spec: &Spec) -> Result<DriveValidation, MeasuredError> {
+        let measured = self.services();
+        let mut drive = drive_models::build(spec)?.drive;
+        let capacity = drive.capacity().count();
+        if let Some(nth) = self.0.iter().position(|m| m.request.end().sector() > capacity) {
+            let end = self.0[nth].request.end().sector();
+            return Err(MeasuredError::Beyond { nth: nth as u64 + 1, end, capacity });
+        }
+        let mean = mean(&measured).ok_or(MeasuredError::Empty)?;
+        let ours = self.closed_loop(&mut *drive);
+        let mechanical = drive_models::build_mechanical(spec)?;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+        let floor = match &mechanical {
+            Some(drive) => Some(self.floor(spec, drive.rotation().period_ps() / 1000, mean, &mut random)?),
+            None => None,
+        };
+        Ok(DriveValidation {
+            schema_version: SCHEMA_VERSION,
+            drive: spec.to_string(),
+            requests: measured.len() as u64,
+            measured_mean_ns: Nanos::from_ns(mean.round() as u64),
+            model_mean_ns: Nanos::from_ns(self::mean(&ours).unwrap_or(0.0).round() as u64),
+            closed_loop: distance(&measured, &ours, mean),
+            floor,
+            per_request: mechanical.map(|drive| timeline::fit(&self.0, &drive, mean)),
+            empirical: empirical(&measured, mean, &mut random),
+        })
+    }
+
+    /// The service times of a drive that gets each request the measured think time after it completed
+    /// the one before.
+    fn closed_loop(&self, drive: &mut dyn DriveModel) -> Vec<Nanos> {
+        let mut completions = Vec::new();
+        let mut at = Timestamp::ZERO;
+        let mut services = Vec::with_capacity(self.0.len());
+        for (index, measured) in self.0.iter().enumerate() {
+            drive.submit(at, RequestId(0), &measured.request);
+            while completions.is_empty() {
+                let next = drive.next_event().expect("a drive completes what it was given");
+                drive.advance(next, &mut completions);
+            }
+            let finished = completions.drain(..).map(|completion| completion.finished).max().unwrap_or(at);
+            services.push(finished.saturating_since(at));
+            let idle = self.0.get(index + 1).map_or(Nanos::ZERO, |next| {
+                next.issued.saturating_since(measured.issued.saturating_add(measured.service))
+            });
+            at = finished.saturating_add(idle);
+        }
+        services
+    }
+
+    fn floor(
+        &self,
+        spec: &Spec,
+        period_ns: u64,
+        mean: f64,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Result<Distance, MeasuredError> {
+        let mut total = 0.0;
+        for _ in 0..DRAWS {
+            let mut run = || -> Result<Vec<Nanos>, MeasuredError> {
+                let mut started = spec.clone();
+                started.given.retain(|(key, _)| key != "phase");
+                started.given.push(("phase".to_owned(), format!("{}ns", random.random_range(0..period_ns))));
+                Ok(self.closed_loop(&mut *drive_models::build(&started)?.drive))
+            };
+            let (one, other) = (run()?, run()?);
+            total += distance(&one, &other, mean).rms_ns;
+        }
+        let rms_ns = total / f64::from(DRAWS);
+        Ok(Distance { rms_ns, relative_rms: rms_ns / mean })
+    }
+}
+
+/// The mean in ns; none of nothing, nor where all are zero.
+fn mean(times: &[Nanos]) -> Option<f64> {
+    let total: u64 = times.iter().fold(0, |sum, time| sum.saturating_add(time.as_ns()));
+    (total > 0).then(|| total as f64 / times.len() as f64)
+}
+
+/// The distance between the distributions of as many times.
+fn distance(measured: &[Nanos], ours: &[Nanos], mean: f64) -> Distance {
+    let sorted = |times: &[Nanos]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        times
+    };
+    let squares: f64 = sorted(measured)
+        .iter()
+        .zip(sorted(ours))
+        .map(|(one, other)| (one.as_ns() as f64 - other.as_ns() as f64).powi(2))
+        .sum();
+    let rms_ns = (squares / measured.len() as f64).sqrt();
+    Distance { rms_ns, relative_rms: rms_ns / mean }
+}
+
+fn empirical(measured: &[Nanos], mean: f64, random: &mut Xoshiro256PlusPlus) -> Empirical {
+    let mut total = Empirical {
+        distance: Distance { rms_ns: 0.0, relative_rms: 0.0 },
+        mean_abs_error_ns: 0.0,
+        within_250us: 0.0,
+        within_250us_or_5pct: 0.0,
+        within_1ms: 0.0,
+    };
+    for _ in 0..DRAWS {
+        let drawn: Vec<Nanos> = measured.iter().map(|_| measured[random.random_range(0..measured.len())]).collect();
+        let off = distance(measured, &drawn, mean);
+        let errors = Errors::between(measured, &drawn, mean, u64::MAX);
+        total.distance.rms_ns += off.rms_ns / f64::from(DRAWS);
+        total.distance.relative_rms += off.relative_rms / f64::from(DRAWS);
+        total.mean_abs_error_ns += errors.mean_abs / f64::from(DRAWS);
+        total.within_250us += errors.within_250us / f64::from(DRAWS);
+        total.within_250us_or_5pct += errors.within_250us_or_5pct / f64::from(DRAWS);
+        total.within_1ms += errors.within_1ms / f64::from(DRAWS);
+    }
+    total
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+use traces::{Lba, Observed, Operation, Sectors};
+
+use super::*;
+
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap()
+}
+
+/// What a model of our own takes for random reads and writes, in the shape of a measured trace.
+fn measurements(drive: &str, requests: u64) -> Measurements {
+    let mut drive = drive_models::build(&spec(drive)).unwrap().drive;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+    let (mut all, mut at, mut done) = (Measurements::default(), Timestamp::ZERO, Vec::new());
+    for _ in 0..requests {
+        let operation = if random.random_range(0..3) == 0 { Operation::Write } else { Operation::Read };
+        let lba = random.random_range(0..drive.capacity().count() - 128);
+        let request = Request::new(at, operation, Lba::new(lba), Sectors::new(random.random_range(1..128)));
+        drive.submit(at, RequestId(0), &request);
+        drive.advance(Timestamp::MAX, &mut done);
+        let completed = done.pop().unwrap().finished;
+        let observed = Observed { issued: Some(at), completed: Some(completed), ..Observed::default() };
+        all.push(&Record { request, observed }).unwrap();
+        at = completed.saturating_add(Nanos::from_us(random.random_range(100..20_000)));
+    }
+    all
+}
+
+#[test]
+fn a_drive_of_our_own_is_recognised_with_its_period_and_phase() {
+    let measured = measurements("cheetah-15k5:period_ps=3995900000,phase=1ms", 1500);
+    let judged = measured.judge(&spec("cheetah-15k5")).unwrap();
+    let fitted = judged.per_request.unwrap();
+    assert!((fitted.period_ns - 3_995_900.0).abs() < 0.2, "{fitted:?}");
+    assert!((fitted.offset_ns - 1_000_000.0).abs() < 4_000.0, "{fitted:?}");
+    assert!(fitted.within_250us > 0.99 && fitted.mean_abs_error_ns < 20_000.0, "{fitted:?}");
+    assert!(judged.closed_loop.relative_rms < 0.02, "{judged:?}");
+    assert!(judged.empirical.within_250us < 0.2, "{:?}", judged.empirical);
+    assert!(judged.floor.unwrap().rms_ns > 0.0);
+}
+
+#[test]
+fn the_same_run_is_at_distance_zero_and_a_shift_at_its_size() {
+    let measured = measurements("cheetah-15k5", 300);
+    assert_eq!(measured.judge(&spec("cheetah-15k5")).unwrap().closed_loop.rms_ns, 0.0);
+    let times: Vec<Nanos> = [5, 1, 9].map(Nanos::from_us).to_vec();
+    let later: Vec<Nanos> = [11, 7, 3].map(Nanos::from_us).to_vec();
+    let off = distance(&times, &later, 5000.0);
+    assert_eq!((off.rms_ns, off.relative_rms), (2000.0, 0.4));
+}
+
+#[test]
+fn a_drive_without_a_phase_has_no_floor() {
+    let judged = measurements("cheetah-15k4", 50).judge(&spec("cheetah-15k4")).unwrap();
+    assert!(judged.floor.is_none() && judged.per_request.is_none());
+    assert_eq!(judged.closed_loop.rms_ns, 0.0);
+}
+
+#[test]
+fn what_cannot_judge_says_why() {
+    let judged = |measured: &Measurements| measured.judge(&spec("cheetah-15k4")).unwrap_err().to_string();
+    assert!(judged(&Measurements::default()).starts_with("the trace holds no request"));
+    assert!(judged(&measurements("cheetah-15k5", 20)).contains("is it the right profile?"));
+    let mut measured = measurements("cheetah-15k5", 1);
+    let first = measured.0[0];
+    let observed = Observed { issued: Some(first.issued), completed: Some(first.issued), ..Observed::default() };
+    let error = measured.push(&Record { request: first.request, observed }).unwrap_err().to_string();
+    assert!(error.starts_with("request 2 was issued before"), "{error}");
+    let error = measured.push(&Record { request: first.request, observed: Observed::default() }).unwrap_err();
+    assert!(error.to_string().starts_with("request 2 has no issue or completion time"), "{error}");
+}
