@@ -100,3 +100,32 @@ fn what_cannot_be_judged_is_refused_and_what_is_missing_is_told() {
         assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+fn validate_drive(drive: &str, trace: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("measured.trace");
+    std::fs::write(&path, trace).unwrap();
+    let program = Command::cargo_bin("iocast").unwrap().args(["validate", "drive", drive]).arg(&path);
+    program.args(["--output-format", "json"]).output().unwrap()
+}
+
+#[test]
+fn a_drive_is_judged_against_measured_times() {
+    let judged = json(&validate_drive("cheetah-15k5", "R Hit 1000 8 4000.0 9.0\nW Hit 9000000 8 7000.0 16000.0\n"));
+    assert_eq!((&judged["requests"], &judged["measured_mean_ns"]), (&2.into(), &5_500_000.into()));
+    for key in ["mean_abs_error_ns", "within_250us", "within_1ms", "missed_rotations", "period_ns", "offset_ns"] {
+        assert!(judged["per_request"][key].is_number(), "{key}: {judged}");
+    }
+    for figure in ["/rms_ns", "/relative_rms", "/floor/rms_ns", "/empirical/rms_ns", "/empirical/within_250us"] {
+        assert!(judged.pointer(figure).is_some_and(Value::is_number), "{figure}: {judged}");
+    }
+}
+
+#[test]
+fn a_drive_that_cannot_be_judged_says_why() {
+    let output = validate_drive("cheetah-15k5", "R Hit 999999999 8 4000.0 9.0\n");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(message.contains("request 1 ends at sector 1000000007, but the drive has 286749488"), "{message}");
+    assert_eq!(validate_drive("cheetah-15k55", "").status.code(), Some(2));
+}

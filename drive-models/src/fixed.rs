@@ -90,8 +90,8 @@ impl ServiceModel for Fixed {
 
 #[cfg(test)]
 mod tests {
-    use traces::spec::Spec;
     use traces::RequestId;
+    use traces::spec::Spec;
 
     use super::*;
     use crate::drive::DriveModel;

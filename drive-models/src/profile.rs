@@ -104,7 +104,7 @@ impl Profile {
                 return Err(fail(Some(extra.span().start), format!("a {} drive has no [layout]", model.name)));
             }
             (Build::WithMechanics(_), Some(seek), Some(layout)) => Some(
-                Mechanics::new(seek.into_inner(), layout.into_inner())
+                Mechanics::new(seek.get_ref(), layout.into_inner())
                     .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
             ),
             (Build::WithMechanics(_), seek, _) => {

@@ -5,8 +5,8 @@ use std::path::Path;
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::drive::DriveModel;
-use crate::profile::{PROFILES, Profile, ProfileError, find_model};
 use crate::mechanical::{Mechanical, Mechanics};
+use crate::profile::{PROFILES, Profile, ProfileError, find_model};
 use crate::{fixed, linear, mechanical};
 
 /// One drive model.
@@ -67,7 +67,9 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
     let Resolved { model, settings, mechanics } = resolve(spec)?;
     let drive = match (&model.build, &mechanics) {
         (Build::FromSettings(build), _) => build(&settings),
-        (Build::WithMechanics(build), mechanics) => build(&settings, mechanics.as_ref().expect("resolved with its model")),
+        (Build::WithMechanics(build), mechanics) => {
+            build(&settings, mechanics.as_ref().expect("resolved with its model"))
+        }
     };
     Ok(Built { name: spec.name.clone(), model, settings, drive })
 }

@@ -68,7 +68,11 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
     rows.push(cells.concat());
     let header = ["per request", "mean error, ms", "250 us", "or 5 % of the mean", "1 ms", "half a turn off"];
     let title = judged.per_request.map_or("No phase to fit".to_owned(), |one| {
-        format!("On the measured time line: a turn of {:.3} us, {:.1} us into it", one.period_ns / 1e3, one.offset_ns / 1e3)
+        format!(
+            "On the measured time line: a turn of {:.3} us, {:.1} us into it",
+            one.period_ns / 1e3,
+            one.offset_ns / 1e3
+        )
     });
     text.push('\n');
     text.push_str(&Table { title, header: header.map(str::to_owned).to_vec(), rows, text_columns: 1 }.render(format));

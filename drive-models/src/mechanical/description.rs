@@ -93,13 +93,13 @@ impl Mechanics {
     ///
     /// # Errors
     /// The first number that is missing, out of range or contradicts another, with its place.
-    pub fn new(seek: SeekText, layout: LayoutText) -> Result<Mechanics, Refused> {
+    pub fn new(seek: &SeekText, layout: LayoutText) -> Result<Mechanics, Refused> {
         for source in [&seek.source, &layout.source] {
             if source.get_ref().trim().is_empty() {
                 return Err(refuse(source.span().start, "the source is empty: say where the numbers come from"));
             }
         }
-        Ok(Mechanics { seek: curve(&seek)?, layout: layout_of(layout)? })
+        Ok(Mechanics { seek: curve(seek)?, layout: layout_of(layout)? })
     }
 }
 
@@ -172,9 +172,11 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
     }
     let steps = match (band, text.band_skew) {
         (1, Some(_)) => return Err("band_skew without bands: give band_cylinders, or cylinder_skew alone".to_owned()),
-        (1, None) => {
-            Steps { cylinder: 0, head: turns("head_skew", text.head_skew)?, band: turns("cylinder_skew", text.cylinder_skew)? }
-        }
+        (1, None) => Steps {
+            cylinder: 0,
+            head: turns("head_skew", text.head_skew)?,
+            band: turns("cylinder_skew", text.cylinder_skew)?,
+        },
         (_, None) => return Err("band_skew is missing: bands need one".to_owned()),
         (_, Some(between)) => Steps {
             cylinder: turns("cylinder_skew", text.cylinder_skew)?,

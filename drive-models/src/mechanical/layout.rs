@@ -132,11 +132,9 @@ impl Layout {
     /// the next cylinder `cylinder`: where that is more than the skew, a turn is lost.
     pub(super) fn settle(&mut self, head: u64, cylinder: u64) {
         for zone in &mut self.zones {
-            for (step, needed) in [
-                (&mut zone.steps.cylinder, cylinder),
-                (&mut zone.steps.head, head),
-                (&mut zone.steps.band, cylinder),
-            ] {
+            for (step, needed) in
+                [(&mut zone.steps.cylinder, cylinder), (&mut zone.steps.head, head), (&mut zone.steps.band, cylinder)]
+            {
                 if *step < needed {
                     *step += TURN;
                 }

@@ -47,7 +47,8 @@ fn walk(zone: &Zone, index: usize, count: u64, heads: u32) -> Vec<Walked> {
                 for sector in 0..zone.sectors_per_track {
                     let group = u64::from(zone.spare.tracks * zone.sectors_per_track);
                     let spare = physical % group >= group - u64::from(zone.spare.sectors);
-                    let due = zone.slips.iter().rev().find(|slip| slip.0 as usize <= found.len()).map_or(0, |slip| slip.1);
+                    let due =
+                        zone.slips.iter().rev().find(|slip| slip.0 as usize <= found.len()).map_or(0, |slip| slip.1);
                     if !spare {
                         if front > 0 {
                             front -= 1;
@@ -165,7 +166,12 @@ proptest! {
 
 #[test]
 fn a_step_shorter_than_the_switch_costs_a_turn() {
-    let zone = Zone { sectors_per_track: 4, band_cylinders: 1, steps: Steps { cylinder: 0, head: 100, band: 300 }, ..Zone::default() };
+    let zone = Zone {
+        sectors_per_track: 4,
+        band_cylinders: 1,
+        steps: Steps { cylinder: 0, head: 100, band: 300 },
+        ..Zone::default()
+    };
     let (mut layout, _) = laid_out(2, vec![(zone, 16)]);
     let before = layout.extent(0, 16).turned;
     layout.settle(100, 301);

@@ -56,7 +56,9 @@ pub const MODEL: Model = Model {
         Tunable::new("write_completion", Unit::Time, "0ms", "from the end on the medium to a write's completion")
             .within(0, OVERHEAD_NS_MAX),
     ],
-    build: Build::WithMechanics(|settings, mechanics| Box::new(SingleServer::new(Mechanical::new(settings, mechanics)))),
+    build: Build::WithMechanics(|settings, mechanics| {
+        Box::new(SingleServer::new(Mechanical::new(settings, mechanics)))
+    }),
 };
 
 /// The costs of an operation that are neither arm nor platter.
@@ -204,7 +206,11 @@ impl AccessCost for Mechanical {
             return positioned;
         }
         let turned = layout.extent(to.sector(), sectors.count()).turned;
-        positioned + self.half_turn + self.rotation.time(turned) + self.bus(if self.bus_overlap { 1 } else { sectors.count() }) + self.read.after
+        positioned
+            + self.half_turn
+            + self.rotation.time(turned)
+            + self.bus(if self.bus_overlap { 1 } else { sectors.count() })
+            + self.read.after
     }
 
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
@@ -229,3 +235,6 @@ impl ServiceModel for Mechanical {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! `validate drive` on the shared measurements of real drives.
+#![cfg(feature = "shared-data")]
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// Profile, trace, the least share within 250 µs, and the greatest relative rms: what is reached now,
+/// a little rounded.
+const DRIVES: &[(&str, &str, f64, f64)] = &[("cheetah-15k5", "cheetah15k5", 0.84, 0.067)];
+
+#[test]
+fn every_measured_drive_is_timed_as_well_as_documented() {
+    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
+    for (profile, trace, within, relative_rms) in DRIVES {
+        let path = Path::new(&root).join("disks").join(format!("{trace}.first-half.trace.gz"));
+        let mut program = Command::cargo_bin("iocast").unwrap();
+        let output = program.args(["validate", "drive", profile]).arg(&path).args(["--output-format", "json"]);
+        let output = output.output().unwrap();
+        assert!(output.status.success(), "{profile}: {}", String::from_utf8_lossy(&output.stderr));
+        let judged: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let figure = |pointer: &str| judged.pointer(pointer).and_then(Value::as_f64).unwrap();
+        assert!(figure("/per_request/within_250us") >= *within, "{profile}: {judged}");
+        assert!(figure("/relative_rms") <= *relative_rms, "{profile}: {judged}");
+        assert!(figure("/per_request/mean_abs_error_ns") < figure("/empirical/mean_abs_error_ns"), "{profile}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The drive as a whole, on a layout small enough to work out by hand, and the profile's checks.
+
+use traces::spec::Spec;
+
+use super::*;
+use crate::profile::Profile;
+
+/// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.
+const SMALL: &str = r#"model = "mechanical"
+summary = "s"
+validation = "v"
+[settings]
+period_ps = { value = "10000000000", source = "test" }
+phase = { value = "0ms", source = "test" }
+read_overhead = { value = "100us", source = "test" }
+write_overhead = { value = "300us", source = "test" }
+head_switch = { value = "1ms", source = "test" }
+write_settle = { value = "500us", source = "test" }
+bus_byte_ps = { value = "100000", source = "test" }
+bus_overlap = { value = "off", source = "test" }
+read_completion = { value = "10us", source = "test" }
+write_completion = { value = "20us", source = "test" }
+[seek]
+source = "test"
+points_us = [[1, 2000.0], [3, 2500.0]]
+[layout]
+source = "test"
+heads = 2
+capacity_sectors = 80
+zones = [
+  { first_lbn = 0, first_cylinder = 0, cylinders = 4, sectors_per_track = 10, head_skew = 0.2, cylinder_skew = 0.3 },
+]
+"#;
+
+fn small() -> Mechanical {
+    let profile = Profile::parse("small", SMALL).unwrap();
+    let spec: Spec = "small".parse().unwrap();
+    let settings = profile.resolve(&MODEL, &spec).unwrap();
+    Mechanical::new(&settings, &profile.mechanics.unwrap())
+}
+
+fn request(operation: Operation, lba: u64, sectors: u64) -> Request {
+    Request::new(Timestamp::ZERO, operation, Lba::new(lba), Sectors::new(sectors))
+}
+
+/// Serves one request from `at_us` on and gives the time in µs, whose last digits rounding may move.
+fn time(drive: &mut Mechanical, at_us: u64, request: &Request) -> u64 {
+    let at = Timestamp::from_ns(at_us * 1000);
+    let expected = drive.access(at, request);
+    let time = drive.serve(at, request).time;
+    assert_eq!(time, expected, "asking and serving agree");
+    (time.as_ns() + 500) / 1000
+}
+
+#[test]
+fn a_read_waits_for_its_sector_and_then_for_the_bus() {
+    // Sector 3 begins at 3 ms; two sectors, 2 × 51.2 us of bus, 10 us completion.
+    assert_eq!(time(&mut small(), 0, &request(Operation::Read, 3, 2)), 3000 + 2000 + 102 + 10);
+    // At 2.95 ms it is too late for it, as the command takes 100 us.
+    assert_eq!(time(&mut small(), 2950, &request(Operation::Read, 3, 1)), 13_000 - 2950 + 1000 + 51 + 10);
+}
+
+#[test]
+fn a_seek_and_a_head_switch_run_side_by_side_and_writes_settle_longer() {
+    // Cylinder 3, head 1, sector 0: tracks 7 begin 4 × 0.2 + 3 × 0.3 turns on, at 7 ms.
+    let there = |operation| time(&mut small(), 0, &request(operation, 70, 1));
+    assert_eq!(there(Operation::Read), 7000 + 1000 + 51 + 10);
+    assert_eq!(there(Operation::Write), 7000 + 1000 + 20);
+    // Ready at 100 + 2500 us from 4.39 ms on is just in time; a write, at 300 + 3000, is not.
+    assert_eq!(time(&mut small(), 4390, &request(Operation::Read, 70, 1)), 7000 - 4390 + 1000 + 51 + 10);
+    assert_eq!(time(&mut small(), 4390, &request(Operation::Write, 70, 1)), 17_000 - 4390 + 1000 + 20);
+}
+
+#[test]
+fn the_arm_stays_where_the_request_ended() {
+    let mut drive = small();
+    // Ends on head 1: 10 sectors, 2 ms of skew, 1 sector.
+    assert_eq!(time(&mut drive, 0, &request(Operation::Read, 0, 11)), 10_000 + 10_000 + 2000 + 1000 + 563 + 10);
+    assert_eq!((drive.arm.cylinder, drive.arm.head, drive.position().sector()), (0, 1, 11));
+}
+
+#[test]
+fn nothing_panics_whatever_is_asked() {
+    let mut drive = small();
+    for (lba, sectors) in [(0, 0), (79, 1), (80, 5), (u64::MAX >> 10, 1), (0, 1 << 20)] {
+        drive.serve(Timestamp::MAX, &request(Operation::Write, lba, sectors));
+        drive.between(Lba::new(lba), Lba::ZERO, Sectors::new(sectors));
+    }
+}
+
+#[test]
+fn a_bad_description_is_refused_with_its_line() {
+    let refused = |from: &str, to: &str| {
+        assert!(SMALL.contains(from), "{from}");
+        Profile::parse("x", &SMALL.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    let at = |line: usize, problem: &str| format!("drive profile x at line {line}: {problem}");
+    for (from, to, message) in [
+        ("heads = 2", "heads = 0", at(20, "heads = 0 is not from 1 to 256")),
+        ("heads = 2", "heads = -2", at(20, "invalid value: integer `-2`")),
+        ("capacity_sectors = 80", "capacity_sectors = 81", at(23, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
+        ("head_skew = 0.2", "head_skew = 1.2", at(23, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
+        ("head_skew = 0.2, ", "", at(23, "missing field `head_skew`")),
+        ("first_lbn = 0", "first_lbn = 8", at(23, "zone 0: the first zone begins at address 0, not 8")),
+        ("sectors_per_track = 10", "sectors_per_track = 0", at(23, "zone 0: sectors_per_track = 0 is not from 1")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(23, "zone 0: cylinders = 4 is not a multiple")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(23, "zone 0: band_skew is missing")),
+        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(23, "zone 0: band_skew without bands")),
+        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(23, "zone 0: spare_sectors = 10 leave nothing")),
+        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(23, "zone 0: slips must be")),
+        ("[3, 2500.0]", "[3, 1500.0]", at(17, "points_us must be [cylinders, us]")),
+        ("[1, 2000.0], ", "", at(17, "points_us must be [cylinders, us]")),
+        ("2000.0", "-2000.0", at(17, "points_us must be [cylinders, us]")),
+        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(19, "the source is empty")),
+    ] {
+        let error = refused(from, to);
+        assert!(error.starts_with(&message), "{to}: {error}");
+    }
+    let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
+    let error = Profile::parse("x", &none).unwrap_err().to_string();
+    assert_eq!(error, at(22, "a layout needs at least one zone"));
+    let without = SMALL.split("[seek]").next().unwrap();
+    let error = Profile::parse("x", without).unwrap_err().to_string();
+    assert_eq!(error, "drive profile x: [seek] is missing: a mechanical drive needs it");
+}
