@@ -62,13 +62,14 @@ fn a_read_waits_for_its_sector_and_then_for_the_bus() {
 
 #[test]
 fn a_seek_and_a_head_switch_run_side_by_side_and_writes_settle_longer() {
-    // Cylinder 3, head 1, sector 0: tracks 7 begin 4 × 0.2 + 3 × 0.3 turns on, at 7 ms.
+    // Cylinder 3, head 1, sector 0: track 7 begins 4 × 0.2 + 3 × 0.3 turns on, at 7 ms.
     let there = |operation| time(&mut small(), 0, &request(operation, 70, 1));
     assert_eq!(there(Operation::Read), 7000 + 1000 + 51 + 10);
     assert_eq!(there(Operation::Write), 7000 + 1000 + 20);
-    // Ready at 100 + 2500 us from 4.39 ms on is just in time; a write, at 300 + 3000, is not.
+    // Ready at 100 + 2500 us from 4.39 ms on is just in time. A write is at 300 + 2500, but for the settling,
+    // from 4.15 ms on.
     assert_eq!(time(&mut small(), 4390, &request(Operation::Read, 70, 1)), 7000 - 4390 + 1000 + 51 + 10);
-    assert_eq!(time(&mut small(), 4390, &request(Operation::Write, 70, 1)), 17_000 - 4390 + 1000 + 20);
+    assert_eq!(time(&mut small(), 4150, &request(Operation::Write, 70, 1)), 17_000 - 4150 + 1000 + 20);
 }
 
 #[test]
@@ -116,6 +117,9 @@ fn a_bad_description_is_refused_with_its_line() {
         let error = refused(from, to);
         assert!(error.starts_with(&message), "{to}: {error}");
     }
+    let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
+    let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
+    assert_eq!(error, at(24, "zone 1: it begins at cylinder 3, inside the zone before"));
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
     assert_eq!(error, at(22, "a layout needs at least one zone"));
