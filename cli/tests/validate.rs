@@ -105,8 +105,8 @@ fn validate_drive(drive: &str, trace: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("measured.trace");
     std::fs::write(&path, trace).unwrap();
-    let program = Command::cargo_bin("iocast").unwrap().args(["validate", "drive", drive]).arg(&path);
-    program.args(["--output-format", "json"]).output().unwrap()
+    let mut program = Command::cargo_bin("iocast").unwrap();
+    program.args(["validate", "drive", drive]).arg(&path).args(["--output-format", "json"]).output().unwrap()
 }
 
 #[test]
