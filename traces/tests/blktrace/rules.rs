@@ -68,6 +68,15 @@ fn merged_requests_complete_as_one() {
 }
 
 #[test]
+fn a_bio_joins_the_request_that_was_allocated_first_of_those_it_follows() {
+    let once = "Q W 0 16\nQ W 8 8\nG W 8 8\nG W 0 16\nQ W 16 8\nM W 16 8\nD W 8 16\nD W 0 16\nC W 8 16\nC W 0 16";
+    assert_eq!(rows(once), [[0, 16, 0, -1, 7, 9], [8, 8, 1, -1, 6, 8], [16, 8, 4, -1, 6, 8]]);
+    // The first merge of a capture and any other.
+    let later = [[0, 16, 10, -1, 17, 19], [8, 8, 11, -1, 16, 18], [16, 8, 14, -1, 16, 18]];
+    assert_eq!(rows(&format!("{once}\n{once}"))[3..], later);
+}
+
+#[test]
 fn a_split_bio_completes_with_its_last_part() {
     let split = "Q W 0 24\nX W 0 8 8\nG W 0 8\nX W 8 8 16\nG W 8 8\nG W 16 8\nD W 16 8\nD W 0 8\nD W 8 8\nC W 0 8\nC W 16 8\nC W 8 8";
     assert_eq!(rows(split), [[0, 24, 0, -1, 6, 11]]);

@@ -20,7 +20,7 @@ impl Units {
     }
 
     /// The units that may be merged into, by their ends.
-    fn by_end(&mut self) -> &mut Index {
+    fn ends(&mut self) -> &mut Index {
         self.by_end.get_or_insert_with(|| {
             let mut mergeable: Vec<(u64, u32)> = Vec::new();
             for (id, unit) in (0..).zip(&self.units) {
@@ -51,7 +51,7 @@ impl Units {
     /// record that joins with that request's state. False if there is no such request.
     pub(in crate::events) fn merge(&mut self, id: u32, front: bool, joined: impl FnMut(u64, State)) -> bool {
         let Unit { start, end, class, .. } = *self.get(id);
-        self.by_end();
+        self.ends();
         let index = match &self.by_end {
             Some(by_end) if !front => by_end,
             _ => &self.by_start,
@@ -69,9 +69,9 @@ impl Units {
             self.units[into as usize].start = start;
             self.by_start.insert(key(start, class), into);
         } else {
-            self.by_end().remove(key(start, class), into);
+            self.ends().remove(key(start, class), into);
             self.absorb(into, id, joined);
-            self.by_end().insert(key(end, class), into);
+            self.ends().insert(key(end, class), into);
         }
         true
     }
