@@ -2,7 +2,7 @@
 //! per line.
 
 use traces::events::{Event, PENDING_RECORDS};
-use traces::formats::blktrace::ByteOrder;
+use traces::formats::{self, blktrace::ByteOrder};
 use traces::{Flags, Operation, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, strict};
@@ -240,6 +240,23 @@ fn a_record_is_not_waited_for_too_long() {
     let whole = capture.read(&strict()).unwrap();
     assert_eq!(row(&whole.records[0])[5], -1);
     assert_eq!((whole.unmatched("Q without C"), whole.unmatched("C without Q")), (1, 1));
+}
+
+#[test]
+fn a_record_leaves_when_it_and_all_before_it_are_complete() {
+    let mut capture = Capture::new(1);
+    for n in 0..20_000 {
+        capture.line(2 * n, "Q R 8 8");
+        capture.line(2 * n + 1, "C R 8 8");
+    }
+    let path = capture.write();
+    let bytes = std::fs::metadata(capture.member(0)).unwrap().len();
+    let mut reader = formats::open(&path, &strict()).unwrap();
+    for n in 1..=20_000u64 {
+        assert!(reader.next().unwrap().is_some());
+        // What is looked ahead and buffered is less than this.
+        assert!(reader.position_bytes() < bytes * n / 20_000 + 500_000, "{n}: {}", reader.position_bytes());
+    }
 }
 
 #[test]
