@@ -90,7 +90,9 @@ impl Bfq {
         let of = &mut self.queues[queue as usize];
         let total = now - of.io_start_time;
         if of.queued[0] + of.queued[1] == 1 && of.dispatched == 0 {
-            of.total_idle_time = of.total_idle_time.wrapping_add_signed(now - of.think_time.last_end);
+            // A clock of microseconds may show none.
+            let elapsed = now - of.think_time.last_end;
+            of.total_idle_time = of.total_idle_time.wrapping_add_signed(if elapsed == 0 { 1 } else { elapsed });
         }
         if of.just_created {
             return;
