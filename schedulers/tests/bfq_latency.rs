@@ -301,32 +301,6 @@ fn sync_writes_are_of_the_queue_of_their_process() {
 }
 
 #[test]
-fn the_first_think_time_of_a_queue_is_the_longest() {
-    // Three think times are needed to judge by: the first, 16 ms, alone makes their mean longer than the
-    // half of slice_idle, until a fourth has come. A queue of long think time has a limit of one injected
-    // request, which it keeps for 100 ms though it thinks for nothing.
-    for (requests, injected) in [(2, false), (3, true), (5, true)] {
-        let mut driver = Driver::new("bfq:low_latency=off");
-        let id = insert(&mut driver, 2, 7, 2_000_000, 8);
-        serve(&mut driver, id);
-        pass(&mut driver, 1000);
-        for n in 1..requests {
-            let id = insert(&mut driver, 1, 0, 1_000_000 + n * 8, 8);
-            serve(&mut driver, id);
-            // It has no turn any longer, so that nothing is measured.
-            driver.time(driver.now + Nanos::from_ms(8));
-            driver.dispatch();
-        }
-        let id = insert(&mut driver, 1, 0, 1_500_000, 8);
-        assert_eq!(driver.next(), id);
-        insert(&mut driver, 2, 7, 2_500_000, 8);
-        assert_eq!(driver.dispatch(), Dispatch::Idle);
-        driver.complete(id);
-        assert_eq!(matches!(driver.dispatch(), Dispatch::Send(_)), injected, "{requests} requests");
-    }
-}
-
-#[test]
 fn a_completion_calls_for_a_dispatch_if_the_device_is_idle_and_not_kept_so() {
     let mut driver = Driver::new("bfq:low_latency=off");
     for (stream, level) in [(2, 7), (1, 0)] {
