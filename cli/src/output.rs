@@ -1,6 +1,7 @@
 //! Tables for people: as text, fitted to the terminal, or as Markdown.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
@@ -19,21 +20,62 @@ pub struct Table {
     pub text_columns: usize,
 }
 
+/// What a cell takes beside its text: a border and a space on either side.
+const AROUND_CELL: usize = 3;
+
 impl Table {
+    /// As text no wider than the terminal: what does not fit side by side stands below, with the
+    /// leading columns again.
     pub fn render(&self, format: OutputFormat) -> String {
-        let mut table = TextTable::new();
-        table.set_header(&self.header);
-        table.add_rows(&self.rows);
-        for column in table.column_iter_mut().skip(self.text_columns) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
         if format == OutputFormat::Markdown {
+            let mut table = self.of_columns(&(0..self.header.len()).collect::<Vec<usize>>());
             table.load_style(presets::ASCII_MARKDOWN);
             return format!("### {}\n\n{}\n", self.title, table.trim_fmt());
         }
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        format!("{}\n{}\n", self.title, table.trim_fmt())
+        let width = terminal_width().map_or(usize::MAX, usize::from);
+        let mut text = format!("{}\n", self.title);
+        for numbers in self.parts(width) {
+            let mut table = self.of_columns(&(0..self.text_columns).chain(numbers).collect::<Vec<usize>>());
+            table.load_style(presets::UTF8_FULL_CONDENSED);
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            text.push_str(&format!("{}\n", table.trim_fmt()));
+        }
+        text
+    }
+
+    /// The columns of numbers in runs that fit `width` beside the text; one that is too wide for it
+    /// stands alone.
+    fn parts(&self, width: usize) -> Vec<Range<usize>> {
+        let of_column = |column: usize| {
+            let cells = self.rows.iter().chain([&self.header]).filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + AROUND_CELL
+        };
+        let text = 1 + (0..self.text_columns).map(of_column).sum::<usize>();
+        let mut parts = Vec::new();
+        let (mut begin, mut taken) = (self.text_columns, text);
+        for column in self.text_columns..self.header.len() {
+            let more = of_column(column);
+            if taken + more > width && column > begin {
+                parts.push(begin..column);
+                (begin, taken) = (column, text);
+            }
+            taken += more;
+        }
+        parts.push(begin..self.header.len());
+        parts
+    }
+
+    fn of_columns(&self, columns: &[usize]) -> TextTable {
+        let cells = |row: &Vec<String>| -> Vec<String> {
+            columns.iter().map(|&column| row.get(column).cloned().unwrap_or_default()).collect()
+        };
+        let mut table = TextTable::new();
+        table.set_header(cells(&self.header));
+        table.add_rows(self.rows.iter().map(cells));
+        for column in table.column_iter_mut().skip(self.text_columns) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
     }
 }
 
@@ -80,5 +122,35 @@ pub fn number(value: Option<f64>) -> String {
         Some(value) if value.abs() >= 1000.0 => format!("{value:.0}"),
         Some(value) if value.abs() >= 100.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_do_not_fit_stand_below() {
+        let row = |cells: [&str; 5]| cells.map(str::to_owned).to_vec();
+        let table = Table {
+            title: "Reads".to_owned(),
+            header: row(["", "fifo", "sstf", "deadline", "a-scheduler-with-a-long-name"]),
+            rows: vec![row(["mean", "1", "2", "3", "4"])],
+            text_columns: 1,
+        };
+        let begins = |table: &Table, width| {
+            let parts = table.parts(width);
+            assert!(parts.windows(2).all(|two| two[0].end == two[1].start));
+            assert_eq!(parts.last().unwrap().end, 5);
+            parts.iter().map(|part| part.start).collect::<Vec<usize>>()
+        };
+        assert_eq!(begins(&table, usize::MAX), [1]);
+        // 8 of the text with its outer border, 7, 7, 11 and 31.
+        assert_eq!(begins(&table, 64), [1]);
+        assert_eq!(begins(&table, 63), [1, 4]);
+        assert_eq!(begins(&table, 32), [1, 3, 4]);
+        assert_eq!(begins(&table, 1), [1, 2, 3, 4]);
+        let words = Table { text_columns: 5, ..table };
+        assert_eq!(begins(&words, 20), [5]);
     }
 }

@@ -129,3 +129,46 @@ fn a_drive_that_cannot_be_judged_says_why() {
     assert!(message.contains("request 1 ends at sector 1000000007, but the drive has 286749488"), "{message}");
     assert_eq!(validate_drive("cheetah-15k55", "").status.code(), Some(2));
 }
+
+/// Reads of five processes of as many priorities wait while 400 is served; they go one at a time.
+fn of_classes(order: &[(&str, u64)]) -> String {
+    let waiting =
+        [("none,0,0", 100), ("idle,0,0", 200), ("be,0,7", 300), ("rt,0,5", 800), ("rt,0,0", 900), ("idle,0,7", 150)];
+    let mut text = "# tracer: nop\n".to_owned();
+    let mut line = |us: u64, what: &str, sector: u64, priority: &str, whose: u64| {
+        let (bytes, end) = if what == "complete" { ("", "[0]") } else { ("4096 ", "[fio]") };
+        text += &format!(
+            " fio-{whose} [000] ..... 10.{us:06}: block_rq_{what}: 7,0 R {bytes}() {sector} + 8 {priority} {end}\n"
+        );
+    };
+    line(0, "insert", 400, "be,0,4", 1);
+    line(1, "issue", 400, "be,0,4", 1);
+    for (n, (priority, sector)) in (2..).zip(waiting) {
+        line(n, "insert", sector, priority, n);
+    }
+    let mut in_flight = ("be,0,4", 400);
+    for (us, &(priority, sector)) in (100..).step_by(100).zip(order) {
+        line(us, "complete", in_flight.1, in_flight.0, 1);
+        line(us + 1, "issue", sector, priority, 1);
+        in_flight = (priority, sector);
+    }
+    text
+}
+
+#[test]
+fn classes_and_levels_are_those_the_capture_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |scheduler: &str, order: &[(&str, u64)]| {
+        json(&validate(folder.path(), &of_classes(order), &["--scheduler", scheduler, "--output-format=json"]))
+    };
+    // Real time while any waits or is in flight, then what has none or is best effort, then idle.
+    let order =
+        [("none,0,0", 100), ("rt,0,5", 800), ("rt,0,0", 900), ("be,0,7", 300), ("idle,0,7", 150), ("idle,0,0", 200)];
+    let by_class = run("mq-deadline", &order);
+    assert_eq!(by_class["misses"].as_array().unwrap().len(), 0, "{by_class}");
+    let missed = run("mq-deadline", &[("none,0,0", 100), ("idle,0,0", 200)]);
+    assert_eq!(missed["misses"][0]["reason"], "I/O class 3 instead of 1", "{missed}");
+    // Class in the upper bits, level in the lower three, as the records have them.
+    assert_eq!(missed["misses"][0]["kernel"]["priority"], 3 << 3);
+    assert_eq!(missed["misses"][0]["ours"]["priority"], 1 << 3 | 5);
+}

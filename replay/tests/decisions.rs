@@ -265,3 +265,45 @@ fn a_gap_of_days_is_not_asked_through() {
     assert_eq!(counts(&reads("sfq:depth=1", &lines)), (0, 0), "none had two candidates when the one before was issued");
     assert!(begun.elapsed().as_secs() < 10, "asked every 3 ms it takes a minute at least");
 }
+
+#[test]
+fn what_a_process_collected_is_there_when_the_first_of_it_is_decided_about() {
+    let line = |time, code, operation, sector| (time, code, operation, sector, 8, 0, 0);
+    // The read passes the write if that is there: then it is the write's turn, otherwise it is not.
+    let decided = |order: [(u8, &'static str, u64); 4], next: [(&'static str, u64); 2]| {
+        // Reads have begun: the first batch would be one of writes.
+        let mut lines = vec![line(0, I, "R", 400), line(0, D, "R", 400)];
+        for (time, (code, operation, sector)) in order.into_iter().enumerate() {
+            lines.push(line(time as u64, code, operation, sector));
+        }
+        lines.extend([line(4, I, "R", 600), line(4, I, "R", 700), line(4, D, "R", 500)]);
+        lines.extend(next.map(|(operation, sector)| line(5, D, operation, sector)));
+        events("mq-deadline:fifo_batch=1,writes_starved=1", &lines).unwrap().misses.len()
+    };
+    let (read, write, then) = ((I, "R", 500), (I, "W", 10), [("W", 10), ("R", 600)]);
+    assert_eq!(decided([(G, "R", 500), (G, "W", 10), read, write], then), 0);
+    assert_eq!(decided([(G, "R", 500), read, (G, "W", 10), write], then), 1);
+}
+
+#[test]
+fn an_allocation_that_nobody_inserts_is_forgotten() {
+    let lines = [(0, G, 7000), (1, G, 500), (2, I, 500), (3, G, 300), (4, I, 300), (5, D, 500), (6, D, 300)];
+    assert_eq!(reads("fifo", &lines).misses.len(), 0);
+}
+
+#[test]
+fn a_completion_is_an_opportunity_only_after_something_waited_for_room() {
+    // Best effort waits for real time in flight. If it is asked when that completes, 10 is next in order; if
+    // only at the second tick from when it was in vain, at 8 ms, 500 has expired.
+    let of = |time_ms: u64, code, sector, class| (time_ms * MS, code, "R", sector, 8, class, 0);
+    let misses = |lines: &[Line<'_>]| events("mq-deadline:fifo_batch=0,read_expire=8ms", lines).unwrap().misses.len();
+    let begun = [of(1, I, 100, 1), of(1, D, 100, 1), of(2, I, 500, 2), of(3, I, 10, 2), of(3, I, 200, 1)];
+    let ended = |next: [u64; 2]| [of(5, C, 200, 1), of(9, D, next[0], 2), of(9, D, next[1], 2)];
+    // 200 goes at once, or when 100 has completed.
+    let had_room = [&begun[..], &[of(3, D, 200, 1), of(4, C, 100, 1)]].concat();
+    let waited = [&begun[..], &[of(4, C, 100, 1), of(4, D, 200, 1)]].concat();
+    for (lines, next) in [(had_room, [500, 10]), (waited, [10, 500])] {
+        assert_eq!(misses(&[&lines[..], &ended(next)].concat()), 0, "{next:?}");
+        assert_eq!(misses(&[&lines[..], &ended([next[1], next[0]])].concat()), 1, "{next:?}");
+    }
+}

@@ -6,8 +6,10 @@
 //! too many were too long in the device, domains that meet their target get fewer tokens; one that does
 //! not meet its target gets more.
 //!
-//! Leaves out: ticks (times are compared to the nanosecond, and the timer runs when the scheduler is
-//! next called); the search for merge candidates (the stage's, but only the last eight that wait on
+//! The timer fires a tick after the one it is due at, as those of the kernel do (`kernel/time/timer.c`,
+//! `calc_index`); ticks begin at the clock's zero. It runs when the scheduler is next called.
+//!
+//! Leaves out: the search for merge candidates (the stage's, but only the last eight that wait on
 //! the same CPU may be merged into); `async_depth`, which holds up the allocation of asynchronous
 //! requests, so that those have not arrived here. When a domain loses tokens while more are in use than
 //! are left, the kernel may give out again those whose number is low; here none is given out until
@@ -35,6 +37,8 @@ pub const ENTRY: Entry = Entry {
     tunables: &[
         Tunable::new("read_lat_nsec", Unit::Time, "2ms", "how long reads should take at most"),
         Tunable::new("write_lat_nsec", Unit::Time, "10ms", "how long writes should take at most"),
+        Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which the timer is counted (1 s / CONFIG_HZ)")
+            .within(1, 1_000_000_000),
     ],
     build,
 };
@@ -54,6 +58,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         known: Slots::default(),
         inserted: 0,
         timer: None,
+        tick: settings.nanos("tick").as_ns(),
     })
 }
 
@@ -227,9 +232,17 @@ struct Kyber {
     inserted: u64,
     /// When the latencies are looked at next.
     timer: Option<Timestamp>,
+    /// Nanoseconds.
+    tick: u64,
 }
 
 impl Kyber {
+    /// When the timer fires that is set now.
+    fn timer_end(&self, now: Timestamp) -> Timestamp {
+        let ticks = (now.as_ns() / self.tick).saturating_add(TIMER.as_ns() / self.tick + 1);
+        Timestamp::from_ns(ticks.saturating_mul(self.tick))
+    }
+
     /// Looks at the latencies if it is time to.
     fn run_timer(&mut self, now: Timestamp) {
         let Some(due) = self.timer.filter(|&due| due <= now) else { return };
@@ -306,13 +319,14 @@ impl Scheduler for Kyber {
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.run_timer(now);
         let Known { domain, inserted, issued, .. } = self.known[id];
+        let timer_end = self.timer_end(now);
         let is_judged = domain != OTHER;
         let domain = &mut self.domains[domain];
         domain.in_flight -= 1;
         if is_judged {
             domain.in_all.add(domain.target, now.saturating_since(inserted));
             domain.in_device.add(domain.target, now.saturating_since(issued));
-            self.timer.get_or_insert(now.saturating_add(TIMER));
+            self.timer.get_or_insert(timer_end);
         }
     }
 

@@ -306,6 +306,11 @@ impl Scheduler for MqDeadline {
         self.classes[self.known[id].class].outstanding -= 1;
     }
 
+    /// A class that waits for the last request of a higher one in flight is not told of its completion.
+    fn calls_for_dispatch(&self) -> bool {
+        false
+    }
+
     fn remove(&mut self, id: RequestId) {
         self.unlink(id);
         self.classes[self.known[id].class].outstanding -= 1;

@@ -58,6 +58,13 @@ pub trait Scheduler: Send {
     /// A request that was sent has completed.
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 
+    /// Whether the policy itself wants an opportunity after the completion it was told last. An owner that
+    /// gives one after every completion need not ask; the kernel does not give one where this is false,
+    /// unless a request has waited for room.
+    fn calls_for_dispatch(&self) -> bool {
+        true
+    }
+
     /// Forget a waiting request: it was cancelled, or somebody else's decision is followed.
     fn remove(&mut self, id: RequestId);
 
@@ -123,6 +130,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         (**self).completed(now, id, request);
+    }
+    fn calls_for_dispatch(&self) -> bool {
+        (**self).calls_for_dispatch()
     }
     fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
         (**self).follow(now, id)

@@ -299,3 +299,26 @@ fn sync_writes_are_of_the_queue_of_their_process() {
     assert!(driver.scheduler.may_merge(RequestId(id.0), &adjacent));
     assert_eq!(driver.all(), [1, 0]);
 }
+
+#[test]
+fn a_completion_calls_for_a_dispatch_if_the_device_is_idle_and_not_kept_so() {
+    let mut driver = Driver::new("bfq:low_latency=off");
+    for (stream, level) in [(2, 7), (1, 0)] {
+        let id = insert(&mut driver, stream, level, u64::from(stream) * 1_000_000, 8);
+        serve(&mut driver, id);
+        assert!(!driver.scheduler.calls_for_dispatch(), "the one busy queue is waited for");
+        pass(&mut driver, 1000);
+    }
+    let async_write = |driver: &Driver, start: u64| {
+        let mut write = Request::new(driver.now, Operation::Write, Lba::new(start), Sectors::new(8));
+        (write.stream, write.priority) = (StreamId(3), be(4));
+        write
+    };
+    let first = driver.insert(async_write(&driver, 100)).0;
+    let second = driver.insert(async_write(&driver, 900)).0;
+    assert_eq!(driver.up_to(2), [first, second]);
+    driver.complete(first);
+    assert!(!driver.scheduler.calls_for_dispatch(), "one is in flight");
+    driver.complete(second);
+    assert!(driver.scheduler.calls_for_dispatch(), "nothing is waited for in the queue of async requests");
+}

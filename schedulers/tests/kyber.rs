@@ -220,7 +220,7 @@ fn a_slow_domain_gets_its_tokens_back_and_never_more_than_at_first() {
             driver.now = start;
             serve(driver, Operation::Write, 63, Nanos::ZERO, Nanos::from_us(write_us));
         }
-        driver.time(driver.now + Nanos::from_ms(100));
+        driver.time(driver.now + Nanos::from_ms(104));
         depth(driver, Operation::Read)
     };
     assert_eq!(window(&mut driver, 500, 40_000), 64);
@@ -233,7 +233,7 @@ fn a_slow_domain_gets_its_tokens_back_and_never_more_than_at_first() {
     for _ in 0..8 {
         serve(&mut driver, Operation::Read, 63, Nanos::from_us(2300), Nanos::from_us(2400));
     }
-    driver.time(driver.now + Nanos::from_ms(100));
+    driver.time(driver.now + Nanos::from_ms(104));
     assert_eq!(depth(&mut driver, Operation::Read), 25);
     for _ in 0..8 {
         window(&mut driver, 4000, 40_000);
@@ -247,18 +247,26 @@ fn a_slow_domain_gets_its_tokens_back_and_never_more_than_at_first() {
 }
 
 #[test]
-fn the_timer_runs_a_tenth_of_a_second_after_the_first_completion() {
-    for (after_us, tokens) in [(99_999, 256), (100_000, 64)] {
-        let mut driver = kyber();
-        for _ in 0..8 {
-            for (operation, took) in [(Operation::Read, 500), (Operation::Write, 40_000)] {
-                driver.now = Timestamp::ZERO;
-                serve(&mut driver, operation, 64, Nanos::ZERO, Nanos::from_us(took));
+fn the_timer_runs_in_the_tick_after_a_tenth_of_a_second_since_the_first_completion() {
+    // Ticks count from the last one, and a timer fires a tick after that it is due at.
+    for (spec, first_us, fires_us) in [
+        ("kyber", 500, 104_000),
+        ("kyber", 3999, 104_000),
+        ("kyber", 4000, 108_000),
+        ("kyber:tick=1ms", 500, 101_000),
+        ("kyber:tick=10ms", 500, 110_000),
+    ] {
+        for (at_us, tokens) in [(fires_us - 1, 256), (fires_us, 64)] {
+            let mut driver = Driver::new(spec);
+            for _ in 0..8 {
+                for (operation, took_us) in [(Operation::Read, 500), (Operation::Write, 40_000)] {
+                    driver.now = Timestamp::ZERO + Nanos::from_us(first_us - 500);
+                    serve(&mut driver, operation, 64, Nanos::ZERO, Nanos::from_us(took_us));
+                }
             }
+            driver.time(Timestamp::ZERO + Nanos::from_us(at_us));
+            assert_eq!(depth(&mut driver, Operation::Read), tokens, "{spec}, {first_us}, {at_us}");
         }
-        // The first completion was at 500 µs.
-        driver.time(Timestamp::ZERO + Nanos::from_us(500 + after_us));
-        assert_eq!(depth(&mut driver, Operation::Read), tokens, "{after_us}");
     }
 }
 
@@ -290,10 +298,10 @@ fn fewer_than_five_hundred_wait_for_a_second_and_do_for_one_histogram_at_a_time(
         driver.time(ms(200 * look));
         serve(&mut driver, Operation::Write, 1, Nanos::ZERO, Nanos::from_ms(40));
     }
-    // The first look that used one was at 1140 ms.
-    driver.time(ms(2139));
+    // The first look that used one was at 1144 ms.
+    driver.time(ms(2143));
     assert_eq!(depth(&mut driver, Operation::Read), 256);
-    driver.time(ms(2140));
+    driver.time(ms(2144));
     assert_eq!(depth(&mut driver, Operation::Read), 64);
 }
 
@@ -304,7 +312,7 @@ fn a_percentile_is_kept_for_when_the_device_is_congested_and_used_once() {
         for _ in 0..8 {
             serve(driver, operation, 64, Nanos::ZERO, Nanos::from_us(us));
         }
-        driver.time(driver.now + Nanos::from_ms(100));
+        driver.time(driver.now + Nanos::from_ms(104));
         depth(driver, Operation::Read)
     };
     assert_eq!(window(&mut driver, Operation::Read, 500), 256);

@@ -6,6 +6,9 @@ use traces::{Nanos, Timestamp};
 /// A multiple of the ticks of all usual kernels (100, 250 and 1000 Hz).
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// A tick of the kernel's clock at 250 Hz, the usual.
+pub(super) const TICK: Nanos = Nanos::from_ms(4);
+
 /// Times since the last whole second of the capture's own clock before its first event. The kernel
 /// counts many expiries in ticks, and those fall on multiples of a tick of that clock: a scheduler whose
 /// clock begins at the first event would take each of them up to a tick late.

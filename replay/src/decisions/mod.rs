@@ -5,8 +5,9 @@
 //! its scheduler, which then waits until the device has room. So the candidates of a choice are what
 //! had been inserted when the *previous* request was issued and had not been chosen. Where nothing was
 //! chosen then (nothing waited, or the scheduler idled), the kernel asks again when something is
-//! inserted, when a request completes after one had waited for room, when the scheduler's own time
-//! has come, and every 3 ms (Linux 6.18, `block/blk-mq-sched.c`). A completion is told to the scheduler at its
+//! inserted (once for all that a process had collected), when a request completes after one had waited for
+//! room, when the scheduler calls for it ([`Scheduler::calls_for_dispatch`]) or its own time has come, and
+//! after a tick or two (Linux 6.18, `block/blk-mq-sched.c`). A completion is told to the scheduler at its
 //! event. A request that was inserted after the previous issue and is the next to be issued shows that
 //! the decision fell later: the scheduler is then asked at its insertion.
 //!
@@ -20,6 +21,7 @@ pub mod arrivals;
 mod clock;
 pub mod free;
 mod known;
+mod plugs;
 mod reason;
 mod steps;
 
@@ -31,6 +33,7 @@ use traces::{Lba, Request, RequestId, Sectors, Timestamp};
 
 use self::clock::Clock;
 use self::known::{Known, Requests};
+use self::plugs::Plugs;
 use self::steps::{Span, Step, What};
 
 /// Why a capture cannot be held against.
@@ -55,6 +58,7 @@ pub struct Decisions {
     name: String,
     scheduler: Box<dyn Scheduler>,
     requests: Requests,
+    plugs: Plugs,
     clock: Clock,
     /// What has happened since the last issue; the scheduler has not been told yet.
     steps: Vec<Step>,
@@ -79,6 +83,7 @@ impl Decisions {
             name: name.into(),
             scheduler,
             requests: Requests::default(),
+            plugs: Plugs::default(),
             clock: Clock::default(),
             steps: Vec::new(),
             opened: Timestamp::ZERO,
@@ -130,7 +135,7 @@ impl Decisions {
     }
 
     fn step(&mut self, at: Timestamp, what: What) {
-        self.steps.push(Step { at, what });
+        self.steps.push(Step { at, what, has_more: false });
     }
 
     /// The capture's next choice is known: ask the scheduler, compare, and go on from there.
@@ -192,8 +197,9 @@ impl Decisions {
         let known = self.requests.known_mut(id);
         known.is_told = is_told;
         self.cost.position = known.request.end();
-        // One that had been chosen before it was issued had waited for room.
-        self.restart = chosen.at_once && decided.candidates > 0 || chosen.restart;
+        // One that was issued only after a completion had waited for room.
+        let since = if agrees { chosen.told } else { not_before };
+        self.restart = chosen.restart || steps[since..].iter().any(Step::completes);
         self.opened = now;
         self.inserted_then = self.requests.next_number();
     }
@@ -232,7 +238,10 @@ impl Watch for Decisions {
         }
         self.cost.capacity = self.cost.capacity.max(Sectors::new(event.end()));
         match event.code() {
-            action::GET_REQUEST => self.requests.allocate(event),
+            action::GET_REQUEST => {
+                self.plugs.allocate(event.pid);
+                self.requests.allocate(event);
+            }
             action::INSERT => {
                 let what = if let Some(id) = self.requests.insert_again(event) {
                     What::InsertAgain(id, self.requests.known(id).request)
@@ -240,7 +249,8 @@ impl Watch for Decisions {
                     let id = self.requests.insert(now, event);
                     What::Insert(id, self.requests.known(id).request)
                 };
-                self.step(now, what);
+                let has_more = self.plugs.insert(event.pid);
+                self.steps.push(Step { at: now, what, has_more });
             }
             action::BACK_MERGE | action::FRONT_MERGE => {
                 if let Some((into, joined)) = self.requests.merge(event, event.code() == action::BACK_MERGE) {

@@ -3,14 +3,12 @@
 use schedulers::{Dispatch, Room, Scheduler};
 use traces::{Nanos, RequestId};
 
+use super::clock::TICK;
 use super::known::Requests;
 use super::steps::{Span, What};
 
 /// How far apart, by the capture's clock, the event of an issue and the decision behind it may lie.
 const RACE: Nanos = Nanos::from_us(500);
-
-/// A tick of the kernel's clock at 250 Hz, the usual.
-const TICK: Nanos = Nanos::from_ms(4);
 
 /// Tries whether a decision somewhat later or earlier would have been the capture's, and says what the
 /// two choices differ in.

@@ -2,13 +2,19 @@
 //! have asked it.
 
 use schedulers::{AccessCost, Dispatch, Room, Scheduler};
-use traces::{Nanos, Request, RequestId, Timestamp};
+use traces::{Request, RequestId, Timestamp};
 
-/// How long the kernel waits before it asks again a scheduler that had nothing to send though it
-/// has requests (Linux 6.18, `BLK_MQ_BUDGET_DELAY`).
-const ASKED_AGAIN: Nanos = Nanos::from_ms(3);
+use super::clock::TICK;
 
-/// After so many times in vain, 3 s, nothing but an event or the scheduler's own time makes it worth asking
+/// When the kernel asks again a scheduler that had nothing to send though it has requests. Its delay of
+/// 3 ms (Linux 6.18, `BLK_MQ_BUDGET_DELAY`) is a tick, counted from the last one; and a timer fires with
+/// the tick after that it is due at (`kernel/time/timer.c`, `calc_index`).
+fn asked_again(now: Timestamp) -> Timestamp {
+    let ticks = now.as_ns() / TICK.as_ns();
+    Timestamp::from_ns(ticks.saturating_add(2).saturating_mul(TICK.as_ns()))
+}
+
+/// After so many times in vain, some seconds, nothing but an event or the scheduler's own time makes it worth asking
 /// again; a gap in a capture may be of days.
 const ASKED_IN_VAIN_MAX: u32 = 1000;
 
@@ -36,11 +42,18 @@ pub(super) enum What {
 pub(super) struct Step {
     pub(super) at: Timestamp,
     pub(super) what: What,
+    /// It is an insertion, and its process has more that it inserts before the scheduler is asked.
+    pub(super) has_more: bool,
 }
 
 impl Step {
     pub(super) fn inserts(&self, id: RequestId) -> bool {
         matches!(self.what, What::Insert(inserted, _) | What::InsertAgain(inserted, _) if inserted == id)
+    }
+
+    /// A request completes, and with it there is room.
+    pub(super) fn completes(&self) -> bool {
+        matches!(self.what, What::Complete(..) | What::Other)
     }
 
     pub(super) fn tell(&self, scheduler: &mut dyn Scheduler) {
@@ -61,8 +74,6 @@ pub(super) struct Chosen {
     pub(super) id: Option<RequestId>,
     /// How many steps it had been told.
     pub(super) told: usize,
-    /// Whether it chose as soon as it was asked first.
-    pub(super) at_once: bool,
     /// Whether a completion would still make the kernel ask.
     pub(super) restart: bool,
 }
@@ -85,9 +96,9 @@ impl Span<'_> {
     /// Tells the steps one after another and asks whenever the kernel would, until something is
     /// chosen.
     pub(super) fn ask(&self, scheduler: &mut dyn Scheduler) -> Chosen {
-        let mut asking = Asking { scheduler, cost: self.cost, again: None, is_full: false, in_vain: 0 };
+        let mut asking = Asking { scheduler, cost: self.cost, timer: None, polled: None, in_vain: 0 };
         let mut restart = self.restart;
-        let chosen = |id, told, restart| Chosen { id: Some(id), told, at_once: told == 0, restart };
+        let chosen = |id, told, restart| Chosen { id: Some(id), told, restart };
         if self.not_before == 0
             && let Some(id) = asking.ask(self.opened)
         {
@@ -99,8 +110,13 @@ impl Span<'_> {
             }
             step.tell(asking.scheduler);
             let is_asked = match step.what {
-                What::Insert(..) | What::InsertAgain(..) => true,
-                What::Complete(..) | What::Other => std::mem::take(&mut restart) || asking.is_full,
+                What::Insert(..) | What::InsertAgain(..) => !step.has_more,
+                What::Complete(..) | What::Other => {
+                    let runs = std::mem::take(&mut restart) || asking.scheduler.calls_for_dispatch();
+                    // The delayed work is what runs.
+                    asking.polled = asking.polled.filter(|_| !runs);
+                    runs
+                }
                 What::Merge { .. } | What::Join { .. } => false,
             };
             if is_asked
@@ -112,45 +128,45 @@ impl Span<'_> {
         }
         // The capture shows that it was asked by now.
         let last = asking.ask_until(self.closed).or_else(|| asking.ask(self.closed));
-        Chosen { id: last, told: self.steps.len(), at_once: false, restart }
+        Chosen { id: last, told: self.steps.len(), restart }
     }
 }
 
 struct Asking<'a> {
     scheduler: &'a mut dyn Scheduler,
     cost: &'a dyn AccessCost,
-    /// When it is asked again by itself.
-    again: Option<Timestamp>,
-    /// Whether it waits for a completion.
-    is_full: bool,
+    /// When the scheduler wants to be asked.
+    timer: Option<Timestamp>,
+    /// When it is asked again because it had nothing to send; what is pending is not put off.
+    polled: Option<Timestamp>,
     /// How often it had nothing to send.
     in_vain: u32,
 }
 
 impl Asking<'_> {
     fn ask(&mut self, now: Timestamp) -> Option<RequestId> {
+        self.timer = None;
         // The kernel does not ask a scheduler that has nothing (`has_work`).
         if self.scheduler.waiting() == 0 {
-            self.is_full = false;
-            self.again = None;
             return None;
         }
-        let answer = self.scheduler.dispatch(now, Room::UNLIMITED, self.cost);
-        self.is_full = answer == Dispatch::Idle;
-        self.in_vain += 1;
-        let polled = if self.in_vain < ASKED_IN_VAIN_MAX { now.saturating_add(ASKED_AGAIN) } else { Timestamp::MAX };
-        self.again = match answer {
+        match self.scheduler.dispatch(now, Room::UNLIMITED, self.cost) {
             Dispatch::Send(id) => return Some(id),
-            Dispatch::WaitUntil(time) => Some(time.min(polled)),
-            Dispatch::Idle => Some(polled),
-        };
+            Dispatch::WaitUntil(time) => self.timer = Some(time),
+            Dispatch::Idle => {}
+        }
+        self.in_vain += 1;
+        if self.in_vain < ASKED_IN_VAIN_MAX {
+            self.polled.get_or_insert(asked_again(now));
+        }
         None
     }
 
-    /// Asks as often as it wants to be before `time`.
+    /// Asks as often as it is asked before `time`.
     fn ask_until(&mut self, time: Timestamp) -> Option<RequestId> {
-        while let Some(again) = self.again.take_if(|again| *again <= time) {
-            if let Some(id) = self.ask(again) {
+        while let Some(next) = [self.timer, self.polled].into_iter().flatten().min().filter(|next| *next <= time) {
+            self.polled = None;
+            if let Some(id) = self.ask(next) {
                 return Some(id);
             }
         }

@@ -36,14 +36,18 @@ impl Bfq {
         self.busy_queues.iter().sum()
     }
 
-    /// A request arrives: how long has its queue had nothing to do?
+    /// A request arrives: how long has its queue had nothing to do? The first of a new queue counts as
+    /// the longest time: while a task's plug is flushed the clock stands still (`blk_time_get_ns`), and
+    /// the end of the queue's last request is set to just after now (`bfq_init_bfqq`).
     pub(super) fn update_think_time(&mut self, queue: u32) {
         let slice_idle = self.tunables.slice_idle;
         let of = &mut self.queues[queue as usize];
         if of.dispatched > 0 || of.busy {
             return;
         }
-        let elapsed = (self.clock.ns - of.think_time.last_end).max(0).min(2 * slice_idle);
+        let longest = 2 * slice_idle;
+        let elapsed = self.clock.ns - of.think_time.last_end;
+        let elapsed = if elapsed < 0 { longest } else { elapsed.min(longest) };
         let mean = &mut of.think_time;
         mean.samples = (7 * mean.samples + 256) / 8;
         mean.total = (7 * mean.total + 256 * elapsed) / 8;
@@ -78,19 +82,22 @@ impl Bfq {
         }
     }
 
-    /// Notes for how much of the last while a queue had requests: an I/O-bound one for four fifths.
+    /// Notes for how much of the last while a queue had requests: an I/O-bound one for four fifths. The
+    /// kernel's sums have no sign and wrap around: a new queue has been idle for -1 ns.
     pub(super) fn update_io_intensity(&mut self, queue: u32) {
         let now = self.clock.ns;
         // The request that arrives is counted already.
         let of = &mut self.queues[queue as usize];
         let total = now - of.io_start_time;
         if of.queued[0] + of.queued[1] == 1 && of.dispatched == 0 {
-            of.total_idle_time += now - of.think_time.last_end;
+            // A clock of microseconds may show none.
+            let elapsed = now - of.think_time.last_end;
+            of.total_idle_time = of.total_idle_time.wrapping_add_signed(if elapsed == 0 { 1 } else { elapsed });
         }
         if of.just_created {
             return;
         }
-        of.io_bound = of.total_idle_time * 5 <= total;
+        of.io_bound = of.total_idle_time.wrapping_mul(5) <= total.max(0) as u64;
         if total > 200_000_000 {
             of.io_start_time = now - (total >> 1);
             of.total_idle_time >>= 1;

@@ -124,6 +124,8 @@ struct Bfq {
     idle_until: Option<i64>,
     injection: Injection,
     last_completed: u32,
+    /// The last completion left the device idle and nothing to wait for (`bfq_schedule_dispatch`).
+    calls_for_dispatch: bool,
 
     burst_list: Vec<u32>,
     burst_size: u64,
@@ -168,6 +170,7 @@ impl Bfq {
             idle_until: None,
             injection: Injection::new(),
             last_completed: NONE,
+            calls_for_dispatch: false,
             burst_list: Vec::new(),
             burst_size: 0,
             burst_parent: NONE,
@@ -268,6 +271,10 @@ impl Scheduler for Bfq {
         if self.requests.known(id).place == Place::Sent {
             self.finish(id.0);
         }
+    }
+
+    fn calls_for_dispatch(&self) -> bool {
+        self.calls_for_dispatch
     }
 
     /// A request that is cancelled leaves its queue, which is not charged for it. If it was the last of

@@ -76,7 +76,7 @@ pub(super) struct Queue {
     pub(super) think_time: ThinkTime,
     /// In ns, as the next.
     pub(super) io_start_time: i64,
-    pub(super) total_idle_time: i64,
+    pub(super) total_idle_time: u64,
 
     pub(super) wr_cur_max_time: i64,
     pub(super) last_wr_start_finish: i64,
@@ -196,7 +196,7 @@ pub(super) struct Saved {
     pub(super) short_think_time: bool,
     pub(super) io_bound: bool,
     pub(super) io_start_time: i64,
-    pub(super) total_idle_time: i64,
+    pub(super) total_idle_time: u64,
     pub(super) in_large_burst: bool,
     pub(super) in_burst_list: bool,
     pub(super) last_service_time: i64,

@@ -211,12 +211,14 @@ impl Bfq {
         if of.softrt_update && rests && self.entity(queue).wr_coeff != self.tunables.wr_coeff {
             self.queues[queue as usize].soft_rt_next_start = self.next_soft_rt_start(queue);
         }
-        if self.in_service == queue {
-            if self.must_idle(queue) {
-                if of.dispatched == 0 {
-                    self.start_idling();
-                }
-            } else if self.may_time_out(queue) {
+        let idles = self.in_service == queue && self.must_idle(queue);
+        self.calls_for_dispatch = self.in_driver == 0 && !idles;
+        if idles {
+            if of.dispatched == 0 {
+                self.start_idling();
+            }
+        } else if self.in_service == queue {
+            if self.may_time_out(queue) {
                 self.expire(queue, false, Reason::BudgetTimeout);
             } else if of.is_empty() && (of.dispatched == 0 || !self.better_to_idle(queue)) {
                 self.expire(queue, false, Reason::NoMoreRequests);

@@ -76,18 +76,21 @@ impl<S: EventSource> PairedReader<S> {
     fn take_events<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<bool, ReadError> {
         let zero = self.source.zero();
         let (run, losses) = self.source.run();
-        for placed in run.get(self.at..).unwrap_or_default() {
-            self.at += 1;
-            self.now = placed.event.time.saturating_sub(zero);
-            watch.event(Timestamp::from_ns(self.now), &placed.event);
-            if let Err(why) = self.pairing.event(&placed.event, self.now, losses, watch) {
-                let at = placed.at;
-                self.refuse(at, why)?;
-                return Ok(true);
+        let mut left = run.get(self.at..).unwrap_or_default().iter();
+        while let Some(placed) = left.next() {
+            let now = placed.event.time.saturating_sub(zero);
+            watch.event(Timestamp::from_ns(now), &placed.event);
+            let taken = self.pairing.event(&placed.event, now, losses, watch);
+            if taken.is_err() || self.pairing.may_give() {
+                let place = placed.at;
+                // Counted here and not for each event.
+                self.at = run.len() - left.as_slice().len();
+                self.now = now;
+                return taken.or_else(|why| self.refuse(place, why)).map(|()| true);
             }
-            if self.pairing.may_give() {
-                return Ok(true);
-            }
+        }
+        if let Some(last) = run.last() {
+            self.now = last.event.time.saturating_sub(zero);
         }
         Ok(false)
     }

@@ -5,11 +5,11 @@ use crate::record::{Observed, Record};
 use crate::request::Request;
 use crate::units::Timestamp;
 
-/// Records that may wait for their completion; an older one leaves without.
+/// Records that may wait for their completion when another arrives; an older one leaves without.
 pub const PENDING_RECORDS: u64 = 131_072;
 
-/// How long a record may wait for its completion, nanoseconds; an older one leaves without. Above
-/// any time-out of a driver (SCSI disks 30 s, NVMe 30 s) with its retries.
+/// How long a record may wait for its completion when another arrives, nanoseconds; an older one
+/// leaves without. Above any time-out of a driver (SCSI disks 30 s, NVMe 30 s) with its retries.
 pub const PENDING_NS: u64 = 120_000_000_000;
 
 /// Stands for a time that was not observed.
@@ -188,7 +188,7 @@ impl Ring {
         if slot.open > 0 {
             return None;
         }
-        self.changed |= serial == self.head || self.overdue(now);
+        self.changed |= serial == self.head;
         Some(&self.slots[at].request)
     }
 

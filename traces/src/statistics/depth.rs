@@ -40,6 +40,11 @@ impl Depth {
         self.area_above += u128::from(self.length) * u128::from(span);
     }
 
+    /// When its length changed last.
+    pub(super) fn since(&self) -> Timestamp {
+        self.since
+    }
+
     #[inline]
     pub(super) fn grow(&mut self, now: Timestamp) {
         self.advance(now);

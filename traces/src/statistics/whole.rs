@@ -22,9 +22,9 @@ pub struct Statistics {
     /// Whether each VM has a device of its own.
     device_per_vm: bool,
     several_vms: bool,
-    /// First and last time of anything.
-    first: Option<Timestamp>,
-    last: Timestamp,
+    /// First and last time of an event.
+    first_event: Option<Timestamp>,
+    last_event: Timestamp,
     first_arrival: Option<Timestamp>,
     last_arrival: Option<Timestamp>,
     last_issue: Option<Timestamp>,
@@ -64,17 +64,16 @@ impl Statistics {
         if self.device_per_vm { usize::from(vm.0) } else { 0 }
     }
 
-    #[inline]
-    fn touch(&mut self, now: Timestamp) {
-        if self.first.is_none() {
-            self.first = Some(now);
-        }
-        self.last = now;
+    /// First and last time of anything: in a trace without events what comes first is an arrival, and
+    /// what comes last leaves a queue or joins it.
+    fn span(&self) -> (Timestamp, Timestamp) {
+        let first = self.first_event.or(self.first_arrival).unwrap_or_default();
+        (first, self.last_event.max(self.outstanding.since()).max(self.at_device.since()))
     }
 
     /// The figures of a trace that was read to its end; `trace` says which it was.
     pub fn figures(&self, program: &str, trace: TraceProvenance, meta: &TraceMeta) -> TraceStatistics {
-        let (first, last) = (self.first.unwrap_or_default(), self.last);
+        let (first, last) = self.span();
         let span = last.saturating_since(first);
         let with_data = |sizes: &Sizes| {
             let data = Operation::ALL.into_iter().filter(|operation| *operation != Operation::Flush);
@@ -133,13 +132,15 @@ impl Statistics {
 impl Watch for Statistics {
     #[inline]
     fn event(&mut self, now: Timestamp, event: &Event) {
-        self.touch(now);
+        if self.first_event.is_none() {
+            self.first_event = Some(now);
+        }
+        self.last_event = now;
         self.events.add(event);
     }
 
     #[inline]
     fn queued(&mut self, now: Timestamp, request: &Request) {
-        self.touch(now);
         self.first_arrival.get_or_insert(now);
         let Request { operation, lba, vm, .. } = *request;
         self.arrivals.add(operation, request.sectors());
@@ -159,7 +160,6 @@ impl Watch for Statistics {
     #[inline]
     fn issued(&mut self, request: &DeviceRequest) {
         let DeviceRequest { issued: now, operation, lba, sectors, vm } = *request;
-        self.touch(now);
         self.device_requests.add(operation, sectors);
         self.at_device.grow(now);
         self.at_issue.join(operation);
@@ -175,7 +175,6 @@ impl Watch for Statistics {
     }
 
     fn taken_back(&mut self, now: Timestamp, operation: Operation) {
-        self.touch(now);
         self.at_device.shrink(now);
         self.at_issue.leave(operation);
         if let Some(series) = &mut self.series {
@@ -185,7 +184,6 @@ impl Watch for Statistics {
 
     #[inline]
     fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
-        self.touch(now);
         self.at_device.shrink(now);
         self.at_issue.leave(request.operation);
         self.stages.add(Stage::DeviceTime, request.operation, now.since(request.issued));
@@ -196,7 +194,6 @@ impl Watch for Statistics {
 
     #[inline]
     fn finished(&mut self, now: Timestamp, request: &Request) {
-        self.touch(now);
         self.outstanding.shrink(now);
         self.at_queue.leave(request.operation);
         if let Some(series) = &mut self.series {
@@ -205,7 +202,6 @@ impl Watch for Statistics {
     }
 
     fn given_up(&mut self, now: Timestamp, operation: Operation) {
-        self.touch(now);
         self.outstanding.shrink(now);
         self.at_queue.leave(operation);
         if let Some(series) = &mut self.series {

@@ -2,7 +2,7 @@
 //! per line.
 
 use traces::events::{Event, PENDING_RECORDS};
-use traces::formats::blktrace::ByteOrder;
+use traces::formats::{self, blktrace::ByteOrder};
 use traces::{Flags, Operation, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, strict};
@@ -65,6 +65,15 @@ fn merged_requests_complete_as_one() {
     // Older kernels do not say so.
     let unsaid = said.replace("M W 24 16", "P N 0 0");
     assert_eq!(rows(&unsaid), expected);
+}
+
+#[test]
+fn a_bio_joins_the_request_that_was_allocated_first_of_those_it_follows() {
+    let once = "Q W 0 16\nQ W 8 8\nG W 8 8\nG W 0 16\nQ W 16 8\nM W 16 8\nD W 8 16\nD W 0 16\nC W 8 16\nC W 0 16";
+    assert_eq!(rows(once), [[0, 16, 0, -1, 7, 9], [8, 8, 1, -1, 6, 8], [16, 8, 4, -1, 6, 8]]);
+    // The first merge of a capture and any other.
+    let later = [[0, 16, 10, -1, 17, 19], [8, 8, 11, -1, 16, 18], [16, 8, 14, -1, 16, 18]];
+    assert_eq!(rows(&format!("{once}\n{once}"))[3..], later);
 }
 
 #[test]
@@ -231,6 +240,23 @@ fn a_record_is_not_waited_for_too_long() {
     let whole = capture.read(&strict()).unwrap();
     assert_eq!(row(&whole.records[0])[5], -1);
     assert_eq!((whole.unmatched("Q without C"), whole.unmatched("C without Q")), (1, 1));
+}
+
+#[test]
+fn a_record_leaves_when_it_and_all_before_it_are_complete() {
+    let mut capture = Capture::new(1);
+    for n in 0..20_000 {
+        capture.line(2 * n, "Q R 8 8");
+        capture.line(2 * n + 1, "C R 8 8");
+    }
+    let path = capture.write();
+    let bytes = std::fs::metadata(capture.member(0)).unwrap().len();
+    let mut reader = formats::open(&path, &strict()).unwrap();
+    for n in 1..=20_000u64 {
+        assert!(reader.next().unwrap().is_some());
+        // What is looked ahead and buffered is less than this.
+        assert!(reader.position_bytes() < bytes * n / 20_000 + 500_000, "{n}: {}", reader.position_bytes());
+    }
 }
 
 #[test]

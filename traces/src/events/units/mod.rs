@@ -1,9 +1,12 @@
 //! What is outstanding: requests with the bios merged into them, and bios that have no request yet.
 
-use super::event::{Category, Event};
-use super::index::{Index, NONE};
-use super::ring::{Ring, UNSEEN};
-use super::watch::DeviceRequest;
+mod find;
+mod merge;
+
+use crate::events::event::{Category, Event};
+use crate::events::index::{Index, NONE};
+use crate::events::ring::{Ring, UNSEEN};
+use crate::events::watch::DeviceRequest;
 use crate::request::{Operation, Request, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
@@ -187,123 +190,6 @@ impl Units {
         id
     }
 
-    /// The unit that an event is about: of its class, starting where it does and in one of `states`.
-    /// Of several, one of the event's length goes before others, then the one in the state that is
-    /// named first, then the oldest.
-    #[inline(always)]
-    pub(super) fn find(&self, event: &Event, states: &[State]) -> Option<u32> {
-        let id = self.by_start.first(key(event.sector, class(event)));
-        if id == NONE {
-            return None;
-        }
-        let unit = &self.units[id as usize];
-        if unit.state == states[0] && unit.end == event.end() {
-            return Some(id);
-        }
-        self.find_other(id, event, states)
-    }
-
-    /// The same where the oldest at the address is not at once the one.
-    #[inline(never)]
-    fn find_other(&self, mut id: u32, event: &Event, states: &[State]) -> Option<u32> {
-        let mut best = (usize::MAX, NONE);
-        while id != NONE {
-            let unit = &self.units[id as usize];
-            if let Some(rank) = states.iter().position(|wanted| *wanted == unit.state) {
-                let rank = if unit.end == event.end() { rank } else { rank + states.len() };
-                if rank == 0 {
-                    return Some(id);
-                }
-                if rank < best.0 {
-                    best = (rank, id);
-                }
-            }
-            id = self.by_start.after(id);
-        }
-        (best.1 != NONE).then_some(best.1)
-    }
-
-    /// The bio, or failing that the request, that lies exactly where the event does and was not
-    /// issued yet.
-    pub(super) fn find_whole(&self, event: &Event) -> Option<u32> {
-        let mut id = self.by_start.first(key(event.sector, class(event)));
-        let mut request = None;
-        while id != NONE {
-            let unit = self.get(id);
-            if unit.end == event.end() {
-                if unit.state == State::Queued {
-                    return Some(id);
-                }
-                if unit.mergeable && request.is_none() {
-                    request = Some(id);
-                }
-            }
-            id = self.by_start.after(id);
-        }
-        request
-    }
-
-    /// Whether a Q is of the second part of a split bio, which older kernels queue again.
-    pub(super) fn is_remainder(&mut self, event: &Event) -> bool {
-        if self.remainders == 0 {
-            return false;
-        }
-        let mut id = self.by_start.first(key(event.sector, class(event)));
-        while id != NONE {
-            let unit = &mut self.units[id as usize];
-            if unit.remainder && unit.end == event.end() && unit.pid == event.pid && unit.state == State::Queued {
-                unit.remainder = false;
-                self.remainders -= 1;
-                return true;
-            }
-            id = self.by_start.after(id);
-        }
-        false
-    }
-
-    /// A request exists now, in `state`; bios may be merged into it.
-    pub(super) fn make_mergeable(&mut self, id: u32, state: State) {
-        let unit = &mut self.units[id as usize];
-        unit.state = state;
-        self.remainders -= usize::from(std::mem::take(&mut unit.remainder));
-        if !unit.mergeable && !unit.issued_before {
-            unit.mergeable = true;
-            unit.turn = self.made_mergeable;
-            self.made_mergeable += 1;
-            if let Some(by_end) = &mut self.by_end {
-                by_end.insert(key(unit.end, unit.class), id);
-            }
-        }
-    }
-
-    /// The units that may be merged into, by their ends.
-    fn by_end(&mut self) -> &mut Index {
-        self.by_end.get_or_insert_with(|| {
-            let mut mergeable: Vec<(u64, u32)> = Vec::new();
-            for (id, unit) in (0..).zip(&self.units) {
-                if unit.live && unit.mergeable {
-                    mergeable.push((unit.turn, id));
-                }
-            }
-            mergeable.sort_unstable();
-            let mut index = Index::new();
-            for (_, id) in mergeable {
-                let unit = &self.units[id as usize];
-                index.insert(key(unit.end, unit.class), id);
-            }
-            index
-        })
-    }
-
-    fn end_merging(&mut self, id: u32) {
-        let unit = &mut self.units[id as usize];
-        if std::mem::take(&mut unit.mergeable)
-            && let Some(by_end) = &mut self.by_end
-        {
-            by_end.remove(key(unit.end, unit.class), id);
-        }
-    }
-
     /// The unit goes to the device; says whether it was there before.
     pub(super) fn issue(&mut self, id: u32, event: &Event, now: u64) -> bool {
         self.end_merging(id);
@@ -339,71 +225,6 @@ impl Units {
     /// The device no longer has it; says whether it had.
     pub(super) fn back_from_device(&mut self, id: u32) -> bool {
         std::mem::take(&mut self.units[id as usize].at_device)
-    }
-
-    /// Merges a unit into the request it follows (or, if `front`, that follows it) and shows each
-    /// record that joins with that request's state. False if there is no such request.
-    pub(super) fn merge(&mut self, id: u32, front: bool, joined: impl FnMut(u64, State)) -> bool {
-        let Unit { start, end, class, .. } = *self.get(id);
-        self.by_end();
-        let index = match &self.by_end {
-            Some(by_end) if !front => by_end,
-            _ => &self.by_start,
-        };
-        let mut into = index.first(key(if front { end } else { start }, class));
-        while into != NONE && (into == id || !self.get(into).mergeable) {
-            into = index.after(into);
-        }
-        if into == NONE {
-            return false;
-        }
-        if front {
-            self.absorb(into, id, joined);
-            self.by_start.remove(key(end, class), into);
-            self.units[into as usize].start = start;
-            self.by_start.insert(key(start, class), into);
-        } else {
-            self.by_end().remove(key(start, class), into);
-            self.absorb(into, id, joined);
-            self.by_end().insert(key(end, class), into);
-        }
-        true
-    }
-
-    /// Moves the parts of `from` to `into`, and its end if that lies further on.
-    fn absorb(&mut self, into: u32, from: u32, mut joined: impl FnMut(u64, State)) {
-        let state = self.get(into).state;
-        self.each_part(from, |part| joined(part.serial, state));
-        let Unit { serial, part_end, more, last, end, .. } = *self.get(from);
-        self.units[from as usize].more = NONE;
-        self.remove(from);
-        self.add_part(into, Part { serial, end: part_end });
-        let unit = &mut self.units[into as usize];
-        if more != NONE {
-            self.links[unit.last as usize].next = more;
-            unit.last = last;
-        }
-        unit.end = unit.end.max(end);
-    }
-
-    fn add_part(&mut self, id: u32, part: Part) {
-        let link = self.free_links;
-        let link = if link == NONE {
-            self.links.push(Link { part, next: NONE });
-            (self.links.len() - 1) as u32
-        } else {
-            let free = &mut self.links[link as usize];
-            self.free_links = free.next;
-            *free = Link { part, next: NONE };
-            link
-        };
-        let unit = &mut self.units[id as usize];
-        if unit.more == NONE {
-            unit.more = link;
-        } else {
-            self.links[unit.last as usize].next = link;
-        }
-        unit.last = link;
     }
 
     /// Looks at every part that has not completed.

@@ -12,16 +12,19 @@
 //! is issued and completed as data in between, and completes by a second C, at its sector but
 //! without length.
 
+mod flush;
+mod issues;
+
 use std::collections::VecDeque;
 
-use super::arrival::{Aside, operation, request};
-use super::event::{Category, Event, action};
-use super::ring::{Fate, Ring, UNSEEN};
-use super::units::{State, Unit, Units};
-use super::watch::{DeviceRequest, Passage, Watch};
-use crate::request::{Operation, Priority, VmId};
+use crate::events::arrival::{Aside, operation, request};
+use crate::events::event::{Category, Event, action};
+use crate::events::ring::{Fate, Ring, UNSEEN};
+use crate::events::units::{State, Unit, Units};
+use crate::events::watch::{Passage, Watch};
+use crate::request::{Operation, Priority};
 use crate::trace::{ArrivalPoint, Losses};
-use crate::units::{Lba, Sectors, Timestamp};
+use crate::units::Timestamp;
 
 /// Requests of the flush machinery that may be issued and not completed.
 const FLUSHES_IN_FLIGHT: usize = 1024;
@@ -164,50 +167,6 @@ impl Pairing {
         Ok(())
     }
 
-    #[inline]
-    fn follow_requests<W: Watch + ?Sized>(
-        &mut self,
-        event: &Event,
-        now: u64,
-        losses: &mut Losses,
-        watch: &mut W,
-    ) -> Result<(), String> {
-        match event.code() {
-            action::ISSUE => return self.arrived_at_device(event, now, losses, watch),
-            action::COMPLETE if event.bytes > 0 => match self.units.find(event, &[State::Issued]) {
-                Some(unit) => self.finish(unit, event, now, watch),
-                None => losses.unmatched("C without D"),
-            },
-            action::COMPLETE if event.is(Category::FLUSH) => match self.machinery.pop_front() {
-                Some((issued, serial)) => {
-                    self.complete(serial, now, event, watch);
-                    watch.completed(Timestamp::from_ns(now), &flush_at_device(issued));
-                }
-                None => losses.unmatched("C FN without D FN"),
-            },
-            action::REQUEUE if event.bytes > 0 => {
-                self.aside.requeues += 1;
-                match self.units.find(event, &[State::Issued]) {
-                    // The device never had it: the D that follows is the arrival.
-                    Some(unit) => {
-                        self.take_back(unit, now, watch);
-                        self.units.close(unit, |serial| {
-                            if let Some(request) = self.ring.seal(serial, Fate::Withdrawn) {
-                                watch.given_up(Timestamp::from_ns(now), request.operation);
-                            }
-                        });
-                    }
-                    None => losses.unmatched("R without D"),
-                }
-            }
-            // A bio of the other arrival point, or the end of a flush sequence.
-            action::QUEUE..=action::UNPLUG_TIMER | action::INSERT => {}
-            action::SPLIT => self.aside.splits += 1,
-            _ => self.rare(event, losses),
-        }
-        Ok(())
-    }
-
     #[cold]
     fn rare(&mut self, event: &Event, losses: &mut Losses) {
         match event.code() {
@@ -311,16 +270,6 @@ impl Pairing {
         });
     }
 
-    fn machinery_issued<W: Watch + ?Sized>(&mut self, now: u64, serial: u64, losses: &mut Losses, watch: &mut W) {
-        watch.issued(&flush_at_device(now));
-        if self.machinery.len() == FLUSHES_IN_FLIGHT {
-            self.machinery.pop_front();
-            watch.taken_back(Timestamp::from_ns(now), Operation::Flush);
-            losses.unmatched("D FN without C FN");
-        }
-        self.machinery.push_back((now, serial));
-    }
-
     #[inline]
     fn completed<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, losses: &mut Losses, watch: &mut W) {
         if event.bytes == 0 {
@@ -349,45 +298,6 @@ impl Pairing {
         match self.units.find(event, &[State::Inserted, State::Got, State::Queued]) {
             Some(unit) => self.finish(unit, event, now, watch),
             None => losses.unmatched("C without Q"),
-        }
-    }
-
-    fn completed_without_length<W: Watch + ?Sized>(
-        &mut self,
-        event: &Event,
-        now: u64,
-        losses: &mut Losses,
-        watch: &mut W,
-    ) {
-        if event.is(Category::FLUSH) {
-            if let Some((issued, _)) = self.machinery.pop_front() {
-                self.served = Served::Issued(issued);
-                watch.completed(Timestamp::from_ns(now), &flush_at_device(issued));
-                return;
-            }
-            if self.has_requests || !event.is(Category::WRITE) {
-                self.served = Served::Unseen;
-                return losses.unmatched("C FN without D FN");
-            }
-        }
-        if let Some(unit) = self.units.find(event, &[State::Flushing]) {
-            return self.finish(unit, event, now, watch);
-        }
-        while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
-            self.flushes.pop_front();
-        }
-        let (ring, served) = (&mut self.ring, self.served);
-        let Some(slot) = self.flushes.front().and_then(|serial| ring.get(*serial)) else {
-            return losses.unmatched("C of a flush without Q");
-        };
-        match served {
-            Served::None => {}
-            Served::Issued(issued) if issued >= slot.request.arrival.as_ns() => slot.issued = issued,
-            // The machinery was sent before this flush came: it ends one from before the capture.
-            Served::Unseen | Served::Issued(_) => return losses.unmatched("C of a flush without Q"),
-        }
-        if let Some(serial) = self.flushes.pop_front() {
-            self.complete(serial, now, event, watch);
         }
     }
 
@@ -434,34 +344,6 @@ impl Pairing {
         }
     }
 
-    fn arrived_at_device<W: Watch + ?Sized>(
-        &mut self,
-        event: &Event,
-        now: u64,
-        losses: &mut Losses,
-        watch: &mut W,
-    ) -> Result<(), String> {
-        if event.bytes == 0 && !event.is(Category::FLUSH) {
-            self.aside.without_data += 1;
-            return Ok(());
-        }
-        let kind = if event.bytes == 0 { Operation::Flush } else { operation(event) };
-        let request = request(event, kind, now)?;
-        watch.queued(request.arrival, &request);
-        let serial = self.ring.push(request, event.cgroup);
-        if let Some(slot) = self.ring.get(serial) {
-            slot.issued = now;
-        }
-        if kind == Operation::Flush {
-            self.machinery_issued(now, serial, losses, watch);
-        } else {
-            let unit = self.units.open(event, serial, State::Issued);
-            self.units.sent(unit, now);
-            watch.issued(&self.units.get(unit).at_device());
-        }
-        Ok(())
-    }
-
     /// A C with the length of all of a unit or of its first sectors.
     #[inline]
     fn finish<W: Watch + ?Sized>(&mut self, unit: u32, event: &Event, now: u64, watch: &mut W) {
@@ -499,12 +381,6 @@ impl Pairing {
             watch.taken_back(Timestamp::from_ns(now), self.units.get(unit).at_device().operation);
         }
     }
-}
-
-/// A request of the flush machinery.
-fn flush_at_device(issued: u64) -> DeviceRequest {
-    let issued = Timestamp::from_ns(issued);
-    DeviceRequest { issued, operation: Operation::Flush, lba: Lba::ZERO, sectors: Sectors::ZERO, vm: VmId(0) }
 }
 
 #[inline]

@@ -1,14 +1,19 @@
 //! The command line, as clap sees it.
 
+mod pacing;
+mod reading;
+mod stage;
+
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use replay::sources::{Mapping, TimeWindow};
-use traces::quantity::{Fraction, parse_bytes, parse_nanos, parse_sectors};
+use traces::Nanos;
+use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
-use traces::trace::{ArrivalPoint, TimeUnit, UnitOverrides};
-use traces::{Layer, Nanos, Operation, Sectors};
+
+pub use pacing::{FreePacing, MapArgument, Pacing};
+pub use reading::{Reading, Window};
+pub use stage::Stage;
 
 /// Trace-driven replay and benchmarking for block I/O.
 #[derive(Debug, Parser)]
@@ -100,118 +105,6 @@ pub struct Compare {
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
-}
-
-/// How traces are read.
-#[derive(Clone, Debug, Args)]
-pub struct Reading {
-    /// Which event is the arrival, in formats that hold several: queued (blktrace Q) or issued (D)
-    #[arg(long, value_enum, default_value_t = At::Queued)]
-    pub at: At,
-    /// The traces' format, instead of recognising it (see `iocast list formats`)
-    #[arg(long, value_name = "FORMAT")]
-    pub input_format: Option<String>,
-    /// Only the requests of this device (volume, disk, file), of a trace that holds several
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
-    /// The operation of every request, for a format that does not tell
-    #[arg(long, value_enum, value_name = "OPERATION")]
-    pub op: Option<Op>,
-    /// The unit of times, instead of the format's own
-    #[arg(long, value_parser = parse_time_unit, value_name = "s|ms|us|100ns|ns")]
-    pub time_unit: Option<TimeUnit>,
-    /// The unit of addresses, instead of the format's own: bytes, sectors (512 bytes) or a block's size (4k)
-    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
-    pub address_unit: Option<u32>,
-    /// The unit of lengths, instead of the format's own
-    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
-    pub length_unit: Option<u32>,
-    /// Where the traces were taken, instead of the format's usual layer
-    #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
-    pub layer: Option<Layer>,
-    /// Count and skip what is malformed or lost instead of failing at it
-    #[arg(long)]
-    pub lenient: bool,
-}
-
-impl Reading {
-    pub fn options(&self) -> traces::trace::ReadOptions {
-        traces::trace::ReadOptions {
-            lenient: self.lenient,
-            arrivals: match self.at {
-                At::Queued => ArrivalPoint::Queued,
-                At::Issued => ArrivalPoint::Issued,
-            },
-            layer: self.layer,
-            format: self.input_format.clone(),
-            device: self.device.clone(),
-            operation: self.op.map(Op::operation),
-            units: UnitOverrides {
-                time: self.time_unit,
-                address_bytes: self.address_unit,
-                length_bytes: self.length_unit,
-            },
-        }
-    }
-}
-
-/// Which part of a trace.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Window {
-    /// Leave out arrivals earlier than this after a trace's first (10s, 2min)
-    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
-    pub start: Nanos,
-    /// Leave out arrivals at this time after a trace's first, and later
-    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
-    pub end: Option<Nanos>,
-    /// At most so many requests, over all traces
-    #[arg(long, value_name = "REQUESTS")]
-    pub limit: Option<u64>,
-}
-
-impl Window {
-    pub fn checked(self) -> Result<TimeWindow, UsageError> {
-        if self.end.is_some_and(|end| end <= self.start) {
-            return Err(UsageError("--end must be later than --start".to_owned()));
-        }
-        Ok(TimeWindow { from: self.start, to: self.end, limit: self.limit })
-    }
-}
-
-/// What is around the scheduler.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct Stage {
-    /// Requests in flight at the drive
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub depth: u32,
-    /// How many of them may be writes
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "DEPTH")]
-    pub write_depth: Option<u32>,
-    /// Whether the next request leaves the scheduler before the drive has room for it, as in Linux
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1), value_name = "0|1")]
-    pub look_ahead: u8,
-    /// Whether adjacent waiting requests are merged
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub merge: Switch,
-    /// The longest request that is made by merging; longer arrivals are split
-    #[arg(long, value_parser = parse_request_size, default_value = "1280k", value_name = "SIZE")]
-    pub max_request: Sectors,
-    /// Outstanding requests at most; further arrivals are held back
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..10_000_000))]
-    pub max_queue: u32,
-}
-
-impl Stage {
-    pub fn limits(self) -> replay::Limits {
-        replay::Limits {
-            depth: self.depth,
-            write_depth: self.write_depth.unwrap_or(u32::MAX),
-            look_ahead: self.look_ahead == 1,
-            merge: self.merge == Switch::On,
-            max_sectors: self.max_request,
-            ..replay::Limits::default()
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -330,22 +223,6 @@ pub struct ValidateDecisions {
     pub output_format: OutputFormat,
 }
 
-/// When requests arrive again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FreePacing {
-    Closed,
-    Recorded,
-}
-
-impl From<FreePacing> for replay::Pacing {
-    fn from(pacing: FreePacing) -> replay::Pacing {
-        match pacing {
-            FreePacing::Closed => replay::Pacing::Closed,
-            FreePacing::Recorded => replay::Pacing::Recorded,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub struct List {
     /// What to list
@@ -370,90 +247,6 @@ pub enum OutputFormat {
     Markdown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum At {
-    Queued,
-    Issued,
-}
-
-/// An operation that a trace may leave out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Op {
-    Read,
-    Write,
-}
-
-impl Op {
-    fn operation(self) -> Operation {
-        match self {
-            Op::Read => Operation::Read,
-            Op::Write => Operation::Write,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    On,
-    Off,
-}
-
-impl std::fmt::Display for MapArgument {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value().expect("no variant is skipped");
-        f.write_str(value.get_name())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MapArgument {
-    Exact,
-    Wrap,
-    Scale,
-    Remap,
-}
-
-impl MapArgument {
-    pub fn mapping(self) -> Mapping {
-        match self {
-            MapArgument::Exact => Mapping::Exact,
-            MapArgument::Wrap => Mapping::Wrap,
-            MapArgument::Scale => Mapping::Scale,
-            MapArgument::Remap => Mapping::Remap,
-        }
-    }
-}
-
-/// When requests arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pacing {
-    Recorded,
-    Scaled(Fraction),
-    Asap(u32),
-    Closed,
-}
-
-/// Outstanding requests of `--pacing asap` if no number is given.
-const ASAP_OUTSTANDING: u32 = 32;
-
-impl FromStr for Pacing {
-    type Err = UsageError;
-
-    fn from_str(text: &str) -> Result<Pacing, UsageError> {
-        let unknown = || UsageError("expected recorded, scaled=F, asap, asap=N or closed".to_owned());
-        match text.split_once('=') {
-            None if text == "recorded" => Ok(Pacing::Recorded),
-            None if text == "closed" => Ok(Pacing::Closed),
-            None if text == "asap" => Ok(Pacing::Asap(ASAP_OUTSTANDING)),
-            Some(("asap", n)) => n.parse().ok().filter(|&n| n > 0).map(Pacing::Asap).ok_or_else(unknown),
-            Some(("scaled", factor)) => {
-                factor.parse().map(Pacing::Scaled).map_err(|error| UsageError(format!("{error}")))
-            }
-            _ => Err(unknown()),
-        }
-    }
-}
-
 /// What the rows of `iocast stat`'s table of times are.
 fn stages() -> String {
     let rows = STAGES.iter().map(|(name, what)| {
@@ -463,38 +256,4 @@ fn stages() -> String {
     let rest = "Letters are blktrace's: Q queued (arrival), G request allocated, M merged, I given to the\n\
                 scheduler, D issued to the device, C completed. What a trace does not tell is left out.";
     format!("Times between stages:\n{}{rest}", rows.collect::<String>())
-}
-
-fn parse_layer(text: &str) -> Result<Layer, String> {
-    Layer::from_name(text).ok_or_else(|| {
-        let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
-        format!("expected one of {}", names.join(", "))
-    })
-}
-
-fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
-    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = TimeUnit::ALL.iter().map(|unit| unit.name()).collect();
-        format!("expected one of {}", names.join(", "))
-    })
-}
-
-/// The bytes of a unit of addresses or lengths.
-fn parse_data_unit(text: &str) -> Result<u32, String> {
-    let bytes = match text {
-        "bytes" => Some(1),
-        "sectors" => Some(512),
-        size => parse_bytes(size).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512),
-    };
-    bytes
-        .and_then(|bytes| u32::try_from(bytes).ok())
-        .ok_or_else(|| "expected bytes, sectors, or the size of a block: a power of two from 512".to_owned())
-}
-
-fn parse_request_size(text: &str) -> Result<Sectors, String> {
-    let sectors = parse_sectors(text).map_err(|error| error.to_string())?;
-    if sectors == Sectors::ZERO || sectors > traces::Request::SECTORS_MAX {
-        return Err("expected 512 bytes to 2 TiB".to_owned());
-    }
-    Ok(sectors)
 }

@@ -1,0 +1,133 @@
+//! How traces are read, and which part of them.
+
+use clap::{Args, ValueEnum};
+use replay::sources::TimeWindow;
+use traces::quantity::{parse_bytes, parse_nanos};
+use traces::trace::{ArrivalPoint, TimeUnit, UnitOverrides};
+use traces::{Layer, Nanos, Operation};
+
+use super::UsageError;
+
+/// How traces are read.
+#[derive(Clone, Debug, Args)]
+pub struct Reading {
+    /// Which event is the arrival, in formats that hold several: queued (blktrace Q) or issued (D)
+    #[arg(long, value_enum, default_value_t = At::Queued)]
+    pub at: At,
+    /// The traces' format, instead of recognising it (see `iocast list formats`)
+    #[arg(long, value_name = "FORMAT")]
+    pub input_format: Option<String>,
+    /// Only the requests of this device (volume, disk, file), of a trace that holds several
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// The operation of every request, for a format that does not tell
+    #[arg(long, value_enum, value_name = "OPERATION")]
+    pub op: Option<Op>,
+    /// The unit of times, instead of the format's own
+    #[arg(long, value_parser = parse_time_unit, value_name = "s|ms|us|100ns|ns")]
+    pub time_unit: Option<TimeUnit>,
+    /// The unit of addresses, instead of the format's own: bytes, sectors (512 bytes) or a block's size (4k)
+    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
+    pub address_unit: Option<u32>,
+    /// The unit of lengths, instead of the format's own
+    #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
+    pub length_unit: Option<u32>,
+    /// Where the traces were taken, instead of the format's usual layer
+    #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
+    pub layer: Option<Layer>,
+    /// Count and skip what is malformed or lost instead of failing at it
+    #[arg(long)]
+    pub lenient: bool,
+}
+
+impl Reading {
+    pub fn options(&self) -> traces::trace::ReadOptions {
+        traces::trace::ReadOptions {
+            lenient: self.lenient,
+            arrivals: match self.at {
+                At::Queued => ArrivalPoint::Queued,
+                At::Issued => ArrivalPoint::Issued,
+            },
+            layer: self.layer,
+            format: self.input_format.clone(),
+            device: self.device.clone(),
+            operation: self.op.map(Op::operation),
+            units: UnitOverrides {
+                time: self.time_unit,
+                address_bytes: self.address_unit,
+                length_bytes: self.length_unit,
+            },
+        }
+    }
+}
+
+/// Which part of a trace.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Window {
+    /// Leave out arrivals earlier than this after a trace's first (10s, 2min)
+    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
+    pub start: Nanos,
+    /// Leave out arrivals at this time after a trace's first, and later
+    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
+    pub end: Option<Nanos>,
+    /// At most so many requests, over all traces
+    #[arg(long, value_name = "REQUESTS")]
+    pub limit: Option<u64>,
+}
+
+impl Window {
+    pub fn checked(self) -> Result<TimeWindow, UsageError> {
+        if self.end.is_some_and(|end| end <= self.start) {
+            return Err(UsageError("--end must be later than --start".to_owned()));
+        }
+        Ok(TimeWindow { from: self.start, to: self.end, limit: self.limit })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum At {
+    Queued,
+    Issued,
+}
+
+/// An operation that a trace may leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Op {
+    Read,
+    Write,
+}
+
+impl Op {
+    fn operation(self) -> Operation {
+        match self {
+            Op::Read => Operation::Read,
+            Op::Write => Operation::Write,
+        }
+    }
+}
+
+fn parse_layer(text: &str) -> Result<Layer, String> {
+    Layer::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = TimeUnit::ALL.iter().map(|unit| unit.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// The bytes of a unit of addresses or lengths.
+fn parse_data_unit(text: &str) -> Result<u32, String> {
+    let bytes = match text {
+        "bytes" => Some(1),
+        "sectors" => Some(512),
+        size => parse_bytes(size).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512),
+    };
+    bytes
+        .and_then(|bytes| u32::try_from(bytes).ok())
+        .ok_or_else(|| "expected bytes, sectors, or the size of a block: a power of two from 512".to_owned())
+}

@@ -1,0 +1,55 @@
+//! What is around the scheduler.
+
+use clap::{Args, ValueEnum};
+use traces::Sectors;
+use traces::quantity::parse_sectors;
+
+/// What is around the scheduler.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Stage {
+    /// Requests in flight at the drive
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: u32,
+    /// How many of them may be writes
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "DEPTH")]
+    pub write_depth: Option<u32>,
+    /// Whether the next request leaves the scheduler before the drive has room for it, as in Linux
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1), value_name = "0|1")]
+    pub look_ahead: u8,
+    /// Whether adjacent waiting requests are merged
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub merge: Switch,
+    /// The longest request that is made by merging; longer arrivals are split
+    #[arg(long, value_parser = parse_request_size, default_value = "1280k", value_name = "SIZE")]
+    pub max_request: Sectors,
+    /// Outstanding requests at most; further arrivals are held back
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..10_000_000))]
+    pub max_queue: u32,
+}
+
+impl Stage {
+    pub fn limits(self) -> replay::Limits {
+        replay::Limits {
+            depth: self.depth,
+            write_depth: self.write_depth.unwrap_or(u32::MAX),
+            look_ahead: self.look_ahead == 1,
+            merge: self.merge == Switch::On,
+            max_sectors: self.max_request,
+            ..replay::Limits::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+fn parse_request_size(text: &str) -> Result<Sectors, String> {
+    let sectors = parse_sectors(text).map_err(|error| error.to_string())?;
+    if sectors == Sectors::ZERO || sectors > traces::Request::SECTORS_MAX {
+        return Err("expected 512 bytes to 2 TiB".to_owned());
+    }
+    Ok(sectors)
+}
