@@ -12,9 +12,10 @@
 //! in the dispatch queue goes before all that are not, unless there is no room for it.
 
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Nanos, Operation, Request, RequestId, Timestamp};
+use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::directions::{READ, Starvation, WRITE, direction_of, has_room};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::registry::Entry;
@@ -39,7 +40,7 @@ pub const ENTRY: Entry = Entry {
 fn build(settings: &Settings) -> Box<dyn Scheduler> {
     Box::new(Deadline {
         expire: [settings.nanos("read_expire"), settings.nanos("write_expire")],
-        writes_starved: settings.count("writes_starved"),
+        starvation: Starvation::new(settings.count("writes_starved")),
         fifo_batch: settings.count("fifo_batch"),
         front_merges: settings.switch("front_merges"),
         queues: Default::default(),
@@ -47,12 +48,8 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         waiting: Slots::default(),
         inserted: 0,
         batching: 0,
-        starved: 0,
     })
 }
-
-const READ: usize = 0;
-const WRITE: usize = 1;
 
 /// The requests of one direction.
 #[derive(Debug, Default)]
@@ -72,7 +69,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Deadline {
     expire: [Nanos; 2],
-    writes_starved: u64,
+    starvation: Starvation,
     fifo_batch: u64,
     front_merges: bool,
     queues: [Queue; 2],
@@ -82,8 +79,6 @@ struct Deadline {
     inserted: u64,
     /// Requests moved in the current batch.
     batching: u64,
-    /// Batches of reads that have passed waiting writes.
-    starved: u64,
 }
 
 impl Deadline {
@@ -140,21 +135,7 @@ impl Deadline {
     fn choose_direction(&mut self, room: Room) -> Option<usize> {
         let waits = |direction: usize| !self.queues[direction].fifo.is_empty() && has_room(room, direction);
         let (reads, writes) = (waits(READ), waits(WRITE));
-        if reads {
-            if !writes {
-                return Some(READ);
-            }
-            let starved = self.starved;
-            self.starved += 1;
-            if starved < self.writes_starved {
-                return Some(READ);
-            }
-        }
-        if writes {
-            self.starved = 0;
-            return Some(WRITE);
-        }
-        None
+        self.starvation.choose(reads, writes)
     }
 
     /// The first request of a new batch in this direction, where something waits.
@@ -165,14 +146,6 @@ impl Deadline {
         self.batching = 0;
         queue.next.filter(|_| !expired).or(Some(oldest))
     }
-}
-
-fn has_room(room: Room, direction: usize) -> bool {
-    if direction == READ { room.reads > 0 } else { room.writes > 0 }
-}
-
-fn direction_of(request: &Request) -> usize {
-    if request.operation == Operation::Read { READ } else { WRITE }
 }
 
 impl Scheduler for Deadline {

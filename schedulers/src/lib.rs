@@ -32,6 +32,7 @@ pub mod token_bucket;
 pub mod vr;
 
 mod decayed_mean;
+mod directions;
 mod elevator;
 mod id_list;
 mod interval_table;

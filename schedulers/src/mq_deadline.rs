@@ -23,9 +23,10 @@
 //! those are that came back, goes before all that are not, unless there is no room for it.
 
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Nanos, Operation, Request, RequestId, Timestamp};
+use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::directions::{READ, Starvation, WRITE, direction_of, has_room};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::registry::Entry;
@@ -57,7 +58,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     Box::new(MqDeadline {
         tick,
         expire: [expiry("read_expire"), expiry("write_expire")],
-        writes_starved: settings.count("writes_starved"),
+        starvation: Starvation::new(settings.count("writes_starved")),
         fifo_batch: settings.count("fifo_batch"),
         prio_aging_expire: expiry("prio_aging_expire"),
         front_merges: settings.switch("front_merges"),
@@ -67,12 +68,8 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         inserted: 0,
         last_direction: WRITE,
         batching: 0,
-        starved: 0,
     })
 }
-
-const READ: usize = 0;
-const WRITE: usize = 1;
 
 /// Real time, best effort (and none), idle: the order in which they go.
 const CLASSES: usize = 3;
@@ -109,7 +106,7 @@ struct MqDeadline {
     /// Nanoseconds.
     tick: u64,
     expire: [Nanos; 2],
-    writes_starved: u64,
+    starvation: Starvation,
     fifo_batch: u64,
     prio_aging_expire: Nanos,
     front_merges: bool,
@@ -121,8 +118,6 @@ struct MqDeadline {
     last_direction: usize,
     /// Requests sent in the current batch.
     batching: u64,
-    /// Batches of reads that have passed waiting writes.
-    starved: u64,
 }
 
 /// What one class has to offer.
@@ -194,21 +189,7 @@ impl MqDeadline {
         let waits =
             |direction: usize| !self.classes[class].queues[direction].fifo.is_empty() && has_room(room, direction);
         let (reads, writes) = (waits(READ), waits(WRITE));
-        if reads {
-            if !writes {
-                return Some(READ);
-            }
-            let starved = self.starved;
-            self.starved += 1;
-            if starved < self.writes_starved {
-                return Some(READ);
-            }
-        }
-        if writes {
-            self.starved = 0;
-            return Some(WRITE);
-        }
-        None
+        self.starvation.choose(reads, writes)
     }
 
     /// The first request of a new batch in this direction, where something waits.
@@ -254,14 +235,6 @@ impl MqDeadline {
         }
         earliest.map_or(Offer::Nothing, Offer::NotBefore)
     }
-}
-
-fn has_room(room: Room, direction: usize) -> bool {
-    if direction == READ { room.reads > 0 } else { room.writes > 0 }
-}
-
-fn direction_of(request: &Request) -> usize {
-    if request.operation == Operation::Read { READ } else { WRITE }
 }
 
 fn class_of(request: &Request) -> usize {
@@ -322,8 +295,8 @@ impl Scheduler for MqDeadline {
         if !self.dispatch_queue.contains(id) {
             let goes_on = direction == self.last_direction && self.batched(class, Room::UNLIMITED) == Some(id);
             if !goes_on {
-                let passes = !self.classes[class].queues[WRITE].fifo.is_empty();
-                self.starved = if direction == WRITE { 0 } else { self.starved + u64::from(passes) };
+                let writes = !self.classes[class].queues[WRITE].fifo.is_empty();
+                self.starvation.begins(direction, writes);
                 self.last_direction = direction;
                 self.batching = 0;
             }

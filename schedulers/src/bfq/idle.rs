@@ -191,3 +191,25 @@ impl Bfq {
         self.flash_with_queueing = !self.tunables.rotational && self.queueing == Some(true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::spec::Settings;
+    use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
+
+    use super::*;
+    use crate::scheduler::Scheduler;
+
+    /// No decision shows it alone: a queue that is waited for has no think times, and where it is not,
+    /// those of a few requests hardly matter. A mean of 2 × 8 ms, rounded as the kernel rounds it.
+    #[test]
+    fn the_first_think_time_of_a_queue_is_the_longest_and_no_idle_time() {
+        let settings = Settings::resolve(&"bfq".parse().unwrap(), super::super::ENTRY.tunables).unwrap();
+        let mut bfq = Bfq::new(&settings);
+        let now = Timestamp::from_ns(5_000_000_000);
+        bfq.insert(now, RequestId(0), &Request::new(now, Operation::Read, Lba::ZERO, Sectors::new(8)));
+        let queue = bfq.queues.last().unwrap();
+        assert_eq!((queue.think_time.samples, queue.think_time.mean), (32, (32 * 16_000_000 + 128) / 32));
+        assert_eq!(queue.total_idle_time, u64::MAX, "-1 ns");
+    }
+}
