@@ -4,13 +4,19 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use benches::decisions::{Steady, WAITING};
+use benches::decisions::{Device, Steady, WAITING};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use schedulers::SCHEDULERS;
 
-fn steady(name: &str, waiting: usize) -> Steady {
+fn steady(name: &str, device: Device, waiting: usize) -> Steady {
     let spec = name.parse().expect("a name is a spec");
-    Steady::new(schedulers::build(&spec).expect("a name of the registry").scheduler, waiting)
+    Steady::new(schedulers::build(&spec).expect("a name of the registry").scheduler, device, waiting)
+}
+
+fn mechanical() -> Device {
+    let spec = "cheetah-15k5".parse().expect("a name is a spec");
+    let drive = drive_models::build_mechanical(&spec).expect("a shipped profile");
+    Device::Mechanical(Box::new(drive.expect("a profile of a mechanical drive")))
 }
 
 /// Growth is the exponent of N in the time per decision from 32 to 1024 waiting: 0 constant, 1 linear.
@@ -21,19 +27,24 @@ fn print_table() {
     }
     println!("{:>9}", "growth");
     for entry in SCHEDULERS {
-        let rates = WAITING.map(|waiting| {
-            let mut steady = steady(entry.name, waiting);
-            for _ in 0..2 * waiting {
-                steady.step();
-            }
-            steady.decisions_per_cpu_second(Duration::from_millis(150))
-        });
-        print!("{:14}", entry.name);
-        for rate in rates {
-            print!("{rate:>12.0}");
-        }
-        println!("{:>9.2}", (rates[2] / rates[4]).ln() / 32_f64.ln());
+        print_row(entry.name, entry.name, Device::distance);
     }
+    print_row("satf, 15K.5", "satf", mechanical);
+}
+
+fn print_row(title: &str, name: &str, device: fn() -> Device) {
+    let rates = WAITING.map(|waiting| {
+        let mut steady = steady(name, device(), waiting);
+        for _ in 0..2 * waiting {
+            steady.step();
+        }
+        steady.decisions_per_cpu_second(Duration::from_millis(150))
+    });
+    print!("{title:14}");
+    for rate in rates {
+        print!("{rate:>12.0}");
+    }
+    println!("{:>9.2}", (rates[2] / rates[4]).ln() / 32_f64.ln());
 }
 
 fn schedulers(criterion: &mut Criterion) {
@@ -43,7 +54,7 @@ fn schedulers(criterion: &mut Criterion) {
     for entry in SCHEDULERS {
         for waiting in WAITING {
             group.bench_with_input(BenchmarkId::new(entry.name, waiting), &waiting, |bencher, &waiting| {
-                let mut steady = steady(entry.name, waiting);
+                let mut steady = steady(entry.name, Device::distance(), waiting);
                 bencher.iter(|| black_box(steady.step()));
             });
         }

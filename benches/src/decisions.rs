@@ -4,33 +4,68 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use drive_models::mechanical::Mechanical;
+use drive_models::single_server::ServiceModel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use schedulers::{Dispatch, DistanceCost, Room, Scheduler};
+use schedulers::{AccessCost, Dispatch, DistanceCost, Room, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// How many requests wait in the measurements.
 pub const WAITING: [usize; 5] = [1, 8, 32, 128, 1024];
 
+/// Where requests lie, which every drive they are put on must reach.
 const CAPACITY: Sectors = Sectors::new(1 << 28);
 
 /// A scheduler with a standing queue of requests of 4 KiB at random places, of 4 VMs and 8
-/// processes on 4 processors, a quarter of them writes. The oracle is the cheapest there is, the distance.
+/// processes on 4 processors, a quarter of them writes.
 pub struct Steady {
     scheduler: Box<dyn Scheduler>,
     requests: Vec<Request>,
-    cost: DistanceCost,
+    device: Device,
     now: Timestamp,
     random: Xoshiro256PlusPlus,
 }
 
+/// What serves the requests and is asked what they would cost.
+pub enum Device {
+    /// The cheapest oracle there is, the distance; 100 µs a request.
+    Distance(DistanceCost),
+    /// A drive that works out seek and rotation for every question.
+    Mechanical(Box<Mechanical>),
+}
+
+impl Device {
+    /// The distance, with the head over the first sector.
+    pub fn distance() -> Device {
+        Device::Distance(DistanceCost { position: Lba::ZERO, capacity: CAPACITY })
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        match self {
+            Device::Distance(cost) => cost,
+            Device::Mechanical(drive) => &**drive,
+        }
+    }
+
+    fn serve(&mut self, now: Timestamp, request: &Request) -> Nanos {
+        match self {
+            Device::Distance(cost) => {
+                cost.position = request.end();
+                Nanos::from_us(100)
+            }
+            Device::Mechanical(drive) => drive.serve(now, request).time,
+        }
+    }
+}
+
 impl Steady {
-    /// With `waiting` requests.
-    pub fn new(scheduler: Box<dyn Scheduler>, waiting: usize) -> Steady {
+    /// With `waiting` requests on `device`.
+    pub fn new(scheduler: Box<dyn Scheduler>, device: Device, waiting: usize) -> Steady {
         let mut steady = Steady {
             scheduler,
             requests: Vec::new(),
-            cost: DistanceCost { position: Lba::ZERO, capacity: CAPACITY },
+            device,
             now: Timestamp::ZERO,
             random: Xoshiro256PlusPlus::seed_from_u64(1),
         };
@@ -56,18 +91,18 @@ impl Steady {
         request
     }
 
-    /// One decision, and what follows from it; the device takes 100 µs. Waits are waited for.
+    /// One decision, and what follows from it. Waits are waited for.
     ///
     /// # Panics
     /// If the scheduler is idle although requests wait.
     pub fn step(&mut self) -> RequestId {
         loop {
-            match self.scheduler.dispatch(self.now, Room::UNLIMITED, &self.cost) {
+            match self.scheduler.dispatch(self.now, Room::UNLIMITED, self.device.cost()) {
                 Dispatch::Send(id) => {
                     let sent = self.requests[id.index()];
-                    self.cost.position = sent.end();
+                    let time = self.device.serve(self.now, &sent);
                     self.scheduler.issued(self.now, id);
-                    self.now += Nanos::from_us(100);
+                    self.now += time;
                     self.scheduler.completed(self.now, id, &sent);
                     let request = self.request();
                     self.requests[id.index()] = request;

@@ -119,13 +119,16 @@ pub struct Layout {
     heads: u32,
     capacity: u64,
     zones: Vec<Zone>,
+    /// The zones' first addresses, close together for the search.
+    first_lbns: Vec<u64>,
 }
 
 impl Layout {
     /// A layout of `zones` in the order of their addresses, which their builder has checked: the
     /// first begins at 0, addresses grow, and no count is zero.
     pub(super) fn new(heads: u32, capacity: u64, zones: Vec<Zone>) -> Layout {
-        Layout { heads, capacity, zones }
+        let first_lbns = zones.iter().map(|zone| zone.first_lbn).collect();
+        Layout { heads, capacity, zones, first_lbns }
     }
 
     /// Makes the skews what reading on takes when another head needs the angle `head` to follow, and
@@ -160,11 +163,13 @@ impl Layout {
         let end = lbn.saturating_add(sectors.max(1)).min(self.capacity);
         let index = self.zone_of(lbn);
         let zone = &self.zones[index];
-        let (first, from) = zone.place(zone.physical(lbn), self.heads);
+        let (physical, run) = zone.run(lbn);
+        let (first, from) = zone.place(physical, self.heads);
         let (mut last, mut to) = (first, from);
         if end - 1 > lbn {
             let stop = (end - 1).min(self.end_of(index) - 1);
-            (last, to) = zone.place(zone.physical(stop), self.heads);
+            let stop = if stop - lbn < run { physical + (stop - lbn) } else { zone.physical(stop) };
+            (last, to) = zone.place_after(stop, physical, (first, from), self.heads);
         }
         let mut turned = to - from + TURN / u64::from(zone.sectors_per_track);
         let mut start = self.end_of(index);
@@ -185,29 +190,52 @@ impl Layout {
     }
 
     fn zone_of(&self, lbn: u64) -> usize {
-        self.zones.partition_point(|zone| zone.first_lbn <= lbn) - 1
+        self.first_lbns.partition_point(|&first| first <= lbn) - 1
     }
 
     fn end_of(&self, zone: usize) -> u64 {
-        self.zones.get(zone + 1).map_or(self.capacity, |next| next.first_lbn)
+        self.first_lbns.get(zone + 1).copied().unwrap_or(self.capacity)
     }
 }
 
 impl Zone {
     /// The number of the physical sector that holds `lbn`, counted from the zone's first.
     pub(super) fn physical(&self, lbn: u64) -> u64 {
+        self.run(lbn).0
+    }
+
+    /// The same, and how many addresses from `lbn` on follow one another without a slipped or spare
+    /// sector between them; it may be counted beyond the zone.
+    fn run(&self, lbn: u64) -> (u64, u64) {
         let relative = lbn - self.first_lbn;
-        let slipped = match self.slips.partition_point(|&(from, _)| u64::from(from) <= relative) {
-            0 => 0,
-            after => u64::from(self.slips[after - 1].1),
-        };
+        let after = self.slips.partition_point(|&(from, _)| u64::from(from) <= relative);
+        let slipped = if after == 0 { 0 } else { u64::from(self.slips[after - 1].1) };
+        let run = self.slips.get(after).map_or(u64::MAX, |&(next, _)| u64::from(next) - relative);
         let usable = relative + self.front + slipped;
         if self.spare.sectors == 0 {
-            return usable;
+            return (usable, run);
         }
         let group = u64::from(self.spare.tracks) * u64::from(self.sectors_per_track);
         let held = group - u64::from(self.spare.sectors);
-        usable / held * group + usable % held
+        (usable / held * group + usable % held, run.min(held - usable % held))
+    }
+
+    /// [`Zone::place`] of `physical`, from that of `earlier`: nearly all requests end on the track on
+    /// which they begin.
+    fn place_after(&self, physical: u64, earlier: u64, (mut place, turned): (Place, u64), heads: u32) -> (Place, u64) {
+        let sector = physical - earlier + u64::from(place.sector);
+        if sector >= u64::from(self.sectors_per_track) {
+            return self.place(physical, heads);
+        }
+        let further = self.turned_at(sector as u32) - self.turned_at(place.sector);
+        place.sector = sector as u32;
+        place.angle = Angle(place.angle.0.wrapping_add(further as u32));
+        (place, turned + further)
+    }
+
+    /// How far a track has turned at the beginning of `sector`.
+    fn turned_at(&self, sector: u32) -> u64 {
+        u64::from(sector) * TURN / u64::from(self.sectors_per_track)
     }
 
     /// Where a physical sector is, and how far the platter has turned between the beginning of the
@@ -223,7 +251,7 @@ impl Zone {
         let across = if inward { in_run } else { self.band_cylinders - 1 - in_run };
         let cylinder = self.first_cylinder.wrapping_add(band.wrapping_mul(self.band_cylinders)).wrapping_add(across);
         let turned = u64::from(track) * TURN
-            + u64::from(sector) * TURN / u64::from(self.sectors_per_track)
+            + self.turned_at(sector)
             + u64::from(track - run) * self.steps.cylinder
             + u64::from(run - band) * self.steps.head
             + u64::from(band) * self.steps.band;
