@@ -28,9 +28,19 @@ pub(in crate::formats) struct Merge<F> {
     devices: Devices,
     zero: u64,
     run: Run,
+    /// Several runs one after another, since most are of a few events only.
+    merged: Vec<Placed>,
+    /// Where in `merged` each of them ends, and the stream it is of.
+    ends: Vec<(usize, usize)>,
+    /// What stands after them.
+    failure: Option<ReadError>,
     /// The capture, as it was named.
     named: PathBuf,
 }
+
+/// As many events are merged before they are looked at: few enough to stay in a processor's nearest
+/// cache.
+const MERGED_EVENTS: usize = 64;
 
 /// Events of one stream that follow one another: none of another file, device or CPU, nor a missing
 /// number, is between them, so that all is checked for the whole run at once.
@@ -77,6 +87,9 @@ impl<F: EventFile> Merge<F> {
             devices,
             zero,
             run: Run::default(),
+            merged: Vec::with_capacity(2 * MERGED_EVENTS),
+            ends: Vec::new(),
+            failure: None,
             named: named.to_owned(),
             streams,
         })
@@ -102,13 +115,38 @@ impl<F: EventFile> Merge<F> {
         self.streams.iter().map(Stream::file)
     }
 
-    /// Path and place of an event of the run, which has the place `at` in its file.
-    pub(super) fn place(&self, at: u64) -> (&Path, Place) {
-        (self.streams[self.run.stream].file().path(), F::place(at))
+    /// Path and place of a merged event.
+    pub(super) fn place(&self, number: usize) -> (&Path, Place) {
+        let stream = self.ends.iter().find(|(end, _)| number < *end).map_or(self.run.stream, |(_, stream)| *stream);
+        let at = self.merged.get(number).map_or(0, |placed| placed.at);
+        (self.streams[stream].file().path(), F::place(at))
     }
 
     /// Goes to the next events of the device that is read; false at the end of the capture.
     pub(super) fn next(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
+        self.merged.clear();
+        self.ends.clear();
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        while self.merged.len() < MERGED_EVENTS {
+            match self.next_run(findings) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(failure) if self.merged.is_empty() => return Err(failure),
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    break;
+                }
+            }
+            let Run { stream, at, end } = self.run;
+            self.merged.extend_from_slice(&self.streams[stream].ready().0[at..end]);
+            self.ends.push((self.merged.len(), stream));
+        }
+        Ok(!self.merged.is_empty())
+    }
+
+    fn next_run(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
         if self.run.end > 0 {
             let Run { stream, end, .. } = std::mem::take(&mut self.run);
             self.go_past(stream, end, findings)?;
@@ -158,8 +196,7 @@ impl<F: EventFile> Merge<F> {
     /// The events that [`Merge::next`] went to.
     #[inline]
     pub(super) fn run(&self) -> &[Placed] {
-        let Run { stream, at, end } = self.run;
-        self.streams[stream].ready().0.get(at..end).unwrap_or_default()
+        &self.merged
     }
 
     /// Stream and place of the first event of the run.
@@ -215,7 +252,8 @@ impl<F: EventFile> Merge<F> {
 
     #[cold]
     fn another_device(&self, other: u32) -> ReadError {
-        let (path, place) = self.place(self.position().1);
+        let (stream, at) = self.position();
+        let (path, place) = (self.streams[stream].file().path(), F::place(at));
         let (this, other) = (devices::name(self.device), devices::name(other));
         let why = format!("an event of device {other} in a capture of device {this}; a trace is of one device");
         ReadError::malformed(path, place, why).remedy(format!(
