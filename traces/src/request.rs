@@ -26,6 +26,9 @@ impl Operation {
     /// Every operation, in the order of their numbers.
     pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
 
+    /// How many move data, [`Operation::Read`] and [`Operation::Write`]: these have the lowest numbers.
+    pub const MOVING_DATA: usize = 2;
+
     /// The operation with this number in stored traces.
     pub fn from_number(number: u8) -> Option<Operation> {
         Self::ALL.get(usize::from(number)).copied()

@@ -49,45 +49,40 @@ impl Found {
 }
 
 /// A queue of reads and writes, and what each finds that joins it.
+///
+/// Both are looked up by the operation's number, without a branch: reads and writes come in no order
+/// that a processor could learn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ArrivalQueue {
-    reads: u64,
-    writes: u64,
-    by_reads: Found,
-    by_writes: Found,
+    /// How many of each are in it.
+    lengths: [u64; Operation::MOVING_DATA],
+    found: [Found; Operation::MOVING_DATA],
 }
 
 impl ArrivalQueue {
     #[inline(always)]
     pub(super) fn join(&mut self, operation: Operation) {
-        match operation {
-            Operation::Read => {
-                self.by_reads.add(self.reads, self.writes);
-                self.reads += 1;
-            }
-            Operation::Write => {
-                self.by_writes.add(self.reads, self.writes);
-                self.writes += 1;
-            }
-            Operation::Flush | Operation::Discard => {}
+        if let Some(found) = self.found.get_mut(operation as usize) {
+            let [reads, writes] = self.lengths;
+            found.add(reads, writes);
+            self.lengths[operation as usize] += 1;
         }
     }
 
     #[inline(always)]
     pub(super) fn leave(&mut self, operation: Operation) {
-        match operation {
-            Operation::Read => self.reads -= 1,
-            Operation::Write => self.writes -= 1,
-            Operation::Flush | Operation::Discard => {}
+        if let Some(length) = self.lengths.get_mut(operation as usize) {
+            *length -= 1;
         }
     }
 
     pub(super) fn figures(&self) -> ArrivalQueueFigures {
-        ArrivalQueueFigures { seen_by_reads: self.by_reads.figures(), seen_by_writes: self.by_writes.figures() }
+        let [reads, writes] = &self.found;
+        ArrivalQueueFigures { seen_by_reads: reads.figures(), seen_by_writes: writes.figures() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_reads.count + self.by_writes.count == 0
+        self.found.iter().all(|found| found.count == 0)
     }
 }
 

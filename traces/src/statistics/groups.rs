@@ -19,12 +19,17 @@ const REMEMBERED: usize = 256;
 struct Group {
     id: u64,
     requests: [u64; Operation::ALL.len()],
-    read_sectors: u64,
-    write_sectors: u64,
+    /// Of reads and writes, by operation.
+    moving: [Moving; Operation::MOVING_DATA],
     sequential: u64,
     end: Lba,
-    read_response: Spans,
-    write_response: Spans,
+}
+
+/// What is measured of requests that move data.
+#[derive(Clone, Debug, Default)]
+struct Moving {
+    sectors: u64,
+    response: Spans,
 }
 
 impl Group {
@@ -35,24 +40,16 @@ impl Group {
     #[inline(always)]
     fn add(&mut self, record: &Record) {
         let request = &record.request;
-        let response = record.response_time();
         let before = self.total();
         self.requests[request.operation as usize] += 1;
-        match request.operation {
-            Operation::Read => {
-                self.read_sectors += request.sectors().count();
-                if let Some(response) = response {
-                    self.read_response.add(response);
-                }
+        // Not by a branch on what it is: reads and writes come in no order that a processor could learn.
+        if let Some(moving) = self.moving.get_mut(request.operation as usize) {
+            moving.sectors += request.sectors().count();
+            if let Some(response) = record.response_time() {
+                moving.response.add(response);
             }
-            Operation::Write => {
-                self.write_sectors += request.sectors().count();
-                if let Some(response) = response {
-                    self.write_response.add(response);
-                }
-            }
-            Operation::Flush => return,
-            Operation::Discard => {}
+        } else if request.operation == Operation::Flush {
+            return;
         }
         self.sequential += u64::from(before > 0 && request.lba == self.end);
         self.end = request.end();
@@ -60,17 +57,18 @@ impl Group {
 
     fn figures(&self, name: Option<String>) -> GroupFigures {
         let count = |operation: Operation| self.requests[operation as usize];
+        let [reads, writes] = &self.moving;
         GroupFigures {
             id: self.id,
             name,
             reads: count(Operation::Read),
             writes: count(Operation::Write),
             others: count(Operation::Flush) + count(Operation::Discard),
-            read_bytes: self.read_sectors * crate::SECTOR_BYTES,
-            write_bytes: self.write_sectors * crate::SECTOR_BYTES,
+            read_bytes: reads.sectors * crate::SECTOR_BYTES,
+            write_bytes: writes.sectors * crate::SECTOR_BYTES,
             sequential: self.sequential,
-            read_response: self.read_response.moments(),
-            write_response: self.write_response.moments(),
+            read_response: reads.response.moments(),
+            write_response: writes.response.moments(),
         }
     }
 }
@@ -98,7 +96,7 @@ impl Default for Groups {
 }
 
 impl Groups {
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, id: u64, record: &Record) {
         let (remembered, place) = self.remembered[id as usize % REMEMBERED];
         if remembered == id && place != NOWHERE {
@@ -108,6 +106,7 @@ impl Groups {
         }
     }
 
+    #[inline(never)]
     fn find(&mut self, id: u64) -> &mut Group {
         let place = match self.places.get(&id) {
             Some(place) => *place,

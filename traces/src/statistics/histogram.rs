@@ -42,10 +42,16 @@ impl Histogram {
     #[inline(always)]
     pub(super) fn add(&mut self, value: u64) {
         let bucket = bucket(value);
-        match self.counts.get_mut(bucket) {
-            Some(count) if *count < u32::MAX => *count += 1,
-            _ => self.add_many(bucket, 1),
+        let Some(count) = self.counts.get_mut(bucket) else { return self.add_many(bucket, 1) };
+        *count = count.wrapping_add(1);
+        if *count == 0 {
+            self.count_round(bucket, 1);
         }
+    }
+
+    #[cold]
+    fn count_round(&mut self, bucket: usize, rounds: u64) {
+        *self.rounds.entry(bucket).or_default() += rounds;
     }
 
     #[cold]
@@ -57,7 +63,7 @@ impl Histogram {
         self.counts[bucket] = sum as u32;
         let rounds = sum >> u32::BITS;
         if rounds > 0 {
-            *self.rounds.entry(bucket).or_default() += rounds;
+            self.count_round(bucket, rounds);
         }
     }
 

@@ -60,33 +60,31 @@ impl Distances {
 pub(super) struct Seeks {
     /// End of the last request by device.
     ends: Vec<Option<Lba>>,
-    read: Distances,
-    write: Distances,
-    discard: Distances,
+    /// By operation.
+    distances: [Distances; Operation::ALL.len()],
 }
 
 impl Seeks {
     #[inline(always)]
     pub(super) fn add(&mut self, device: usize, operation: Operation, lba: Lba, sectors: Sectors) {
-        let distances = match operation {
-            Operation::Read => &mut self.read,
-            Operation::Write => &mut self.write,
-            Operation::Discard => &mut self.discard,
-            Operation::Flush => return,
-        };
+        if operation == Operation::Flush {
+            return;
+        }
         if device >= self.ends.len() {
             self.ends.resize(device + 1, None);
         }
         if let Some(end) = self.ends[device].replace(lba.saturating_add(sectors)) {
-            distances.add(end.sector(), lba.sector());
+            self.distances[operation as usize].add(end.sector(), lba.sector());
         }
     }
 
     pub(super) fn figures(&self) -> SeekFigures {
-        let mut all = self.read.clone();
-        all.merge(&self.write);
-        all.merge(&self.discard);
-        SeekFigures { read: self.read.figures(), write: self.write.figures(), all: all.figures() }
+        let mut all = Distances::default();
+        for distances in &self.distances {
+            all.merge(distances);
+        }
+        let of = |operation: Operation| self.distances[operation as usize].figures();
+        SeekFigures { read: of(Operation::Read), write: of(Operation::Write), all: all.figures() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -23,40 +23,28 @@ pub(super) enum Stage {
     DeviceTime,
 }
 
-const READS: usize = 0;
-const WRITES: usize = 1;
-const OTHERS: usize = 2;
-
-#[inline]
-fn class(operation: Operation) -> usize {
-    match operation {
-        Operation::Read => READS,
-        Operation::Write => WRITES,
-        Operation::Flush | Operation::Discard => OTHERS,
-    }
-}
-
-/// A distribution per stage and class.
+/// A distribution per operation and stage.
+// By operation first, so that all stages of an arrival are at fixed distances from one another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stages {
-    stages: [[Distribution; 3]; STAGES.len()],
+    operations: [[Distribution; STAGES.len()]; Operation::ALL.len()],
 }
 
 impl Stages {
     #[inline]
     pub(super) fn add(&mut self, stage: Stage, operation: Operation, span: Nanos) {
-        self.stages[stage as usize][class(operation)].add(span);
+        self.operations[operation as usize][stage as usize].add(span);
     }
 
     /// The stages of one arrival.
     #[inline]
     pub(super) fn passed(&mut self, passage: &Passage) {
-        let operation = passage.record.request.operation;
+        let stages = &mut self.operations[passage.record.request.operation as usize];
         let arrival = passage.record.request.arrival;
         let observed = &passage.record.observed;
-        let mut add = |stage, from: Timestamp, to: Option<Timestamp>| {
+        let mut add = |stage: Stage, from: Timestamp, to: Option<Timestamp>| {
             if let Some(span) = to.and_then(|to| to.checked_since(from)) {
-                self.stages[stage as usize][class(operation)].add(span);
+                stages[stage as usize].add(span);
             }
         };
         add(Stage::Q2C, arrival, observed.completed);
@@ -80,13 +68,15 @@ impl Stages {
 
     /// By name, without those that never occurred.
     pub(super) fn figures(&self) -> BTreeMap<String, StageFigures> {
-        let figures = |([reads, writes, others], (name, _)): (&[Distribution; 3], &(&str, &str))| {
-            let mut all = reads.clone();
-            all.merge(writes);
-            all.merge(others);
-            let figures = StageFigures { read: reads.figures(), write: writes.figures(), all: all.figures() };
+        let figures = |(stage, (name, _)): (usize, &(&str, &str))| {
+            let mut all = Distribution::default();
+            for stages in &self.operations {
+                all.merge(&stages[stage]);
+            }
+            let of = |operation: Operation| self.operations[operation as usize][stage].figures();
+            let figures = StageFigures { read: of(Operation::Read), write: of(Operation::Write), all: all.figures() };
             (all.count() > 0).then(|| ((*name).to_owned(), figures))
         };
-        self.stages.iter().zip(&STAGES).filter_map(figures).collect()
+        STAGES.iter().enumerate().filter_map(figures).collect()
     }
 }

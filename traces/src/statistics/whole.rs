@@ -139,7 +139,7 @@ impl Watch for Statistics {
         self.events.add(event);
     }
 
-    #[inline]
+    #[inline(always)]
     fn queued(&mut self, now: Timestamp, request: &Request) {
         self.first_arrival.get_or_insert(now);
         let Request { operation, lba, vm, .. } = *request;
@@ -157,7 +157,7 @@ impl Watch for Statistics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn issued(&mut self, request: &DeviceRequest) {
         let DeviceRequest { issued: now, operation, lba, sectors, vm } = *request;
         self.device_requests.add(operation, sectors);
@@ -182,7 +182,7 @@ impl Watch for Statistics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
         self.at_device.shrink(now);
         self.at_issue.leave(request.operation);
@@ -192,7 +192,7 @@ impl Watch for Statistics {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn finished(&mut self, now: Timestamp, request: &Request) {
         self.outstanding.shrink(now);
         self.at_queue.leave(request.operation);
@@ -209,7 +209,8 @@ impl Watch for Statistics {
         }
     }
 
-    #[inline]
+    // Inlined always, so that a record is looked at where it lies.
+    #[inline(always)]
     fn passed(&mut self, passage: &Passage) {
         self.stages.passed(passage);
         let record = &passage.record;
