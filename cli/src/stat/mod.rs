@@ -75,9 +75,12 @@ impl Pass {
     fn events(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
         let mut records = 0u64;
-        while reader.measure_next(&mut statistics)? {
-            records += 1;
-            self.look(records, &mut statistics, &*reader)?;
+        while let Some(more) = reader.measure_run(&mut statistics)? {
+            let looks = records / RECORDS_PER_LOOK;
+            records += more;
+            if records / RECORDS_PER_LOOK > looks {
+                self.look(&mut statistics, &*reader)?;
+            }
         }
         self.end(records, 0, statistics, &*reader)
     }
@@ -92,20 +95,19 @@ impl Pass {
         while let Some(record) = next {
             timeline.record(&record, &mut statistics);
             records += 1;
-            self.look(records, &mut statistics, &*reader)?;
+            if records.is_multiple_of(RECORDS_PER_LOOK) {
+                self.look(&mut statistics, &*reader)?;
+            }
             next = reader.next()?;
         }
         let left_out = timeline.finish(&mut statistics);
         self.end(records, left_out, statistics, &*reader)
     }
 
-    #[inline]
-    fn look(&mut self, records: u64, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
-        if records.is_multiple_of(RECORDS_PER_LOOK) {
-            self.counter.store(reader.position_bytes(), Ordering::Relaxed);
-            self.write_closed(statistics)?;
-        }
-        Ok(())
+    /// Shows the progress, and writes the intervals that are complete.
+    fn look(&mut self, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
+        self.counter.store(reader.position_bytes(), Ordering::Relaxed);
+        self.write_closed(statistics)
     }
 
     fn write_closed(&mut self, statistics: &mut Statistics) -> Result<()> {

@@ -31,15 +31,21 @@ pub(super) fn operation(event: &Event) -> Operation {
     }
 }
 
-/// The request that an event of arrival stands for.
-#[inline]
-pub(super) fn request(event: &Event, operation: Operation, now: u64) -> Result<Request, String> {
+/// What is wrong with the address or the length of an event of arrival, if anything is.
+#[inline(always)]
+pub(super) fn check(event: &Event) -> Result<(), String> {
     if !event.bytes.is_multiple_of(512) {
         return Err(format!("a request of {} bytes, expected a multiple of 512", event.bytes));
     }
     if event.end() >= SECTORS_END {
         return Err(format!("a request at sector {}, expected one below {SECTORS_END}", event.sector));
     }
+    Ok(())
+}
+
+/// The request that an event of arrival stands for, once it was found in order.
+#[inline(always)]
+pub(super) fn request(event: &Event, operation: Operation, now: u64) -> Request {
     let lba = if operation == Operation::Flush { Lba::ZERO } else { Lba::new(event.sector) };
     let mut request = Request::new(Timestamp::from_ns(now), operation, lba, Sectors::new(event.sectors()));
     request.flags = event.flags();
@@ -47,5 +53,5 @@ pub(super) fn request(event: &Event, operation: Operation, now: u64) -> Result<R
     request.cpu = u16::try_from(event.cpu).unwrap_or(u16::MAX);
     request.stream = StreamId(event.pid);
     request.priority = event.priority;
-    Ok(request)
+    request
 }

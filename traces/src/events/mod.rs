@@ -28,7 +28,7 @@ use crate::trace::{Losses, TraceMeta};
 pub struct Placed {
     /// The event.
     pub event: Event,
-    /// Its place, as [`EventSource::place`] understands it.
+    /// Its place in its file.
     pub at: u64,
 }
 
@@ -48,8 +48,8 @@ pub trait EventSource: Send {
     /// The time of the first event, which is the zero of the trace.
     fn zero(&self) -> u64;
 
-    /// The file, and the place in it, of an event of the current run.
-    fn place(&self, at: u64) -> (&Path, Place);
+    /// The file, and the place in it, of an event of the current run, by its number there.
+    fn place(&self, number: usize) -> (&Path, Place);
 
     /// Whether what is malformed is counted and skipped instead of being an error.
     fn lenient(&self) -> bool;

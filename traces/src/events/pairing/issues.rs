@@ -2,7 +2,7 @@
 
 use super::Pairing;
 use super::flush::flush_at_device;
-use crate::events::arrival::{operation, request};
+use crate::events::arrival::{check, operation, request};
 use crate::events::event::{Category, Event, action};
 use crate::events::ring::Fate;
 use crate::events::units::State;
@@ -68,7 +68,8 @@ impl Pairing {
             return Ok(());
         }
         let kind = if event.bytes == 0 { Operation::Flush } else { operation(event) };
-        let request = request(event, kind, now)?;
+        check(event)?;
+        let request = request(event, kind, now);
         watch.queued(request.arrival, &request);
         let serial = self.ring.push(request, event.cgroup);
         if let Some(slot) = self.ring.get(serial) {

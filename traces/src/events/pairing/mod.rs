@@ -14,10 +14,11 @@
 
 mod flush;
 mod issues;
+mod run;
 
 use std::collections::VecDeque;
 
-use crate::events::arrival::{Aside, operation, request};
+use crate::events::arrival::{Aside, check, operation, request};
 use crate::events::event::{Category, Event, action};
 use crate::events::ring::{Fate, Ring, UNSEEN};
 use crate::events::units::{State, Unit, Units};
@@ -53,6 +54,8 @@ pub(super) struct Pairing {
     /// The device has requests, and is not one of bios only (device mapper, md).
     has_requests: bool,
     aside: Aside,
+    /// Time of the event last taken, nanoseconds since the trace's zero.
+    now: u64,
 }
 
 impl Pairing {
@@ -66,6 +69,7 @@ impl Pairing {
             served: Served::None,
             has_requests: false,
             aside: Aside::default(),
+            now: 0,
         }
     }
 
@@ -79,16 +83,16 @@ impl Pairing {
         self.ring.changed()
     }
 
-    /// The next record that is complete, at time `now`, or when `ended` any that is left.
+    /// The next record that is complete after what was taken, or when `ended` any that is left.
     // Inlined always, so that a record is not copied to whoever only looks at it.
     #[inline(always)]
     pub(super) fn next<W: Watch + ?Sized>(
         &mut self,
-        now: u64,
         ended: bool,
         losses: &mut Losses,
         watch: &mut W,
     ) -> Option<Passage> {
+        let now = self.now;
         // Also at the end: withdrawn records are not to be seen.
         let ready = self.ring.ready();
         if !ready && !ended && !self.ring.overdue(now) {
@@ -116,8 +120,8 @@ impl Pairing {
     ///
     /// # Errors
     /// What is wrong with it, if it would be an arrival.
-    #[inline]
-    pub(super) fn event<W: Watch + ?Sized>(
+    #[inline(always)]
+    fn event<W: Watch + ?Sized>(
         &mut self,
         event: &Event,
         now: u64,
@@ -134,7 +138,8 @@ impl Pairing {
         }
     }
 
-    // Inlined always, as `next`: what most readers do for every event.
+    // Inlined always, with what it calls for most events: a call costs as much as the look-up of a
+    // request.
     #[inline(always)]
     fn follow_bios<W: Watch + ?Sized>(
         &mut self,
@@ -182,7 +187,8 @@ impl Pairing {
     fn queued<W: Watch + ?Sized>(&mut self, event: &Event, now: u64, watch: &mut W) -> Result<(), String> {
         if event.bytes == 0 {
             if event.is(Category::FLUSH) {
-                let request = request(event, Operation::Flush, now)?;
+                check(event)?;
+                let request = request(event, Operation::Flush, now);
                 watch.queued(request.arrival, &request);
                 let serial = self.ring.push(request, event.cgroup);
                 while self.flushes.front().is_some_and(|serial| !self.ring.holds(*serial)) {
@@ -197,14 +203,15 @@ impl Pairing {
         if self.units.is_remainder(event) {
             return Ok(());
         }
-        let request = request(event, operation(event), now)?;
+        check(event)?;
+        let request = request(event, operation(event), now);
         watch.queued(request.arrival, &request);
         let serial = self.ring.push(request, event.cgroup);
         self.units.open(event, serial, State::Queued);
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn got_request(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.bytes == 0 {
             return;
@@ -222,7 +229,7 @@ impl Pairing {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn inserted(&mut self, event: &Event, now: u64, losses: &mut Losses) {
         if event.bytes == 0 {
             return;
@@ -345,7 +352,7 @@ impl Pairing {
     }
 
     /// A C with the length of all of a unit or of its first sectors.
-    #[inline]
+    #[inline(always)]
     fn finish<W: Watch + ?Sized>(&mut self, unit: u32, event: &Event, now: u64, watch: &mut W) {
         let (done, all) = (event.end(), self.units.get(unit).end);
         let ring = &mut self.ring;
@@ -369,6 +376,7 @@ impl Pairing {
     }
 
     /// The device has completed a unit, if it had it.
+    #[inline(always)]
     fn device_done<W: Watch + ?Sized>(&mut self, unit: u32, now: u64, watch: &mut W) {
         if self.units.back_from_device(unit) {
             watch.completed(Timestamp::from_ns(now), &self.units.get(unit).at_device());
@@ -383,7 +391,7 @@ impl Pairing {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn complete<W: Watch + ?Sized>(ring: &mut Ring, serial: u64, now: u64, event: &Event, watch: &mut W) {
     if let Some(request) = ring.complete(serial, now, event.errno()) {
         watch.finished(Timestamp::from_ns(now), request);

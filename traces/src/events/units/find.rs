@@ -62,10 +62,12 @@ impl Units {
     }
 
     /// Whether a Q is of the second part of a split bio, which older kernels queue again.
+    #[inline]
     pub(in crate::events) fn is_remainder(&mut self, event: &Event) -> bool {
-        if self.remainders == 0 {
-            return false;
-        }
+        self.remainders > 0 && self.takes_remainder(event)
+    }
+
+    fn takes_remainder(&mut self, event: &Event) -> bool {
         let mut id = self.by_start.first(key(event.sector, class(event)));
         while id != NONE {
             let unit = &mut self.units[id as usize];

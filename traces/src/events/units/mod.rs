@@ -148,7 +148,7 @@ impl Units {
     }
 
     /// Adds a unit of one part.
-    #[inline]
+    #[inline(always)]
     pub(super) fn open(&mut self, event: &Event, serial: u64, state: State) -> u32 {
         self.add(Unit {
             start: event.sector,
@@ -174,7 +174,7 @@ impl Units {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, unit: Unit) -> u32 {
         let id = match self.free.pop() {
             Some(id) => {
@@ -191,6 +191,7 @@ impl Units {
     }
 
     /// The unit goes to the device; says whether it was there before.
+    #[inline(always)]
     pub(super) fn issue(&mut self, id: u32, event: &Event, now: u64) -> bool {
         self.end_merging(id);
         // Older kernels merge two requests without an event; the longer D tells.
@@ -228,7 +229,7 @@ impl Units {
     }
 
     /// Looks at every part that has not completed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn each_part(&mut self, id: u32, mut see: impl FnMut(&mut Part)) {
         let unit = &mut self.units[id as usize];
         if unit.serial != UNSEEN {
@@ -267,7 +268,7 @@ impl Units {
     }
 
     /// Removes a unit and shows the record of every part that has not completed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn close(&mut self, id: u32, mut see: impl FnMut(u64)) {
         self.each_part(id, |part| see(part.serial));
         self.remove(id);

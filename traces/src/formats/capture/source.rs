@@ -57,8 +57,8 @@ impl<F: EventFile> EventSource for Capture<F> {
         self.merge.zero()
     }
 
-    fn place(&self, at: u64) -> (&Path, Place) {
-        self.merge.place(at)
+    fn place(&self, number: usize) -> (&Path, Place) {
+        self.merge.place(number)
     }
 
     fn lenient(&self) -> bool {
