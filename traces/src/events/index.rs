@@ -7,7 +7,9 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Multiplier of Fibonacci hashing, 2^64 over the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-const INITIAL_BITS: u32 = 8;
+/// Room for as many requests as a usual device has in flight (64) in an eighth of the buckets: what a
+/// processor then finds at once it need not guess at.
+const INITIAL_BITS: u32 = 9;
 
 #[derive(Clone, Copy)]
 struct Bucket {

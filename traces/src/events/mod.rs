@@ -28,7 +28,7 @@ use crate::trace::{Losses, TraceMeta};
 pub struct Placed {
     /// The event.
     pub event: Event,
-    /// Its place, as [`EventSource::place`] understands it.
+    /// Its place in its file.
     pub at: u64,
 }
 

@@ -138,7 +138,8 @@ impl Pairing {
         }
     }
 
-    // Inlined always, with what it calls for most events: a call costs as much as the look-up of a request.
+    // Inlined always, with what it calls for most events: a call costs as much as the look-up of a
+    // request.
     #[inline(always)]
     fn follow_bios<W: Watch + ?Sized>(
         &mut self,

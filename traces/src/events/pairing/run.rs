@@ -44,7 +44,7 @@ impl Pairing {
 
     /// Takes in events until one is refused, and lets every record go that may leave: shown to
     /// `watch` and counted in `records`.
-    // On its own and not part of every source of events.
+    // Compiled once and not for every source of events, which would all be as large.
     #[inline(never)]
     pub(in crate::events) fn pass<W: Watch + ?Sized>(
         &mut self,
@@ -68,7 +68,7 @@ impl Pairing {
         Taken { events: run.len(), refused: None }
     }
 
-    /// Lets every record go that is complete, or when `ended` all, and counts them.
+    /// Lets the oldest records go that are complete, or when `ended` all, and counts them.
     pub(in crate::events) fn leave<W: Watch + ?Sized>(
         &mut self,
         ended: bool,

@@ -8,7 +8,7 @@ use super::devices::{self, Devices, UNTOLD};
 use super::numbers::{Gap, Numbers};
 use super::{EventFile, Findings, Stream};
 use crate::error::{Place, Problem, ReadError};
-use crate::events::{Event, Placed};
+use crate::events::Placed;
 
 /// Order of events: time, then CPU and number, and last the file so that it is total.
 type Key = (u64, u32, u32, usize);
@@ -27,30 +27,19 @@ pub(in crate::formats) struct Merge<F> {
     device: u32,
     devices: Devices,
     zero: u64,
-    run: Run,
-    /// Several runs one after another, since most are of a few events only.
+    /// Events that follow one another, of one device.
     merged: Vec<Placed>,
-    /// Where in `merged` each of them ends, and the stream it is of.
-    ends: Vec<(usize, usize)>,
-    /// What stands after them.
+    /// The streams that `merged` is of, in turn, and where in it the events of each turn end.
+    turns: Vec<(usize, usize)>,
+    /// What is wrong with what stands after it.
     failure: Option<ReadError>,
     /// The capture, as it was named.
     named: PathBuf,
 }
 
-/// As many events are merged before they are looked at: few enough to stay in a processor's nearest
-/// cache.
+/// As many events are merged before they are looked at: enough to make up for going there and back,
+/// since streams take turns every few events, and few enough to stay in a processor's nearest cache.
 const MERGED_EVENTS: usize = 64;
-
-/// Events of one stream that follow one another: none of another file, device or CPU, nor a missing
-/// number, is between them, so that all is checked for the whole run at once.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    stream: usize,
-    /// Where it begins and ends among what its stream has ready.
-    at: usize,
-    end: usize,
-}
 
 impl<F: EventFile> Merge<F> {
     /// Merges the files of the capture `named`, of the device of that name or the first that comes.
@@ -86,9 +75,8 @@ impl<F: EventFile> Merge<F> {
             device: device.or_else(|| told(&streams[first])).unwrap_or(UNTOLD),
             devices,
             zero,
-            run: Run::default(),
-            merged: Vec::with_capacity(2 * MERGED_EVENTS),
-            ends: Vec::new(),
+            merged: Vec::new(),
+            turns: Vec::new(),
             failure: None,
             named: named.to_owned(),
             streams,
@@ -117,70 +105,74 @@ impl<F: EventFile> Merge<F> {
 
     /// Path and place of a merged event.
     pub(super) fn place(&self, number: usize) -> (&Path, Place) {
-        let stream = self.ends.iter().find(|(end, _)| number < *end).map_or(self.run.stream, |(_, stream)| *stream);
-        let at = self.merged.get(number).map_or(0, |placed| placed.at);
+        let turn = self.turns.partition_point(|(_, end)| *end <= number);
+        self.place_in(self.turns[turn].0, self.merged[number].at)
+    }
+
+    fn place_in(&self, stream: usize, at: u64) -> (&Path, Place) {
         (self.streams[stream].file().path(), F::place(at))
     }
 
     /// Goes to the next events of the device that is read; false at the end of the capture.
     pub(super) fn next(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
         self.merged.clear();
-        self.ends.clear();
+        self.turns.clear();
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         while self.merged.len() < MERGED_EVENTS {
-            match self.next_run(findings) {
+            match self.take_turn(findings) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(failure) if self.merged.is_empty() => return Err(failure),
                 Err(failure) => {
+                    // What comes before is to be seen first.
                     self.failure = Some(failure);
                     break;
                 }
             }
-            let Run { stream, at, end } = self.run;
-            self.merged.extend_from_slice(&self.streams[stream].ready().0[at..end]);
-            self.ends.push((self.merged.len(), stream));
         }
         Ok(!self.merged.is_empty())
     }
 
-    fn next_run(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
-        if self.run.end > 0 {
-            let Run { stream, end, .. } = std::mem::take(&mut self.run);
-            self.go_past(stream, end, findings)?;
-        }
-        while let Some(current) = self.current {
-            let (ready, at) = self.streams[current].ready();
-            let Some(&Placed { event: first, .. }) = ready.get(at) else {
-                // Only the refused events of a lenient read can leave a stream like that.
-                self.switch(current);
-                continue;
-            };
-            self.run = Run { stream: current, at, end: at + 1 };
-            if first.device == self.device {
-                self.devices.found();
-            } else if !self.is_ours(&first, findings)? {
-                self.go_past(current, at + 1, findings)?;
-                continue;
-            }
-            if self.numbers.expected(&first) {
-                let (ready, _) = self.streams[current].ready();
-                let follows =
-                    |placed: &&Placed| placed.event.time < self.challenge && placed.event.device == self.device;
-                let following = ready[at + 1..].iter().take_while(follows).map(|placed| &placed.event);
-                self.run.end += self.numbers.expected_after(first.cpu, following);
-            } else {
-                let gaps = self.numbers.unexpected(&first, self.position(), findings);
-                self.believe(&gaps, findings)?;
-            }
+    /// Takes events of the current stream up to the first of another one, of another device or with
+    /// an unexpected number, perhaps none; false at the end of the capture.
+    fn take_turn(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
+        let Some(current) = self.current else {
+            let gaps = self.numbers.end();
+            self.believe(&gaps, findings)?;
+            self.devices.at_end(self.device, &self.named)?;
+            return Ok(false);
+        };
+        let (ready, at) = self.streams[current].ready();
+        let Some(&Placed { event: first, at: place }) = ready.get(at) else {
+            // Only the refused events of a lenient read can leave a stream like that.
+            self.switch(current);
+            return Ok(true);
+        };
+        let told = first.device == self.device;
+        if !told && !self.is_ours(current, at, findings)? {
+            self.go_past(current, at + 1, findings)?;
             return Ok(true);
         }
-        let gaps = self.numbers.end();
-        self.believe(&gaps, findings)?;
-        self.devices.at_end(self.device, &self.named)?;
-        Ok(false)
+        if !self.numbers.expected(&first) {
+            let gaps = self.numbers.unexpected(&first, (current, place), findings);
+            self.believe(&gaps, findings)?;
+        }
+        let (challenge, device) = (self.challenge, self.device);
+        let numbers = &mut self.numbers;
+        let follows = |Placed { event, .. }: &&Placed| {
+            event.time < challenge && event.device == device && numbers.expected(event)
+        };
+        let (ready, _) = self.streams[current].ready();
+        let end = at + 1 + ready[at + 1..].iter().take_while(follows).count();
+        if told || end > at + 1 {
+            self.devices.found();
+        }
+        self.merged.extend_from_slice(&ready[at..end]);
+        self.turns.push((current, self.merged.len()));
+        self.go_past(current, end, findings)?;
+        Ok(true)
     }
 
     /// Leaves the current stream's ready events before `end` behind.
@@ -194,15 +186,8 @@ impl<F: EventFile> Merge<F> {
     }
 
     /// The events that [`Merge::next`] went to.
-    #[inline]
     pub(super) fn run(&self) -> &[Placed] {
         &self.merged
-    }
-
-    /// Stream and place of the first event of the run.
-    fn position(&self) -> (usize, u64) {
-        let Run { stream, at, .. } = self.run;
-        (stream, self.streams[stream].ready().0.get(at).map_or(0, |placed| placed.at))
     }
 
     /// Goes on with the stream whose event is first.
@@ -224,15 +209,15 @@ impl<F: EventFile> Merge<F> {
         self.challenge = self.rest.peek().map_or(u64::MAX, |Reverse(key)| key.0);
     }
 
-    /// Whether the current event, whose device is not the one that is read, belongs to it all the
-    /// same.
+    /// Whether a ready event, whose device is not the one that is read, belongs to it all the same.
     #[cold]
-    fn is_ours(&mut self, event: &Event, findings: &mut Findings) -> Result<bool, ReadError> {
+    fn is_ours(&mut self, stream: usize, at: usize, findings: &mut Findings) -> Result<bool, ReadError> {
+        let Placed { event, at: place } = self.streams[stream].ready().0[at];
         if event.device == UNTOLD {
             // Of a single device it can only be its own; of several its number tells, if it has one.
             let numbered = F::NUMBERED && self.numbers.are_there();
-            let ours = !numbered || !self.devices.several() || self.numbers.is_next(event);
-            self.streams[self.run.stream].set_device(self.run.at, self.device);
+            let ours = !numbered || !self.devices.several() || self.numbers.is_next(&event);
+            self.streams[stream].set_device(at, self.device);
             return Ok(ours);
         }
         if self.device == UNTOLD {
@@ -245,15 +230,13 @@ impl<F: EventFile> Merge<F> {
         } else if findings.lenient {
             findings.losses.skip("event of another device");
         } else {
-            return Err(self.another_device(event.device));
+            return Err(self.another_device(event.device, self.place_in(stream, place)));
         }
         Ok(false)
     }
 
     #[cold]
-    fn another_device(&self, other: u32) -> ReadError {
-        let (stream, at) = self.position();
-        let (path, place) = (self.streams[stream].file().path(), F::place(at));
+    fn another_device(&self, other: u32, (path, place): (&Path, Place)) -> ReadError {
         let (this, other) = (devices::name(self.device), devices::name(other));
         let why = format!("an event of device {other} in a capture of device {this}; a trace is of one device");
         ReadError::malformed(path, place, why).remedy(format!(
@@ -265,7 +248,8 @@ impl<F: EventFile> Merge<F> {
     fn believe(&self, gaps: &[Gap], findings: &mut Findings) -> Result<(), ReadError> {
         for gap in gaps {
             let (stream, at) = gap.place();
-            gap.lost(self.streams[stream].file().path(), F::place(at), findings)?;
+            let (path, place) = self.place_in(stream, at);
+            gap.lost(path, place, findings)?;
         }
         Ok(())
     }

@@ -99,23 +99,6 @@ impl Numbers {
         }
     }
 
-    /// How many of the events that follow one with the number that was expected are of its CPU and
-    /// have the expected numbers too.
-    #[inline]
-    pub(super) fn expected_after<'a>(&mut self, cpu: u32, following: impl Iterator<Item = &'a Event>) -> usize {
-        let Some(next) = self.next.get_mut(cpu as usize) else { return 0 };
-        let (mut expected, mut count) = (*next as u32, 0);
-        for event in following {
-            if event.cpu != cpu || event.sequence != expected {
-                break;
-            }
-            expected = expected.wrapping_add(self.step);
-            count += 1;
-        }
-        *next = u64::from(expected);
-        count
-    }
-
     /// Takes in an event that [`Numbers::expected`] has refused; `place` is its stream and place.
     /// Gives gaps to be believed.
     #[cold]
