@@ -205,6 +205,19 @@ pub struct ReadOptions {
     pub operation: Option<Operation>,
     /// Units in place of the format's own.
     pub units: UnitOverrides,
+    /// Which pause a line's think time is, in a format of service and think times.
+    pub think_time: Option<ThinkTime>,
+}
+
+/// Which pause the think time of a line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThinkTime {
+    /// From this request's completion to the next one.
+    #[default]
+    After,
+    /// From the completion before to this request.
+    Before,
 }
 
 /// Units in place of a format's own. What is given here is not checked for plausibility.

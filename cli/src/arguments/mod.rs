@@ -191,6 +191,9 @@ pub struct ValidateDrive {
     pub drive: String,
     /// The trace: a file, `-` for standard input
     pub input: PathBuf,
+    /// Write the measured and the modelled time of every request to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub requests: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
     /// How to print

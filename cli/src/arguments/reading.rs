@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use replay::sources::TimeWindow;
 use traces::quantity::{parse_bytes, parse_nanos};
-use traces::trace::{ArrivalPoint, TimeUnit, UnitOverrides};
+use traces::trace::{ArrivalPoint, ThinkTime, TimeUnit, UnitOverrides};
 use traces::{Layer, Nanos, Operation};
 
 use super::UsageError;
@@ -32,6 +32,9 @@ pub struct Reading {
     /// The unit of lengths, instead of the format's own
     #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
     pub length_unit: Option<u32>,
+    /// Which pause a line's think time is, in disksim-validate traces: after its request or before it
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub think_time: Option<Think>,
     /// Where the traces were taken, instead of the format's usual layer
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
@@ -57,6 +60,10 @@ impl Reading {
                 address_bytes: self.address_unit,
                 length_bytes: self.length_unit,
             },
+            think_time: self.think_time.map(|think| match think {
+                Think::After => ThinkTime::After,
+                Think::Before => ThinkTime::Before,
+            }),
         }
     }
 }
@@ -88,6 +95,13 @@ impl Window {
 pub enum At {
     Queued,
     Issued,
+}
+
+/// A [`ThinkTime`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Think {
+    After,
+    Before,
 }
 
 /// An operation that a trace may leave out.

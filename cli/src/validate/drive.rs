@@ -1,8 +1,14 @@
 //! `iocast validate drive`: a drive model against the times that a real drive took.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
 use anyhow::{Context, Result};
+use replay::measured::{Judged, Measurement};
 use replay::{MeasuredError, Measurements};
-use traces::formats;
+use traces::trace::{ReadOptions, ThinkTime};
+use traces::{TraceReader, formats};
 use traces::results::drive::{Distance, DriveValidation};
 use traces::spec::Spec;
 
@@ -14,29 +20,59 @@ pub fn run(arguments: &ValidateDrive) -> Result<()> {
     let spec: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
     drive_models::build(&spec).map_err(UsageError::from_display)?;
     let path = || arguments.input.display().to_string();
-    let reader = formats::open(&arguments.input, &arguments.reading.options())?;
-    let judged = read(OneDevice::new(&arguments.input, reader))?
-        .and_then(|measured| measured.judge(&spec))
-        .with_context(path)?;
+    let options = arguments.reading.options();
+    let (measured, read_as) = read(arguments, &options)?;
+    let mut judged = measured.and_then(|measured| measured.judge(&spec, read_as)).with_context(path)?;
+    // Nobody said which pause a think time is, and the phase of the platter tells.
+    if read_as.is_some() && options.think_time.is_none() && arguments.input != Path::new("-") {
+        let options = ReadOptions { think_time: Some(ThinkTime::Before), ..options };
+        let (measured, read_as) = read(arguments, &options)?;
+        judged = judged.or_nearer(measured.and_then(|measured| measured.judge(&spec, read_as)).with_context(path)?);
+    }
+    if let Some(file) = &arguments.requests {
+        write_requests(&judged, file).with_context(|| file.display().to_string())?;
+    }
     match arguments.output_format {
-        OutputFormat::Json => print_json(&judged),
-        format => print(&render(&judged, format)),
+        OutputFormat::Json => print_json(&judged.result),
+        format => print(&render(&judged.result, format)),
     }
 }
 
-/// All of a trace; what it cannot give and what cannot be judged are errors of two kinds.
-fn read(mut reader: OneDevice) -> Result<Result<Measurements, MeasuredError>> {
-    use traces::TraceReader;
+/// All of a trace, and which pause its think times were taken for if it has any; what it cannot give
+/// and what cannot be judged are errors of two kinds.
+fn read(
+    arguments: &ValidateDrive,
+    options: &ReadOptions,
+) -> Result<(Result<Measurements, MeasuredError>, Option<ThinkTime>)> {
+    let mut reader = OneDevice::new(&arguments.input, formats::open(&arguments.input, options)?);
+    let thinks = reader.meta().format == "disksim-validate";
+    let think_time = thinks.then(|| options.think_time.unwrap_or_default());
     let mut measured = Measurements::default();
     while let Some(record) = reader.next()? {
         if let Err(error) = measured.push(&record) {
-            return Ok(Err(error));
+            return Ok((Err(error), think_time));
         }
     }
     for (reason, count) in &reader.losses().skipped {
         eprintln!("iocast: warning: skipped {count}: {reason}");
     }
-    Ok(Ok(measured))
+    Ok((Ok(measured), think_time))
+}
+
+/// A line a request: what it was and its times in ns, the modelled ones with the model's own
+/// completions (closed loop) and on the measured time line (empty for a drive without a phase).
+fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "operation,lba,sectors,issued_ns,measured_ns,closed_loop_ns,time_line_ns")?;
+    for (index, (measured, closed_loop)) in judged.measured.all().iter().zip(&judged.closed_loop).enumerate() {
+        let Measurement { request, issued, service } = measured;
+        let (lba, sectors) = (request.lba.sector(), request.sectors().count());
+        let (issued, service, closed_loop) = (issued.as_ns(), service.as_ns(), closed_loop.as_ns());
+        let time_line = judged.time_line.as_ref().map_or(String::new(), |times| times[index].as_ns().to_string());
+        writeln!(file, "{},{lba},{sectors},{issued},{service},{closed_loop},{time_line}", request.operation)?;
+    }
+    file.flush()?;
+    Ok(())
 }
 
 fn render(judged: &DriveValidation, format: OutputFormat) -> String {

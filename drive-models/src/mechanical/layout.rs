@@ -189,6 +189,15 @@ impl Layout {
         Extent { first, last, turned }
     }
 
+    /// How many addresses of its track have passed before `lbn` while the platter turned by `angle`
+    /// (2⁻³² turns) up to it.
+    pub fn passed_before(&self, lbn: u64, angle: u64) -> u64 {
+        let lbn = lbn.min(self.capacity - 1);
+        let zone = &self.zones[self.zone_of(lbn)];
+        let on_track = zone.place(zone.physical(lbn), self.heads).0.sector;
+        u64::from(on_track).min(lbn - zone.first_lbn).min(angle.min(TURN) * u64::from(zone.sectors_per_track) / TURN)
+    }
+
     fn zone_of(&self, lbn: u64) -> usize {
         self.first_lbns.partition_point(|&first| first <= lbn) - 1
     }

@@ -7,22 +7,31 @@
 //! extraction of SCSI disk drive parameters). Times are integers; no cost depends on how many
 //! sectors a request has.
 //!
-//! Leaves out the on-board cache: no read is a hit and every write is on the medium when it
-//! completes. Also left out: speed variation within a turn, retries, thermal recalibration, and the
-//! dependence of overheads on the request before.
+//! A buffer, if it has one, is a read cache in segments with read-ahead, and a write cache that puts
+//! runs on the medium while the drive is idle. Both are worked out from the time that has passed when
+//! the next request comes, so that an idle drive costs nothing.
+//!
+//! Left out: speed variation within a turn, retries, thermal recalibration, and the dependence of
+//! overheads on the request before beyond its operation.
 
+mod arm;
 mod description;
 mod layout;
+mod read_cache;
 mod rotation;
 mod seek;
+mod write_cache;
 
 use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
+use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
 use crate::registry::{Build, Model};
 use crate::single_server::{Service, ServiceModel, SingleServer};
+use arm::{Access, Arm, Standing};
+use read_cache::{Found, ReadCache};
+use write_cache::WriteBack;
 
 pub use description::{LayoutText, Mechanics, Refused, SeekText};
 pub use layout::{Extent, Layout, Place};
@@ -44,6 +53,10 @@ pub const MODEL: Model = Model {
         Tunable::new("read_overhead", Unit::Time, "200us", "command processing before the arm moves for a read")
             .within(0, OVERHEAD_NS_MAX),
         Tunable::new("write_overhead", Unit::Time, "200us", "the same for a write").within(0, OVERHEAD_NS_MAX),
+        Tunable::new("read_after_read", Unit::Time, "0ms", "how much longer read_overhead is when the request before was a read")
+            .within(0, OVERHEAD_NS_MAX),
+        Tunable::new("write_after_read", Unit::Time, "0ms", "how much longer write_overhead is when the request before was a read")
+            .within(0, OVERHEAD_NS_MAX),
         Tunable::new("head_switch", Unit::Time, "500us", "time to another head of the same cylinder")
             .within(0, OVERHEAD_NS_MAX),
         Tunable::new("write_settle", Unit::Time, "0ms", "how much longer a write settles after a seek or head switch")
@@ -55,77 +68,58 @@ pub const MODEL: Model = Model {
             .within(0, OVERHEAD_NS_MAX),
         Tunable::new("write_completion", Unit::Time, "0ms", "from the end on the medium to a write's completion")
             .within(0, OVERHEAD_NS_MAX),
+        Tunable::new("segments", Unit::Count, "0", "segments of the buffer that hold reads; 0 switches the read cache off")
+            .within(0, 4096),
+        Tunable::new("segment_sectors", Unit::Count, "256", "sectors a segment holds").within(1, 1 << 20),
+        Tunable::new("read_ahead_sectors", Unit::Count, "0", "sectors that are read on behind a read while nothing else is to be done")
+            .within(0, 1 << 20),
+        Tunable::new("read_ahead_on_hit", Unit::Switch, "on", "whether a hit has read-ahead go on as far behind it"),
+        Tunable::new("read_on_arrival", Unit::Switch, "off", "whether what passes under the head before the first sector is kept"),
+        Tunable::new("read_hits_written", Unit::Switch, "off", "whether reads find data that were written"),
+        Tunable::new("read_hit", Unit::Time, "500us", "service time of a read from the buffer without the bus")
+            .within(0, OVERHEAD_NS_MAX),
+        Tunable::new("write_cache", Unit::Choice(&["through", "back"]), "through", "whether a write completes on the medium or in the buffer"),
+        Tunable::new("write_hit", Unit::Time, "500us", "service time of a write into the buffer without the bus")
+            .within(0, OVERHEAD_NS_MAX),
+        Tunable::new("dirty_runs", Unit::Count, "16", "most runs of written sectors that wait for the medium").within(1, 4096),
+        Tunable::new("dirty_sectors", Unit::Count, "1024", "most sectors that wait for the medium").within(1, 1 << 24),
+        Tunable::new("destage_delay", Unit::Time, "0ms", "how long a written run waits before it goes to the medium")
+            .within(0, 1_000_000_000_000),
     ],
     build: Build::WithMechanics(|settings, mechanics| {
         Box::new(SingleServer::new(Mechanical::new(settings, mechanics)))
     }),
 };
 
-/// The costs of an operation that are neither arm nor platter.
-#[derive(Clone, Copy, Debug)]
-struct Overheads {
-    before: Nanos,
-    settle: Nanos,
-    after: Nanos,
-}
-
-/// What one access takes and where it leaves the heads.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    time: Nanos,
-    last: Place,
-}
-
 /// The drive's service times.
 #[derive(Clone, Debug)]
 pub struct Mechanical {
-    mechanics: Mechanics,
-    rotation: Rotation,
-    head_switch: Nanos,
-    read: Overheads,
-    write: Overheads,
-    bus_byte_ps: u64,
-    bus_overlap: bool,
-    half_turn: Nanos,
-    arm: Place,
+    arm: Arm,
+    /// Where the last access left the arm.
+    standing: Standing,
+    read_cache: Option<ReadCache>,
+    write_cache: Option<WriteBack>,
+    read_hit: Nanos,
     position: Lba,
 }
 
 impl Mechanical {
     /// A drive with the settings of [`MODEL`], its heads over the first sector.
     pub fn new(settings: &Settings, mechanics: &Mechanics) -> Mechanical {
-        let period_ps = settings.count("period_ps");
-        let standing = Rotation::new(period_ps, Angle(0));
-        let rotation = Rotation::new(period_ps, standing.phase(Timestamp::from_ns(settings.nanos("phase").as_ns())));
-        let head_switch = settings.nanos("head_switch");
-        let mut mechanics = mechanics.clone();
-        mechanics.layout.settle(rotation.angle(head_switch), rotation.angle(mechanics.seek.time(1)));
-        let arm = mechanics.layout.place(0);
+        let arm = Arm::new(settings, mechanics);
         Mechanical {
-            half_turn: rotation.time(rotation::TURN / 2),
-            rotation,
-            head_switch,
-            read: Overheads {
-                before: settings.nanos("read_overhead"),
-                settle: Nanos::ZERO,
-                after: settings.nanos("read_completion"),
-            },
-            write: Overheads {
-                before: settings.nanos("write_overhead"),
-                settle: settings.nanos("write_settle"),
-                after: settings.nanos("write_completion"),
-            },
-            bus_byte_ps: settings.count("bus_byte_ps"),
-            bus_overlap: settings.switch("bus_overlap"),
-            arm,
+            standing: Standing { heads: arm.mechanics.layout.place(0), free: Timestamp::ZERO, after_read: false },
+            read_cache: ReadCache::new(settings),
+            write_cache: WriteBack::new(settings),
+            read_hit: settings.nanos("read_hit"),
             position: Lba::ZERO,
-            mechanics,
+            arm,
         }
     }
 
     /// Its spindle.
     pub fn rotation(&self) -> Rotation {
-        self.rotation
+        self.arm.rotation
     }
 
     /// A spindle for it with another period (in ps) and phase.
@@ -135,57 +129,149 @@ impl Mechanical {
 
     /// Gives it another spindle.
     pub fn turn_at(&mut self, rotation: Rotation) {
-        self.rotation = rotation;
+        self.arm.rotation = rotation;
     }
 
     /// Where a platter that turns with `rotation` stands when `request` completes, whenever that is:
-    /// what follows the last sector takes the same time in every turn.
-    pub fn completes_at(&self, rotation: &Rotation, request: &Request) -> Angle {
-        let extent = self.mechanics.layout.extent(request.lba.sector(), request.sectors().count());
+    /// what follows the last sector takes the same time in every turn. `None` for a write that does not
+    /// wait for the platter.
+    pub fn completes_at(&self, rotation: &Rotation, request: &Request) -> Option<Angle> {
+        let extent = self.arm.mechanics.layout.extent(request.lba.sector(), request.sectors().count());
         let write = request.operation == Operation::Write;
-        let bus = if write || self.bus_overlap { 1 - u64::from(write) } else { request.sectors().count() };
-        let after = rotation.angle(self.bus(bus) + self.overheads(request.operation).after);
-        Angle(extent.first.angle.0.wrapping_add((extent.turned + after) as u32))
-    }
-
-    fn overheads(&self, operation: Operation) -> Overheads {
-        if operation == Operation::Write { self.write } else { self.read }
-    }
-
-    fn bus(&self, sectors: u64) -> Nanos {
-        Nanos::from_ns((u128::from(sectors * SECTOR_BYTES) * u128::from(self.bus_byte_ps) / 1000) as u64)
-    }
-
-    /// How long the heads take from one track to another.
-    fn positioning(&self, from: Place, to: Place, settle: Nanos) -> Nanos {
-        let seek = self.mechanics.seek.time(from.cylinder.abs_diff(to.cylinder));
-        let switch = if from.head == to.head { Nanos::ZERO } else { self.head_switch };
-        let longer = seek.max(switch);
-        if longer == Nanos::ZERO { longer } else { longer + settle }
-    }
-
-    /// Serves `request` from `at` on, with the heads where they are.
-    fn timed(&self, at: Timestamp, request: &Request) -> Access {
-        let (lbn, sectors) = (request.lba.sector(), request.sectors().count().max(1));
-        let Extent { first, last, turned } = self.mechanics.layout.extent(lbn, sectors);
-        let overheads = self.overheads(request.operation);
-        let mut ready = overheads.before + self.positioning(self.arm, first, overheads.settle);
-        let write = request.operation == Operation::Write;
-        if write {
-            ready = ready.max(overheads.before + self.bus(1));
+        if write && self.write_cache.is_some() {
+            return None;
         }
-        let wait = self.rotation.phase(at.saturating_add(ready)).until(first.angle);
-        let medium = ready + self.rotation.time(wait + turned);
-        let bus = self.bus(sectors);
-        let done = if write {
-            medium.max(overheads.before + bus)
-        } else if self.bus_overlap {
-            (medium + self.bus(1)).max(ready + self.rotation.time(wait) + bus)
+        let after = if write {
+            self.arm.write.after
         } else {
-            medium + bus
+            let sectors = if self.arm.bus_overlap { 1 } else { request.sectors().count() };
+            self.arm.bus(sectors) + self.arm.read.after
         };
-        Access { time: done + overheads.after, last }
+        Some(Angle(extent.first.angle.0.wrapping_add((extent.turned + rotation.angle(after)) as u32)))
     }
+
+    /// What the drive does by itself before `now`.
+    fn background(&mut self, now: Timestamp) {
+        while let Some(cache) = &self.write_cache
+            && let Some(run) = cache.oldest()
+        {
+            let start = self.standing.free.max(run.since.saturating_add(cache.delay));
+            if start >= now {
+                break;
+            }
+            self.destage(start);
+        }
+    }
+
+    /// Puts the oldest written run on the medium, from `at` on or when the arm is free.
+    fn destage(&mut self, at: Timestamp) {
+        let Some(run) = self.write_cache.as_ref().and_then(WriteBack::oldest) else { return };
+        self.stop_reading_ahead(at);
+        let access = self.arm.write(at, &self.standing, run.start, run.end - run.start);
+        self.leave(&access);
+        if let Some(cache) = &mut self.write_cache {
+            cache.pop();
+        }
+    }
+
+    /// Puts all that was written on the medium.
+    fn destage_all(&mut self, at: Timestamp) {
+        while self.write_cache.as_ref().is_some_and(|cache| cache.oldest().is_some()) {
+            self.destage(at);
+        }
+    }
+
+    fn leave(&mut self, access: &Access) {
+        (self.standing.heads, self.standing.free) = (access.last, access.ended);
+    }
+
+    fn stop_reading_ahead(&mut self, at: Timestamp) {
+        if let Some(heads) = self.read_cache.as_mut().and_then(|cache| cache.stop(&self.arm, at)) {
+            self.standing.heads = heads;
+        }
+    }
+
+    /// What the buffer has of a read that comes at `now`.
+    fn find(&self, now: Timestamp, start: u64, end: u64) -> Buffered {
+        match self.write_cache.as_ref().and_then(|cache| cache.find(start, end)) {
+            Some(true) => return Buffered::Written,
+            Some(false) => return Buffered::PartlyWritten,
+            None => {}
+        }
+        match self.read_cache.as_ref().map(|cache| cache.find(&self.arm, now, start, end)) {
+            Some(Found::Segment(segment, at)) => Buffered::Segment(segment, at),
+            Some(Found::Absent) | None => Buffered::Nothing,
+        }
+    }
+
+    /// When a read completes whose last sector is in the buffer from `at` on.
+    fn from_buffer(&self, now: Timestamp, at: Timestamp, sectors: u64) -> Timestamp {
+        let sent = now.saturating_add(self.read_hit + self.arm.bus(sectors));
+        sent.max(at.saturating_add(self.arm.bus(1))).saturating_add(self.arm.read.after)
+    }
+
+    /// Serves a read and says when it completes and whether it was a hit.
+    fn read(&mut self, now: Timestamp, start: u64, end: u64) -> (Timestamp, bool) {
+        match self.find(now, start, end) {
+            Buffered::Written => return (self.from_buffer(now, now, end - start), true),
+            Buffered::Segment(segment, at) => {
+                if let Some(cache) = &mut self.read_cache {
+                    cache.hit(&self.arm, now, segment, end, self.standing);
+                }
+                return (self.from_buffer(now, at, end - start), true);
+            }
+            Buffered::PartlyWritten => self.destage_all(now),
+            Buffered::Nothing => {}
+        }
+        self.stop_reading_ahead(now);
+        let access = self.arm.read(now, &self.standing, start, end - start);
+        self.leave(&access);
+        if let Some(cache) = &mut self.read_cache {
+            cache.fill(&self.arm, start, end, &access);
+        }
+        (access.done, false)
+    }
+
+    /// Serves a write likewise; `durable` asks for it to be on the medium.
+    fn write(&mut self, now: Timestamp, start: u64, end: u64, durable: bool) -> (Timestamp, bool) {
+        self.stop_reading_ahead(now);
+        if let Some(cache) = &mut self.read_cache {
+            cache.written(start, end);
+        }
+        if self.write_cache.as_ref().is_some_and(|cache| !durable && cache.could_hold(end - start)) {
+            return (self.write_to_buffer(now, start, end), true);
+        }
+        self.destage_all(now);
+        let access = self.arm.write(now, &self.standing, start, end - start);
+        self.leave(&access);
+        (access.done, false)
+    }
+
+    /// Takes a write into the buffer, which makes room for it first.
+    fn write_to_buffer(&mut self, now: Timestamp, start: u64, end: u64) -> Timestamp {
+        let mut room = now;
+        while self.write_cache.as_ref().is_some_and(|cache| !cache.has_room(start, end)) {
+            self.destage(now);
+            room = room.max(self.standing.free);
+        }
+        let bus = self.arm.bus(end - start);
+        let Some(cache) = &mut self.write_cache else { return room };
+        let done = room.saturating_add(cache.overhead + bus);
+        cache.push(start, end, done);
+        done
+    }
+}
+
+/// What the buffer has of a read.
+enum Buffered {
+    /// Nothing that helps.
+    Nothing,
+    /// All, in a segment, the last of it at this time.
+    Segment(usize, Timestamp),
+    /// All, written and not yet on the medium.
+    Written,
+    /// Some, likewise, so that it must be there first.
+    PartlyWritten,
 }
 
 impl AccessCost for Mechanical {
@@ -194,41 +280,78 @@ impl AccessCost for Mechanical {
     }
 
     fn capacity(&self) -> Sectors {
-        Sectors::new(self.mechanics.layout.capacity())
+        Sectors::new(self.arm.mechanics.layout.capacity())
     }
 
     /// The time of a read with half a turn of waiting.
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
-        let layout = &self.mechanics.layout;
+        let arm = &self.arm;
+        let layout = &arm.mechanics.layout;
         let from = layout.place(from.sector().saturating_sub(1));
-        let positioned = self.read.before + self.positioning(from, layout.place(to.sector()), self.read.settle);
+        let positioned = arm.read.before + arm.positioning(from, layout.place(to.sector()), arm.read.settle);
         if sectors == Sectors::ZERO {
             return positioned;
         }
         let turned = layout.extent(to.sector(), sectors.count()).turned;
         positioned
-            + self.half_turn
-            + self.rotation.time(turned)
-            + self.bus(if self.bus_overlap { 1 } else { sectors.count() })
-            + self.read.after
+            + arm.half_turn
+            + arm.rotation.time(turned)
+            + arm.bus(if arm.bus_overlap { 1 } else { sectors.count() })
+            + arm.read.after
     }
 
+    /// What it would take if the drive did nothing by itself until `now` but read ahead.
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
-        self.timed(now, request).time
+        let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
+        let standing = || match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
+            Some(heads) => Standing { heads, ..self.standing },
+            None => self.standing,
+        };
+        let done = match request.operation {
+            Operation::Write => match &self.write_cache {
+                Some(cache) if cache.has_room(start, start + sectors) => {
+                    now.saturating_add(cache.overhead + self.arm.bus(sectors))
+                }
+                _ => self.arm.write(now, &standing(), start, sectors).done,
+            },
+            _ => match self.find(now, start, start + sectors) {
+                Buffered::Segment(_, at) => self.from_buffer(now, at, sectors),
+                Buffered::Written => self.from_buffer(now, now, sectors),
+                _ => self.arm.read(now, &standing(), start, sectors).done,
+            },
+        };
+        done.saturating_since(now)
     }
 }
 
 impl ServiceModel for Mechanical {
     fn serve(&mut self, started: Timestamp, request: &Request) -> Service {
-        let Access { time, last } = self.timed(started, request);
+        self.background(started);
+        let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
+        let end = start.saturating_add(sectors);
+        let (done, hit) = match request.operation {
+            Operation::Write => self.write(started, start, end, request.flags.contains(Flags::FUA)),
+            Operation::Read => self.read(started, start, end),
+            Operation::Flush | Operation::Discard => {
+                self.destage_all(started);
+                (self.standing.free.max(started.saturating_add(self.arm.write.before)), false)
+            }
+        };
+        self.standing.after_read = request.operation == Operation::Read;
+        let time = done.saturating_since(started);
+        if hit || !request.operation.moves_data() {
+            return Service { time, seek: Sectors::ZERO, hit };
+        }
         let seek = self.position.distance(request.lba);
-        self.arm = last;
         self.position = request.end();
-        Service { time, seek, hit: false }
+        Service { time, seek, hit }
     }
 
     fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
+        match self.write_cache {
+            Some(_) => WriteCache::Volatile { fua: true },
+            None => WriteCache::Through,
+        }
     }
 
     fn discards(&self) -> bool {

@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::SCHEMA_VERSION;
 use traces::results::drive::{Distance, DriveValidation, Empirical};
 use traces::spec::Spec;
+use traces::trace::ThinkTime;
 use traces::{Nanos, Record, Request, RequestId, Timestamp};
 
 use timeline::Errors;
@@ -68,8 +69,34 @@ pub enum MeasuredError {
     },
 }
 
+/// A judgement and the times it rests on.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The judgement.
+    pub result: DriveValidation,
+    /// What it was judged against.
+    pub measured: Measurements,
+    /// The model's service times, closed loop.
+    pub closed_loop: Vec<Nanos>,
+    /// The same on the measured time line, for a drive with a phase.
+    pub time_line: Option<Vec<Nanos>>,
+}
+
+impl Judged {
+    /// Of two readings of one trace, the one on whose time line the model is nearer to the
+    /// measurements; without a phase, this one.
+    #[must_use]
+    pub fn or_nearer(self, other: Judged) -> Judged {
+        let error = |judged: &Judged| judged.result.per_request.map(|one| one.mean_abs_error_ns);
+        match (error(&self), error(&other)) {
+            (Some(here), Some(there)) if there < here => other,
+            _ => self,
+        }
+    }
+}
+
 /// The measurements of a trace, one request after the other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Measurements(Vec<Measurement>);
 
 impl Measurements {
@@ -90,15 +117,20 @@ impl Measurements {
         Ok(())
     }
 
+    /// The measurements.
+    pub fn all(&self) -> &[Measurement] {
+        &self.0
+    }
+
     fn services(&self) -> Vec<Nanos> {
         self.0.iter().map(|measured| measured.service).collect()
     }
 
-    /// Judges the drive that `spec` names.
+    /// Judges the drive that `spec` names; `think_time` says how the trace was read.
     ///
     /// # Errors
     /// A drive that cannot be built, a trace that is empty or reaches beyond it.
-    pub fn judge(&self, spec: &Spec) -> Result<DriveValidation, MeasuredError> {
+    pub fn judge(self, spec: &Spec, think_time: Option<ThinkTime>) -> Result<Judged, MeasuredError> {
         let measured = self.services();
         let mut drive = drive_models::build(spec)?.drive;
         let capacity = drive.capacity().count();
@@ -114,17 +146,23 @@ impl Measurements {
             Some(drive) => Some(self.floor(spec, drive.rotation().period_ps() / 1000, mean, &mut random)?),
             None => None,
         };
-        Ok(DriveValidation {
+        let (per_request, time_line) = match mechanical.map(|drive| timeline::fit(&self.0, &drive, mean)) {
+            Some((per_request, times)) => (Some(per_request), Some(times)),
+            None => (None, None),
+        };
+        let result = DriveValidation {
             schema_version: SCHEMA_VERSION,
             drive: spec.to_string(),
+            think_time,
             requests: measured.len() as u64,
             measured_mean_ns: Nanos::from_ns(mean.round() as u64),
             model_mean_ns: Nanos::from_ns(self::mean(&ours).unwrap_or(0.0).round() as u64),
             closed_loop: distance(&measured, &ours, mean),
             floor,
-            per_request: mechanical.map(|drive| timeline::fit(&self.0, &drive, mean)),
+            per_request,
             empirical: empirical(&measured, mean, &mut random),
-        })
+        };
+        Ok(Judged { result, measured: self, closed_loop: ours, time_line })
     }
 
     /// The service times of a drive that gets each request the measured think time after it completed

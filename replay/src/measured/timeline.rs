@@ -41,7 +41,8 @@ impl Errors {
 }
 
 /// Fits period and phase and judges.
-pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> PerRequest {
+/// Also gives the service times.
+pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> (PerRequest, Vec<Nanos>) {
     let (mut period, mut start) = coarse(measured, drive);
     let span = measured.last().map_or(0, |last| last.issued.as_ns()).max(1);
     let turns = (span * 1000 / period).max(1);
@@ -66,7 +67,7 @@ pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> Pe
     let services: Vec<Nanos> = measured.iter().map(|measured| measured.service).collect();
     let ours = services_at(measured, drive, period, start);
     let errors = Errors::between(&services, &ours, mean, period / 2000);
-    PerRequest {
+    let result = PerRequest {
         mean_abs_error_ns: errors.mean_abs,
         within_250us: errors.within_250us,
         within_250us_or_5pct: errors.within_250us_or_5pct,
@@ -74,7 +75,8 @@ pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> Pe
         missed_rotations: errors.over_half_turn,
         period_ns: period as f64 / 1000.0,
         offset_ns: f64::from(start) / f64::from(u32::MAX) * period as f64 / 1000.0,
-    }
+    };
+    (result, ours)
 }
 
 /// The period in ps near the drive's at which the phases of all completions agree best, and the
@@ -91,7 +93,8 @@ fn coarse(measured: &[Measurement], drive: &Mechanical) -> (u64, u32) {
         for measured in measured {
             let ends = measured.issued.saturating_add(measured.service);
             // What the platter has turned beyond what it must have by then.
-            let phase = drive.completes_at(&rotation, &measured.request).until(rotation.phase(ends)) as u32;
+            let Some(completes) = drive.completes_at(&rotation, &measured.request) else { continue };
+            let phase = completes.until(rotation.phase(ends)) as u32;
             bins[phase as usize / (1 << 24)] += 1;
         }
         let at = (0..BINS).max_by_key(|&bin| pair(&bins, bin)).unwrap_or(0);

@@ -53,7 +53,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "Unix time",
     epoch_unix_s: Some(0),
     units: Units { time: TimeUnit::Microseconds, address_bytes: 1, length_bytes: 1 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::from_s(1),
 };
 

@@ -65,7 +65,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "seconds since the capture began",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Seconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: false, operation: false, units: true },
+    takes: Takes { device: false, operation: false, units: true, think_time: false },
     reorder: Nanos::ZERO,
 };
 

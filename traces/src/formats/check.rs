@@ -63,6 +63,8 @@ pub(crate) struct Takes {
     pub(crate) operation: bool,
     /// Units other than its own.
     pub(crate) units: bool,
+    /// Which pause a think time is.
+    pub(crate) think_time: bool,
 }
 
 impl Takes {
@@ -75,6 +77,7 @@ impl Takes {
             (units.time.is_some(), self.units, "--time-unit", "is in units of its own"),
             (units.address_bytes.is_some(), self.units, "--address-unit", "is in units of its own"),
             (units.length_bytes.is_some(), self.units, "--length-unit", "is in units of its own"),
+            (options.think_time.is_some(), self.think_time, "--think-time", "holds no think times"),
         ] {
             if given && !taken {
                 let what = format!("a {format} trace {why}, so {option} has no meaning");

@@ -57,7 +57,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "not recorded",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Nanoseconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: true, operation: false, units: false },
+    takes: Takes { device: true, operation: false, units: false, think_time: false },
     reorder: Nanos::ZERO,
 };
 

@@ -62,7 +62,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "DiskSim's",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Milliseconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::ZERO,
 };
 

@@ -7,10 +7,12 @@
 //!
 //! read or write, a remark by whoever extracted the trace (often meaningless: only its form is
 //! checked), first sector, length in sectors, the measured service time in µs, and the think time
-//! in µs from this completion to the next request.
+//! in µs. DiskSim takes it for the pause from this completion to the next request; in some of its
+//! traces it is that from the completion before to this request, which only the phase of the platter
+//! tells, so a reader has to be told ([`ThinkTime`]).
 //!
-//! Times of day are not recorded. The first request arrives at zero, each is issued as it arrives
-//! and completes after its service time, and the next arrives after the think time. Sums are kept
+//! Times of day are not recorded. The first request arrives at zero, or after its think time, each is
+//! issued as it arrives and completes after its service time, and think time passes. Sums are kept
 //! in picoseconds, the six decimals of the files, so that cutting off to whole nanoseconds does
 //! not add up; a device time may thus differ from the file's service time by less than 1 ns.
 
@@ -24,7 +26,7 @@ use crate::formats::text::{LineParser, TextFormat, TextReader, by_blanks, exactl
 use crate::formats::{Format, single_file};
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
-use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta, TraceReader, UnitOverrides};
+use crate::trace::{Layer, ReadOptions, ThinkTime, TimeUnit, TraceMeta, TraceReader, UnitOverrides};
 use crate::units::{Nanos, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -33,7 +35,7 @@ pub const FORMAT: Format = Format {
     summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service us, think us",
     units: "us with decimals; 512-byte blocks",
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
-            meaningless in most files.",
+            meaningless in most files. The think time is the pause behind the request, or before it: --think-time.",
     layer: Layer::Wire,
     holds_issues: false,
     recognises,
@@ -50,7 +52,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "sum of service and think times",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Microseconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: false, operation: false, units: true },
+    takes: Takes { device: false, operation: false, units: true, think_time: true },
     reorder: Nanos::ZERO,
 };
 
@@ -65,7 +67,9 @@ fn recognises(_path: &Path, head: &[u8]) -> bool {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    Ok(Box::new(TextReader::open(path, options, &TEXT, |scale| Parser { scale, next: Instant::default() })?))
+    Ok(Box::new(TextReader::open(path, options, &TEXT, |scale| {
+        Parser { scale, think_time: options.think_time.unwrap_or_default(), next: Instant::default() }
+    })?))
 }
 
 /// A point in time to the picosecond.
@@ -88,7 +92,8 @@ impl Instant {
 
 struct Parser {
     scale: Scale,
-    /// When the next request arrives.
+    think_time: ThinkTime,
+    /// When the next request arrives, or without its think time would.
     next: Instant,
 }
 
@@ -97,10 +102,14 @@ impl LineParser for Parser {
         let fields = parse_line(line, &self.scale)?;
         let (lba, sectors) = self.scale.extent(fields.sector, fields.sectors)?;
         let too_late = || Bad::malformed("a time that is too large");
-        let completed = self.next.after_ps(fields.service_ps).ok_or_else(too_late)?;
-        let next = completed.after_ps(fields.think_ps).ok_or_else(too_late)?;
-        let arrival = self.next.timestamp();
-        self.next = next;
+        let (before_ps, after_ps) = match self.think_time {
+            ThinkTime::Before => (fields.think_ps, 0),
+            ThinkTime::After => (0, fields.think_ps),
+        };
+        let arrived = self.next.after_ps(before_ps).ok_or_else(too_late)?;
+        let completed = arrived.after_ps(fields.service_ps).ok_or_else(too_late)?;
+        self.next = completed.after_ps(after_ps).ok_or_else(too_late)?;
+        let arrival = arrived.timestamp();
         let observed =
             Observed { issued: Some(arrival), completed: Some(completed.timestamp()), ..Observed::default() };
         Ok(Some(Record { request: Request::new(arrival, fields.operation, lba, sectors), observed }))
@@ -142,7 +151,7 @@ mod tests {
     #[test]
     fn cutting_off_to_nanoseconds_does_not_add_up() {
         let scale = Scale::new(TEXT.units, UnitOverrides::default());
-        let mut parser = Parser { scale, next: Instant::default() };
+        let mut parser = Parser { scale, think_time: ThinkTime::After, next: Instant::default() };
         let mut meta = TraceMeta::new(FORMAT.name, FORMAT.layer, "test");
         let mut arrivals = Vec::new();
         for _ in 0..4 {

@@ -67,7 +67,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "fio, since its log began",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Microseconds, address_bytes: 1, length_bytes: 1 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::ZERO,
 };
 

@@ -56,7 +56,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "fio, since the job began",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Nanoseconds, address_bytes: 1, length_bytes: 1 },
-    takes: Takes { device: false, operation: false, units: true },
+    takes: Takes { device: false, operation: false, units: true, think_time: false },
     reorder: Nanos::from_s(60),
 };
 

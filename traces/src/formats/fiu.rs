@@ -54,7 +54,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "FIU ts",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Nanoseconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::from_s(1),
 };
 

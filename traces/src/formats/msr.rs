@@ -55,7 +55,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "Windows file time",
     epoch_unix_s: Some(-11_644_473_600),
     units: Units { time: TimeUnit::HundredNanoseconds, address_bytes: 1, length_bytes: 1 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::from_s(1),
 };
 

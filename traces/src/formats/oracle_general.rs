@@ -82,7 +82,7 @@ fn is_usual(record: &Fields, at: usize, records: &[Fields]) -> bool {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Opened {
-    Takes { device: false, operation: true, units: true }.check(path, FORMAT.name, options)?;
+    Takes { device: false, operation: true, units: true, think_time: false }.check(path, FORMAT.name, options)?;
     let Some(operation) = options.operation else {
         let what = "an oracle-general trace does not tell reads from writes".to_owned();
         return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy("--op read takes all for reads"));

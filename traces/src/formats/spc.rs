@@ -53,7 +53,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "seconds since the trace began",
     epoch_unix_s: None,
     units: Units { time: TimeUnit::Seconds, address_bytes: 512, length_bytes: 1 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::ZERO,
 };
 

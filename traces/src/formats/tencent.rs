@@ -58,7 +58,7 @@ const TEXT: TextFormat = TextFormat {
     clock: "Unix time",
     epoch_unix_s: Some(0),
     units: Units { time: TimeUnit::Seconds, address_bytes: 512, length_bytes: 512 },
-    takes: Takes { device: true, operation: false, units: true },
+    takes: Takes { device: true, operation: false, units: true, think_time: false },
     reorder: Nanos::from_s(1),
 };
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::ThinkTime;
 use crate::units::Nanos;
 
 /// What `iocast validate drive` prints.
@@ -11,6 +12,8 @@ pub struct DriveValidation {
     pub schema_version: u32,
     /// The drive with the tunables that were given.
     pub drive: String,
+    /// Which pause the trace's think times were taken for, in a format that has any.
+    pub think_time: Option<ThinkTime>,
     /// Requests of the trace, all of which are judged.
     pub requests: u64,
     /// Mean of the measured service times.

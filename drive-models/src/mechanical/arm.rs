@@ -1,0 +1,147 @@
+//! The arm over the platter: what reading or writing one run of sectors takes, from where the heads
+//! are and at the phase at which the platter is.
+
+use traces::spec::Settings;
+use traces::{Nanos, SECTOR_BYTES, Timestamp};
+
+use super::description::Mechanics;
+use super::layout::{Extent, Place};
+use super::rotation::{Angle, Rotation, TURN};
+
+/// The costs of an operation that are neither arm nor platter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overheads {
+    /// Command processing before the arm moves.
+    pub before: Nanos,
+    /// How much longer that is when the request before was a read.
+    pub after_read: Nanos,
+    /// How much longer the arm settles.
+    pub settle: Nanos,
+    /// From the last byte to the completion.
+    pub after: Nanos,
+}
+
+/// What one access takes and where it leaves the heads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// Until the request is complete.
+    pub done: Timestamp,
+    /// When the first sector begins to pass under the head.
+    pub began: Timestamp,
+    /// When the last one has passed.
+    pub ended: Timestamp,
+    /// How far the platter turns between the arm's arrival and `began`, in 2⁻³² turns.
+    pub waited: u64,
+    /// The last sector.
+    pub last: Place,
+}
+
+impl Overheads {
+    fn understood(&self, after_read: bool) -> Nanos {
+        if after_read { self.before + self.after_read } else { self.before }
+    }
+}
+
+/// Where and how the arm is when a request comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// Under the heads.
+    pub heads: Place,
+    /// When the access before ends.
+    pub free: Timestamp,
+    /// Whether the request before was a read.
+    pub after_read: bool,
+}
+
+/// What moves and turns, and the bus.
+#[derive(Clone, Debug)]
+pub(super) struct Arm {
+    pub mechanics: Mechanics,
+    pub rotation: Rotation,
+    head_switch: Nanos,
+    pub read: Overheads,
+    pub write: Overheads,
+    bus_byte_ps: u64,
+    /// Whether a read goes over the bus while it still comes in.
+    pub bus_overlap: bool,
+    pub half_turn: Nanos,
+}
+
+impl Arm {
+    pub fn new(settings: &Settings, mechanics: &Mechanics) -> Arm {
+        let period_ps = settings.count("period_ps");
+        let standing = Rotation::new(period_ps, Angle(0));
+        let rotation = Rotation::new(period_ps, standing.phase(Timestamp::from_ns(settings.nanos("phase").as_ns())));
+        let head_switch = settings.nanos("head_switch");
+        let mut mechanics = mechanics.clone();
+        mechanics.layout.settle(rotation.angle(head_switch), rotation.angle(mechanics.seek.time(1)));
+        Arm {
+            half_turn: rotation.time(TURN / 2),
+            rotation,
+            head_switch,
+            read: Overheads {
+                before: settings.nanos("read_overhead"),
+                after_read: settings.nanos("read_after_read"),
+                settle: Nanos::ZERO,
+                after: settings.nanos("read_completion"),
+            },
+            write: Overheads {
+                before: settings.nanos("write_overhead"),
+                after_read: settings.nanos("write_after_read"),
+                settle: settings.nanos("write_settle"),
+                after: settings.nanos("write_completion"),
+            },
+            bus_byte_ps: settings.count("bus_byte_ps"),
+            bus_overlap: settings.switch("bus_overlap"),
+            mechanics,
+        }
+    }
+
+    /// How long `sectors` take over the bus.
+    pub fn bus(&self, sectors: u64) -> Nanos {
+        Nanos::from_ns((u128::from(sectors * SECTOR_BYTES) * u128::from(self.bus_byte_ps) / 1000) as u64)
+    }
+
+    /// How long the heads take from one track to another.
+    pub fn positioning(&self, from: Place, to: Place, settle: Nanos) -> Nanos {
+        let seek = self.mechanics.seek.time(from.cylinder.abs_diff(to.cylinder));
+        let switch = if from.head == to.head { Nanos::ZERO } else { self.head_switch };
+        let longer = seek.max(switch);
+        if longer == Nanos::ZERO { longer } else { longer + settle }
+    }
+
+    /// A read that arrives at `at`.
+    pub fn read(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
+        let Extent { first, last, turned } = self.mechanics.layout.extent(lbn, sectors);
+        let leaves = at.saturating_add(self.read.understood(from.after_read)).max(from.free);
+        let ready = leaves.saturating_add(self.positioning(from.heads, first, self.read.settle));
+        let waited = self.rotation.phase(ready).until(first.angle);
+        let began = ready.saturating_add(self.rotation.time(waited));
+        let ended = ready.saturating_add(self.rotation.time(waited + turned));
+        let bus = self.bus(sectors);
+        let over = if self.bus_overlap {
+            ended.saturating_add(self.bus(1)).max(began.saturating_add(bus))
+        } else {
+            ended.saturating_add(bus)
+        };
+        Access { done: over.saturating_add(self.read.after), began, ended, waited, last }
+    }
+
+    /// A write likewise; its data come over the bus while the arm moves.
+    pub fn write(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
+        let Extent { first, last, turned } = self.mechanics.layout.extent(lbn, sectors);
+        let understood = at.saturating_add(self.write.understood(from.after_read));
+        let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, first, self.write.settle));
+        let ready = settled.max(understood.saturating_add(self.bus(1)));
+        let waited = self.rotation.phase(ready).until(first.angle);
+        let began = ready.saturating_add(self.rotation.time(waited));
+        let ended = ready.saturating_add(self.rotation.time(waited + turned));
+        let over = ended.max(understood.saturating_add(self.bus(sectors)));
+        Access { done: over.saturating_add(self.write.after), began, ended, waited, last }
+    }
+
+    /// When `sectors` from `lbn` on have passed, read without a stop since `began`.
+    pub fn passed(&self, began: Timestamp, lbn: u64, sectors: u64) -> Timestamp {
+        began.saturating_add(self.rotation.time(self.mechanics.layout.extent(lbn, sectors).turned))
+    }
+}

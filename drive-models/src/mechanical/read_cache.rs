@@ -1,0 +1,206 @@
+//! The buffer as a read cache: segments, each with one run of sectors, and the read-ahead that goes
+//! on filling one of them while the arm has nothing else to do.
+//!
+//! Read-ahead is worked out when somebody asks: a sector is in the buffer once the platter has turned
+//! as far since the stream began. The form is that of DiskSim 4.0's controller cache (segments, read
+//! until the segment or a limit is full, kept going by hits) and of Shriver 1997 ("Performance
+//! modeling for realistic storage devices", chapter 4).
+
+use traces::Timestamp;
+use traces::spec::Settings;
+
+use super::arm::{Access, Arm, Standing};
+use super::layout::Place;
+
+/// A run of sectors in the buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    /// Its first sector.
+    start: u64,
+    /// The sector behind its last, without what read-ahead is bringing in.
+    end: u64,
+    /// When it was last used, in requests.
+    used: u64,
+}
+
+/// Reading on into a segment.
+#[derive(Clone, Copy, Debug)]
+struct ReadAhead {
+    segment: usize,
+    /// The sector from which on it reads without a stop, and when that began to pass.
+    origin: u64,
+    began: Timestamp,
+    /// The sector before which it stops.
+    limit: u64,
+}
+
+/// Where a read's sectors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Not all in the buffer, nor on their way.
+    Absent,
+    /// In this segment, the last of them at this time.
+    Segment(usize, Timestamp),
+}
+
+/// The read cache.
+#[derive(Clone, Debug)]
+pub(super) struct ReadCache {
+    segments: Vec<Segment>,
+    segment_sectors: u64,
+    read_ahead: u64,
+    ahead_on_hit: bool,
+    on_arrival: bool,
+    keeps_written: bool,
+    ahead: Option<ReadAhead>,
+    requests: u64,
+}
+
+impl ReadCache {
+    /// The cache that the settings of [`super::MODEL`] describe; `None` without segments.
+    pub fn new(settings: &Settings) -> Option<ReadCache> {
+        let segments = settings.count("segments") as usize;
+        (segments > 0).then(|| ReadCache {
+            segments: vec![Segment::default(); segments],
+            segment_sectors: settings.count("segment_sectors"),
+            read_ahead: settings.count("read_ahead_sectors"),
+            ahead_on_hit: settings.switch("read_ahead_on_hit"),
+            on_arrival: settings.switch("read_on_arrival"),
+            keeps_written: settings.switch("read_hits_written"),
+            ahead: None,
+            requests: 0,
+        })
+    }
+
+    /// Whether `start` to `end` are in the buffer at `now` or come in by themselves.
+    pub fn find(&self, arm: &Arm, now: Timestamp, start: u64, end: u64) -> Found {
+        if let Some(ahead) = self.ahead
+            && self.segments[ahead.segment].start <= start
+            && end <= ahead.limit
+        {
+            // What has been overwritten at the front of a full segment is gone.
+            let held = end <= self.segments[ahead.segment].end;
+            let (from, available) = if held {
+                (self.end_at(arm, &ahead, now), now)
+            } else {
+                (end, arm.passed(ahead.began, ahead.origin, end - ahead.origin).max(now))
+            };
+            if start >= self.first_held(&ahead, from) && start <= self.end_at(arm, &ahead, now) {
+                return Found::Segment(ahead.segment, available);
+            }
+        }
+        let holds = |segment: &Segment| segment.start <= start && end <= segment.end;
+        let running = self.ahead.map(|ahead| ahead.segment);
+        match (0..self.segments.len()).find(|&index| Some(index) != running && holds(&self.segments[index])) {
+            Some(index) => Found::Segment(index, now),
+            None => Found::Absent,
+        }
+    }
+
+    /// The first sector that a segment still holds when it has been filled up to `end`.
+    fn first_held(&self, ahead: &ReadAhead, end: u64) -> u64 {
+        self.segments[ahead.segment].start.max(end.saturating_sub(self.segment_sectors))
+    }
+
+    /// The sector behind the last that read-ahead has brought in by `now`.
+    fn end_at(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> u64 {
+        let known = self.segments[ahead.segment].end.max(ahead.origin);
+        if arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) <= now {
+            return ahead.limit;
+        }
+        // How many more sectors have passed: the times at which they do grow.
+        let (mut passed, mut not) = (known, ahead.limit);
+        while passed + 1 < not {
+            let middle = passed + (not - passed) / 2;
+            if arm.passed(ahead.began, ahead.origin, middle - ahead.origin) <= now {
+                passed = middle;
+            } else {
+                not = middle;
+            }
+        }
+        passed
+    }
+
+    /// Where the heads are at `now` if read-ahead has them: otherwise they are where the last access
+    /// left them.
+    pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<Place> {
+        let ahead = self.ahead?;
+        Some(arm.mechanics.layout.place(self.end_at(arm, &ahead, now).saturating_sub(1).max(ahead.origin)))
+    }
+
+    /// Ends read-ahead: the arm has something else to do. Returns where it leaves the heads.
+    pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<Place> {
+        let heads = self.heads(arm, now);
+        if let Some(ahead) = self.ahead.take() {
+            let end = self.end_at(arm, &ahead, now);
+            self.segments[ahead.segment].start = self.first_held(&ahead, end);
+            self.segments[ahead.segment].end = end;
+        }
+        heads
+    }
+
+    /// Takes note of a hit in `segment` up to `end` at `now` and has read-ahead go on behind it.
+    /// `standing` is where the arm is if nothing is being read.
+    pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, mut standing: Standing) {
+        self.requests += 1;
+        self.segments[segment].used = self.requests;
+        let limit = end.saturating_add(self.read_ahead).min(arm.mechanics.layout.capacity());
+        if !self.ahead_on_hit {
+            return;
+        }
+        let running = self.ahead.filter(|ahead| {
+            let all = arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin);
+            ahead.segment == segment && all > now
+        });
+        if let Some(ahead) = running {
+            self.ahead = Some(ReadAhead { limit: ahead.limit.max(limit), ..ahead });
+            return;
+        }
+        if self.ahead.is_some_and(|ahead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now) {
+            // The arm reads on for another segment.
+            return;
+        }
+        if let Some(place) = self.stop(arm, now) {
+            standing.heads = place;
+        }
+        let origin = self.segments[segment].end;
+        if limit > origin {
+            let access = arm.read(now, &standing, origin, 1);
+            self.ahead = Some(ReadAhead { segment, origin, began: access.began, limit });
+        }
+    }
+
+    /// Puts a read from the medium into the segment used least recently and reads on behind it.
+    pub fn fill(&mut self, arm: &Arm, start: u64, end: u64, access: &Access) {
+        let early = if self.on_arrival { arm.mechanics.layout.passed_before(start, access.waited) } else { 0 };
+        let limit = end.saturating_add(self.read_ahead).min(arm.mechanics.layout.capacity());
+        let segment = self.take(start.saturating_sub(early), end);
+        self.ahead = Some(ReadAhead { segment, origin: start, began: access.began, limit: limit.max(end) });
+    }
+
+    /// What `start` to `end` were written over: the buffer holds the new data or nothing of it.
+    pub fn written(&mut self, start: u64, end: u64) {
+        for segment in &mut self.segments {
+            if segment.start < end && start < segment.end {
+                // The longer part that is still true.
+                if start.saturating_sub(segment.start) >= segment.end.saturating_sub(end) {
+                    segment.end = start.max(segment.start);
+                } else {
+                    segment.start = end;
+                }
+            }
+        }
+        if self.keeps_written {
+            self.take(start, end);
+        }
+    }
+
+    /// The segment used least recently, now with `start` to `end`, or the last sectors of them.
+    fn take(&mut self, start: u64, end: u64) -> usize {
+        self.requests += 1;
+        let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used).unwrap_or(0);
+        let start = start.max(end.saturating_sub(self.segment_sectors));
+        self.segments[oldest] = Segment { start, end, used: self.requests };
+        oldest
+    }
+}
