@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use replay::measured::{Judged, Measurement};
 use replay::{MeasuredError, Measurements};
-use traces::trace::{ReadOptions, ThinkTime};
-use traces::{TraceReader, formats};
 use traces::results::drive::{Distance, DriveValidation};
 use traces::spec::Spec;
+use traces::trace::{ReadOptions, ThinkTime};
+use traces::{TraceReader, formats};
 
 use crate::arguments::{OutputFormat, UsageError, ValidateDrive};
 use crate::one_device::OneDevice;

@@ -30,8 +30,6 @@ pub(super) struct Access {
     pub began: Timestamp,
     /// When the last one has passed.
     pub ended: Timestamp,
-    /// How far the platter turns between the arm's arrival and `began`, in 2⁻³² turns.
-    pub waited: u64,
     /// The last sector.
     pub last: Place,
 }
@@ -62,9 +60,11 @@ pub(super) struct Arm {
     pub read: Overheads,
     pub write: Overheads,
     bus_byte_ps: u64,
-    /// Whether a read goes over the bus while it still comes in.
-    pub bus_overlap: bool,
-    pub half_turn: Nanos,
+    /// Thousandths of a read that have come in when it begins to go over the bus, and of a write that
+    /// have come over the bus when it begins to go to the medium.
+    read_watermark: u64,
+    write_watermark: u64,
+    pub turn: Nanos,
 }
 
 impl Arm {
@@ -76,7 +76,7 @@ impl Arm {
         let mut mechanics = mechanics.clone();
         mechanics.layout.settle(rotation.angle(head_switch), rotation.angle(mechanics.seek.time(1)));
         Arm {
-            half_turn: rotation.time(TURN / 2),
+            turn: rotation.time(TURN),
             rotation,
             head_switch,
             read: Overheads {
@@ -92,7 +92,8 @@ impl Arm {
                 after: settings.nanos("write_completion"),
             },
             bus_byte_ps: settings.count("bus_byte_ps"),
-            bus_overlap: settings.switch("bus_overlap"),
+            read_watermark: settings.thousandths("read_watermark"),
+            write_watermark: settings.thousandths("write_watermark"),
             mechanics,
         }
     }
@@ -100,6 +101,13 @@ impl Arm {
     /// How long `sectors` take over the bus.
     pub fn bus(&self, sectors: u64) -> Nanos {
         Nanos::from_ns((u128::from(sectors * SECTOR_BYTES) * u128::from(self.bus_byte_ps) / 1000) as u64)
+    }
+
+    /// How much longer than the medium the bus takes for a read over which the platter turns by
+    /// `turned`: at least the last sector, at most all of it.
+    pub fn bus_behind(&self, turned: u64, sectors: u64) -> Nanos {
+        let left = self.rotation.time(turned).as_ns() / 1000 * (1000 - self.read_watermark);
+        self.bus(sectors).saturating_sub(Nanos::from_ns(left)).max(self.bus(1))
     }
 
     /// How long the heads take from one track to another.
@@ -118,26 +126,22 @@ impl Arm {
         let waited = self.rotation.phase(ready).until(first.angle);
         let began = ready.saturating_add(self.rotation.time(waited));
         let ended = ready.saturating_add(self.rotation.time(waited + turned));
-        let bus = self.bus(sectors);
-        let over = if self.bus_overlap {
-            ended.saturating_add(self.bus(1)).max(began.saturating_add(bus))
-        } else {
-            ended.saturating_add(bus)
-        };
-        Access { done: over.saturating_add(self.read.after), began, ended, waited, last }
+        let over = ended.saturating_add(self.bus_behind(turned, sectors));
+        Access { done: over.saturating_add(self.read.after), began, ended, last }
     }
 
     /// A write likewise; its data come over the bus while the arm moves.
     pub fn write(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
-        let Extent { first, last, turned } = self.mechanics.layout.extent(lbn, sectors);
+        let Extent { first: place, last, turned } = self.mechanics.layout.extent(lbn, sectors);
         let understood = at.saturating_add(self.write.understood(from.after_read));
-        let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, first, self.write.settle));
-        let ready = settled.max(understood.saturating_add(self.bus(1)));
-        let waited = self.rotation.phase(ready).until(first.angle);
+        let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, place, self.write.settle));
+        let first = Nanos::from_ns(self.bus(sectors).as_ns() / 1000 * self.write_watermark);
+        let ready = settled.max(understood.saturating_add(first.max(self.bus(1))));
+        let waited = self.rotation.phase(ready).until(place.angle);
         let began = ready.saturating_add(self.rotation.time(waited));
         let ended = ready.saturating_add(self.rotation.time(waited + turned));
         let over = ended.max(understood.saturating_add(self.bus(sectors)));
-        Access { done: over.saturating_add(self.write.after), began, ended, waited, last }
+        Access { done: over.saturating_add(self.write.after), began, ended, last }
     }
 
     /// When `sectors` from `lbn` on have passed, read without a stop since `began`.

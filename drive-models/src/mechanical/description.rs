@@ -57,7 +57,8 @@ pub struct LayoutText {
 }
 
 /// One of `zones`. Angles and skews are in turns; `slips` are pairs of an address relative to the
-/// zone's first and the number of sectors passed over before it.
+/// zone's first and the number of sectors passed over before it; `group_skew` stands in place of the
+/// skew between one group of `spare_tracks` and the next.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZoneText {
@@ -78,6 +79,7 @@ struct ZoneText {
     spare_tracks: u32,
     #[serde(default)]
     spare_sectors: u32,
+    group_skew: Option<f64>,
     #[serde(default)]
     front_sectors: u64,
     #[serde(default)]
@@ -184,6 +186,7 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
             band: turns("band_skew", between)?,
         },
     };
+    let spare = Spare { tracks: text.spare_tracks, sectors: text.spare_sectors, late: late(text, heads, &steps)? };
     let zone = Zone {
         first_lbn: text.first_lbn,
         first_cylinder: text.first_cylinder,
@@ -192,7 +195,7 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
         head_order: text.head_order,
         angle: Angle(turns("angle", text.angle)? as u32),
         steps,
-        spare: Spare { tracks: text.spare_tracks, sectors: text.spare_sectors },
+        spare,
         front: text.front_sectors,
         slips: text.slips.clone(),
     };
@@ -203,6 +206,16 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
         ));
     }
     Ok(zone)
+}
+
+/// How much `group_skew` is beyond the skew between bands, in whose place it stands.
+fn late(text: &ZoneText, heads: u32, steps: &Steps) -> Result<u64, String> {
+    let Some(skew) = text.group_skew else { return Ok(0) };
+    let band = u64::from(heads) * u64::from(text.band_cylinders);
+    if !u64::from(text.spare_tracks).is_multiple_of(band) {
+        return Err(format!("group_skew needs spare_tracks = {} to be a multiple of {band}", text.spare_tracks));
+    }
+    Ok((TURN + turns("group_skew", skew)? - steps.band) % TURN)
 }
 
 /// An angle below one turn in 2⁻³² turns.

@@ -105,11 +105,13 @@ pub struct Spare {
     pub tracks: u32,
     /// Spares at the end of it.
     pub sectors: u32,
+    /// How much later than the skew says the next group begins, in 2⁻³² turns.
+    pub late: u64,
 }
 
 impl Default for Spare {
     fn default() -> Spare {
-        Spare { tracks: 1, sectors: 0 }
+        Spare { tracks: 1, sectors: 0, late: 0 }
     }
 }
 
@@ -189,13 +191,15 @@ impl Layout {
         Extent { first, last, turned }
     }
 
-    /// How many addresses of its track have passed before `lbn` while the platter turned by `angle`
-    /// (2⁻³² turns) up to it.
-    pub fn passed_before(&self, lbn: u64, angle: u64) -> u64 {
+    /// The first address of the track that holds `lbn` and the one behind its last; a track with
+    /// spares or slipped sectors counts as one without.
+    pub fn track_of(&self, lbn: u64) -> (u64, u64) {
         let lbn = lbn.min(self.capacity - 1);
-        let zone = &self.zones[self.zone_of(lbn)];
-        let on_track = zone.place(zone.physical(lbn), self.heads).0.sector;
-        u64::from(on_track).min(lbn - zone.first_lbn).min(angle.min(TURN) * u64::from(zone.sectors_per_track) / TURN)
+        let index = self.zone_of(lbn);
+        let zone = &self.zones[index];
+        let sector = u64::from(zone.place(zone.physical(lbn), self.heads).0.sector);
+        let start = lbn.saturating_sub(sector).max(zone.first_lbn);
+        (start, (lbn + u64::from(zone.sectors_per_track) - sector).min(self.end_of(index)))
     }
 
     fn zone_of(&self, lbn: u64) -> usize {
@@ -263,7 +267,8 @@ impl Zone {
             + self.turned_at(sector)
             + u64::from(track - run) * self.steps.cylinder
             + u64::from(run - band) * self.steps.head
-            + u64::from(band) * self.steps.band;
+            + u64::from(band) * self.steps.band
+            + u64::from(track / self.spare.tracks) * self.spare.late;
         (Place { cylinder, head, sector, angle: Angle(self.angle.0.wrapping_add(turned as u32)) }, turned)
     }
 }

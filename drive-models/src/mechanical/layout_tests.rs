@@ -89,7 +89,7 @@ prop_compose! {
         Zone {
             sectors_per_track: per_track, band_cylinders, head_order, angle: Angle(angle),
             steps: Steps { cylinder, head, band },
-            spare: Spare { tracks, sectors: spares.min(tracks * per_track - 1) },
+            spare: Spare { late: 0,  tracks, sectors: spares.min(tracks * per_track - 1) },
             front, slips, ..Zone::default()
         }
     }

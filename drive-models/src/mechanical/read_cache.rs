@@ -32,6 +32,8 @@ struct ReadAhead {
     began: Timestamp,
     /// The sector before which it stops.
     limit: u64,
+    /// When the sectors of the track before `origin` have come round.
+    round: Timestamp,
 }
 
 /// Where a read's sectors are.
@@ -50,10 +52,15 @@ pub(super) struct ReadCache {
     segment_sectors: u64,
     read_ahead: u64,
     ahead_on_hit: bool,
-    on_arrival: bool,
+    needs_sequence: bool,
+    whole_track: bool,
+    within_track: bool,
+    keeps_read: bool,
     keeps_written: bool,
     ahead: Option<ReadAhead>,
     requests: u64,
+    /// The sector behind the last read.
+    last_end: u64,
 }
 
 impl ReadCache {
@@ -65,10 +72,14 @@ impl ReadCache {
             segment_sectors: settings.count("segment_sectors"),
             read_ahead: settings.count("read_ahead_sectors"),
             ahead_on_hit: settings.switch("read_ahead_on_hit"),
-            on_arrival: settings.switch("read_on_arrival"),
+            needs_sequence: settings.switch("read_ahead_needs_sequence"),
+            whole_track: settings.switch("read_whole_track"),
+            within_track: settings.switch("read_ahead_within_track"),
+            keeps_read: settings.switch("keeps_read"),
             keeps_written: settings.switch("read_hits_written"),
             ahead: None,
             requests: 0,
+            last_end: u64::MAX,
         })
     }
 
@@ -78,15 +89,16 @@ impl ReadCache {
             && self.segments[ahead.segment].start <= start
             && end <= ahead.limit
         {
-            // What has been overwritten at the front of a full segment is gone.
-            let held = end <= self.segments[ahead.segment].end;
-            let (from, available) = if held {
-                (self.end_at(arm, &ahead, now), now)
+            let round = if start < ahead.origin { ahead.round } else { now };
+            let come = self.end_at(arm, &ahead, now);
+            let available = if end <= self.segments[ahead.segment].end {
+                now
             } else {
-                (end, arm.passed(ahead.began, ahead.origin, end - ahead.origin).max(now))
+                arm.passed(ahead.began, ahead.origin, end - ahead.origin).max(now)
             };
-            if start >= self.first_held(&ahead, from) && start <= self.end_at(arm, &ahead, now) {
-                return Found::Segment(ahead.segment, available);
+            // What has been overwritten at the front of a full segment is gone.
+            if start >= self.first_held(&ahead, end.max(come)) && start <= come {
+                return Found::Segment(ahead.segment, available.max(round));
             }
         }
         let holds = |segment: &Segment| segment.start <= start && end <= segment.end;
@@ -133,7 +145,8 @@ impl ReadCache {
         let heads = self.heads(arm, now);
         if let Some(ahead) = self.ahead.take() {
             let end = self.end_at(arm, &ahead, now);
-            self.segments[ahead.segment].start = self.first_held(&ahead, end);
+            let start = self.first_held(&ahead, end);
+            self.segments[ahead.segment].start = if now < ahead.round { start.max(ahead.origin) } else { start };
             self.segments[ahead.segment].end = end;
         }
         heads
@@ -144,7 +157,8 @@ impl ReadCache {
     pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, mut standing: Standing) {
         self.requests += 1;
         self.segments[segment].used = self.requests;
-        let limit = end.saturating_add(self.read_ahead).min(arm.mechanics.layout.capacity());
+        self.last_end = end;
+        let limit = self.limit(arm, end);
         if !self.ahead_on_hit {
             return;
         }
@@ -154,10 +168,12 @@ impl ReadCache {
         });
         if let Some(ahead) = running {
             self.ahead = Some(ReadAhead { limit: ahead.limit.max(limit), ..ahead });
+            self.sent(segment, end);
             return;
         }
         if self.ahead.is_some_and(|ahead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now) {
             // The arm reads on for another segment.
+            self.sent(segment, end);
             return;
         }
         if let Some(place) = self.stop(arm, now) {
@@ -166,16 +182,37 @@ impl ReadCache {
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.ahead = Some(ReadAhead { segment, origin, began: access.began, limit });
+            self.ahead = Some(ReadAhead { segment, origin, began: access.began, limit, round: now });
+        }
+        self.sent(segment, end);
+    }
+
+    /// How far to read on behind `end`.
+    fn limit(&self, arm: &Arm, end: u64) -> u64 {
+        let layout = &arm.mechanics.layout;
+        let limit = end.saturating_add(self.read_ahead).min(layout.capacity());
+        if self.within_track { limit.min(layout.track_of(end.saturating_sub(1)).1) } else { limit }
+    }
+
+    /// What the host has got up to `end` need not be kept.
+    fn sent(&mut self, segment: usize, end: u64) {
+        if !self.keeps_read {
+            let segment = &mut self.segments[segment];
+            segment.start = segment.start.max(end);
+            segment.end = segment.end.max(end);
         }
     }
 
     /// Puts a read from the medium into the segment used least recently and reads on behind it.
     pub fn fill(&mut self, arm: &Arm, start: u64, end: u64, access: &Access) {
-        let early = if self.on_arrival { arm.mechanics.layout.passed_before(start, access.waited) } else { 0 };
-        let limit = end.saturating_add(self.read_ahead).min(arm.mechanics.layout.capacity());
-        let segment = self.take(start.saturating_sub(early), end);
-        self.ahead = Some(ReadAhead { segment, origin: start, began: access.began, limit: limit.max(end) });
+        let goes_on = !self.needs_sequence || start == self.last_end;
+        let first = if self.whole_track && goes_on { arm.mechanics.layout.track_of(start).0 } else { start };
+        let limit = if goes_on { self.limit(arm, end).max(end) } else { end };
+        let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
+        let segment = self.take(first, end);
+        self.ahead = Some(ReadAhead { segment, origin: start, began: access.began, limit, round });
+        self.last_end = end;
+        self.sent(segment, end);
     }
 
     /// What `start` to `end` were written over: the buffer holds the new data or nothing of it.

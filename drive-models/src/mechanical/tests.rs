@@ -5,6 +5,9 @@ use traces::spec::Spec;
 use super::*;
 use crate::profile::Profile;
 
+#[path = "buffer_tests.rs"]
+mod buffer;
+
 /// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.
 const SMALL: &str = r#"model = "mechanical"
 summary = "s"
@@ -17,9 +20,27 @@ write_overhead = { value = "300us", source = "test" }
 head_switch = { value = "1ms", source = "test" }
 write_settle = { value = "500us", source = "test" }
 bus_byte_ps = { value = "100000", source = "test" }
-bus_overlap = { value = "off", source = "test" }
+read_watermark = { value = "1", source = "test" }
 read_completion = { value = "10us", source = "test" }
 write_completion = { value = "20us", source = "test" }
+read_after_read = { value = "0ms", source = "test" }
+write_after_read = { value = "0ms", source = "test" }
+write_watermark = { value = "0", source = "test" }
+segments = { value = "0", source = "test" }
+segment_sectors = { value = "256", source = "test" }
+read_ahead_sectors = { value = "0", source = "test" }
+read_ahead_on_hit = { value = "on", source = "test" }
+read_ahead_needs_sequence = { value = "off", source = "test" }
+read_ahead_within_track = { value = "off", source = "test" }
+read_whole_track = { value = "off", source = "test" }
+keeps_read = { value = "on", source = "test" }
+read_hits_written = { value = "off", source = "test" }
+read_hit = { value = "500us", source = "test" }
+write_cache = { value = "through", source = "test" }
+write_hit = { value = "500us", source = "test" }
+dirty_runs = { value = "16", source = "test" }
+dirty_sectors = { value = "1024", source = "test" }
+destage_delay = { value = "0ms", source = "test" }
 [seek]
 source = "test"
 points_us = [[1, 2000.0], [3, 2500.0]]
@@ -33,8 +54,13 @@ zones = [
 "#;
 
 fn small() -> Mechanical {
+    small_with(&[])
+}
+
+fn small_with(settings: &[(&str, &str)]) -> Mechanical {
     let profile = Profile::parse("small", SMALL).unwrap();
-    let spec: Spec = "small".parse().unwrap();
+    let given = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let spec = Spec { name: "small".to_owned(), given };
     let settings = profile.resolve(&MODEL, &spec).unwrap();
     Mechanical::new(&settings, &profile.mechanics.unwrap())
 }
@@ -77,7 +103,7 @@ fn the_arm_stays_where_the_request_ended() {
     let mut drive = small();
     // Ends on head 1: 10 sectors, 2 ms of skew, 1 sector.
     assert_eq!(time(&mut drive, 0, &request(Operation::Read, 0, 11)), 10_000 + 10_000 + 2000 + 1000 + 563 + 10);
-    assert_eq!((drive.arm.cylinder, drive.arm.head, drive.position().sector()), (0, 1, 11));
+    assert_eq!((drive.standing.heads.cylinder, drive.standing.heads.head, drive.position().sector()), (0, 1, 11));
 }
 
 #[test]
@@ -97,32 +123,32 @@ fn a_bad_description_is_refused_with_its_line() {
     };
     let at = |line: usize, problem: &str| format!("drive profile x at line {line}: {problem}");
     for (from, to, message) in [
-        ("heads = 2", "heads = 0", at(20, "heads = 0 is not from 1 to 256")),
-        ("heads = 2", "heads = -2", at(20, "invalid value: integer `-2`")),
-        ("capacity_sectors = 80", "capacity_sectors = 81", at(23, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
-        ("head_skew = 0.2", "head_skew = 1.2", at(23, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
-        ("head_skew = 0.2, ", "", at(23, "missing field `head_skew`")),
-        ("first_lbn = 0", "first_lbn = 8", at(23, "zone 0: the first zone begins at address 0, not 8")),
-        ("sectors_per_track = 10", "sectors_per_track = 0", at(23, "zone 0: sectors_per_track = 0 is not from 1")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(23, "zone 0: cylinders = 4 is not a multiple")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(23, "zone 0: band_skew is missing")),
-        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(23, "zone 0: band_skew without bands")),
-        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(23, "zone 0: spare_sectors = 10 leave nothing")),
-        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(23, "zone 0: slips must be")),
-        ("[3, 2500.0]", "[3, 1500.0]", at(17, "points_us must be [cylinders, us]")),
-        ("[1, 2000.0], ", "", at(17, "points_us must be [cylinders, us]")),
-        ("2000.0", "-2000.0", at(17, "points_us must be [cylinders, us]")),
-        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(19, "the source is empty")),
+        ("heads = 2", "heads = 0", at(38, "heads = 0 is not from 1 to 256")),
+        ("heads = 2", "heads = -2", at(38, "invalid value: integer `-2`")),
+        ("capacity_sectors = 80", "capacity_sectors = 81", at(41, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
+        ("head_skew = 0.2", "head_skew = 1.2", at(41, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
+        ("head_skew = 0.2, ", "", at(41, "missing field `head_skew`")),
+        ("first_lbn = 0", "first_lbn = 8", at(41, "zone 0: the first zone begins at address 0, not 8")),
+        ("sectors_per_track = 10", "sectors_per_track = 0", at(41, "zone 0: sectors_per_track = 0 is not from 1")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(41, "zone 0: cylinders = 4 is not a multiple")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(41, "zone 0: band_skew is missing")),
+        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(41, "zone 0: band_skew without bands")),
+        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(41, "zone 0: spare_sectors = 10 leave nothing")),
+        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(41, "zone 0: slips must be")),
+        ("[3, 2500.0]", "[3, 1500.0]", at(35, "points_us must be [cylinders, us]")),
+        ("[1, 2000.0], ", "", at(35, "points_us must be [cylinders, us]")),
+        ("2000.0", "-2000.0", at(35, "points_us must be [cylinders, us]")),
+        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(37, "the source is empty")),
     ] {
         let error = refused(from, to);
         assert!(error.starts_with(&message), "{to}: {error}");
     }
     let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
     let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
-    assert_eq!(error, at(24, "zone 1: it begins at cylinder 3, inside the zone before"));
+    assert_eq!(error, at(42, "zone 1: it begins at cylinder 3, inside the zone before"));
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
-    assert_eq!(error, at(22, "a layout needs at least one zone"));
+    assert_eq!(error, at(40, "a layout needs at least one zone"));
     let without = SMALL.split("[seek]").next().unwrap();
     let error = Profile::parse("x", without).unwrap_err().to_string();
     assert_eq!(error, "drive profile x: [seek] is missing: a mechanical drive needs it");

@@ -67,8 +67,10 @@ fn recognises(_path: &Path, head: &[u8]) -> bool {
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    Ok(Box::new(TextReader::open(path, options, &TEXT, |scale| {
-        Parser { scale, think_time: options.think_time.unwrap_or_default(), next: Instant::default() }
+    Ok(Box::new(TextReader::open(path, options, &TEXT, |scale| Parser {
+        scale,
+        think_time: options.think_time.unwrap_or_default(),
+        next: Instant::default(),
     })?))
 }
 
