@@ -22,6 +22,19 @@ fn write(lba: u64, sectors: u64) -> Request {
     request(Operation::Write, lba, sectors)
 }
 
+#[test]
+fn a_hit_that_goes_on_soon_enough_takes_a_time_of_its_own() {
+    let mut drive = cached(&[("read_hit_sequential", "100us"), ("sequential_pause", "20ms")]);
+    let done_us = time(&mut drive, 0, &read(2, 2));
+    let sequential = HIT_2 - 400;
+    assert_eq!(time(&mut drive.clone(), done_us + 19_990, &read(4, 2)), sequential);
+    assert_eq!(time(&mut drive.clone(), done_us + 20_010, &read(4, 2)), HIT_2);
+    assert_eq!(time(&mut drive.clone(), done_us + 10_000, &read(6, 2)), HIT_2);
+    // A write in between ends the run.
+    time(&mut drive, done_us + 8000, &write(70, 1));
+    assert_eq!(time(&mut drive, done_us + 19_000, &read(4, 2)), HIT_2);
+}
+
 /// What a read from the buffer takes in µs: `read_hit`, two sectors on the bus, completion.
 const HIT_2: u64 = 500 + 102 + 10;
 
@@ -128,6 +141,7 @@ fn a_write_makes_old_data_worthless_and_new_data_readable_on_request() {
 const BACK: &[(&str, &str)] = &[
     ("write_cache", "back"),
     ("write_hit", "200us"),
+    ("write_hit_sequential", "150us"),
     ("dirty_runs", "2"),
     ("dirty_sectors", "8"),
     ("destage_delay", "1ms"),
@@ -160,8 +174,8 @@ fn a_write_into_the_buffer_completes_at_once_and_moves_the_arm_later() {
 fn a_full_write_cache_has_writes_wait() {
     // Two runs, or eight sectors; a run that goes on is none of its own.
     let mut drive = small_with(BACK);
-    for (at, lba, sectors) in [(0, 70, 2), (350, 72, 2), (700, 30, 2)] {
-        assert_eq!(time(&mut drive, at, &write(lba, sectors)), 302);
+    for (at, lba, sectors, hit) in [(0, 70, 2, 200), (350, 72, 2, 150), (700, 30, 2, 200)] {
+        assert_eq!(time(&mut drive, at, &write(lba, sectors)), hit + 102);
     }
     let more = drive.serve(Timestamp::from_ns(1_010_000), &write(50, 1)).time.as_ns() / 1000;
     // The oldest run is written from 7 to 11 ms.
@@ -274,7 +288,7 @@ proptest! {
                 Some((index, at)) => {
                     slow.requests += 1;
                     slow.segments[index].used = slow.requests;
-                    prop_assert_eq!(now.saturating_add(service.time), drive.from_buffer(now, at, sectors));
+                    prop_assert_eq!(now.saturating_add(service.time), before.from_buffer(now, at, lba, end));
                 }
                 None => {
                     slow.stop(now);

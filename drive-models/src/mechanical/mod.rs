@@ -135,6 +135,13 @@ pub const MODEL: Model = Model {
         Tunable::new("read_hit", Unit::Time, "500us", "service time of a read from the buffer without the bus")
             .within(0, OVERHEAD_NS_MAX),
         Tunable::new(
+            "read_hit_sequential",
+            Unit::Time,
+            "500us",
+            "the same where the read goes on where the request before, a read, ended",
+        )
+        .within(0, OVERHEAD_NS_MAX),
+        Tunable::new(
             "write_cache",
             Unit::Choice(&["through", "back"]),
             "through",
@@ -142,6 +149,20 @@ pub const MODEL: Model = Model {
         ),
         Tunable::new("write_hit", Unit::Time, "500us", "service time of a write into the buffer without the bus")
             .within(0, OVERHEAD_NS_MAX),
+        Tunable::new(
+            "write_hit_sequential",
+            Unit::Time,
+            "500us",
+            "the same where the write goes on where the request before, a write, ended",
+        )
+        .within(0, OVERHEAD_NS_MAX),
+        Tunable::new(
+            "sequential_pause",
+            Unit::Time,
+            "1000s",
+            "longest pause after which a request still counts as going on",
+        )
+        .within(0, 1_000_000_000_000),
         Tunable::new("dirty_runs", Unit::Count, "16", "most runs of written sectors that wait for the medium")
             .within(1, 4096),
         Tunable::new("dirty_sectors", Unit::Count, "1024", "most sectors that wait for the medium").within(1, 1 << 24),
@@ -161,8 +182,28 @@ pub struct Mechanical {
     standing: Standing,
     read_cache: Option<ReadCache>,
     write_cache: Option<WriteBack>,
-    read_hit: Nanos,
+    read_hit: Hit,
+    write_hit: Hit,
+    /// How soon a request has to come after the one it follows to count as sequential.
+    sequential_pause: Nanos,
+    last: Option<Last>,
     position: Lba,
+}
+
+/// Service times of requests that the buffer serves, without the bus.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    any: Nanos,
+    /// Of a request that goes on where one of its kind ended.
+    sequential: Nanos,
+}
+
+/// The request before.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    operation: Operation,
+    end: u64,
+    done: Timestamp,
 }
 
 impl Mechanical {
@@ -173,7 +214,10 @@ impl Mechanical {
             standing: Standing { heads: arm.mechanics.layout.place(0), free: Timestamp::ZERO, after_read: false },
             read_cache: ReadCache::new(settings),
             write_cache: WriteBack::new(settings),
-            read_hit: settings.nanos("read_hit"),
+            read_hit: Hit { any: settings.nanos("read_hit"), sequential: settings.nanos("read_hit_sequential") },
+            write_hit: Hit { any: settings.nanos("write_hit"), sequential: settings.nanos("write_hit_sequential") },
+            sequential_pause: settings.nanos("sequential_pause"),
+            last: None,
             position: Lba::ZERO,
             arm,
         }
@@ -265,21 +309,31 @@ impl Mechanical {
         }
     }
 
+    /// Which of two service times a request has that comes at `now` and begins at `start`.
+    fn hit(&self, hit: Hit, now: Timestamp, operation: Operation, start: u64) -> Nanos {
+        let follows = self.last.is_some_and(|last| {
+            let soon = now.saturating_since(last.done) <= self.sequential_pause;
+            last.operation == operation && last.end == start && soon
+        });
+        if follows { hit.sequential } else { hit.any }
+    }
+
     /// When a read completes whose last sector is in the buffer from `at` on.
-    fn from_buffer(&self, now: Timestamp, at: Timestamp, sectors: u64) -> Timestamp {
-        let sent = now.saturating_add(self.read_hit + self.arm.bus(sectors));
+    fn from_buffer(&self, now: Timestamp, at: Timestamp, start: u64, end: u64) -> Timestamp {
+        let hit = self.hit(self.read_hit, now, Operation::Read, start);
+        let sent = now.saturating_add(hit + self.arm.bus(end - start));
         sent.max(at.saturating_add(self.arm.bus(1))).saturating_add(self.arm.read.after)
     }
 
     /// Serves a read and says when it completes and whether it was a hit.
     fn read(&mut self, now: Timestamp, start: u64, end: u64) -> (Timestamp, bool) {
         match self.find(now, start, end) {
-            Buffered::Written => return (self.from_buffer(now, now, end - start), true),
+            Buffered::Written => return (self.from_buffer(now, now, start, end), true),
             Buffered::Segment(segment, at) => {
                 if let Some(cache) = &mut self.read_cache {
                     cache.hit(&self.arm, now, segment, end, self.standing);
                 }
-                return (self.from_buffer(now, at, end - start), true);
+                return (self.from_buffer(now, at, start, end), true);
             }
             Buffered::PartlyWritten => self.destage_all(now),
             Buffered::Nothing => {}
@@ -315,10 +369,11 @@ impl Mechanical {
             self.destage(now);
             room = room.max(self.standing.free);
         }
-        let bus = self.arm.bus(end - start);
-        let Some(cache) = &mut self.write_cache else { return room };
-        let done = room.saturating_add(cache.overhead + bus);
-        cache.push(start, end, done);
+        let hit = self.hit(self.write_hit, now, Operation::Write, start);
+        let done = room.saturating_add(hit + self.arm.bus(end - start));
+        if let Some(cache) = &mut self.write_cache {
+            cache.push(start, end, done);
+        }
         done
     }
 }
@@ -371,13 +426,14 @@ impl AccessCost for Mechanical {
         let done = match request.operation {
             Operation::Write => match &self.write_cache {
                 Some(cache) if cache.has_room(start, start + sectors) => {
-                    now.saturating_add(cache.overhead + self.arm.bus(sectors))
+                    let hit = self.hit(self.write_hit, now, Operation::Write, start);
+                    now.saturating_add(hit + self.arm.bus(sectors))
                 }
                 _ => self.arm.write(now, &standing(), start, sectors).done,
             },
             _ => match self.find(now, start, start + sectors) {
-                Buffered::Segment(_, at) => self.from_buffer(now, at, sectors),
-                Buffered::Written => self.from_buffer(now, now, sectors),
+                Buffered::Segment(_, at) => self.from_buffer(now, at, start, start + sectors),
+                Buffered::Written => self.from_buffer(now, now, start, start + sectors),
                 _ => self.arm.read(now, &standing(), start, sectors).done,
             },
         };
@@ -399,6 +455,7 @@ impl ServiceModel for Mechanical {
             }
         };
         self.standing.after_read = request.operation == Operation::Read;
+        self.last = Some(Last { operation: request.operation, end, done });
         let time = done.saturating_since(started);
         if hit || !request.operation.moves_data() {
             return Service { time, seek: Sectors::ZERO, hit };

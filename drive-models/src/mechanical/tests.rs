@@ -36,8 +36,11 @@ read_whole_track = { value = "off", source = "test" }
 keeps_read = { value = "on", source = "test" }
 read_hits_written = { value = "off", source = "test" }
 read_hit = { value = "500us", source = "test" }
+read_hit_sequential = { value = "500us", source = "test" }
 write_cache = { value = "through", source = "test" }
 write_hit = { value = "500us", source = "test" }
+write_hit_sequential = { value = "500us", source = "test" }
+sequential_pause = { value = "1000s", source = "test" }
 dirty_runs = { value = "16", source = "test" }
 dirty_sectors = { value = "1024", source = "test" }
 destage_delay = { value = "0ms", source = "test" }
@@ -123,32 +126,32 @@ fn a_bad_description_is_refused_with_its_line() {
     };
     let at = |line: usize, problem: &str| format!("drive profile x at line {line}: {problem}");
     for (from, to, message) in [
-        ("heads = 2", "heads = 0", at(38, "heads = 0 is not from 1 to 256")),
-        ("heads = 2", "heads = -2", at(38, "invalid value: integer `-2`")),
-        ("capacity_sectors = 80", "capacity_sectors = 81", at(41, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
-        ("head_skew = 0.2", "head_skew = 1.2", at(41, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
-        ("head_skew = 0.2, ", "", at(41, "missing field `head_skew`")),
-        ("first_lbn = 0", "first_lbn = 8", at(41, "zone 0: the first zone begins at address 0, not 8")),
-        ("sectors_per_track = 10", "sectors_per_track = 0", at(41, "zone 0: sectors_per_track = 0 is not from 1")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(41, "zone 0: cylinders = 4 is not a multiple")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(41, "zone 0: band_skew is missing")),
-        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(41, "zone 0: band_skew without bands")),
-        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(41, "zone 0: spare_sectors = 10 leave nothing")),
-        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(41, "zone 0: slips must be")),
-        ("[3, 2500.0]", "[3, 1500.0]", at(35, "points_us must be [cylinders, us]")),
-        ("[1, 2000.0], ", "", at(35, "points_us must be [cylinders, us]")),
-        ("2000.0", "-2000.0", at(35, "points_us must be [cylinders, us]")),
-        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(37, "the source is empty")),
+        ("heads = 2", "heads = 0", at(41, "heads = 0 is not from 1 to 256")),
+        ("heads = 2", "heads = -2", at(41, "invalid value: integer `-2`")),
+        ("capacity_sectors = 80", "capacity_sectors = 81", at(44, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
+        ("head_skew = 0.2", "head_skew = 1.2", at(44, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
+        ("head_skew = 0.2, ", "", at(44, "missing field `head_skew`")),
+        ("first_lbn = 0", "first_lbn = 8", at(44, "zone 0: the first zone begins at address 0, not 8")),
+        ("sectors_per_track = 10", "sectors_per_track = 0", at(44, "zone 0: sectors_per_track = 0 is not from 1")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(44, "zone 0: cylinders = 4 is not a multiple")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(44, "zone 0: band_skew is missing")),
+        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(44, "zone 0: band_skew without bands")),
+        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(44, "zone 0: spare_sectors = 10 leave nothing")),
+        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(44, "zone 0: slips must be")),
+        ("[3, 2500.0]", "[3, 1500.0]", at(38, "points_us must be [cylinders, us]")),
+        ("[1, 2000.0], ", "", at(38, "points_us must be [cylinders, us]")),
+        ("2000.0", "-2000.0", at(38, "points_us must be [cylinders, us]")),
+        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(40, "the source is empty")),
     ] {
         let error = refused(from, to);
         assert!(error.starts_with(&message), "{to}: {error}");
     }
     let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
     let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
-    assert_eq!(error, at(42, "zone 1: it begins at cylinder 3, inside the zone before"));
+    assert_eq!(error, at(45, "zone 1: it begins at cylinder 3, inside the zone before"));
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
-    assert_eq!(error, at(40, "a layout needs at least one zone"));
+    assert_eq!(error, at(43, "a layout needs at least one zone"));
     let without = SMALL.split("[seek]").next().unwrap();
     let error = Profile::parse("x", without).unwrap_err().to_string();
     assert_eq!(error, "drive profile x: [seek] is missing: a mechanical drive needs it");

@@ -26,8 +26,6 @@ pub(super) struct WriteBack {
     runs_max: usize,
     /// From the last write to the beginning of its way to the medium.
     pub delay: Nanos,
-    /// Service time of a write that finds room, without the bus.
-    pub overhead: Nanos,
 }
 
 impl WriteBack {
@@ -40,7 +38,6 @@ impl WriteBack {
             sectors_max: settings.count("dirty_sectors"),
             runs_max,
             delay: settings.nanos("destage_delay"),
-            overhead: settings.nanos("write_hit"),
         })
     }
 
