@@ -30,7 +30,10 @@ pub struct Profile {
 /// The shipped profiles: name and text.
 pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
+    ("cheetah-15k4-mechanical", include_str!("../profiles/cheetah-15k4-mechanical.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("sata-500", include_str!("../profiles/sata-500.toml")),
+    ("sata-7200", include_str!("../profiles/sata-7200.toml")),
 ];
 
 /// Why a profile was not accepted.
