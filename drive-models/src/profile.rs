@@ -140,7 +140,16 @@ impl Profile {
             None => None,
         };
         let File { summary, validation, .. } = file;
-        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings, mechanics, parts, lines })
+        Ok(Profile {
+            name: name.to_owned(),
+            model: model.name.to_owned(),
+            summary,
+            validation,
+            settings,
+            mechanics,
+            parts,
+            lines,
+        })
     }
 
     /// Reads the profile at `path`.

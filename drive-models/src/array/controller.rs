@@ -264,6 +264,7 @@ impl Array {
             }
         }
         self.underway[done.id.0 as usize].waiters = waiters;
+        self.raid.forget(done.id);
     }
 
     /// Whether the caches have all that a read asks for, or room for a write.

@@ -266,7 +266,7 @@ impl Raid {
     }
 
     /// Lets happen what happens at `now`, the time of the next event, and appends the operations that
-    /// have ended.
+    /// have ended; each is to be forgotten by whoever began it.
     pub fn advance(&mut self, now: Timestamp, done: &mut Vec<Done>) {
         let mut ended = std::mem::take(&mut self.ended);
         for (member, touched) in self.members.iter_mut().zip(&mut self.touched) {
@@ -281,6 +281,11 @@ impl Raid {
         self.ended = ended;
         self.dispatch(now);
         done.append(&mut self.done);
+    }
+
+    /// The operation's number may be given to another: nobody speaks of this one any more.
+    pub fn forget(&mut self, id: OperationId) {
+        self.running.free.push(id.0);
     }
 
     fn access_ended(&mut self, now: Timestamp, ended: &Ended) {
@@ -304,7 +309,6 @@ impl Raid {
         running.steps -= 1;
         if running.steps == 0 {
             let Running { started, seek, hit, .. } = *running;
-            self.running.free.push(id);
             self.done.push(Done { id: OperationId(id), started, seek, hit });
         }
     }

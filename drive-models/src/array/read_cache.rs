@@ -3,7 +3,8 @@
 //! A track takes a whole track's room however much of it is there; the one used longest ago goes first.
 //! A read that begins behind a sector that is there, and goes on to a further track, continues a run;
 //! from the second track of a run on, whole tracks are read ahead whenever half of what may be ahead is
-//! used up. Data on its way counts: who wants it waits for it.
+//! used up. Data on its way counts: who wants it waits for it. Of a track that is what the latest fetch
+//! brings; who wants something of an earlier one that has not come yet fetches it again.
 
 use super::raid::OperationId;
 use super::tracks::{Tracks, mask};
@@ -117,6 +118,10 @@ impl ReadCache {
         let present = |track| {
             self.tracks.find(track).is_some_and(|slot| (self.tracks[slot].held | self.tracks[slot].coming) == whole)
         };
+        // The rest of the track that the run has reached comes with what is behind it.
+        if due && ahead == last && !present(last) && to > last {
+            return Some((end, (to + 1) * self.track));
+        }
         let from = (ahead + 1..=to).find(|&track| !present(track))?;
         Some((from * self.track, (to + 1) * self.track))
     }

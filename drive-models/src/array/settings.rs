@@ -69,7 +69,8 @@ impl ArraySettings {
         let level = Level::named(settings.word("level")).expect("the table has the same names");
         let members = settings.count("members");
         if members < level.members_min() {
-            let problem = format!("RAID-{} needs at least {} members, not {members}", level.name(), level.members_min());
+            let problem =
+                format!("RAID-{} needs at least {} members, not {members}", level.name(), level.members_min());
             return refuse("members", problem);
         }
         if level == Level::Raid10 && members % 2 != 0 {
@@ -84,7 +85,10 @@ impl ArraySettings {
         }
         let stripe_unit = settings.bytes("stripe_unit");
         if stripe_unit % SECTOR_BYTES != 0 {
-            return refuse("stripe_unit", format!("a stripe unit of {stripe_unit} bytes is no whole number of sectors"));
+            return refuse(
+                "stripe_unit",
+                format!("a stripe unit of {stripe_unit} bytes is no whole number of sectors"),
+            );
         }
         let track = settings.bytes("track");
         if track % PAGE_BYTES != 0 {

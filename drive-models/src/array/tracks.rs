@@ -77,14 +77,8 @@ impl<T: Copy + Default> Tracks<T> {
     /// Adds a track that is not there, as the one used last.
     pub fn insert(&mut self, track: u64) -> Slot {
         let bucket = self.bucket(track);
-        let entry = Entry {
-            track,
-            value: T::default(),
-            chain: self.buckets[bucket],
-            newer: NONE,
-            older: NONE,
-            listed: false,
-        };
+        let entry =
+            Entry { track, value: T::default(), chain: self.buckets[bucket], newer: NONE, older: NONE, listed: false };
         let at = self.free;
         let at = if at == NONE {
             self.entries.push(entry);
