@@ -36,6 +36,8 @@ pub struct Profile {
 pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("ds8700-raid5-7", include_str!("../profiles/ds8700-raid5-7.toml")),
+    ("iscsi-raid5-15", include_str!("../profiles/iscsi-raid5-15.toml")),
 ];
 
 /// Why a profile was not accepted.

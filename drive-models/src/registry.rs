@@ -47,8 +47,8 @@ pub struct Built {
     pub model: &'static Model,
     /// All tunables.
     pub settings: Settings,
-    /// What it is made of, if it is an array: part and spec.
-    pub parts: Vec<(&'static str, Spec)>,
+    /// What it is made of, if it is an array.
+    pub parts: Option<Parts>,
     /// The drive.
     pub drive: Box<dyn DriveModel>,
 }
@@ -95,11 +95,8 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
     let drive = resolved.drive()?;
     let Resolved { model, settings, extra, .. } = resolved;
     let parts = match extra {
-        Extra::Members(members) => {
-            let Parts { member, scheduler } = members.parts;
-            vec![("member", member), ("scheduler", scheduler)]
-        }
-        Extra::None | Extra::Mechanics(_) => Vec::new(),
+        Extra::Members(members) => Some(members.parts),
+        Extra::None | Extra::Mechanics(_) => None,
     };
     Ok(Built { name: spec.name.clone(), model, settings, parts, drive })
 }

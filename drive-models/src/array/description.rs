@@ -3,12 +3,6 @@
 use serde::Deserialize;
 use traces::spec::{Spec, SpecError};
 
-/// The parts of an array as specs name them: name, default and what it is.
-pub const PARTS: [(&str, &str, &str); 2] = [
-    ("member", "cheetah-15k5", "the drive that every member is; member.X=V sets its tunable X"),
-    ("scheduler", "satf", "the scheduler of every member's queue; scheduler.X=V sets its tunable X"),
-];
-
 /// The parts of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -35,12 +29,20 @@ struct PartText {
 
 impl Default for Parts {
     fn default() -> Parts {
-        let [member, scheduler] = PARTS.map(|(_, name, _)| Spec { name: name.to_owned(), given: Vec::new() });
-        Parts { member, scheduler }
+        let named = |name: &str| Spec { name: name.to_owned(), given: Vec::new() };
+        Parts { member: named("cheetah-15k5"), scheduler: named("satf") }
     }
 }
 
 impl Parts {
+    /// Each part by the name that specs have for it, and what it is.
+    pub fn named(&self) -> [(&'static str, &Spec, &'static str); 2] {
+        [
+            ("member", &self.member, "the drive that every member is; member.X=V sets its tunable X"),
+            ("scheduler", &self.scheduler, "the scheduler of every member's queue; scheduler.X=V sets its tunable X"),
+        ]
+    }
+
     /// The parts that a profile names, and the offsets of their lines.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use traces::Sectors;
 use traces::spec::Settings;
 
 pub use controller::Array;
-pub use description::{PARTS, Parts, PartsText};
+pub use description::{Parts, PartsText};
 pub use geometry::{Geometry, Level};
 pub use settings::{ArraySettings, Contradiction};
 
