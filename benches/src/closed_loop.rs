@@ -1,8 +1,8 @@
 //! The engine's standard load: random 4 KB requests, closed loop, one stage, the linear Cheetah
 //! without its cache.
 
-use drive_models::SingleServer;
 use drive_models::linear::{self, Linear};
+use drive_models::{DriveModel, SingleServer};
 use replay::sources::random::RandomLoad;
 use replay::sources::{RandomClosed, ReplayError};
 use replay::{Engine, Limits, Metrics, Stage};
@@ -29,15 +29,35 @@ pub fn cheetah_without_cache() -> SingleServer<Linear> {
 /// # Errors
 /// None, for a generated load.
 pub fn run<S: Scheduler>(scheduler: S, requests: u64, reads_percent: u32) -> Result<Metrics, ReplayError> {
-    let drive = cheetah_without_cache();
+    replay(scheduler, Limits::default(), cheetah_without_cache(), requests, reads_percent)
+}
+
+/// Replays `requests`, two thirds of them reads, on `drive`, which has all that are outstanding at once.
+///
+/// # Errors
+/// None, for a generated load.
+pub fn run_on<D: DriveModel>(drive: D, requests: u64) -> Result<Metrics, ReplayError> {
+    let scheduler = schedulers::fifo::ENTRY.build;
+    let settings = Settings::resolve(&Spec::default(), schedulers::fifo::ENTRY.tunables);
+    let limits = Limits { depth: OUTSTANDING, ..Limits::default() };
+    replay(scheduler(&settings.expect("nothing is given")), limits, drive, requests, 67)
+}
+
+fn replay<S: Scheduler, D: DriveModel>(
+    scheduler: S,
+    limits: Limits,
+    drive: D,
+    requests: u64,
+    reads_percent: u32,
+) -> Result<Metrics, ReplayError> {
     let load = RandomLoad {
         requests,
         outstanding: OUTSTANDING,
         sectors: Sectors::new(8),
-        capacity: drive_models::DriveModel::capacity(&drive),
+        capacity: drive.capacity(),
         reads_percent,
         seed: 1,
     };
-    let stage = Stage::new(scheduler, Limits::default());
+    let stage = Stage::new(scheduler, limits);
     Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new(false)).run()?.observer)
 }

@@ -3,6 +3,7 @@
 //! A model reads no clock and does no I/O. Each is one file and one row of [`MODELS`]; a drive of a
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
+pub mod array;
 pub mod drive;
 pub mod fixed;
 pub mod linear;

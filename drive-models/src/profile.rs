@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
 
+use crate::array::{Parts, PartsText};
 use crate::mechanical::{LayoutText, Mechanics, SeekText};
 use crate::registry::{Build, MODELS, Model};
 
@@ -25,12 +26,18 @@ pub struct Profile {
     pub settings: BTreeMap<String, (String, String)>,
     /// The seek curve and layout, if the model has an arm and a platter.
     pub mechanics: Option<Mechanics>,
+    /// What it is made of, if the model is an array.
+    pub parts: Option<Parts>,
+    /// The lines of settings and parts.
+    pub(crate) lines: BTreeMap<String, usize>,
 }
 
 /// The shipped profiles: name and text.
 pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("ds8700-raid5-7", include_str!("../profiles/ds8700-raid5-7.toml")),
+    ("iscsi-raid5-15", include_str!("../profiles/iscsi-raid5-15.toml")),
 ];
 
 /// Why a profile was not accepted.
@@ -54,6 +61,7 @@ struct File {
     settings: BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>,
     seek: Option<toml::Spanned<SeekText>>,
     layout: Option<toml::Spanned<LayoutText>>,
+    array: Option<toml::Spanned<PartsText>>,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +89,7 @@ impl Profile {
         let model = find_model(file.model.get_ref()).ok_or_else(|| {
             fail(Some(file.model.span().start), format!("there is no model `{}`", file.model.get_ref()))
         })?;
-        let mut settings = BTreeMap::new();
+        let (mut settings, mut lines) = (BTreeMap::new(), BTreeMap::new());
         for (key, entry) in file.settings {
             let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
             let key = key.into_inner();
@@ -90,30 +98,60 @@ impl Profile {
             if source.trim().is_empty() {
                 return Err(fail(Some(offset), format!("`{key}` has no source")));
             }
+            lines.insert(key.clone(), line_of(offset));
             settings.insert(key, (value, source));
         }
         if let Some(missing) = model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
             return Err(fail(None, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary)));
         }
-        let mechanics = match (&model.build, file.seek, file.layout) {
-            (Build::FromSettings(_), None, None) => None,
-            (Build::FromSettings(_), Some(extra), _) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [seek]", model.name)));
+        let sections = [
+            ("seek", file.seek.as_ref().map(toml::Spanned::span)),
+            ("layout", file.layout.as_ref().map(toml::Spanned::span)),
+            ("array", file.array.as_ref().map(toml::Spanned::span)),
+        ];
+        for (section, span) in sections {
+            let needed = match model.build {
+                Build::FromSettings(_) => false,
+                Build::WithMechanics(_) => section != "array",
+                Build::WithMembers(_) => section == "array",
+            };
+            match span {
+                Some(span) if !needed => {
+                    return Err(fail(Some(span.start), format!("a {} drive has no [{section}]", model.name)));
+                }
+                None if needed => {
+                    return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
+                }
+                _ => {}
             }
-            (Build::FromSettings(_), None, Some(extra)) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [layout]", model.name)));
-            }
-            (Build::WithMechanics(_), Some(seek), Some(layout)) => Some(
+        }
+        let mechanics = match (file.seek, file.layout) {
+            (Some(seek), Some(layout)) => Some(
                 Mechanics::new(seek.get_ref(), layout.into_inner())
                     .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
             ),
-            (Build::WithMechanics(_), seek, _) => {
-                let section = if seek.is_none() { "seek" } else { "layout" };
-                return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
+            _ => None,
+        };
+        let parts = match file.array {
+            Some(array) => {
+                let (parts, offsets) =
+                    Parts::read(array.get_ref()).map_err(|(offset, problem)| fail(Some(offset), problem))?;
+                lines.extend(offsets.map(|(part, offset)| (part.to_owned(), line_of(offset))));
+                Some(parts)
             }
+            None => None,
         };
         let File { summary, validation, .. } = file;
-        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings, mechanics })
+        Ok(Profile {
+            name: name.to_owned(),
+            model: model.name.to_owned(),
+            summary,
+            validation,
+            settings,
+            mechanics,
+            parts,
+            lines,
+        })
     }
 
     /// Reads the profile at `path`.

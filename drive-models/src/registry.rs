@@ -1,9 +1,11 @@
 //! The table of all drive models, and drives built from what the command line says.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
+use crate::array::{self, ArraySettings, Contradiction, MemberParts, Parts};
 use crate::drive::DriveModel;
 use crate::mechanical::{Mechanical, Mechanics};
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
@@ -27,13 +29,15 @@ pub enum Build {
     FromSettings(fn(&Settings) -> Box<dyn DriveModel>),
     /// The same, and the seek curve and layout of a profile.
     WithMechanics(fn(&Settings, &Mechanics) -> Box<dyn DriveModel>),
+    /// The same, and as many drives with schedulers as its tunable `members` says.
+    WithMembers(fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>),
 }
 
 /// The profile whose seek curve and layout a model has that is named without a profile.
 const DEFAULT_MECHANICS: &str = "cheetah-15k5";
 
 /// Every drive model.
-pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, array::MODEL, fixed::MODEL];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -43,6 +47,8 @@ pub struct Built {
     pub model: &'static Model,
     /// All tunables.
     pub settings: Settings,
+    /// What it is made of, if it is an array.
+    pub parts: Option<Parts>,
     /// The drive.
     pub drive: Box<dyn DriveModel>,
 }
@@ -56,6 +62,27 @@ pub enum DriveError {
     /// The profile is not accepted.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// An array's settings contradict each other.
+    #[error("{array}: {contradiction}")]
+    Contradiction {
+        /// The array.
+        array: String,
+        /// Which and why.
+        contradiction: Contradiction,
+    },
+    /// A part of an array cannot be built.
+    #[error("{array}: its {part}: {error}")]
+    Part {
+        /// The array.
+        array: String,
+        /// `member` or `scheduler`.
+        part: &'static str,
+        /// Why not.
+        error: Box<DriveError>,
+    },
+    /// An array is, through however many others, its own member.
+    #[error("an array cannot be a member of itself: {0}")]
+    Recursion(String),
 }
 
 /// Builds the drive that `spec` names: a shipped profile, a model, or the path of a profile
@@ -64,14 +91,14 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
-    let Resolved { model, settings, mechanics } = resolve(spec)?;
-    let drive = match (&model.build, &mechanics) {
-        (Build::FromSettings(build), _) => build(&settings),
-        (Build::WithMechanics(build), mechanics) => {
-            build(&settings, mechanics.as_ref().expect("resolved with its model"))
-        }
+    let resolved = resolve(spec, &[])?;
+    let drive = resolved.drive()?;
+    let Resolved { model, settings, extra, .. } = resolved;
+    let parts = match extra {
+        Extra::Members(members) => Some(members.parts),
+        Extra::None | Extra::Mechanics(_) => None,
     };
-    Ok(Built { name: spec.name.clone(), model, settings, drive })
+    Ok(Built { name: spec.name.clone(), model, settings, parts, drive })
 }
 
 /// The arm and platter of the drive that `spec` names, if it has them.
@@ -79,35 +106,116 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
 /// # Errors
 /// As [`build`].
 pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
-    let Resolved { settings, mechanics, .. } = resolve(spec)?;
-    Ok(mechanics.map(|mechanics| Mechanical::new(&settings, &mechanics)))
+    let Resolved { settings, extra, .. } = resolve(spec, &[])?;
+    match extra {
+        Extra::Mechanics(mechanics) => Ok(Some(Mechanical::new(&settings, &mechanics))),
+        Extra::None | Extra::Members(_) => Ok(None),
+    }
 }
 
 /// What a spec names.
 struct Resolved {
+    name: String,
     model: &'static Model,
     settings: Settings,
-    /// For a model that is built with mechanics, and only for such.
-    mechanics: Option<Mechanics>,
+    extra: Extra,
+    /// Where the profile's settings stand that are in force.
+    lines: BTreeMap<String, usize>,
 }
 
-fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
+/// What a model is built from beside its settings.
+enum Extra {
+    None,
+    Mechanics(Mechanics),
+    Members(Box<Members>),
+}
+
+struct Members {
+    parts: Parts,
+    member: Resolved,
+}
+
+impl Resolved {
+    fn drive(&self) -> Result<Box<dyn DriveModel>, DriveError> {
+        match (&self.model.build, &self.extra) {
+            (Build::FromSettings(build), _) => Ok(build(&self.settings)),
+            (Build::WithMechanics(build), Extra::Mechanics(mechanics)) => Ok(build(&self.settings, mechanics)),
+            (Build::WithMembers(build), Extra::Members(members)) => {
+                let part = || -> Result<MemberParts, DriveError> {
+                    Ok((members.member.drive()?, schedulers::build(&members.parts.scheduler)?.scheduler))
+                };
+                let number = self.settings.count("members");
+                let parts = (0..number).map(|_| part()).collect::<Result<_, _>>()?;
+                build(&self.settings, parts).map_err(|contradiction| self.contradiction(contradiction))
+            }
+            _ => unreachable!("resolved with its model"),
+        }
+    }
+
+    /// The error, with its line if the profile says what contradicts.
+    fn contradiction(&self, contradiction: Contradiction) -> DriveError {
+        match self.lines.get(contradiction.tunable) {
+            Some(&line) => {
+                ProfileError { name: self.name.clone(), line: Some(line), problem: contradiction.problem }.into()
+            }
+            None => DriveError::Contradiction { array: self.name.clone(), contradiction },
+        }
+    }
+}
+
+/// `within` are the files of the profiles whose member this is.
+fn resolve(spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
+    let mut within = within.to_vec();
     let profile = if spec.name.ends_with(".toml") {
-        Some(Profile::read(Path::new(&spec.name))?)
+        let path = Path::new(&spec.name);
+        let profile = Profile::read(path)?;
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if within.contains(&file) {
+            return Err(DriveError::Recursion(spec.name.clone()));
+        }
+        within.push(file);
+        Some(profile)
     } else {
         Profile::shipped(&spec.name)
     };
-    if let Some(profile) = profile {
-        let model = find_model(&profile.model).expect("a profile names a model that exists");
-        let settings = profile.resolve(model, spec)?;
-        return Ok(Resolved { model, settings, mechanics: profile.mechanics });
-    }
-    let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
-    let mechanics = match model.build {
-        Build::FromSettings(_) => None,
-        Build::WithMechanics(_) => Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics),
+    let model = match &profile {
+        Some(profile) => find_model(&profile.model).expect("a profile names a model that exists"),
+        None => find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?,
     };
-    Ok(Resolved { model, settings: Settings::resolve(spec, model.tunables)?, mechanics })
+    let mut own = spec.clone();
+    let parts = match model.build {
+        Build::WithMembers(_) => {
+            let parts = profile.as_ref().and_then(|profile| profile.parts.clone()).unwrap_or_default();
+            Some(parts.take_from(&mut own.given)?)
+        }
+        Build::FromSettings(_) | Build::WithMechanics(_) => None,
+    };
+    let settings = match &profile {
+        Some(profile) => profile.resolve(model, &own)?,
+        None => Settings::resolve(&own, model.tunables)?,
+    };
+    let mut lines = profile.as_ref().map_or_else(BTreeMap::new, |profile| profile.lines.clone());
+    lines.retain(|key, _| !spec.given.iter().any(|(given, _)| given.split('.').next() == Some(key)));
+    let mut resolved = Resolved { name: spec.name.clone(), model, settings, extra: Extra::None, lines };
+    if let Some(parts) = parts {
+        resolved.extra = Extra::Members(Box::new(resolve_members(&resolved, parts, &within)?));
+    } else if let Build::WithMechanics(_) = model.build {
+        let profile = profile.or_else(|| Profile::shipped(DEFAULT_MECHANICS));
+        let mechanics = profile.and_then(|profile| profile.mechanics);
+        resolved.extra = Extra::Mechanics(mechanics.expect("a profile of this model has mechanics"));
+    }
+    Ok(resolved)
+}
+
+fn resolve_members(array: &Resolved, parts: Parts, within: &[PathBuf]) -> Result<Members, DriveError> {
+    ArraySettings::new(&array.settings).map_err(|contradiction| array.contradiction(contradiction))?;
+    let refused = |part: &'static str, error: DriveError| match array.lines.get(part) {
+        Some(&line) => ProfileError { name: array.name.clone(), line: Some(line), problem: error.to_string() }.into(),
+        None => DriveError::Part { array: array.name.clone(), part, error: Box::new(error) },
+    };
+    schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
+    let member = resolve(&parts.member, within).map_err(|error| refused("member", error))?;
+    Ok(Members { parts, member })
 }
 
 fn unknown(name: &str) -> SpecError {

@@ -157,6 +157,9 @@ fn drives() -> Vec<Box<dyn DriveModel>> {
         "fixed:service=0,flush=0,write_cache=volatile",
         "fixed:write_cache=volatile",
         "fixed:write_cache=volatile-fua",
+        "raid:level=6,members=6,failed=2,member=cheetah-15k4,stripe_unit=4k",
+        "raid:member=fixed,member.write_cache=volatile,read_cache=1m,prefetch=256k",
+        "raid:member=fixed,write_cache=64k,read_cache=1m,overhead=100us",
     ]
     .iter()
     .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)

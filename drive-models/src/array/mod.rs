@@ -1,0 +1,64 @@
+//! Arrays: a drive made of drives, each with its own queue and scheduler, behind a controller that may
+//! cache. RAID levels after Patterson, Gibson and Katz 1988 ("A case for redundant arrays of
+//! inexpensive disks") and Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
+//!
+//! A request passes through the caches ([`read_cache`], [`write_cache`]); what they do not have is
+//! planned as accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues
+//! ([`member`]). It completes with the last access it needs, after the controller's overhead.
+//!
+//! Leaves out: locks on rows, merging in members' queues, rebuilding onto a spare, more than one
+//! failed member, the controller's own bandwidth, and the time of exclusive or.
+
+pub mod controller;
+pub mod description;
+pub mod geometry;
+pub mod member;
+pub mod plan;
+pub mod raid;
+pub mod read_cache;
+pub mod settings;
+pub mod tracks;
+pub mod write_cache;
+
+use schedulers::Scheduler;
+use traces::Sectors;
+use traces::spec::Settings;
+
+pub use controller::Array;
+pub use description::{Parts, PartsText};
+pub use geometry::{Geometry, Level};
+pub use settings::{ArraySettings, Contradiction};
+
+use crate::drive::DriveModel;
+use crate::registry::{Build, Model};
+use member::Member;
+use raid::Raid;
+
+/// The registry's row.
+pub const MODEL: Model = Model {
+    name: "raid",
+    summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
+              scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
+    tunables: settings::TUNABLES,
+    build: Build::WithMembers(build),
+};
+
+/// A member's drive and the scheduler of its queue.
+pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
+
+/// An array with the settings of [`MODEL`] over as many members as they say.
+///
+/// # Errors
+/// Settings that contradict each other; a stripe unit that the members have no room for.
+fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction> {
+    let settings = ArraySettings::new(settings)?;
+    let smallest = parts.iter().map(|(drive, _)| drive.capacity()).min().unwrap_or(Sectors::ZERO);
+    if smallest < settings.stripe_unit {
+        let (unit, member) = (settings.stripe_unit.bytes(), smallest.bytes());
+        let problem = format!("a stripe unit of {unit} bytes does not fit a member of {member} bytes");
+        return Err(Contradiction { tunable: "stripe_unit", problem });
+    }
+    let geometry = Geometry::new(settings.level, settings.members, settings.stripe_unit, smallest);
+    let members = parts.into_iter().map(|(drive, scheduler)| Member::new(drive, scheduler, settings.depth)).collect();
+    Ok(Box::new(Array::new(&settings, Raid::new(geometry, settings.failed, members))))
+}
