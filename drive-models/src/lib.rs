@@ -4,7 +4,9 @@
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
 pub mod drive;
+pub mod empirical;
 pub mod fixed;
+pub mod flash;
 pub mod linear;
 pub mod mechanical;
 pub mod profile;

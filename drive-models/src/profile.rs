@@ -7,8 +7,9 @@ use std::path::Path;
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
 
-use crate::mechanical::{LayoutText, Mechanics, SeekText};
-use crate::registry::{Build, MODELS, Model};
+use crate::empirical::{Cells, CellsText};
+use crate::mechanical::{LayoutText, Mechanics, Refused, SeekText};
+use crate::registry::{Build, MODELS, Model, refused};
 
 /// A drive profile.
 #[derive(Clone, Debug)]
@@ -25,12 +26,17 @@ pub struct Profile {
     pub settings: BTreeMap<String, (String, String)>,
     /// The seek curve and layout, if the model has an arm and a platter.
     pub mechanics: Option<Mechanics>,
+    /// The measured service times, if the model draws from them.
+    pub cells: Option<Cells>,
 }
 
 /// The shipped profiles: name and text.
 pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("sata-ssd", include_str!("../profiles/sata-ssd.toml")),
+    ("nvme-ssd", include_str!("../profiles/nvme-ssd.toml")),
+    ("qemu-virtio", include_str!("../profiles/qemu-virtio.toml")),
 ];
 
 /// Why a profile was not accepted.
@@ -54,6 +60,7 @@ struct File {
     settings: BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>,
     seek: Option<toml::Spanned<SeekText>>,
     layout: Option<toml::Spanned<LayoutText>>,
+    empirical: Option<toml::Spanned<CellsText>>,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +88,7 @@ impl Profile {
         let model = find_model(file.model.get_ref()).ok_or_else(|| {
             fail(Some(file.model.span().start), format!("there is no model `{}`", file.model.get_ref()))
         })?;
-        let mut settings = BTreeMap::new();
+        let (mut settings, mut keys) = (BTreeMap::new(), BTreeMap::new());
         for (key, entry) in file.settings {
             let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
             let key = key.into_inner();
@@ -90,30 +97,32 @@ impl Profile {
             if source.trim().is_empty() {
                 return Err(fail(Some(offset), format!("`{key}` has no source")));
             }
+            keys.insert(key.clone(), offset);
             settings.insert(key, (value, source));
         }
         if let Some(missing) = model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
             return Err(fail(None, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary)));
         }
-        let mechanics = match (&model.build, file.seek, file.layout) {
-            (Build::FromSettings(_), None, None) => None,
-            (Build::FromSettings(_), Some(extra), _) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [seek]", model.name)));
-            }
-            (Build::FromSettings(_), None, Some(extra)) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [layout]", model.name)));
-            }
-            (Build::WithMechanics(_), Some(seek), Some(layout)) => Some(
-                Mechanics::new(seek.get_ref(), layout.into_inner())
-                    .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
-            ),
-            (Build::WithMechanics(_), seek, _) => {
-                let section = if seek.is_none() { "seek" } else { "layout" };
-                return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
-            }
-        };
+        let values =
+            settings.iter().map(|(key, (value, _)): (&String, &(String, String))| (key.clone(), value.clone()));
+        let spec = Spec { name: name.to_owned(), given: values.collect() };
+        let resolved = Settings::resolve(&spec, model.tunables).map_err(|error| fail(None, error.to_string()))?;
+        model.build.check(&resolved).map_err(|contradiction| {
+            let offset = keys.get(contradiction.tunable).copied();
+            fail(offset, refused(name, &resolved, contradiction).to_string())
+        })?;
+        let (mechanics, cells) =
+            parts(model, file.seek, file.layout, file.empirical).map_err(|(offset, problem)| fail(offset, problem))?;
         let File { summary, validation, .. } = file;
-        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings, mechanics })
+        Ok(Profile {
+            name: name.to_owned(),
+            model: model.name.to_owned(),
+            summary,
+            validation,
+            settings,
+            mechanics,
+            cells,
+        })
     }
 
     /// Reads the profile at `path`.
@@ -147,6 +156,42 @@ impl Profile {
         spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
         Settings::resolve(&spec, model.tunables)
     }
+}
+
+/// A section of a profile, if it is there.
+type Section<T> = Option<toml::Spanned<T>>;
+
+/// What a model needs beside its settings, and nothing else; a refusal has its byte where there is one.
+fn parts(
+    model: &Model,
+    seek: Section<SeekText>,
+    layout: Section<LayoutText>,
+    empirical: Section<CellsText>,
+) -> Result<(Option<Mechanics>, Option<Cells>), (Option<usize>, String)> {
+    let wanted: &[&str] = match model.build {
+        Build::FromSettings(_) | Build::Checked { .. } => &[],
+        Build::WithMechanics(_) => &["seek", "layout"],
+        Build::WithCells(_) => &["empirical"],
+    };
+    let given = [
+        ("seek", seek.as_ref().map(|section| section.span().start)),
+        ("layout", layout.as_ref().map(|section| section.span().start)),
+        ("empirical", empirical.as_ref().map(|section| section.span().start)),
+    ];
+    for (section, offset) in given {
+        match (wanted.contains(&section), offset) {
+            (false, Some(_)) => return Err((offset, format!("a {} drive has no [{section}]", model.name))),
+            (true, None) => return Err((None, format!("[{section}] is missing: a {} drive needs it", model.name))),
+            _ => {}
+        }
+    }
+    let refuse = |refused: Refused| (Some(refused.offset), refused.problem);
+    let mechanics = match (seek, layout) {
+        (Some(seek), Some(layout)) => Some(Mechanics::new(seek.get_ref(), layout.into_inner()).map_err(refuse)?),
+        _ => None,
+    };
+    let cells = empirical.map(|section| Cells::from_text(section.get_ref()).map_err(refuse)).transpose()?;
+    Ok((mechanics, cells))
 }
 
 pub(crate) fn find_model(name: &str) -> Option<&'static Model> {

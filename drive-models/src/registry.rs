@@ -5,9 +5,11 @@ use std::path::Path;
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::drive::DriveModel;
+use crate::empirical::Cells;
+use crate::flash::Contradiction;
 use crate::mechanical::{Mechanical, Mechanics};
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
-use crate::{fixed, linear, mechanical};
+use crate::{empirical, fixed, flash, linear, mechanical};
 
 /// One drive model.
 pub struct Model {
@@ -25,15 +27,39 @@ pub struct Model {
 pub enum Build {
     /// Settings resolved against its tunables.
     FromSettings(fn(&Settings) -> Box<dyn DriveModel>),
+    /// The same, where settings that are each fine can contradict one another.
+    Checked {
+        /// Finds the first that does.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not.
+        build: fn(&Settings) -> Box<dyn DriveModel>,
+    },
     /// The same, and the seek curve and layout of a profile.
     WithMechanics(fn(&Settings, &Mechanics) -> Box<dyn DriveModel>),
+    /// The same, and the measured service times of a profile.
+    WithCells(fn(&Settings, &Cells) -> Box<dyn DriveModel>),
+}
+
+impl Build {
+    /// Whether settings that are each fine contradict one another.
+    ///
+    /// # Errors
+    /// The first that does.
+    pub fn check(&self, settings: &Settings) -> Result<(), Contradiction> {
+        match self {
+            Build::Checked { check, .. } => check(settings),
+            Build::FromSettings(_) | Build::WithMechanics(_) | Build::WithCells(_) => Ok(()),
+        }
+    }
 }
 
 /// The profile whose seek curve and layout a model has that is named without a profile.
 const DEFAULT_MECHANICS: &str = "cheetah-15k5";
+/// The same of measured service times.
+const DEFAULT_CELLS: &str = "qemu-virtio";
 
 /// Every drive model.
-pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, flash::MODEL, empirical::MODEL, fixed::MODEL];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -64,12 +90,11 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
-    let Resolved { model, settings, mechanics } = resolve(spec)?;
-    let drive = match (&model.build, &mechanics) {
-        (Build::FromSettings(build), _) => build(&settings),
-        (Build::WithMechanics(build), mechanics) => {
-            build(&settings, mechanics.as_ref().expect("resolved with its model"))
-        }
+    let Resolved { model, settings, mechanics, cells } = resolve(spec)?;
+    let drive = match &model.build {
+        Build::FromSettings(build) | Build::Checked { build, .. } => build(&settings),
+        Build::WithMechanics(build) => build(&settings, mechanics.as_ref().expect("resolved with its model")),
+        Build::WithCells(build) => build(&settings, cells.as_ref().expect("resolved with its model")),
     };
     Ok(Built { name: spec.name.clone(), model, settings, drive })
 }
@@ -89,6 +114,8 @@ struct Resolved {
     settings: Settings,
     /// For a model that is built with mechanics, and only for such.
     mechanics: Option<Mechanics>,
+    /// For a model that is built with measured service times, and only for such.
+    cells: Option<Cells>,
 }
 
 fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
@@ -99,15 +126,30 @@ fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
     };
     if let Some(profile) = profile {
         let model = find_model(&profile.model).expect("a profile names a model that exists");
-        let settings = profile.resolve(model, spec)?;
-        return Ok(Resolved { model, settings, mechanics: profile.mechanics });
+        let settings = agreeing(model, spec, profile.resolve(model, spec)?)?;
+        return Ok(Resolved { model, settings, mechanics: profile.mechanics, cells: profile.cells });
     }
     let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
-    let mechanics = match model.build {
-        Build::FromSettings(_) => None,
-        Build::WithMechanics(_) => Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics),
+    let (mechanics, cells) = match model.build {
+        Build::FromSettings(_) | Build::Checked { .. } => (None, None),
+        Build::WithMechanics(_) => (Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics), None),
+        Build::WithCells(_) => (None, Profile::shipped(DEFAULT_CELLS).and_then(|profile| profile.cells)),
     };
-    Ok(Resolved { model, settings: Settings::resolve(spec, model.tunables)?, mechanics })
+    let settings = agreeing(model, spec, Settings::resolve(spec, model.tunables)?)?;
+    Ok(Resolved { model, settings, mechanics, cells })
+}
+
+/// `settings`, unless they contradict one another.
+fn agreeing(model: &Model, spec: &Spec, settings: Settings) -> Result<Settings, SpecError> {
+    model.build.check(&settings).map_err(|contradiction| refused(&spec.name, &settings, contradiction))?;
+    Ok(settings)
+}
+
+/// The error that a contradiction among `settings` of `part` is.
+pub(crate) fn refused(part: &str, settings: &Settings, contradiction: Contradiction) -> SpecError {
+    let Contradiction { tunable, expected } = contradiction;
+    let value = settings.word(tunable).to_owned();
+    SpecError::Value { part: part.to_owned(), name: tunable.to_owned(), value, expected }
 }
 
 fn unknown(name: &str) -> SpecError {
