@@ -15,17 +15,17 @@ struct Bare {
     reads: Vec<PageRead>,
 }
 
-/// 65,536 units in blocks of 128, rows of one unit.
-const UNITS: u64 = 65_536;
+/// 262,144 units in blocks of 512, rows of one unit.
+const UNITS: u64 = 262_144;
 
 fn bare(over_provisioning: &str, precondition: &str) -> Bare {
     let text = format!(
-        "flash:capacity=256m,planes=1,page=4k,channels=1,dies=4,pages_per_block=32,buffer=4k,\
+        "flash:capacity=1g,planes=1,page=4k,channels=1,dies=16,pages_per_block=32,buffer=4k,\
          over_provisioning={over_provisioning}"
     );
     let settings = Settings::resolve(&text.parse::<Spec>().unwrap(), MODEL.tunables).unwrap();
     let geometry = Geometry::new(&settings).unwrap();
-    assert_eq!((geometry.units, geometry.block_units()), (UNITS, 128));
+    assert_eq!((geometry.units, geometry.block_units()), (UNITS, 512));
     let ftl = precondition::preconditioned(&geometry, precondition, 1);
     Bare { ftl, buffer: Buffer::new(geometry.buffer_units), reads: Vec::new() }
 }
@@ -74,19 +74,19 @@ fn the_formula_is_that_of_the_paper() {
     assert!((analytic(1.3) - 2.36).abs() < 0.005, "the paper's own example: {}", analytic(1.3));
 }
 
+/// The formula is of blocks without end. Of finite ones the emptiest has fewer valid units than
+/// their mean, which counts for more the fewer are invalid; hence the tolerances.
 #[test]
 fn uniform_random_writes_cost_what_theory_says_from_the_first() {
-    for (text, cells) in [("0.07", 1.07), ("0.15", 1.15), ("0.3", 1.3), ("1", 2.0)] {
+    for (text, cells, tolerance) in [("0.07", 1.07, 0.05), ("0.15", 1.15, 0.03), ("0.3", 1.3, 0.015), ("1", 2.0, 0.015)]
+    {
         let mut drive = bare(text, "random");
         // In windows of a quarter of the drive: the preconditioning is the steady state itself.
-        for window in 0..12 {
+        for window in 0..8 {
             let amplification = drive.random(UNITS / 4, UNITS, window);
             let off = amplification / analytic(cells) - 1.0;
-            assert!(off.abs() < 0.05, "{text}, window {window}: {amplification} for {}", analytic(cells));
+            assert!(off.abs() < tolerance, "{text}, window {window}: {amplification} for {}", analytic(cells));
         }
-        let amplification = drive.random(2 * UNITS, UNITS, 99);
-        let off = amplification / analytic(cells) - 1.0;
-        assert!(off.abs() < 0.03, "{text}: {amplification} for {}", analytic(cells));
         drive.ftl.audit();
     }
 }
@@ -94,17 +94,18 @@ fn uniform_random_writes_cost_what_theory_says_from_the_first() {
 #[test]
 fn a_drive_filled_in_order_comes_to_the_same_steady_state() {
     let mut drive = bare("0.15", "sequential");
-    drive.random(12 * UNITS, UNITS, 1);
-    let off = drive.random(2 * UNITS, UNITS, 2) / analytic(1.15) - 1.0;
+    drive.random(UNITS, UNITS, 1);
+    let off = drive.random(UNITS, UNITS, 2) / analytic(1.15) - 1.0;
     assert!(off.abs() < 0.03, "{off}");
 }
 
 #[test]
 fn sequential_overwriting_moves_nothing() {
     let mut drive = bare("0.07", "sequential");
-    assert_eq!(drive.amplification(5 * UNITS, |nth| nth % UNITS), 1.0);
-    let mut drive = bare("0.07", "random");
-    drive.amplification(2 * UNITS, |nth| nth % UNITS);
+    assert_eq!(drive.amplification(3 * UNITS, |nth| nth % UNITS), 1.0);
+    // Data that was scattered is in order after a few rounds.
+    let mut drive = bare("0.3", "random");
+    drive.amplification(3 * UNITS, |nth| nth % UNITS);
     assert_eq!(drive.amplification(UNITS, |nth| nth % UNITS), 1.0);
 }
 
@@ -113,8 +114,8 @@ fn what_is_trimmed_is_not_moved() {
     let mut drive = bare("0.1", "random");
     let kept = UNITS * 7 / 10;
     (kept..UNITS).for_each(|unit| drive.ftl.trim(unit as u32));
-    drive.random(4 * UNITS, kept, 1);
-    let off = drive.random(2 * UNITS, kept, 2) / analytic(1.1 / 0.7) - 1.0;
+    drive.random(UNITS, kept, 1);
+    let off = drive.random(UNITS, kept, 2) / analytic(1.1 / 0.7) - 1.0;
     assert!(off.abs() < 0.03, "{off}");
     assert_eq!(drive.ftl.find(UNITS as u32 - 1), Found::Nowhere);
 }
@@ -122,7 +123,7 @@ fn what_is_trimmed_is_not_moved() {
 /// The simulated tenth of a drive behaves as the whole.
 #[test]
 fn a_discard_frees_its_share_of_the_simulated_part() {
-    let text = "flash:capacity=2560m,simulated=256m,planes=1,page=4k,channels=1,dies=4,buffer=4k";
+    let text = "flash:capacity=10g,simulated=1g,planes=1,page=4k,channels=1,dies=4,buffer=4k";
     let settings = Settings::resolve(&text.parse::<Spec>().unwrap(), MODEL.tunables).unwrap();
     let mut drive = Flash::new(&settings);
     assert_eq!((drive.geometry.scale(), drive.geometry.drive_units), (10, 10 * UNITS));
