@@ -76,7 +76,7 @@ fn schedulers() -> Vec<Listed> {
 
 fn drives() -> Vec<Listed> {
     let profile = |(name, _): &(&str, &str)| -> Option<Listed> {
-        let Profile { name, model, summary, validation, settings, mechanics: _ } = Profile::shipped(name)?;
+        let Profile { name, model, summary, validation, settings, mechanics: _, cells: _ } = Profile::shipped(name)?;
         let model = MODELS.iter().find(|candidate| candidate.name == model)?;
         let value = |tunable: &Tunable| settings.get(tunable.name).map_or("", |(value, _)| value).to_owned();
         Some(Listed { name, summary, remark: validation, tunables: tunables(model.tunables, &value) })

@@ -173,6 +173,8 @@ fn parts(
         Build::WithMechanics(_) => &["seek", "layout"],
         Build::WithCells(_) => &["empirical"],
     };
+    let article = if model.name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    let drive = format!("{article} {} drive", model.name);
     let given = [
         ("seek", seek.as_ref().map(|section| section.span().start)),
         ("layout", layout.as_ref().map(|section| section.span().start)),
@@ -180,8 +182,12 @@ fn parts(
     ];
     for (section, offset) in given {
         match (wanted.contains(&section), offset) {
-            (false, Some(_)) => return Err((offset, format!("a {} drive has no [{section}]", model.name))),
-            (true, None) => return Err((None, format!("[{section}] is missing: a {} drive needs it", model.name))),
+            (false, Some(_)) => {
+                return Err((offset, format!("{drive} has no [{section}]")));
+            }
+            (true, None) => {
+                return Err((None, format!("[{section}] is missing: {drive} needs it")));
+            }
             _ => {}
         }
     }

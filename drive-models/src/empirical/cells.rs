@@ -34,7 +34,7 @@ impl Cells {
     /// The cells of a model; `None` if there is none for any request, whose condition is the default.
     pub fn new(cells: Vec<Cell>) -> Option<Cells> {
         let cell = |condition: Condition| cells.iter().position(|cell| cell.condition == condition);
-        let standing_in = |finest: Condition| finest.fallbacks().into_iter().find_map(cell).map(|index| index as u16);
+        let standing_in = |finest: Condition| finest.fallbacks().find_map(cell).map(|index| index as u16);
         let finest = Condition::finest().map(standing_in).collect::<Option<Vec<u16>>>()?;
         Some(Cells { cells, finest })
     }

@@ -71,17 +71,29 @@ impl Condition {
             + class(self.queue)
     }
 
-    /// This condition and those that stand in for it, the finest first: without the distance, then without the size, then
-    /// without the queue length, then of any operation. The queue length goes last but one because
-    /// the time at a drive grows with it more than with anything else.
-    pub fn fallbacks(self) -> [Condition; 5] {
+    /// The conditions that a finest one is observed under: itself, without the distance, without the size too,
+    /// without the queue length too, and any.
+    pub fn coarser(self) -> [Condition; 5] {
         let without_distance = Condition { distance: None, ..self };
         let without_size = Condition { size: None, ..without_distance };
         let without_queue = Condition { queue: None, ..without_size };
         [self, without_distance, without_size, without_queue, Condition::default()]
     }
 
-    /// Whether it is one of the [`Condition::fallbacks`] of something.
+    /// What stands in for a finest condition, the best first: without the distance, then without the
+    /// size, then with the nearest other queue length (of two, the shorter), then of any queue length, then of any operation. The
+    /// queue length is kept longest since the time at a drive grows with it more than with anything else.
+    pub fn fallbacks(self) -> impl Iterator<Item = Condition> {
+        let [finest, without_distance, without_size, without_queue, any] = self.coarser();
+        let (queue, queues) = (i16::from(self.queue.unwrap_or(0)), QUEUES.len() as i16);
+        let neighbours = (1..queues).flat_map(move |step| [queue - step, queue + step]);
+        let other = neighbours
+            .filter(move |other| (0..queues).contains(other))
+            .map(move |other| Condition { queue: Some(other as u8), ..without_size });
+        [finest, without_distance, without_size].into_iter().chain(other).chain([without_queue, any])
+    }
+
+    /// Whether it is one of the [`Condition::coarser`] of something.
     pub fn is_known(&self) -> bool {
         let Condition { operation, size, distance, queue } = self;
         let given = [operation.is_some(), queue.is_some(), size.is_some(), distance.is_some()];

@@ -100,7 +100,7 @@ impl EmpiricalFit {
     pub fn finish(self) -> Result<Fitted, FitError> {
         let mut histograms: BTreeMap<Condition, Histogram<u64>> = BTreeMap::new();
         for (finest, observed) in &self.histograms {
-            for condition in finest.fallbacks() {
+            for condition in finest.coarser() {
                 let sum = histograms.entry(condition).or_insert_with(histogram);
                 sum.add(observed).expect("histograms of equal bounds add up");
             }

@@ -2,8 +2,8 @@
 //!
 //! Each request takes a time drawn from those of the capture's requests of the same operation, size,
 //! distance from the request before and number of others at the drive. Where the capture has fewer than
-//! 100 of those, the distance is left out, then the size, then the queue length, then the operation
-//! ([`Condition::fallbacks`]). The times are from issue to completion, with what a request waited
+//! 100 of those, the distance is left out, then the size; then the nearest other queue length is
+//! taken, then any, at last any operation ([`Condition::fallbacks`]). The times are from issue to completion, with what a request waited
 //! inside the drive for others; so requests do not wait for one another again, and a drive takes at most
 //! as many as the capture had there.
 //!
