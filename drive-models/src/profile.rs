@@ -161,13 +161,22 @@ impl Profile {
 /// A section of a profile, if it is there.
 type Section<T> = Option<toml::Spanned<T>>;
 
-/// What a model needs beside its settings, and nothing else; a refusal has its byte where there is one.
+/// What is wrong, and at which byte where one is to blame.
+type Refusal = (Option<usize>, String);
+
+/// What a model is made of beside its settings.
+struct Parts {
+    mechanics: Option<Mechanics>,
+    cells: Option<Cells>,
+}
+
+/// What a model needs beside its settings, and nothing else.
 fn parts(
     model: &Model,
     seek: Section<SeekText>,
     layout: Section<LayoutText>,
     empirical: Section<CellsText>,
-) -> Result<(Option<Mechanics>, Option<Cells>), (Option<usize>, String)> {
+) -> Result<Parts, Refusal> {
     let wanted: &[&str] = match model.build {
         Build::FromSettings(_) | Build::Checked { .. } => &[],
         Build::WithMechanics(_) => &["seek", "layout"],
@@ -197,7 +206,7 @@ fn parts(
         _ => None,
     };
     let cells = empirical.map(|section| Cells::from_text(section.get_ref()).map_err(refuse)).transpose()?;
-    Ok((mechanics, cells))
+    Ok(Parts { mechanics, cells })
 }
 
 pub(crate) fn find_model(name: &str) -> Option<&'static Model> {

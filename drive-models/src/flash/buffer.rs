@@ -86,7 +86,7 @@ impl Buffer {
     }
 
     /// The unit in `slot` no longer waits but goes to `place`, and `chain` is behind it in the same row.
-    pub fn into_row(&mut self, slot: u32, place: u32, chain: u32) {
+    pub fn place_in_row(&mut self, slot: u32, place: u32, chain: u32) {
         self.unlink(slot);
         self.slots[slot as usize].place = place;
         self.slots[slot as usize].next = chain;
@@ -173,7 +173,7 @@ mod tests {
         let epoch = buffer.end_epoch().unwrap();
         assert!(buffer.urgent());
         let two = buffer.put(11).unwrap();
-        buffer.into_row(one, 100, NONE);
+        buffer.place_in_row(one, 100, NONE);
         assert!(!buffer.urgent() && !buffer.is_clean(epoch));
         assert_eq!(buffer.programmed(one), (Some(10), 100, NONE));
         assert!(buffer.is_clean(epoch));
@@ -196,7 +196,7 @@ mod tests {
     fn what_is_written_again_while_it_is_programmed_names_its_place() {
         let mut buffer = Buffer::new(2);
         let one = buffer.put(1).unwrap();
-        buffer.into_row(one, 7, NONE);
+        buffer.place_in_row(one, 7, NONE);
         assert_eq!(buffer.drop_unit(one), Some(7));
         assert_eq!(buffer.programmed(one), (None, 7, NONE));
     }

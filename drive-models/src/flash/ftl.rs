@@ -165,7 +165,7 @@ impl Ftl {
         while place < end
             && let Some((slot, unit)) = buffer.oldest_waiting()
         {
-            buffer.into_row(slot, place, chain);
+            buffer.place_in_row(slot, place, chain);
             chain = slot;
             self.owner[place as usize] = unit;
             self.victims.gain(self.open);

@@ -40,19 +40,17 @@ impl Flash {
         let units = self.units(&command.request);
         for unit in units.start + command.taken..units.end {
             let simulated = (unit % self.geometry.units) as u32;
-            if let Found::Buffer(slot) = self.ftl.find(simulated) {
-                if self.buffer.is_waiting(slot) {
-                    self.commands.get(id).taken += 1;
-                    continue;
+            let before = match self.ftl.find(simulated) {
+                Found::Buffer(slot) => Some(slot),
+                Found::Nowhere | Found::Cells(_) => None,
+            };
+            if before.is_none_or(|slot| !self.buffer.is_waiting(slot)) {
+                let Some(slot) = self.buffer.put(simulated) else { return false };
+                if let Some(place) = before.and_then(|before| self.buffer.drop_unit(before)) {
+                    self.ftl.invalidate(place);
                 }
+                self.ftl.buffer(simulated, slot);
             }
-            let Some(new) = self.buffer.put(simulated) else { return false };
-            if let Found::Buffer(old) = self.ftl.find(simulated)
-                && let Some(place) = self.buffer.drop_unit(old)
-            {
-                self.ftl.invalidate(place);
-            }
-            self.ftl.buffer(simulated, new);
             self.commands.get(id).taken += 1;
         }
         true
