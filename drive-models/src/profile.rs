@@ -111,7 +111,7 @@ impl Profile {
             let offset = keys.get(contradiction.tunable).copied();
             fail(offset, refused(name, &resolved, contradiction).to_string())
         })?;
-        let (mechanics, cells) =
+        let Parts { mechanics, cells } =
             parts(model, file.seek, file.layout, file.empirical).map_err(|(offset, problem)| fail(offset, problem))?;
         let File { summary, validation, .. } = file;
         Ok(Profile {

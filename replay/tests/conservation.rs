@@ -157,6 +157,9 @@ fn drives() -> Vec<Box<dyn DriveModel>> {
         "fixed:service=0,flush=0,write_cache=volatile",
         "fixed:write_cache=volatile",
         "fixed:write_cache=volatile-fua",
+        "flash:capacity=32m,planes=1,page=8k,channels=1,dies=2,buffer=32k,suspensions=1",
+        "flash:capacity=32m,planes=1,page=4k,channels=2,dies=1,buffer=8k,interface=sata,depth=3,precondition=empty",
+        "qemu-virtio:depth=4",
     ]
     .iter()
     .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)
