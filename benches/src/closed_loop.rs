@@ -29,24 +29,17 @@ pub fn cheetah_without_cache() -> SingleServer<Linear> {
 /// # Errors
 /// None, for a generated load.
 pub fn run<S: Scheduler>(scheduler: S, requests: u64, reads_percent: u32) -> Result<Metrics, ReplayError> {
-    replay(scheduler, Limits::default(), cheetah_without_cache(), requests, reads_percent)
+    run_on(cheetah_without_cache(), scheduler, 1, requests, reads_percent)
 }
 
-/// Replays `requests`, two thirds of them reads, on `drive`, which has all that are outstanding at once.
+/// The same load on another drive, which gets `depth` requests at a time.
 ///
 /// # Errors
 /// None, for a generated load.
-pub fn run_on<D: DriveModel>(drive: D, requests: u64) -> Result<Metrics, ReplayError> {
-    let scheduler = schedulers::fifo::ENTRY.build;
-    let settings = Settings::resolve(&Spec::default(), schedulers::fifo::ENTRY.tunables);
-    let limits = Limits { depth: OUTSTANDING, ..Limits::default() };
-    replay(scheduler(&settings.expect("nothing is given")), limits, drive, requests, 67)
-}
-
-fn replay<S: Scheduler, D: DriveModel>(
-    scheduler: S,
-    limits: Limits,
+pub fn run_on<D: DriveModel, S: Scheduler>(
     drive: D,
+    scheduler: S,
+    depth: u32,
     requests: u64,
     reads_percent: u32,
 ) -> Result<Metrics, ReplayError> {
@@ -58,6 +51,6 @@ fn replay<S: Scheduler, D: DriveModel>(
         reads_percent,
         seed: 1,
     };
-    let stage = Stage::new(scheduler, limits);
+    let stage = Stage::new(scheduler, Limits { depth, ..Limits::default() });
     Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new(false)).run()?.observer)
 }

@@ -77,16 +77,17 @@ fn schedulers() -> Vec<Listed> {
 
 fn drives() -> Vec<Listed> {
     let profile = |(name, _): &(&str, &str)| -> Option<Listed> {
-        let Profile { name, model, summary, validation, settings, parts, .. } = Profile::shipped(name)?;
+        let Profile { name, model, summary, validation, settings, description, .. } = Profile::shipped(name)?;
         let model = MODELS.iter().find(|candidate| candidate.name == model)?;
-        let value = |tunable: &Tunable| settings.get(tunable.name).map_or("", |(value, _)| value).to_owned();
-        let mut tunables = tunables(model.tunables, &value);
-        tunables.extend(parts.iter().flat_map(listed_parts));
+        let value =
+            |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
+        let mut tunables = tunables(&model.all_tunables(), &value);
+        tunables.extend(description.parts().into_iter().flat_map(listed_parts));
         Some(Listed { name, summary, remark: validation, tunables })
     };
     let model = |model: &drive_models::Model| {
-        let mut tunables = tunables(model.tunables, &|tunable| tunable.default.to_owned());
-        if let Build::WithMembers(_) = model.build {
+        let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
+        if let Build::WithMembers { .. } = model.build {
             tunables.extend(listed_parts(&Parts::default()));
         }
         Listed {

@@ -4,15 +4,21 @@
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
 pub mod array;
+pub mod description;
 pub mod drive;
+pub mod empirical;
 pub mod fixed;
+pub mod flash;
 pub mod linear;
 pub mod mechanical;
 pub mod profile;
+pub mod queued;
 pub mod registry;
 pub mod single_server;
 
+pub use description::{Contradiction, Description};
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
+pub use queued::Queued;
 pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical};
 pub use single_server::SingleServer;

@@ -7,9 +7,11 @@ use std::path::Path;
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
 
-use crate::array::{Parts, PartsText};
-use crate::mechanical::{LayoutText, Mechanics, SeekText};
-use crate::registry::{Build, MODELS, Model};
+use crate::array::PartsText;
+use crate::description::{Description, Sections};
+use crate::empirical::CellsText;
+use crate::mechanical::{LayoutText, SeekText};
+use crate::registry::{MODELS, Model};
 
 /// A drive profile.
 #[derive(Clone, Debug)]
@@ -24,11 +26,12 @@ pub struct Profile {
     pub validation: String,
     /// Every tunable of the model: value and where it comes from.
     pub settings: BTreeMap<String, (String, String)>,
-    /// The seek curve and layout, if the model has an arm and a platter.
-    pub mechanics: Option<Mechanics>,
-    /// What it is made of, if the model is an array.
-    pub parts: Option<Parts>,
-    /// The lines of settings and parts.
+    /// What its model needs beside them.
+    pub description: Description,
+    /// The seek curve and layout of it, for tests that build the model itself.
+    #[cfg(test)]
+    pub(crate) mechanics: Option<crate::mechanical::Mechanics>,
+    /// The lines of settings and of an array's parts.
     pub(crate) lines: BTreeMap<String, usize>,
 }
 
@@ -38,6 +41,9 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
     ("ds8700-raid5-7", include_str!("../profiles/ds8700-raid5-7.toml")),
     ("iscsi-raid5-15", include_str!("../profiles/iscsi-raid5-15.toml")),
+    ("nvme-ssd", include_str!("../profiles/nvme-ssd.toml")),
+    ("qemu-virtio", include_str!("../profiles/qemu-virtio.toml")),
+    ("sata-ssd", include_str!("../profiles/sata-ssd.toml")),
 ];
 
 /// Why a profile was not accepted.
@@ -58,9 +64,10 @@ struct File {
     model: toml::Spanned<String>,
     summary: String,
     validation: String,
-    settings: BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>,
+    settings: toml::Spanned<SettingsText>,
     seek: Option<toml::Spanned<SeekText>>,
     layout: Option<toml::Spanned<LayoutText>>,
+    empirical: Option<toml::Spanned<CellsText>>,
     array: Option<toml::Spanned<PartsText>>,
 }
 
@@ -73,7 +80,7 @@ struct Value {
 
 impl Profile {
     /// Reads a profile and checks it against its model: every tunable must be there, with a value
-    /// that the model accepts and a source.
+    /// that the model accepts beside the others, and a source; and the sections that the model needs.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
@@ -86,71 +93,44 @@ impl Profile {
         };
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
-        let model = find_model(file.model.get_ref()).ok_or_else(|| {
-            fail(Some(file.model.span().start), format!("there is no model `{}`", file.model.get_ref()))
-        })?;
-        let (mut settings, mut lines) = (BTreeMap::new(), BTreeMap::new());
-        for (key, entry) in file.settings {
-            let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
-            let key = key.into_inner();
-            let spec = Spec { name: name.to_owned(), given: vec![(key.clone(), value.clone())] };
-            Settings::resolve(&spec, model.tunables).map_err(|error| fail(Some(offset), error.to_string()))?;
-            if source.trim().is_empty() {
-                return Err(fail(Some(offset), format!("`{key}` has no source")));
-            }
-            lines.insert(key.clone(), line_of(offset));
-            settings.insert(key, (value, source));
-        }
-        if let Some(missing) = model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
-            return Err(fail(None, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary)));
-        }
-        let sections = [
-            ("seek", file.seek.as_ref().map(toml::Spanned::span)),
-            ("layout", file.layout.as_ref().map(toml::Spanned::span)),
-            ("array", file.array.as_ref().map(toml::Spanned::span)),
-        ];
-        for (section, span) in sections {
-            let needed = match model.build {
-                Build::FromSettings(_) => false,
-                Build::WithMechanics(_) => section != "array",
-                Build::WithMembers(_) => section == "array",
-            };
-            match span {
-                Some(span) if !needed => {
-                    return Err(fail(Some(span.start), format!("a {} drive has no [{section}]", model.name)));
-                }
-                None if needed => {
-                    return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
-                }
-                _ => {}
-            }
-        }
-        let mechanics = match (file.seek, file.layout) {
-            (Some(seek), Some(layout)) => Some(
-                Mechanics::new(seek.get_ref(), layout.into_inner())
-                    .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
-            ),
-            _ => None,
-        };
-        let parts = match file.array {
-            Some(array) => {
-                let (parts, offsets) =
-                    Parts::read(array.get_ref()).map_err(|(offset, problem)| fail(Some(offset), problem))?;
-                lines.extend(offsets.map(|(part, offset)| (part.to_owned(), line_of(offset))));
-                Some(parts)
-            }
-            None => None,
-        };
-        let File { summary, validation, .. } = file;
-        Ok(Profile {
+        let File { model, summary, validation, settings, seek, layout, empirical, array } = file;
+        let model = find_model(model.get_ref())
+            .ok_or_else(|| fail(Some(model.span().start), format!("there is no model `{}`", model.get_ref())))?;
+        let mut offsets: BTreeMap<String, usize> =
+            settings.get_ref().keys().map(|key| (key.get_ref().clone(), key.span().start)).collect();
+        let settings = read_settings(name, model, settings).map_err(|(offset, problem)| fail(Some(offset), problem))?;
+        let profile = Profile {
             name: name.to_owned(),
             model: model.name.to_owned(),
             summary,
             validation,
             settings,
-            mechanics,
-            parts,
+            description: Description::SettingsAlone,
+            #[cfg(test)]
+            mechanics: None,
+            lines: BTreeMap::new(),
+        };
+        let in_force = profile
+            .resolve(model, &Spec { name: name.to_owned(), given: Vec::new() })
+            .map_err(|error| fail(None, error.to_string()))?;
+        model.build.check(&in_force).map_err(|contradiction| {
+            let offset = offsets.get(contradiction.tunable).copied();
+            fail(offset, contradiction.among(&in_force, name).to_string())
+        })?;
+        offsets
+            .extend(array.iter().flat_map(|array| array.get_ref().offsets()).map(|(part, at)| (part.to_owned(), at)));
+        let sections = Sections { seek, layout, empirical, array };
+        let description = Description::read(model, sections).map_err(|(offset, problem)| fail(offset, problem))?;
+        let lines = offsets.into_iter().map(|(key, offset)| (key, line_of(offset))).collect();
+        Ok(Profile {
+            #[cfg(test)]
+            mechanics: match &description {
+                Description::Mechanics(mechanics) => Some(mechanics.clone()),
+                _ => None,
+            },
+            description,
             lines,
+            ..profile
         })
     }
 
@@ -183,7 +163,34 @@ impl Profile {
         let from_profile = self.settings.iter().filter(|(key, _)| given.given.iter().all(|(k, _)| k != *key));
         let mut spec = Spec { name: given.name.clone(), given: given.given.clone() };
         spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
-        Settings::resolve(&spec, model.tunables)
+        model.settings(&spec)
+    }
+}
+
+/// `[settings]` as they are written.
+type SettingsText = BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>;
+
+/// The settings of a profile, each with its source, once all are there and each is accepted by itself.
+fn read_settings(
+    name: &str,
+    model: &Model,
+    text: toml::Spanned<SettingsText>,
+) -> Result<BTreeMap<String, (String, String)>, (usize, String)> {
+    let section = text.span().start;
+    let mut settings = BTreeMap::new();
+    for (key, entry) in text.into_inner() {
+        let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
+        let key = key.into_inner();
+        let spec = Spec { name: name.to_owned(), given: vec![(key.clone(), value.clone())] };
+        model.settings(&spec).map_err(|error| (offset, error.to_string()))?;
+        if source.trim().is_empty() {
+            return Err((offset, format!("`{key}` has no source")));
+        }
+        settings.insert(key, (value, source));
+    }
+    match model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
+        Some(missing) => Err((section, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary))),
+        None => Ok(settings),
     }
 }
 

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
-use crate::array::{self, ArraySettings, Contradiction, MemberParts, Parts};
+use crate::array::{self, MemberParts, Parts};
+use crate::description::{Contradiction, Description};
 use crate::drive::DriveModel;
-use crate::mechanical::{Mechanical, Mechanics};
+use crate::empirical::{self, Cells};
+use crate::mechanical::{self, Mechanical, Mechanics};
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
-use crate::{fixed, linear, mechanical};
+use crate::queued::{self, Queued};
+use crate::{fixed, flash, linear};
 
 /// One drive model.
 pub struct Model {
@@ -23,21 +26,80 @@ pub struct Model {
     pub build: Build,
 }
 
+impl Model {
+    /// Its tunables and, if it serves one request at a time, those of the queue that such a drive may have.
+    pub fn all_tunables(&self) -> Vec<Tunable> {
+        let queue = if self.build.serves_one_at_a_time() { queued::TUNABLES } else { &[] };
+        [self.tunables, queue].concat()
+    }
+
+    /// Checks what `spec` gives against [`Model::all_tunables`], one by one.
+    pub(crate) fn settings(&self, spec: &Spec) -> Result<Settings, SpecError> {
+        Settings::resolve(spec, &self.all_tunables())
+    }
+
+    /// The description that a drive has which is named by its model alone.
+    fn default_description(&self) -> Description {
+        let of = |profile| Profile::shipped(profile).map(|profile| profile.description);
+        let found = match self.build {
+            Build::FromSettings(_) | Build::Checked { .. } => None,
+            Build::WithMechanics(_) => of(DEFAULT_MECHANICS),
+            Build::WithCells(_) => of(DEFAULT_CELLS),
+            Build::WithMembers { .. } => Some(Description::Parts(Parts::default())),
+        };
+        found.unwrap_or(Description::SettingsAlone)
+    }
+}
+
 /// What a model is made from.
 pub enum Build {
-    /// Settings resolved against its tunables.
+    /// Settings resolved against its tunables; it serves one request at a time.
     FromSettings(fn(&Settings) -> Box<dyn DriveModel>),
-    /// The same, and the seek curve and layout of a profile.
+    /// Settings which, each fine by itself, can contradict one another.
+    Checked {
+        /// Finds the first that does.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not.
+        build: fn(&Settings) -> Box<dyn DriveModel>,
+    },
+    /// Settings, and the seek curve and layout of a profile; it serves one request at a time.
     WithMechanics(fn(&Settings, &Mechanics) -> Box<dyn DriveModel>),
-    /// The same, and as many drives with schedulers as its tunable `members` says.
-    WithMembers(fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>),
+    /// Settings, and the measured service times of a profile.
+    WithCells(fn(&Settings, &Cells) -> Box<dyn DriveModel>),
+    /// Settings, and as many drives with schedulers as its tunable `members` says.
+    WithMembers {
+        /// Finds the first setting that contradicts another.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not, if they do not contradict the members either.
+        build: fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>,
+    },
+}
+
+impl Build {
+    /// Whether settings that are each fine contradict one another.
+    ///
+    /// # Errors
+    /// The first that does.
+    pub fn check(&self, settings: &Settings) -> Result<(), Contradiction> {
+        match self {
+            Build::Checked { check, .. } | Build::WithMembers { check, .. } => check(settings),
+            Build::FromSettings(_) | Build::WithMechanics(_) | Build::WithCells(_) => Ok(()),
+        }
+    }
+
+    fn serves_one_at_a_time(&self) -> bool {
+        matches!(self, Build::FromSettings(_) | Build::WithMechanics(_))
+    }
 }
 
 /// The profile whose seek curve and layout a model has that is named without a profile.
 const DEFAULT_MECHANICS: &str = "cheetah-15k5";
+/// The same of measured service times.
+const DEFAULT_CELLS: &str = "qemu-virtio";
 
 /// Every drive model.
-pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, array::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] =
+    &[linear::MODEL, mechanical::MODEL, array::MODEL, flash::MODEL, empirical::MODEL, fixed::MODEL];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -47,8 +109,8 @@ pub struct Built {
     pub model: &'static Model,
     /// All tunables.
     pub settings: Settings,
-    /// What it is made of, if it is an array.
-    pub parts: Option<Parts>,
+    /// What it is made of beside them.
+    pub description: Description,
     /// The drive.
     pub drive: Box<dyn DriveModel>,
 }
@@ -62,14 +124,6 @@ pub enum DriveError {
     /// The profile is not accepted.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// An array's settings contradict each other.
-    #[error("{array}: {contradiction}")]
-    Contradiction {
-        /// The array.
-        array: String,
-        /// Which and why.
-        contradiction: Contradiction,
-    },
     /// A part of an array cannot be built.
     #[error("{array}: its {part}: {error}")]
     Part {
@@ -93,12 +147,8 @@ pub enum DriveError {
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
     let resolved = resolve(spec, &[])?;
     let drive = resolved.drive()?;
-    let Resolved { model, settings, extra, .. } = resolved;
-    let parts = match extra {
-        Extra::Members(members) => Some(members.parts),
-        Extra::None | Extra::Mechanics(_) => None,
-    };
-    Ok(Built { name: spec.name.clone(), model, settings, parts, drive })
+    let Resolved { name, model, settings, description, .. } = resolved;
+    Ok(Built { name, model, settings, description, drive })
 }
 
 /// The arm and platter of the drive that `spec` names, if it has them.
@@ -106,60 +156,68 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
 /// # Errors
 /// As [`build`].
 pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
-    let Resolved { settings, extra, .. } = resolve(spec, &[])?;
-    match extra {
-        Extra::Mechanics(mechanics) => Ok(Some(Mechanical::new(&settings, &mechanics))),
-        Extra::None | Extra::Members(_) => Ok(None),
+    let Resolved { settings, description, .. } = resolve(spec, &[])?;
+    match description {
+        Description::Mechanics(mechanics) => Ok(Some(Mechanical::new(&settings, &mechanics))),
+        Description::SettingsAlone | Description::Cells(_) | Description::Parts(_) => Ok(None),
     }
 }
 
-/// What a spec names.
+/// What a spec names, its settings in accord with one another.
 struct Resolved {
     name: String,
     model: &'static Model,
     settings: Settings,
-    extra: Extra,
-    /// Where the profile's settings stand that are in force.
+    /// Of the kind that the model is built with.
+    description: Description,
+    /// What every member is, if it is an array.
+    member: Option<Box<Resolved>>,
+    /// Where the profile's settings and parts stand that are in force.
     lines: BTreeMap<String, usize>,
-}
-
-/// What a model is built from beside its settings.
-enum Extra {
-    None,
-    Mechanics(Mechanics),
-    Members(Box<Members>),
-}
-
-struct Members {
-    parts: Parts,
-    member: Resolved,
 }
 
 impl Resolved {
     fn drive(&self) -> Result<Box<dyn DriveModel>, DriveError> {
-        match (&self.model.build, &self.extra) {
-            (Build::FromSettings(build), _) => Ok(build(&self.settings)),
-            (Build::WithMechanics(build), Extra::Mechanics(mechanics)) => Ok(build(&self.settings, mechanics)),
-            (Build::WithMembers(build), Extra::Members(members)) => {
-                let part = || -> Result<MemberParts, DriveError> {
-                    Ok((members.member.drive()?, schedulers::build(&members.parts.scheduler)?.scheduler))
-                };
-                let number = self.settings.count("members");
-                let parts = (0..number).map(|_| part()).collect::<Result<_, _>>()?;
-                build(&self.settings, parts).map_err(|contradiction| self.contradiction(contradiction))
+        let settings = &self.settings;
+        match (&self.model.build, &self.description, &self.member) {
+            (Build::FromSettings(build), ..) => Ok(Queued::in_front_of(build(settings), settings)),
+            (Build::WithMechanics(build), Description::Mechanics(mechanics), _) => {
+                Ok(Queued::in_front_of(build(settings, mechanics), settings))
             }
-            _ => unreachable!("resolved with its model"),
+            (Build::Checked { build, .. }, ..) => Ok(build(settings)),
+            (Build::WithCells(build), Description::Cells(cells), _) => Ok(build(settings, cells)),
+            (Build::WithMembers { build, .. }, Description::Parts(parts), Some(member)) => {
+                let one = || -> Result<MemberParts, DriveError> {
+                    Ok((member.drive()?, schedulers::build(&parts.scheduler)?.scheduler))
+                };
+                let members = (0..settings.count("members")).map(|_| one()).collect::<Result<_, _>>()?;
+                build(settings, members).map_err(|contradiction| {
+                    let tunable = contradiction.tunable;
+                    self.blame(tunable, contradiction.among(settings, &self.name).into())
+                })
+            }
+            _ => unreachable!("a description is read for its model"),
         }
     }
 
-    /// The error, with its line if the profile says what contradicts.
-    fn contradiction(&self, contradiction: Contradiction) -> DriveError {
-        match self.lines.get(contradiction.tunable) {
+    /// The error, with its line if the profile says what is to blame.
+    fn blame(&self, key: &str, error: DriveError) -> DriveError {
+        match self.lines.get(key) {
             Some(&line) => {
-                ProfileError { name: self.name.clone(), line: Some(line), problem: contradiction.problem }.into()
+                ProfileError { name: self.name.clone(), line: Some(line), problem: error.to_string() }.into()
             }
-            None => DriveError::Contradiction { array: self.name.clone(), contradiction },
+            None => error,
         }
+    }
+
+    /// Resolves what every member is.
+    fn resolve_member(&self, parts: &Parts, within: &[PathBuf]) -> Result<Resolved, DriveError> {
+        let refused = |part: &'static str, error: DriveError| match self.lines.get(part) {
+            Some(_) => self.blame(part, error),
+            None => DriveError::Part { array: self.name.clone(), part, error: Box::new(error) },
+        };
+        schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
+        resolve(&parts.member, within).map_err(|error| refused("member", error))
     }
 }
 
@@ -183,39 +241,24 @@ fn resolve(spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
         None => find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?,
     };
     let mut own = spec.clone();
-    let parts = match model.build {
-        Build::WithMembers(_) => {
-            let parts = profile.as_ref().and_then(|profile| profile.parts.clone()).unwrap_or_default();
-            Some(parts.take_from(&mut own.given)?)
-        }
-        Build::FromSettings(_) | Build::WithMechanics(_) => None,
-    };
+    let mut description =
+        profile.as_ref().map_or_else(|| model.default_description(), |profile| profile.description.clone());
+    if let Description::Parts(parts) = description {
+        description = Description::Parts(parts.take_from(&mut own.given)?);
+    }
     let settings = match &profile {
         Some(profile) => profile.resolve(model, &own)?,
-        None => Settings::resolve(&own, model.tunables)?,
+        None => model.settings(&own)?,
     };
-    let mut lines = profile.as_ref().map_or_else(BTreeMap::new, |profile| profile.lines.clone());
+    model.build.check(&settings).map_err(|contradiction| contradiction.among(&settings, &spec.name))?;
+    let mut lines = profile.map_or_else(BTreeMap::new, |profile| profile.lines);
     lines.retain(|key, _| !spec.given.iter().any(|(given, _)| given.split('.').next() == Some(key)));
-    let mut resolved = Resolved { name: spec.name.clone(), model, settings, extra: Extra::None, lines };
-    if let Some(parts) = parts {
-        resolved.extra = Extra::Members(Box::new(resolve_members(&resolved, parts, &within)?));
-    } else if let Build::WithMechanics(_) = model.build {
-        let profile = profile.or_else(|| Profile::shipped(DEFAULT_MECHANICS));
-        let mechanics = profile.and_then(|profile| profile.mechanics);
-        resolved.extra = Extra::Mechanics(mechanics.expect("a profile of this model has mechanics"));
-    }
-    Ok(resolved)
-}
-
-fn resolve_members(array: &Resolved, parts: Parts, within: &[PathBuf]) -> Result<Members, DriveError> {
-    ArraySettings::new(&array.settings).map_err(|contradiction| array.contradiction(contradiction))?;
-    let refused = |part: &'static str, error: DriveError| match array.lines.get(part) {
-        Some(&line) => ProfileError { name: array.name.clone(), line: Some(line), problem: error.to_string() }.into(),
-        None => DriveError::Part { array: array.name.clone(), part, error: Box::new(error) },
+    let resolved = Resolved { name: spec.name.clone(), model, settings, description, member: None, lines };
+    let member = match &resolved.description {
+        Description::Parts(parts) => Some(Box::new(resolved.resolve_member(parts, &within)?)),
+        Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => None,
     };
-    schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
-    let member = resolve(&parts.member, within).map_err(|error| refused("member", error))?;
-    Ok(Members { parts, member })
+    Ok(Resolved { member, ..resolved })
 }
 
 fn unknown(name: &str) -> SpecError {
@@ -295,6 +338,6 @@ mod tests {
         assert_eq!(error, "drive profile x at line 13: `segment_sectors` has no source");
         let without = good.lines().filter(|line| !line.starts_with("hit")).collect::<Vec<_>>().join("\n");
         let error = Profile::parse("x", &without).unwrap_err().to_string();
-        assert_eq!(error, "drive profile x: `hit` is missing from [settings]: service time of a cache hit");
+        assert_eq!(error, "drive profile x at line 6: `hit` is missing from [settings]: service time of a cache hit");
     }
 }

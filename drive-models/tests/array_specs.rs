@@ -15,7 +15,7 @@ fn refused(spec: &str) -> String {
 #[test]
 fn parts_and_their_tunables_are_named_beside_the_arrays_own() {
     let parts = |spec: &str| {
-        let parts = built(spec).parts.unwrap();
+        let parts = built(spec).description.parts().unwrap().clone();
         (parts.member.to_string(), parts.scheduler.to_string())
     };
     let said = |member: &str, scheduler: &str| (member.to_owned(), scheduler.to_owned());
@@ -30,7 +30,7 @@ fn parts_and_their_tunables_are_named_beside_the_arrays_own() {
         parts("iscsi-raid5-15:member.a=6ms"),
         said("linear:b=22.5ms,capacity=500107862016,per_byte_ps=12821,cache=off,a=6ms", "satf")
     );
-    assert!(built("cheetah-15k4").parts.is_none());
+    assert!(built("cheetah-15k4").description.parts().is_none());
 }
 
 #[test]
@@ -46,42 +46,33 @@ fn the_shipped_arrays_are_as_large_as_their_data() {
 #[test]
 fn what_cannot_be_is_refused_with_the_reason() {
     for (spec, message) in [
-        ("raid:level=6,members=3", "raid: RAID-6 needs at least 4 members, not 3"),
-        ("raid:members=2", "raid: RAID-5 needs at least 3 members, not 2"),
-        ("raid:level=10,members=5", "raid: RAID-10 is made of pairs, and 5 members are not"),
+        ("raid:level=6,members=3", "raid:members=`3` is not at least 4, the fewest of RAID-6"),
+        ("raid:members=2", "raid:members=`2` is not at least 3, the fewest of RAID-5"),
+        ("raid:level=10,members=5", "raid:members=`5` is not an even number: RAID-10 is made of pairs"),
         ("raid:members=-3", "raid:members=`-3` is not a whole number"),
         ("raid:stripe_unit=0", "raid:stripe_unit=`0` is not from 512 to 1099511627776"),
-        ("raid:stripe_unit=1000", "raid: a stripe unit of 1000 bytes is no whole number of sectors"),
-        (
-            "raid:stripe_unit=1t",
-            "raid: a stripe unit of 1099511627776 bytes does not fit a member of 146815737856 bytes",
-        ),
-        ("raid:failed=6", "raid: member 6 cannot have failed: there are 5"),
-        ("raid:level=0,failed=1", "raid: a RAID-0 with a failed member has lost its data"),
+        ("raid:stripe_unit=1000", "raid:stripe_unit=`1000` is not a multiple of 512 bytes"),
+        ("raid:stripe_unit=1t", "raid:stripe_unit=`1t` is not at most 146815737856, the size of a member"),
+        ("raid:failed=6", "raid:failed=`6` is not at most members=5"),
+        ("raid:level=0,failed=1", "raid:failed=`1` is not 0: RAID-0 with a failed member has lost its data"),
         ("raid:depth=0", "raid:depth=`0` is not from 1 to 1048576"),
-        ("raid:track=5000", "raid: a track of 5000 bytes is no whole number of 4096-byte pages"),
+        ("raid:track=5000", "raid:track=`5000` is not a multiple of 4096 bytes, a page of the write cache"),
         (
             "raid:stripe_unit=96k,write_cache=1m",
-            "raid: a stripe unit of 98304 bytes is no whole number of tracks of 65536 bytes",
+            "raid:stripe_unit=`96k` is not a multiple of track=64k, the unit of the caches",
         ),
-        ("raid:read_cache=4k", "raid: a read cache of 4096 bytes does not hold one track"),
-        ("raid:write_cache=512", "raid: a write cache of 512 bytes does not hold one page"),
-        ("raid:prefetch=64k", "raid: reading 65536 bytes ahead needs a read cache of at least twice that"),
-        ("raid:low_water=80", "raid: the low-water mark, 80 %, is above the high one, 70 %"),
+        ("raid:read_cache=4k", "raid:read_cache=`4k` is not 0 or at least track=64k"),
+        ("raid:write_cache=512", "raid:write_cache=`512` is not 0 or at least 4096, a page"),
+        ("raid:prefetch=64k", "raid:prefetch=`64k` is not at most half of read_cache=0"),
+        ("raid:low_water=80", "raid:low_water=`80` is not at most high_water=70"),
         (
             "raid:member=cheetah-15k6",
             "raid: its member: unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5?",
         ),
         ("raid:scheduler=satff", "raid: its scheduler: unknown scheduler `satff`; did you mean satf, sstf?"),
-        (
-            "raid:scheduler.aging=1",
-            "raid: its scheduler: `satf` has no tunable `aging`; did you mean ageing?",
-        ),
+        ("raid:scheduler.aging=1", "raid: its scheduler: `satf` has no tunable `aging`; did you mean ageing?"),
         ("raid:mamber=fixed", "`raid` has no tunable `mamber`; did you mean members?"),
-        (
-            "raid:member=raid,member.members=1",
-            "raid: its member: raid:members=`1` is not from 2 to 1024",
-        ),
+        ("raid:member=raid,member.members=1", "raid: its member: raid:members=`1` is not from 2 to 1024"),
     ] {
         assert_eq!(refused(spec), message, "{spec}");
     }
@@ -93,21 +84,33 @@ fn a_profile_is_refused_with_its_line() {
     let path = folder.path().join("mine.toml");
     let name = path.display().to_string();
     for (from, to, message) in [
-        ("members = { value = \"7\"", "members = { value = \"2\"", " at line 13: RAID-5 needs at least 3 members, not 2"),
+        (
+            "members = { value = \"7\"",
+            "members = { value = \"2\"",
+            " at line 13: {name}:members=`2` is not at least 3, the fewest of RAID-5",
+        ),
         ("members = { value = \"7\"", "members = { value = \"x\"", " at line 13: "),
-        ("value = \"256k\"", "value = \"1t\"", " at line 14: a stripe unit of 1099511627776 bytes does not fit a member"),
+        (
+            "value = \"256k\"",
+            "value = \"1t\"",
+            " at line 14: {name}:stripe_unit=`1t` is not at most 146815737856, the size of a member",
+        ),
         ("value = \"256k\"", "value = \"0\"", " at line 14: "),
-        ("failed = { value = \"0\"", "failed = { value = \"8\"", " at line 15: member 8 cannot have failed: there are 7"),
+        (
+            "failed = { value = \"0\"",
+            "failed = { value = \"8\"",
+            " at line 15: {name}:failed=`8` is not at most members=7",
+        ),
         ("value = \"satf\"", "value = \"satff\"", " at line 9: unknown scheduler `satff`"),
         ("value = \"cheetah-15k5\"", "value = \"cheetah\"", " at line 8: unknown drive `cheetah`"),
         ("value = \"cheetah-15k5\"", "value = \":\"", " at line 8: `:` is not of the form"),
         ("model = \"raid\"", "model = \"linear\"", " at line "),
-        ("[array]", "[layout]", " at line 7: "),
+        ("[array]", "[layout]", " at line 8: unknown field `member`"),
     ] {
         let text = DS8700.replacen(from, to, 1);
         assert_ne!(text, DS8700, "{from}");
         std::fs::write(&path, text).unwrap();
-        let message = format!("drive profile {name}{message}");
+        let message = format!("drive profile {name}{}", message.replace("{name}", &name));
         assert!(refused(&name).starts_with(&message), "{}", refused(&name));
     }
     let from = DS8700.find("[array]").unwrap();
@@ -116,7 +119,7 @@ fn a_profile_is_refused_with_its_line() {
     assert_eq!(refused(&name), format!("drive profile {name}: [array] is missing: a raid drive needs it"));
     // Once overridden, it is the command line's fault.
     std::fs::write(&path, DS8700).unwrap();
-    assert_eq!(refused(&format!("{name}:failed=8")), format!("{name}: member 8 cannot have failed: there are 7"));
+    assert_eq!(refused(&format!("{name}:failed=8")), format!("{name}:failed=`8` is not at most members=7"));
 }
 
 #[test]

@@ -291,7 +291,7 @@ fn part(name: &str, model: &str, settings: &Settings) -> Part {
 /// The drive with its tunables; if it is an array, also what it is made of.
 fn drive_part(drive: &drive_models::Built) -> Part {
     let mut part = part(&drive.name, drive.model.name, &drive.settings);
-    let parts = drive.parts.iter().flat_map(drive_models::array::Parts::named);
+    let parts = drive.description.parts().into_iter().flat_map(drive_models::array::Parts::named);
     part.settings.extend(parts.map(|(name, spec, _)| (name.to_owned(), spec.to_string())));
     part
 }

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use traces::spec::{Spec, SpecError};
 
+use crate::mechanical::Refused;
+
 /// The parts of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -27,6 +29,17 @@ struct PartText {
     source: String,
 }
 
+impl PartsText {
+    /// Each part by the name that specs have for it, and the byte where a profile names it.
+    pub fn offsets(&self) -> [(&'static str, usize); 2] {
+        self.named().map(|(name, part)| (name, part.span().start))
+    }
+
+    fn named(&self) -> [(&'static str, &toml::Spanned<PartText>); 2] {
+        [("member", &self.member), ("scheduler", &self.scheduler)]
+    }
+}
+
 impl Default for Parts {
     fn default() -> Parts {
         let named = |name: &str| Spec { name: name.to_owned(), given: Vec::new() };
@@ -43,20 +56,19 @@ impl Parts {
         ]
     }
 
-    /// The parts that a profile names, and the offsets of their lines.
+    /// Checks what a profile says.
     ///
     /// # Errors
-    /// What is not a spec or has no source, with its offset.
-    pub fn read(text: &PartsText) -> Result<(Parts, [(&'static str, usize); 2]), (usize, String)> {
-        let part = |part: &toml::Spanned<PartText>, what: &str| {
+    /// What is not a spec or has no source, with its place.
+    pub fn from_text(text: &PartsText) -> Result<Parts, Refused> {
+        let [member, scheduler] = text.named().map(|(name, part)| {
             let (offset, PartText { value, source }) = (part.span().start, part.get_ref());
             if source.trim().is_empty() {
-                return Err((offset, format!("`{what}` has no source")));
+                return Err(Refused { offset, problem: format!("`{name}` has no source") });
             }
-            value.parse::<Spec>().map_err(|error| (offset, error.to_string()))
-        };
-        let parts = Parts { member: part(&text.member, "member")?, scheduler: part(&text.scheduler, "scheduler")? };
-        Ok((parts, [("member", text.member.span().start), ("scheduler", text.scheduler.span().start)]))
+            value.parse::<Spec>().map_err(|error| Refused { offset, problem: error.to_string() })
+        });
+        Ok(Parts { member: member?, scheduler: scheduler? })
     }
 
     /// Takes what is given of the parts (`member=X`, `member.tunable=V`) out of an array's spec and puts

@@ -1,11 +1,10 @@
-//! One member of an array: a drive with a queue and a scheduler of its own.
+//! One member of an array: a drive behind a queue, and which of its commands belongs to which step.
 
-use std::collections::VecDeque;
-
-use schedulers::{Dispatch, Room, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
+use super::MemberParts;
 use crate::drive::{Completion, DriveModel, WriteCache};
+use crate::queued::{QueueLimits, Queued};
 
 /// An access of a member that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -16,62 +15,38 @@ pub struct Ended {
     pub completion: Completion,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Outstanding {
-    step: u32,
-    request: Request,
-}
-
-/// A drive and what waits for it. Requests are not merged in its queue: the array joins those of one
-/// request of its own.
+/// A member. Requests are not merged in its queue: the array joins those of one request of its own.
 pub struct Member {
-    drive: Box<dyn DriveModel>,
-    scheduler: Box<dyn Scheduler>,
-    /// The most that the drive is given at once.
-    depth: u32,
-    at_drive: u32,
-    /// Flushes, which no scheduler orders.
-    flushes: VecDeque<RequestId>,
-    /// What the scheduler has sent and the drive did not accept yet.
-    held: Option<RequestId>,
-    wake: Option<Timestamp>,
-    /// By the ids that scheduler and drive know them by.
-    outstanding: Vec<Outstanding>,
-    free: Vec<u32>,
+    queue: Queued,
+    /// The step of each access, by the id that the queue knows it by.
+    steps: Vec<u32>,
+    free: Vec<RequestId>,
     /// Where the last access that it was given ends.
     heading_for: Lba,
-    /// When something happens next.
-    next: Timestamp,
+    // Reused so that nothing is allocated per access.
     completions: Vec<Completion>,
 }
 
 impl Member {
-    /// An idle member.
-    pub fn new(drive: Box<dyn DriveModel>, scheduler: Box<dyn Scheduler>, depth: u32) -> Member {
+    /// An idle member, whose drive is given at most `depth` accesses at once.
+    pub fn new((drive, scheduler): MemberParts, depth: u32) -> Member {
         Member {
-            drive,
-            scheduler,
-            depth,
-            at_drive: 0,
-            flushes: VecDeque::new(),
-            held: None,
-            wake: None,
-            outstanding: Vec::new(),
+            queue: Queued::new(drive, scheduler, QueueLimits { held: u32::MAX, at_drive: depth, age: None }),
+            steps: Vec::new(),
             free: Vec::new(),
             heading_for: Lba::ZERO,
-            next: Timestamp::MAX,
             completions: Vec::new(),
         }
     }
 
     /// When something happens next, [`Timestamp::MAX`] for never.
     pub fn next_event(&self) -> Timestamp {
-        self.next
+        self.queue.next()
     }
 
     /// How many accesses wait or are served.
-    pub fn queued(&self) -> usize {
-        self.outstanding.len() - self.free.len()
+    pub fn held(&self) -> u32 {
+        self.queue.held()
     }
 
     /// Where the last access that it was given ends.
@@ -80,93 +55,40 @@ impl Member {
     }
 
     /// Lets an access wait; [`Member::dispatch`] sends it.
-    pub fn insert(&mut self, now: Timestamp, step: u32, request: Request) {
-        let outstanding = Outstanding { step, request };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.outstanding[id as usize] = outstanding;
-                RequestId(id)
-            }
-            None => {
-                self.outstanding.push(outstanding);
-                RequestId(self.outstanding.len() as u32 - 1)
-            }
-        };
-        if request.operation == Operation::Flush {
-            self.flushes.push_back(id);
-        } else {
+    pub fn insert(&mut self, now: Timestamp, step: u32, request: &Request) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.steps.push(step);
+            RequestId(self.steps.len() as u32 - 1)
+        });
+        self.steps[id.index()] = step;
+        if request.operation != Operation::Flush {
             self.heading_for = request.end();
-            self.scheduler.insert(now, id, &request);
         }
+        self.queue.insert(now, id, request);
     }
 
     /// Sends to the drive what it has room for.
     pub fn dispatch(&mut self, now: Timestamp) {
-        self.wake = None;
-        while self.at_drive < self.depth {
-            if let Some(&id) = self.flushes.front() {
-                if !self.send(now, id) {
-                    break;
-                }
-                self.flushes.pop_front();
-                continue;
-            }
-            if let Some(id) = self.held {
-                if !self.send(now, id) {
-                    break;
-                }
-                self.held = None;
-                continue;
-            }
-            let free = self.depth - self.at_drive;
-            match self.scheduler.dispatch(now, Room { reads: free, writes: free }, self.drive.cost()) {
-                Dispatch::Send(id) => self.held = Some(id),
-                Dispatch::WaitUntil(time) => {
-                    self.wake = Some(time);
-                    break;
-                }
-                Dispatch::Idle => break,
-            }
-        }
-        let drive = self.drive.next_event().unwrap_or(Timestamp::MAX);
-        self.next = drive.min(self.wake.unwrap_or(Timestamp::MAX));
-    }
-
-    fn send(&mut self, now: Timestamp, id: RequestId) -> bool {
-        let request = self.outstanding[id.index()].request;
-        if !self.drive.accepts(&request) {
-            return false;
-        }
-        self.at_drive += 1;
-        if request.operation != Operation::Flush {
-            self.scheduler.issued(now, id);
-        }
-        self.drive.submit(now, id, &request);
-        true
+        self.queue.dispatch(now);
     }
 
     /// Lets everything happen in the drive up to `now` and appends what has ended; the owner dispatches
     /// when it has seen to that.
     pub fn advance(&mut self, now: Timestamp, ended: &mut Vec<Ended>) {
-        self.drive.advance(now, &mut self.completions);
+        self.queue.complete(now, &mut self.completions);
         for completion in self.completions.drain(..) {
-            let Outstanding { step, request } = self.outstanding[completion.id.index()];
-            self.at_drive -= 1;
-            if request.operation != Operation::Flush {
-                self.scheduler.completed(now, completion.id, &request);
-            }
-            self.free.push(completion.id.0);
-            ended.push(Ended { step, completion });
+            self.free.push(completion.id);
+            ended.push(Ended { step: self.steps[completion.id.index()], completion });
         }
     }
 
     /// What its drive does with written data.
     pub fn write_cache(&self) -> WriteCache {
-        self.drive.write_cache()
+        self.queue.write_cache()
     }
 
     /// What a read of `sectors` at `to` is expected to take with the head at `from`.
     pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
-        self.drive.cost().between(from, to, sectors)
+        self.queue.cost().between(from, to, sectors)
     }
 }

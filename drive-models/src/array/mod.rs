@@ -27,8 +27,9 @@ use traces::spec::Settings;
 pub use controller::Array;
 pub use description::{Parts, PartsText};
 pub use geometry::{Geometry, Level};
-pub use settings::{ArraySettings, Contradiction};
+pub use settings::ArraySettings;
 
+use crate::description::Contradiction;
 use crate::drive::DriveModel;
 use crate::registry::{Build, Model};
 use member::Member;
@@ -40,7 +41,7 @@ pub const MODEL: Model = Model {
     summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
-    build: Build::WithMembers(build),
+    build: Build::WithMembers { check: |settings| ArraySettings::new(settings).map(|_| ()), build },
 };
 
 /// A member's drive and the scheduler of its queue.
@@ -54,11 +55,10 @@ fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveMo
     let settings = ArraySettings::new(settings)?;
     let smallest = parts.iter().map(|(drive, _)| drive.capacity()).min().unwrap_or(Sectors::ZERO);
     if smallest < settings.stripe_unit {
-        let (unit, member) = (settings.stripe_unit.bytes(), smallest.bytes());
-        let problem = format!("a stripe unit of {unit} bytes does not fit a member of {member} bytes");
-        return Err(Contradiction { tunable: "stripe_unit", problem });
+        let expected = format!("at most {}, the size of a member", smallest.bytes());
+        return Err(Contradiction { tunable: "stripe_unit", expected });
     }
     let geometry = Geometry::new(settings.level, settings.members, settings.stripe_unit, smallest);
-    let members = parts.into_iter().map(|(drive, scheduler)| Member::new(drive, scheduler, settings.depth)).collect();
+    let members = parts.into_iter().map(|parts| Member::new(parts, settings.depth)).collect();
     Ok(Box::new(Array::new(&settings, Raid::new(geometry, settings.failed, members))))
 }

@@ -177,7 +177,7 @@ impl Raid {
             let live = self.planner.failed() != Some(number as u64);
             if live && self.members[number].write_cache() != WriteCache::Through {
                 self.steps.values[step as usize].pending += 1;
-                self.members[number].insert(now, step, *request);
+                self.members[number].insert(now, step, request);
                 self.touched[number] = true;
             }
         }
@@ -237,7 +237,7 @@ impl Raid {
 
     fn insert_one(&mut self, now: Timestamp, step: u32, member: usize, request: Request) {
         self.steps.values[step as usize].pending += 1;
-        self.members[member].insert(now, step, request);
+        self.members[member].insert(now, step, &request);
         self.touched[member] = true;
     }
 
@@ -247,7 +247,7 @@ impl Raid {
         let live = copies.filter(|&member| self.planner.failed() != Some(member)).map(|member| member as usize);
         live.min_by_key(|&member| {
             let member = &self.members[member];
-            (member.queued(), member.heading_for().distance(lba))
+            (member.held(), member.heading_for().distance(lba))
         })
         .expect("at most one member has failed")
     }

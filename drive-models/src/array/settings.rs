@@ -6,6 +6,7 @@ use traces::{Nanos, SECTOR_BYTES, Sectors};
 use super::geometry::Level;
 use super::tracks::Tracks;
 use super::write_cache::{PAGE_SECTORS, WriteLimits};
+use crate::description::Contradiction;
 
 const PAGE_BYTES: u64 = PAGE_SECTORS * SECTOR_BYTES;
 const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
@@ -29,16 +30,6 @@ pub const TUNABLES: &[Tunable] = &[
     Tunable::new("low_water", Unit::Count, "50", "percent of the write cache at which it ends").within(0, 100),
     Tunable::new("destages", Unit::Count, "8", "rows destaged at the same time").within(1, 1 << 16),
 ];
-
-/// Why settings cannot be in force together.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub struct Contradiction {
-    /// The tunable to change.
-    pub tunable: &'static str,
-    /// What is wrong.
-    pub problem: String,
-}
 
 /// An array's settings.
 #[derive(Clone, Copy, Debug)]
@@ -65,69 +56,78 @@ impl ArraySettings {
     /// # Errors
     /// The tunable to change and why.
     pub fn new(settings: &Settings) -> Result<ArraySettings, Contradiction> {
-        let refuse = |tunable, problem: String| Err(Contradiction { tunable, problem });
         let level = Level::named(settings.word("level")).expect("the table has the same names");
-        let members = settings.count("members");
-        if members < level.members_min() {
-            let problem =
-                format!("RAID-{} needs at least {} members, not {members}", level.name(), level.members_min());
-            return refuse("members", problem);
-        }
-        if level == Level::Raid10 && members % 2 != 0 {
-            return refuse("members", format!("RAID-10 is made of pairs, and {members} members are not"));
-        }
-        let failed = settings.count("failed");
-        if failed > members {
-            return refuse("failed", format!("member {failed} cannot have failed: there are {members}"));
-        }
-        if failed > 0 && level == Level::Raid0 {
-            return refuse("failed", "a RAID-0 with a failed member has lost its data".to_owned());
-        }
-        let stripe_unit = settings.bytes("stripe_unit");
-        if stripe_unit % SECTOR_BYTES != 0 {
-            return refuse(
-                "stripe_unit",
-                format!("a stripe unit of {stripe_unit} bytes is no whole number of sectors"),
-            );
-        }
-        let track = settings.bytes("track");
-        if track % PAGE_BYTES != 0 {
-            return refuse("track", format!("a track of {track} bytes is no whole number of {PAGE_BYTES}-byte pages"));
-        }
+        check_members(settings, level)?;
+        check_sizes(settings)?;
+        let (stripe_unit, track) = (settings.bytes("stripe_unit"), settings.bytes("track"));
         let (read_cache, write_cache) = (settings.bytes("read_cache"), settings.bytes("write_cache"));
-        if read_cache + write_cache > 0 && stripe_unit % track != 0 {
-            let problem = format!("a stripe unit of {stripe_unit} bytes is no whole number of tracks of {track} bytes");
-            return refuse("stripe_unit", problem);
-        }
-        if read_cache > 0 && read_cache < track {
-            return refuse("read_cache", format!("a read cache of {read_cache} bytes does not hold one track"));
-        }
-        let prefetch = settings.bytes("prefetch");
-        if prefetch > read_cache / 2 {
-            let problem = format!("reading {prefetch} bytes ahead needs a read cache of at least twice that");
-            return refuse("prefetch", problem);
-        }
-        if write_cache > 0 && write_cache < PAGE_BYTES {
-            return refuse("write_cache", format!("a write cache of {write_cache} bytes does not hold one page"));
-        }
         let (high, low) = (settings.count("high_water"), settings.count("low_water"));
-        if low > high {
-            return refuse("low_water", format!("the low-water mark, {low} %, is above the high one, {high} %"));
-        }
         let pages = write_cache / PAGE_BYTES;
         let rows = settings.count("destages") as u32;
         let limits = WriteLimits { pages, high: pages * high / 100, low: pages * low / 100, rows };
         Ok(ArraySettings {
             level,
-            members,
+            members: settings.count("members"),
             stripe_unit: Sectors::new(stripe_unit / SECTOR_BYTES),
-            failed: failed.checked_sub(1),
+            failed: settings.count("failed").checked_sub(1),
             depth: settings.count("depth") as u32,
             overhead: settings.nanos("overhead"),
             track: track / SECTOR_BYTES,
             read_cache: read_cache / track,
-            prefetch: prefetch.div_ceil(track),
+            prefetch: settings.bytes("prefetch").div_ceil(track),
             write_cache: (pages > 0).then_some(limits),
         })
     }
+}
+
+fn refuse(tunable: &'static str, expected: String) -> Result<(), Contradiction> {
+    Err(Contradiction { tunable, expected })
+}
+
+/// Whether the level can do with so many members.
+fn check_members(settings: &Settings, level: Level) -> Result<(), Contradiction> {
+    let (members, least) = (settings.count("members"), level.members_min());
+    if members < least {
+        return refuse("members", format!("at least {least}, the fewest of RAID-{}", level.name()));
+    }
+    if level == Level::Raid10 && members % 2 != 0 {
+        return refuse("members", "an even number: RAID-10 is made of pairs".to_owned());
+    }
+    let failed = settings.count("failed");
+    if failed > members {
+        return refuse("failed", format!("at most members={members}"));
+    }
+    if failed > 0 && level == Level::Raid0 {
+        return refuse("failed", "0: RAID-0 with a failed member has lost its data".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether all sizes are whole numbers of what they are made of, and the caches hold what they have to.
+fn check_sizes(settings: &Settings) -> Result<(), Contradiction> {
+    let (stripe_unit, track) = (settings.bytes("stripe_unit"), settings.bytes("track"));
+    let (read_cache, write_cache) = (settings.bytes("read_cache"), settings.bytes("write_cache"));
+    let track_word = settings.word("track");
+    if stripe_unit % SECTOR_BYTES != 0 {
+        return refuse("stripe_unit", format!("a multiple of {SECTOR_BYTES} bytes"));
+    }
+    if track % PAGE_BYTES != 0 {
+        return refuse("track", format!("a multiple of {PAGE_BYTES} bytes, a page of the write cache"));
+    }
+    if read_cache + write_cache > 0 && stripe_unit % track != 0 {
+        return refuse("stripe_unit", format!("a multiple of track={track_word}, the unit of the caches"));
+    }
+    if read_cache > 0 && read_cache < track {
+        return refuse("read_cache", format!("0 or at least track={track_word}"));
+    }
+    if settings.bytes("prefetch") > read_cache / 2 {
+        return refuse("prefetch", format!("at most half of read_cache={}", settings.word("read_cache")));
+    }
+    if write_cache > 0 && write_cache < PAGE_BYTES {
+        return refuse("write_cache", format!("0 or at least {PAGE_BYTES}, a page"));
+    }
+    if settings.count("low_water") > settings.count("high_water") {
+        return refuse("low_water", format!("at most high_water={}", settings.word("high_water")));
+    }
+    Ok(())
 }
