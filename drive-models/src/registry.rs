@@ -269,6 +269,8 @@ fn unknown(name: &str) -> SpecError {
 
 #[cfg(test)]
 mod tests {
+    use traces::spec::Unit;
+
     use super::*;
 
     #[test]
@@ -288,6 +290,41 @@ mod tests {
         for (name, _) in PROFILES {
             let built = build(&name.parse().unwrap()).unwrap();
             assert_eq!(built.name, *name);
+        }
+    }
+
+    #[test]
+    fn every_shipped_profile_says_against_what_it_was_checked() {
+        for (name, _) in PROFILES {
+            let said = Profile::shipped(name).unwrap().validation;
+            let kinds = ["validated against ", "unvalidated: ", "fitted to ", "published fit ", "against "];
+            assert!(kinds.iter().any(|kind| said.len() > kind.len() && said.starts_with(kind)), "{name}: {said}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 512, ..Default::default() })]
+        /// Values at the ends of their ranges, in any combination, are accepted or refused.
+        #[test]
+        fn no_combination_of_settings_panics(ends in proptest::collection::vec(0u8..4, 32)) {
+            for model in MODELS {
+                let value = |(tunable, end): (&Tunable, &u8)| {
+                    let (min, max) = (tunable.range.0, tunable.range.1.min(u64::MAX / 1_000_000));
+                    let number = [min, max, min + (max - min) / 1000][usize::from(end % 3)];
+                    let value = match tunable.unit {
+                        _ if *end == 3 => return None,
+                        Unit::Time => format!("{number}ns"),
+                        Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
+                        Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
+                        Unit::Switch => if *end == 0 { "on" } else { "off" }.to_owned(),
+                        Unit::Choice(words) => words[usize::from(*end) % words.len()].to_owned(),
+                    };
+                    Some((tunable.name.to_owned(), value))
+                };
+                let given = model.all_tunables().iter().zip(&ends).filter_map(value).collect();
+                let settings = model.settings(&Spec { name: model.name.to_owned(), given }).unwrap();
+                let _ = model.build.check(&settings);
+            }
         }
     }
 

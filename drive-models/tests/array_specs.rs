@@ -62,6 +62,11 @@ fn what_cannot_be_is_refused_with_the_reason() {
             "raid:stripe_unit=`96k` is not a multiple of track=64k, the unit of the caches",
         ),
         ("raid:read_cache=4k", "raid:read_cache=`4k` is not 0 or at least track=64k"),
+        ("raid:read_cache=1t,track=4k", "raid:read_cache=`1t` is not at most 4194304 times track=4k"),
+        (
+            "raid:level=0,members=1024,member=fixed,member.capacity=4611686018427387904",
+            "raid:members=`1024` is not so few that members of 4611686018427387904 bytes are 4 EiB together",
+        ),
         ("raid:write_cache=512", "raid:write_cache=`512` is not 0 or at least 4096, a page"),
         ("raid:prefetch=64k", "raid:prefetch=`64k` is not at most half of read_cache=0"),
         ("raid:low_water=80", "raid:low_water=`80` is not at most high_water=70"),

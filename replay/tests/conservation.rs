@@ -163,6 +163,8 @@ fn drives() -> Vec<Box<dyn DriveModel>> {
         "flash:capacity=32m,planes=1,page=8k,channels=1,dies=2,buffer=32k,suspensions=1",
         "flash:capacity=32m,planes=1,page=4k,channels=2,dies=1,buffer=8k,interface=sata,depth=3,precondition=empty",
         "qemu-virtio:depth=4",
+        "cheetah-15k5:queue_depth=4,queue_order=satf,age_limit=20ms",
+        "fixed:write_cache=volatile,queue_depth=3,queue_order=look",
     ]
     .iter()
     .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)

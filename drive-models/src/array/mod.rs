@@ -44,19 +44,26 @@ pub const MODEL: Model = Model {
     build: Build::WithMembers { check: |settings| ArraySettings::new(settings).map(|_| ()), build },
 };
 
+/// Most sectors of all members together: 4 EiB.
+const CAPACITY_MAX: u64 = 1 << 53;
+
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
 
 /// An array with the settings of [`MODEL`] over as many members as they say.
 ///
 /// # Errors
-/// Settings that contradict each other; a stripe unit that the members have no room for.
+/// Settings that contradict each other; a stripe unit that the members have no room for; too large members.
 fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction> {
     let settings = ArraySettings::new(settings)?;
     let smallest = parts.iter().map(|(drive, _)| drive.capacity()).min().unwrap_or(Sectors::ZERO);
     if smallest < settings.stripe_unit {
         let expected = format!("at most {}, the size of a member", smallest.bytes());
         return Err(Contradiction { tunable: "stripe_unit", expected });
+    }
+    if smallest.count().saturating_mul(settings.members) > CAPACITY_MAX {
+        let expected = format!("so few that members of {} bytes are 4 EiB together", smallest.bytes());
+        return Err(Contradiction { tunable: "members", expected });
     }
     let geometry = Geometry::new(settings.level, settings.members, settings.stripe_unit, smallest);
     let members = parts.into_iter().map(|parts| Member::new(parts, settings.depth)).collect();

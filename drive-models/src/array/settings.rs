@@ -9,6 +9,8 @@ use super::write_cache::{PAGE_SECTORS, WriteLimits};
 use crate::description::Contradiction;
 
 const PAGE_BYTES: u64 = PAGE_SECTORS * SECTOR_BYTES;
+/// Most tracks of the read cache, which bounds the memory for its directory (a quarter of a GB).
+const TRACKS_MAX: u64 = 1 << 22;
 const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
 
 /// The tunables.
@@ -24,7 +26,7 @@ pub const TUNABLES: &[Tunable] = &[
     Tunable::new("track", Unit::Bytes, "64k", "unit of both caches").within(PAGE_BYTES, TRACK_BYTES_MAX),
     Tunable::new("read_cache", Unit::Bytes, "0", "size of the read cache; 0 is off").within(0, 1 << 44),
     Tunable::new("prefetch", Unit::Bytes, "0", "how far a sequential run is read ahead; 0 is off").within(0, 1 << 30),
-    Tunable::new("write_cache", Unit::Bytes, "0", "size of the non-volatile write cache; 0 is off").within(0, 1 << 42),
+    Tunable::new("write_cache", Unit::Bytes, "0", "size of the non-volatile write cache; 0 is off").within(0, 1 << 36),
     Tunable::new("high_water", Unit::Count, "70", "percent of the write cache above which destaging begins")
         .within(0, 100),
     Tunable::new("low_water", Unit::Count, "50", "percent of the write cache at which it ends").within(0, 100),
@@ -119,6 +121,9 @@ fn check_sizes(settings: &Settings) -> Result<(), Contradiction> {
     }
     if read_cache > 0 && read_cache < track {
         return refuse("read_cache", format!("0 or at least track={track_word}"));
+    }
+    if read_cache / track > TRACKS_MAX {
+        return refuse("read_cache", format!("at most {TRACKS_MAX} times track={track_word}"));
     }
     if settings.bytes("prefetch") > read_cache / 2 {
         return refuse("prefetch", format!("at most half of read_cache={}", settings.word("read_cache")));

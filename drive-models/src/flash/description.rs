@@ -72,8 +72,11 @@ impl Geometry {
             let least = BLOCKS_MIN * block_min;
             return refuse(tunable, format!("at least {least}, {BLOCKS_MIN} blocks of a row on each die"));
         }
-        let die_rows =
-            (simulated / (BLOCKS_MIN * row * dies)).clamp(ROWS_MIN.div_ceil(dies), settings.count("pages_per_block"));
+        let (block_pages, die_rows_min) = (settings.count("pages_per_block"), ROWS_MIN.div_ceil(dies));
+        if block_pages < die_rows_min {
+            return refuse("pages_per_block", format!("at least {die_rows_min}, for {ROWS_MIN} over all dies"));
+        }
+        let die_rows = (simulated / (BLOCKS_MIN * row * dies)).clamp(die_rows_min, block_pages);
         let units = simulated / unit;
         let block_units = die_rows * dies * (row / unit);
         let data_units = u128::from(units) * u128::from(1000 + settings.thousandths("over_provisioning")) / 1000;
@@ -90,7 +93,7 @@ impl Geometry {
             page_units: (page / unit) as u32,
             row_units: (row / unit) as u32,
             die_rows: die_rows as u32,
-            block_pages: settings.count("pages_per_block") as u32,
+            block_pages: block_pages as u32,
             data_blocks: data_blocks as u32,
             buffer_units: (settings.bytes("buffer") / unit) as u32,
         })
@@ -211,6 +214,8 @@ mod tests {
         assert!(error.starts_with("nvme-ssd:depth=`1023` is not at most 32"), "{error}");
         let error = build(&"flash:simulated=1t,mapping_unit=512".parse().unwrap()).err().unwrap().to_string();
         assert!(error.starts_with("flash:simulated=`1t` is not less than 2147483648 units"), "{error}");
+        let error = build(&"flash:channels=1,dies=2,pages_per_block=1".parse().unwrap()).err().unwrap().to_string();
+        assert_eq!(error, "flash:pages_per_block=`1` is not at least 2, for 4 over all dies");
     }
 
     #[test]
