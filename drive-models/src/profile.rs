@@ -63,7 +63,7 @@ pub struct ProfileError {
 struct File {
     model: toml::Spanned<String>,
     summary: String,
-    validation: String,
+    validation: toml::Spanned<String>,
     settings: toml::Spanned<SettingsText>,
     seek: Option<toml::Spanned<SeekText>>,
     layout: Option<toml::Spanned<LayoutText>>,
@@ -96,6 +96,10 @@ impl Profile {
         let File { model, summary, validation, settings, seek, layout, empirical, array } = file;
         let model = find_model(model.get_ref())
             .ok_or_else(|| fail(Some(model.span().start), format!("there is no model `{}`", model.get_ref())))?;
+        if validation.get_ref().trim().is_empty() {
+            let problem = "validation is empty: say against what the drive was checked, or that it was not";
+            return Err(fail(Some(validation.span().start), problem.to_owned()));
+        }
         let mut offsets: BTreeMap<String, usize> =
             settings.get_ref().keys().map(|key| (key.get_ref().clone(), key.span().start)).collect();
         let settings = read_settings(name, model, settings).map_err(|(offset, problem)| fail(Some(offset), problem))?;
@@ -103,7 +107,7 @@ impl Profile {
             name: name.to_owned(),
             model: model.name.to_owned(),
             summary,
-            validation,
+            validation: validation.into_inner(),
             settings,
             description: Description::SettingsAlone,
             #[cfg(test)]

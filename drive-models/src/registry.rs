@@ -355,6 +355,14 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_may_say_what_queue_its_drive_has() {
+        let queue = "[settings]\nqueue_depth = { value = \"8\", source = \"y\" }";
+        let profile = Profile::parse("x", &PROFILES[0].1.replacen("[settings]", queue, 1)).unwrap();
+        let in_force = profile.resolve(&linear::MODEL, &"x".parse().unwrap()).unwrap();
+        assert_eq!((in_force.count("queue_depth"), in_force.word("queue_order")), (8, "satf"));
+    }
+
+    #[test]
     fn a_bad_profile_is_refused_with_its_line() {
         let good = PROFILES[0].1;
         for (from, to, message) in [
@@ -366,6 +374,12 @@ mod tests {
             ),
             ("a = {", "aa = {", "drive profile x at line 7: `x` has no tunable `aa`; did you mean a?"),
             ("summary = ", "summary 5 = ", "drive profile x at line 3: "),
+            ("validation = \"", "validation = \"\"#", "drive profile x at line 4: validation is empty: "),
+            (
+                "[settings]",
+                "[settings]\nqueue_depth = { value = \"-1\", source = \"y\" }",
+                "drive profile x at line 7: x:queue_depth=`-1` is not a whole number",
+            ),
         ] {
             let error = Profile::parse("x", &good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(message), "{error}");
