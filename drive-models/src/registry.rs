@@ -51,6 +51,9 @@ impl Model {
     }
 }
 
+/// Makes an array of its members.
+pub type BuildArray = fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>;
+
 /// What a model is made from.
 pub enum Build {
     /// Settings resolved against its tunables; it serves one request at a time.
@@ -71,7 +74,7 @@ pub enum Build {
         /// Finds the first setting that contradicts another.
         check: fn(&Settings) -> Result<(), Contradiction>,
         /// Makes one of settings that do not, if they do not contradict the members either.
-        build: fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>,
+        build: BuildArray,
     },
 }
 

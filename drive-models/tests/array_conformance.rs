@@ -1,5 +1,7 @@
 //! What every array keeps to, whatever is asked of it.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 use drive_models::{Completion, DriveModel};
 use proptest::prelude::*;
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};

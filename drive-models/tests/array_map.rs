@@ -1,5 +1,7 @@
 //! The address map and the plans of arrays against slow and obvious versions.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use drive_models::array::plan::{Access, Planner, Written};

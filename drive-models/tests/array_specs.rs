@@ -1,5 +1,7 @@
 //! Arrays as the command line and profiles describe them, and what is refused.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 use drive_models::{Built, build};
 
 const DS8700: &str = include_str!("../profiles/ds8700-raid5-7.toml");

@@ -1,5 +1,7 @@
 //! Arrays of members that take the same time for everything, timed by hand.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 use drive_models::{Completion, DriveModel, WriteCache};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 

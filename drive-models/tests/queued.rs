@@ -1,5 +1,7 @@
 //! Drives with a queue of their own against slow versions that look at everything that waits.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
 use drive_models::registry::build_mechanical;
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{Completion, DriveModel, build};

@@ -2,23 +2,23 @@
 //! cache. RAID levels after Patterson, Gibson and Katz 1988 ("A case for redundant arrays of
 //! inexpensive disks") and Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
 //!
-//! A request passes through the caches ([`read_cache`], [`write_cache`]); what they do not have is
+//! A request passes through the caches (`read_cache`, `write_cache`); what they do not have is
 //! planned as accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues
-//! ([`member`]). It completes with the last access it needs, after the controller's overhead.
+//! (`member`). It completes with the last access it needs, after the controller's overhead.
 //!
 //! Leaves out: locks on rows, merging in members' queues, rebuilding onto a spare, more than one
 //! failed member, the controller's own bandwidth, and the time of exclusive or.
 
-pub mod controller;
-pub mod description;
+mod controller;
+mod description;
 pub mod geometry;
-pub mod member;
+mod member;
 pub mod plan;
-pub mod raid;
-pub mod read_cache;
-pub mod settings;
-pub mod tracks;
-pub mod write_cache;
+mod raid;
+mod read_cache;
+mod settings;
+mod tracks;
+mod write_cache;
 
 use schedulers::Scheduler;
 use traces::Sectors;
