@@ -126,6 +126,16 @@ fn counts(planner: &mut Planner, start: u64, end: u64) -> (usize, usize) {
 }
 
 #[test]
+fn where_both_ways_take_as_many_reads_the_row_is_reconstructed() {
+    // Data on members 0 to 2, parity on 3: old data and parity are as many as the two other data units.
+    let mut planner = Planner::new(map(Level::Raid5, 4, 128), None);
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    planner.write(0, 8, &mut reads, &mut writes);
+    let members = |accesses: &[Access]| accesses.iter().map(|access| access.member).collect::<Vec<_>>();
+    assert_eq!((members(&reads), members(&writes)), (vec![1, 2], vec![0, 3]));
+}
+
+#[test]
 fn writes_take_as_many_accesses_as_the_textbook_says() {
     // Unit 128 sectors. Row 0: RAID-5 of 5 has data on members 0 to 3, parity on 4.
     for (level, members, failed, start, end, accesses, what) in [

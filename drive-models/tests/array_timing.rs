@@ -226,6 +226,24 @@ fn what_fills_a_row_is_destaged_as_a_full_stripe() {
 }
 
 #[test]
+fn what_goes_past_the_write_cache_makes_older_data_in_it_worthless() {
+    let settings = "level=0,members=2,write_cache=4k,track=4k,high_water=100";
+    let requests = |second| [(0, write(0, 8)), (1, second), (10, read(0, 8))];
+    assert_eq!(hits(settings, &requests(write(0, 64))), [true, false, false]);
+    assert_eq!(hits(settings, &requests(write(8, 64))), [true, false, true]);
+}
+
+#[test]
+fn members_schedulers_hear_what_was_issued_and_completed() {
+    // SFQ(D) counts what is below it, kyber too: unheard, they would stop after D.
+    for scheduler in ["sfq,scheduler.depth=1", "kyber", "anticipatory", "ba"] {
+        let requests: Vec<_> = (0..300).map(|nth| (0, read(nth * 8, 8))).collect();
+        let settings = format!("level=0,members=2,depth=4,scheduler={scheduler}");
+        assert_eq!(run(&mut *array(&settings), &requests).len(), 300, "{scheduler}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_the_write_cache_goes_past_it() {
     let settings = "level=0,members=2,write_cache=64k";
     assert_eq!(times(settings, &[(0, write(0, 8)), (0, write(0, 512)), (5, write(0, 8))]), [0, 1, 5]);

@@ -160,6 +160,17 @@ fn what_starves_goes_when_its_time_has_come() {
 }
 
 #[test]
+fn what_has_waited_for_exactly_the_age_limit_goes_first() {
+    let requests = [1000, 0, 2000].map(|lba| (0, request(Operation::Read, lba, 8)));
+    let order = |age_limit: &str| {
+        let spec = format!("fixed:queue_depth=4,queue_order=look,age_limit={age_limit}");
+        ids(&run(&mut *build(&spec.parse().unwrap()).unwrap().drive, &requests))
+    };
+    assert_eq!(order("1000001ns"), [0, 2, 1]);
+    assert_eq!(order("1ms"), [0, 1, 2]);
+}
+
+#[test]
 fn without_a_queue_depth_nothing_is_reordered() {
     let requests: Vec<_> = [0, 200_000_000, 100].map(|lba| (0, request(Operation::Read, lba, 8))).to_vec();
     let order = |spec: &str| ids(&run(&mut *build(&spec.parse().unwrap()).unwrap().drive, &requests));
@@ -172,9 +183,9 @@ fn without_a_queue_depth_nothing_is_reordered() {
 
 #[test]
 fn a_queue_is_full_with_what_it_holds_and_takes_more_when_one_has_completed() {
-    let mut drive = build(&"fixed:queue_depth=2".parse().unwrap()).unwrap().drive;
+    let mut drive = build(&"fixed:queue_depth=3".parse().unwrap()).unwrap().drive;
     let read = request(Operation::Read, 0, 8);
-    for id in 0..2 {
+    for id in 0..3 {
         assert!(drive.accepts(&read));
         drive.submit(Timestamp::ZERO, RequestId(id), &read);
     }
@@ -182,11 +193,11 @@ fn a_queue_is_full_with_what_it_holds_and_takes_more_when_one_has_completed() {
     let mut done = Vec::new();
     drive.advance(Timestamp::from_ns(MS), &mut done);
     assert!(drive.accepts(&read) && ids(&done) == [0]);
-    // Late by three services: what happened between has its own times.
-    drive.submit(Timestamp::from_ns(4 * MS), RequestId(0), &read);
+    // Late by services: what happened between has its own times.
+    drive.submit(Timestamp::from_ns(6 * MS), RequestId(0), &read);
     assert_eq!(drive.next_event(), Some(Timestamp::from_ns(2 * MS)));
-    drive.advance(Timestamp::from_ns(5 * MS), &mut done);
-    assert_eq!(done.iter().map(|done| done.finished.as_ns() / MS).collect::<Vec<_>>(), [1, 2, 5]);
+    drive.advance(Timestamp::from_ns(7 * MS), &mut done);
+    assert_eq!(done.iter().map(|done| done.finished.as_ns() / MS).collect::<Vec<_>>(), [1, 2, 3, 7]);
     assert_eq!(drive.next_event(), None);
 }
 
