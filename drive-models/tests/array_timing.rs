@@ -234,8 +234,8 @@ fn what_goes_past_the_write_cache_makes_older_data_in_it_worthless() {
 }
 
 #[test]
-fn members_schedulers_hear_what_was_issued_and_completed() {
-    // SFQ(D) counts what is below it, kyber too: unheard, they would stop after D.
+fn members_schedulers_hear_what_has_completed() {
+    // They count what is below them and would stop.
     for scheduler in ["sfq,scheduler.depth=1", "kyber", "anticipatory", "ba"] {
         let requests: Vec<_> = (0..300).map(|nth| (0, read(nth * 8, 8))).collect();
         let settings = format!("level=0,members=2,depth=4,scheduler={scheduler}");

@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use drive_models::queued::{QueueLimits, Queued};
 use drive_models::registry::build_mechanical;
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{Completion, DriveModel, build};
 use proptest::prelude::*;
-use schedulers::AccessCost;
+use schedulers::{AccessCost, Dispatch, Room, Scheduler};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
 const MS: u64 = 1_000_000;
@@ -217,4 +221,48 @@ fn only_drives_that_serve_one_at_a_time_have_such_a_queue() {
     }
     let refused = build(&"fixed:queue_order=sstf".parse().unwrap()).err().unwrap().to_string();
     assert_eq!(refused, "fixed:queue_order=`sstf` is not fifo|look|satf");
+}
+
+/// First come first served, and writes down what it hears.
+struct Listener {
+    waiting: VecDeque<RequestId>,
+    heard: Arc<Mutex<Vec<(&'static str, u32, u64)>>>,
+}
+
+impl Listener {
+    fn hear(&self, what: &'static str, id: RequestId, now: Timestamp) {
+        self.heard.lock().unwrap().push((what, id.0, now.as_ns() / MS));
+    }
+}
+
+impl Scheduler for Listener {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
+        self.waiting.push_back(id);
+    }
+    fn dispatch(&mut self, _now: Timestamp, _room: Room, _cost: &dyn AccessCost) -> Dispatch {
+        self.waiting.pop_front().map_or(Dispatch::Idle, Dispatch::Send)
+    }
+    fn issued(&mut self, now: Timestamp, id: RequestId) {
+        self.hear("issued", id, now);
+    }
+    fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
+        self.hear("completed", id, now);
+    }
+    fn remove(&mut self, _id: RequestId) {}
+    fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[test]
+fn the_scheduler_hears_of_everything_but_flushes_when_it_happens() {
+    let heard = Arc::default();
+    let listener = Listener { waiting: VecDeque::new(), heard: Arc::clone(&heard) };
+    let drive = build(&"fixed:write_cache=volatile".parse().unwrap()).unwrap().drive;
+    let mut queue = Queued::new(drive, Box::new(listener), QueueLimits { held: 8, at_drive: 1, age: None });
+    let read = (0, request(Operation::Read, 0, 8));
+    run(&mut queue, &[read, (0, request(Operation::Flush, 0, 0)), read]);
+    let expected = [("issued", 0, 0), ("completed", 0, 1), ("issued", 2, 2), ("completed", 2, 3)];
+    assert_eq!(*heard.lock().unwrap(), expected);
 }
