@@ -223,10 +223,13 @@ fn only_drives_that_serve_one_at_a_time_have_such_a_queue() {
     assert_eq!(refused, "fixed:queue_order=`sstf` is not fifo|look|satf");
 }
 
+/// What, of which request, when in ms.
+type Heard = (&'static str, u32, u64);
+
 /// First come first served, and writes down what it hears.
 struct Listener {
     waiting: VecDeque<RequestId>,
-    heard: Arc<Mutex<Vec<(&'static str, u32, u64)>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
 }
 
 impl Listener {
