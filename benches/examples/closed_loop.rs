@@ -1,11 +1,12 @@
 //! CPU seconds and resident memory of the engine's standard load.
 //!
 //! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67`: scheduler, requests,
-//! reads in a hundred.
+//! reads in a hundred; with a drive behind that, which gets all that are outstanding at once.
 
 use std::env;
 
-use benches::{closed_loop, cost};
+use benches::closed_loop::{self, OUTSTANDING};
+use benches::cost;
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -14,8 +15,18 @@ fn main() {
     let reads_percent: u32 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
     let spec = scheduler.parse().expect("a scheduler, as in `iocast list schedulers`");
     let built = schedulers::build(&spec).expect("a scheduler, as in `iocast list schedulers`");
-    let metrics = closed_loop::run(built.scheduler, requests, reads_percent).expect("a generated load has no errors");
-    let cpu = cost::cpu_seconds().unwrap_or(f64::NAN);
+    let drive = arguments.next().map(|text| {
+        let spec = text.parse().expect("a drive, as in `iocast list drives`");
+        drive_models::build(&spec).expect("a drive, as in `iocast list drives`").drive
+    });
+    // What a drive is preconditioned with is not the engine's time.
+    let before = cost::cpu_seconds().unwrap_or(0.0);
+    let metrics = match drive {
+        Some(drive) => closed_loop::run_on(drive, built.scheduler, OUTSTANDING, requests, reads_percent),
+        None => closed_loop::run(built.scheduler, requests, reads_percent),
+    };
+    let metrics = metrics.expect("a generated load has no errors");
+    let cpu = cost::cpu_seconds().unwrap_or(f64::NAN) - before;
     let resident = cost::resident_max_bytes().unwrap_or(0);
     println!(
         "{scheduler}: {requests} requests, {reads_percent} % reads, {cpu:.2} CPU seconds, {:.2} million per CPU second, {} MB resident, \

@@ -1,8 +1,8 @@
 //! The engine's standard load: random 4 KB requests, closed loop, one stage, the linear Cheetah
 //! without its cache.
 
-use drive_models::SingleServer;
 use drive_models::linear::{self, Linear};
+use drive_models::{DriveModel, SingleServer};
 use replay::sources::random::RandomLoad;
 use replay::sources::{RandomClosed, ReplayError};
 use replay::{Engine, Limits, Metrics, Stage};
@@ -29,15 +29,28 @@ pub fn cheetah_without_cache() -> SingleServer<Linear> {
 /// # Errors
 /// None, for a generated load.
 pub fn run<S: Scheduler>(scheduler: S, requests: u64, reads_percent: u32) -> Result<Metrics, ReplayError> {
-    let drive = cheetah_without_cache();
+    run_on(cheetah_without_cache(), scheduler, 1, requests, reads_percent)
+}
+
+/// The same load on another drive, which gets `depth` requests at a time.
+///
+/// # Errors
+/// None, for a generated load.
+pub fn run_on<D: DriveModel, S: Scheduler>(
+    drive: D,
+    scheduler: S,
+    depth: u32,
+    requests: u64,
+    reads_percent: u32,
+) -> Result<Metrics, ReplayError> {
     let load = RandomLoad {
         requests,
         outstanding: OUTSTANDING,
         sectors: Sectors::new(8),
-        capacity: drive_models::DriveModel::capacity(&drive),
+        capacity: drive.capacity(),
         reads_percent,
         seed: 1,
     };
-    let stage = Stage::new(scheduler, Limits::default());
+    let stage = Stage::new(scheduler, Limits { depth, ..Limits::default() });
     Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new(false)).run()?.observer)
 }

@@ -1,11 +1,12 @@
 //! `iocast list`: what there is, straight from the registries.
 
 use anyhow::Result;
-use drive_models::{MODELS, PROFILES, Profile};
+use drive_models::array::Parts;
+use drive_models::{Build, MODELS, PROFILES, Profile};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
-use traces::spec::Tunable;
+use traces::spec::{Spec, Tunable};
 
 use crate::arguments::{List, ListWhat, OutputFormat};
 use crate::output::{Table, print, print_json, terminal_width};
@@ -76,18 +77,36 @@ fn schedulers() -> Vec<Listed> {
 
 fn drives() -> Vec<Listed> {
     let profile = |(name, _): &(&str, &str)| -> Option<Listed> {
-        let Profile { name, model, summary, validation, settings, mechanics: _ } = Profile::shipped(name)?;
+        let Profile { name, model, summary, validation, settings, description, .. } = Profile::shipped(name)?;
         let model = MODELS.iter().find(|candidate| candidate.name == model)?;
-        let value = |tunable: &Tunable| settings.get(tunable.name).map_or("", |(value, _)| value).to_owned();
-        Some(Listed { name, summary, remark: validation, tunables: tunables(model.tunables, &value) })
+        let value =
+            |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
+        let mut tunables = tunables(&model.all_tunables(), &value);
+        tunables.extend(description.parts().into_iter().flat_map(listed_parts));
+        Some(Listed { name, summary, remark: validation, tunables })
     };
-    let model = |model: &drive_models::Model| Listed {
-        name: model.name.to_owned(),
-        summary: model.summary.to_owned(),
-        remark: "a model, without a drive of its own".to_owned(),
-        tunables: tunables(model.tunables, &|tunable| tunable.default.to_owned()),
+    let model = |model: &drive_models::Model| {
+        let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
+        if let Build::WithMembers { .. } = model.build {
+            tunables.extend(listed_parts(&Parts::default()));
+        }
+        Listed {
+            name: model.name.to_owned(),
+            summary: model.summary.to_owned(),
+            remark: "a model, without a drive of its own".to_owned(),
+            tunables,
+        }
     };
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
+}
+
+/// What an array is made of.
+fn listed_parts(parts: &Parts) -> [ListedTunable; 2] {
+    let part = |(name, spec, summary): (&'static str, &Spec, &'static str)| {
+        let kind = if name == "member" { "drive" } else { name };
+        ListedTunable { name, unit: kind.to_owned(), default: spec.to_string(), summary }
+    };
+    parts.named().map(part)
 }
 
 /// A trace format.

@@ -3,15 +3,22 @@
 //! A model reads no clock and does no I/O. Each is one file and one row of [`MODELS`]; a drive of a
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
+pub mod array;
+pub mod description;
 pub mod drive;
+pub mod empirical;
 pub mod fixed;
+pub mod flash;
 pub mod linear;
 pub mod mechanical;
 pub mod profile;
+pub mod queued;
 pub mod registry;
 pub mod single_server;
 
+pub use description::{Contradiction, Description};
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
+pub use queued::Queued;
 pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical};
 pub use single_server::SingleServer;

@@ -7,8 +7,11 @@ use std::path::Path;
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
 
-use crate::mechanical::{LayoutText, Mechanics, SeekText};
-use crate::registry::{Build, MODELS, Model};
+use crate::array::PartsText;
+use crate::description::{Description, Sections};
+use crate::empirical::CellsText;
+use crate::mechanical::{LayoutText, SeekText};
+use crate::registry::{MODELS, Model};
 
 /// A drive profile.
 #[derive(Clone, Debug)]
@@ -23,8 +26,10 @@ pub struct Profile {
     pub validation: String,
     /// Every tunable of the model: value and where it comes from.
     pub settings: BTreeMap<String, (String, String)>,
-    /// The seek curve and layout, if the model has an arm and a platter.
-    pub mechanics: Option<Mechanics>,
+    /// What its model needs beside them.
+    pub description: Description,
+    /// The lines of settings and of an array's parts.
+    pub(crate) lines: BTreeMap<String, usize>,
 }
 
 /// The shipped profiles: name and text.
@@ -32,8 +37,13 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
     ("cheetah-15k4-mechanical", include_str!("../profiles/cheetah-15k4-mechanical.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("ds8700-raid5-7", include_str!("../profiles/ds8700-raid5-7.toml")),
+    ("iscsi-raid5-15", include_str!("../profiles/iscsi-raid5-15.toml")),
+    ("nvme-ssd", include_str!("../profiles/nvme-ssd.toml")),
+    ("qemu-virtio", include_str!("../profiles/qemu-virtio.toml")),
     ("sata-500", include_str!("../profiles/sata-500.toml")),
     ("sata-7200", include_str!("../profiles/sata-7200.toml")),
+    ("sata-ssd", include_str!("../profiles/sata-ssd.toml")),
 ];
 
 /// Why a profile was not accepted.
@@ -53,10 +63,12 @@ pub struct ProfileError {
 struct File {
     model: toml::Spanned<String>,
     summary: String,
-    validation: String,
-    settings: BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>,
+    validation: toml::Spanned<String>,
+    settings: toml::Spanned<SettingsText>,
     seek: Option<toml::Spanned<SeekText>>,
     layout: Option<toml::Spanned<LayoutText>>,
+    empirical: Option<toml::Spanned<CellsText>>,
+    array: Option<toml::Spanned<PartsText>>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +80,7 @@ struct Value {
 
 impl Profile {
     /// Reads a profile and checks it against its model: every tunable must be there, with a value
-    /// that the model accepts and a source.
+    /// that the model accepts beside the others, and a source; and the sections that the model needs.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
@@ -81,42 +93,38 @@ impl Profile {
         };
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
-        let model = find_model(file.model.get_ref()).ok_or_else(|| {
-            fail(Some(file.model.span().start), format!("there is no model `{}`", file.model.get_ref()))
-        })?;
-        let mut settings = BTreeMap::new();
-        for (key, entry) in file.settings {
-            let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
-            let key = key.into_inner();
-            let spec = Spec { name: name.to_owned(), given: vec![(key.clone(), value.clone())] };
-            Settings::resolve(&spec, model.tunables).map_err(|error| fail(Some(offset), error.to_string()))?;
-            if source.trim().is_empty() {
-                return Err(fail(Some(offset), format!("`{key}` has no source")));
-            }
-            settings.insert(key, (value, source));
+        let File { model, summary, validation, settings, seek, layout, empirical, array } = file;
+        let model = find_model(model.get_ref())
+            .ok_or_else(|| fail(Some(model.span().start), format!("there is no model `{}`", model.get_ref())))?;
+        if validation.get_ref().trim().is_empty() {
+            let problem = "validation is empty: say against what the drive was checked, or that it was not";
+            return Err(fail(Some(validation.span().start), problem.to_owned()));
         }
-        if let Some(missing) = model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
-            return Err(fail(None, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary)));
-        }
-        let mechanics = match (&model.build, file.seek, file.layout) {
-            (Build::FromSettings(_), None, None) => None,
-            (Build::FromSettings(_), Some(extra), _) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [seek]", model.name)));
-            }
-            (Build::FromSettings(_), None, Some(extra)) => {
-                return Err(fail(Some(extra.span().start), format!("a {} drive has no [layout]", model.name)));
-            }
-            (Build::WithMechanics(_), Some(seek), Some(layout)) => Some(
-                Mechanics::new(seek.get_ref(), layout.into_inner())
-                    .map_err(|refused| fail(Some(refused.offset), refused.problem))?,
-            ),
-            (Build::WithMechanics(_), seek, _) => {
-                let section = if seek.is_none() { "seek" } else { "layout" };
-                return Err(fail(None, format!("[{section}] is missing: a {} drive needs it", model.name)));
-            }
+        let mut offsets: BTreeMap<String, usize> =
+            settings.get_ref().keys().map(|key| (key.get_ref().clone(), key.span().start)).collect();
+        let settings = read_settings(name, model, settings).map_err(|(offset, problem)| fail(Some(offset), problem))?;
+        let profile = Profile {
+            name: name.to_owned(),
+            model: model.name.to_owned(),
+            summary,
+            validation: validation.into_inner(),
+            settings,
+            description: Description::SettingsAlone,
+            lines: BTreeMap::new(),
         };
-        let File { summary, validation, .. } = file;
-        Ok(Profile { name: name.to_owned(), model: model.name.to_owned(), summary, validation, settings, mechanics })
+        let in_force = profile
+            .resolve(model, &Spec { name: name.to_owned(), given: Vec::new() })
+            .map_err(|error| fail(None, error.to_string()))?;
+        model.build.check(&in_force).map_err(|contradiction| {
+            let offset = offsets.get(contradiction.tunable).copied();
+            fail(offset, contradiction.among(&in_force, name).to_string())
+        })?;
+        offsets
+            .extend(array.iter().flat_map(|array| array.get_ref().offsets()).map(|(part, at)| (part.to_owned(), at)));
+        let sections = Sections { seek, layout, empirical, array };
+        let description = Description::read(model, sections).map_err(|(offset, problem)| fail(offset, problem))?;
+        let lines = offsets.into_iter().map(|(key, offset)| (key, line_of(offset))).collect();
+        Ok(Profile { description, lines, ..profile })
     }
 
     /// Reads the profile at `path`.
@@ -148,7 +156,34 @@ impl Profile {
         let from_profile = self.settings.iter().filter(|(key, _)| given.given.iter().all(|(k, _)| k != *key));
         let mut spec = Spec { name: given.name.clone(), given: given.given.clone() };
         spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
-        Settings::resolve(&spec, model.tunables)
+        model.settings(&spec)
+    }
+}
+
+/// `[settings]` as they are written.
+type SettingsText = BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>;
+
+/// The settings of a profile, each with its source, once all are there and each is accepted by itself.
+fn read_settings(
+    name: &str,
+    model: &Model,
+    text: toml::Spanned<SettingsText>,
+) -> Result<BTreeMap<String, (String, String)>, (usize, String)> {
+    let section = text.span().start;
+    let mut settings = BTreeMap::new();
+    for (key, entry) in text.into_inner() {
+        let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
+        let key = key.into_inner();
+        let spec = Spec { name: name.to_owned(), given: vec![(key.clone(), value.clone())] };
+        model.settings(&spec).map_err(|error| (offset, error.to_string()))?;
+        if source.trim().is_empty() {
+            return Err((offset, format!("`{key}` has no source")));
+        }
+        settings.insert(key, (value, source));
+    }
+    match model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
+        Some(missing) => Err((section, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary))),
+        None => Ok(settings),
     }
 }
 

@@ -1,13 +1,18 @@
 //! The table of all drive models, and drives built from what the command line says.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
+use crate::array::{self, MemberParts, Parts};
+use crate::description::{Contradiction, Description};
 use crate::drive::DriveModel;
-use crate::mechanical::{Mechanical, Mechanics};
+use crate::empirical::{self, Cells};
+use crate::mechanical::{self, Mechanical, Mechanics};
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
-use crate::{fixed, linear, mechanical};
+use crate::queued::{self, Queued};
+use crate::{fixed, flash, linear};
 
 /// One drive model.
 pub struct Model {
@@ -21,19 +26,83 @@ pub struct Model {
     pub build: Build,
 }
 
+impl Model {
+    /// Its tunables and, if it serves one request at a time, those of the queue that such a drive may have.
+    pub fn all_tunables(&self) -> Vec<Tunable> {
+        let queue = if self.build.serves_one_at_a_time() { queued::TUNABLES } else { &[] };
+        [self.tunables, queue].concat()
+    }
+
+    /// Checks what `spec` gives against [`Model::all_tunables`], one by one.
+    pub(crate) fn settings(&self, spec: &Spec) -> Result<Settings, SpecError> {
+        Settings::resolve(spec, &self.all_tunables())
+    }
+
+    /// The description that a drive has which is named by its model alone.
+    fn default_description(&self) -> Description {
+        let of = |profile| Profile::shipped(profile).map(|profile| profile.description);
+        let found = match self.build {
+            Build::FromSettings(_) | Build::Checked { .. } => None,
+            Build::WithMechanics(_) => of(DEFAULT_MECHANICS),
+            Build::WithCells(_) => of(DEFAULT_CELLS),
+            Build::WithMembers { .. } => Some(Description::Parts(Parts::default())),
+        };
+        found.unwrap_or(Description::SettingsAlone)
+    }
+}
+
+/// Makes an array of its members.
+pub type BuildArray = fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>;
+
 /// What a model is made from.
 pub enum Build {
-    /// Settings resolved against its tunables.
+    /// Settings resolved against its tunables; it serves one request at a time.
     FromSettings(fn(&Settings) -> Box<dyn DriveModel>),
-    /// The same, and the seek curve and layout of a profile.
+    /// Settings which, each fine by itself, can contradict one another.
+    Checked {
+        /// Finds the first that does.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not.
+        build: fn(&Settings) -> Box<dyn DriveModel>,
+    },
+    /// Settings, and the seek curve and layout of a profile; it serves one request at a time.
     WithMechanics(fn(&Settings, &Mechanics) -> Box<dyn DriveModel>),
+    /// Settings, and the measured service times of a profile.
+    WithCells(fn(&Settings, &Cells) -> Box<dyn DriveModel>),
+    /// Settings, and as many drives with schedulers as its tunable `members` says.
+    WithMembers {
+        /// Finds the first setting that contradicts another.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not, if they do not contradict the members either.
+        build: BuildArray,
+    },
+}
+
+impl Build {
+    /// Whether settings that are each fine contradict one another.
+    ///
+    /// # Errors
+    /// The first that does.
+    pub fn check(&self, settings: &Settings) -> Result<(), Contradiction> {
+        match self {
+            Build::Checked { check, .. } | Build::WithMembers { check, .. } => check(settings),
+            Build::FromSettings(_) | Build::WithMechanics(_) | Build::WithCells(_) => Ok(()),
+        }
+    }
+
+    fn serves_one_at_a_time(&self) -> bool {
+        matches!(self, Build::FromSettings(_) | Build::WithMechanics(_))
+    }
 }
 
 /// The profile whose seek curve and layout a model has that is named without a profile.
 const DEFAULT_MECHANICS: &str = "cheetah-15k5";
+/// The same of measured service times.
+const DEFAULT_CELLS: &str = "qemu-virtio";
 
 /// Every drive model.
-pub const MODELS: &[Model] = &[linear::MODEL, mechanical::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] =
+    &[linear::MODEL, mechanical::MODEL, array::MODEL, flash::MODEL, empirical::MODEL, fixed::MODEL];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -43,6 +112,8 @@ pub struct Built {
     pub model: &'static Model,
     /// All tunables.
     pub settings: Settings,
+    /// What it is made of beside them.
+    pub description: Description,
     /// The drive.
     pub drive: Box<dyn DriveModel>,
 }
@@ -56,6 +127,19 @@ pub enum DriveError {
     /// The profile is not accepted.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A part of an array cannot be built.
+    #[error("{array}: its {part}: {error}")]
+    Part {
+        /// The array.
+        array: String,
+        /// `member` or `scheduler`.
+        part: &'static str,
+        /// Why not.
+        error: Box<DriveError>,
+    },
+    /// An array is, through however many others, its own member.
+    #[error("an array cannot be a member of itself: {0}")]
+    Recursion(String),
 }
 
 /// Builds the drive that `spec` names: a shipped profile, a model, or the path of a profile
@@ -64,14 +148,10 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
-    let Resolved { model, settings, mechanics } = resolve(spec)?;
-    let drive = match (&model.build, &mechanics) {
-        (Build::FromSettings(build), _) => build(&settings),
-        (Build::WithMechanics(build), mechanics) => {
-            build(&settings, mechanics.as_ref().expect("resolved with its model"))
-        }
-    };
-    Ok(Built { name: spec.name.clone(), model, settings, drive })
+    let resolved = resolve(spec, &[])?;
+    let drive = resolved.drive()?;
+    let Resolved { name, model, settings, description, .. } = resolved;
+    Ok(Built { name, model, settings, description, drive })
 }
 
 /// The arm and platter of the drive that `spec` names, if it has them.
@@ -79,35 +159,109 @@ pub fn build(spec: &Spec) -> Result<Built, DriveError> {
 /// # Errors
 /// As [`build`].
 pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
-    let Resolved { settings, mechanics, .. } = resolve(spec)?;
-    Ok(mechanics.map(|mechanics| Mechanical::new(&settings, &mechanics)))
+    let Resolved { settings, description, .. } = resolve(spec, &[])?;
+    match description {
+        Description::Mechanics(mechanics) => Ok(Some(Mechanical::new(&settings, &mechanics))),
+        Description::SettingsAlone | Description::Cells(_) | Description::Parts(_) => Ok(None),
+    }
 }
 
-/// What a spec names.
+/// What a spec names, its settings in accord with one another.
 struct Resolved {
+    name: String,
     model: &'static Model,
     settings: Settings,
-    /// For a model that is built with mechanics, and only for such.
-    mechanics: Option<Mechanics>,
+    /// Of the kind that the model is built with.
+    description: Description,
+    /// What every member is, if it is an array.
+    member: Option<Box<Resolved>>,
+    /// Where the profile's settings and parts stand that are in force.
+    lines: BTreeMap<String, usize>,
 }
 
-fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
+impl Resolved {
+    fn drive(&self) -> Result<Box<dyn DriveModel>, DriveError> {
+        let settings = &self.settings;
+        match (&self.model.build, &self.description, &self.member) {
+            (Build::FromSettings(build), ..) => Ok(Queued::in_front_of(build(settings), settings)),
+            (Build::WithMechanics(build), Description::Mechanics(mechanics), _) => {
+                Ok(Queued::in_front_of(build(settings, mechanics), settings))
+            }
+            (Build::Checked { build, .. }, ..) => Ok(build(settings)),
+            (Build::WithCells(build), Description::Cells(cells), _) => Ok(build(settings, cells)),
+            (Build::WithMembers { build, .. }, Description::Parts(parts), Some(member)) => {
+                let one = || -> Result<MemberParts, DriveError> {
+                    Ok((member.drive()?, schedulers::build(&parts.scheduler)?.scheduler))
+                };
+                let members = (0..settings.count("members")).map(|_| one()).collect::<Result<_, _>>()?;
+                build(settings, members).map_err(|contradiction| {
+                    let tunable = contradiction.tunable;
+                    self.blame(tunable, contradiction.among(settings, &self.name).into())
+                })
+            }
+            _ => unreachable!("a description is read for its model"),
+        }
+    }
+
+    /// The error, with its line if the profile says what is to blame.
+    fn blame(&self, key: &str, error: DriveError) -> DriveError {
+        match self.lines.get(key) {
+            Some(&line) => {
+                ProfileError { name: self.name.clone(), line: Some(line), problem: error.to_string() }.into()
+            }
+            None => error,
+        }
+    }
+
+    /// Resolves what every member is.
+    fn resolve_member(&self, parts: &Parts, within: &[PathBuf]) -> Result<Resolved, DriveError> {
+        let refused = |part: &'static str, error: DriveError| match self.lines.get(part) {
+            Some(_) => self.blame(part, error),
+            None => DriveError::Part { array: self.name.clone(), part, error: Box::new(error) },
+        };
+        schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
+        resolve(&parts.member, within).map_err(|error| refused("member", error))
+    }
+}
+
+/// `within` are the files of the profiles whose member this is.
+fn resolve(spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
+    let mut within = within.to_vec();
     let profile = if spec.name.ends_with(".toml") {
-        Some(Profile::read(Path::new(&spec.name))?)
+        let path = Path::new(&spec.name);
+        let profile = Profile::read(path)?;
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if within.contains(&file) {
+            return Err(DriveError::Recursion(spec.name.clone()));
+        }
+        within.push(file);
+        Some(profile)
     } else {
         Profile::shipped(&spec.name)
     };
-    if let Some(profile) = profile {
-        let model = find_model(&profile.model).expect("a profile names a model that exists");
-        let settings = profile.resolve(model, spec)?;
-        return Ok(Resolved { model, settings, mechanics: profile.mechanics });
-    }
-    let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
-    let mechanics = match model.build {
-        Build::FromSettings(_) => None,
-        Build::WithMechanics(_) => Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics),
+    let model = match &profile {
+        Some(profile) => find_model(&profile.model).expect("a profile names a model that exists"),
+        None => find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?,
     };
-    Ok(Resolved { model, settings: Settings::resolve(spec, model.tunables)?, mechanics })
+    let mut own = spec.clone();
+    let mut description =
+        profile.as_ref().map_or_else(|| model.default_description(), |profile| profile.description.clone());
+    if let Description::Parts(parts) = description {
+        description = Description::Parts(parts.take_from(&mut own.given)?);
+    }
+    let settings = match &profile {
+        Some(profile) => profile.resolve(model, &own)?,
+        None => model.settings(&own)?,
+    };
+    model.build.check(&settings).map_err(|contradiction| contradiction.among(&settings, &spec.name))?;
+    let mut lines = profile.map_or_else(BTreeMap::new, |profile| profile.lines);
+    lines.retain(|key, _| !spec.given.iter().any(|(given, _)| given.split('.').next() == Some(key)));
+    let resolved = Resolved { name: spec.name.clone(), model, settings, description, member: None, lines };
+    let member = match &resolved.description {
+        Description::Parts(parts) => Some(Box::new(resolved.resolve_member(parts, &within)?)),
+        Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => None,
+    };
+    Ok(Resolved { member, ..resolved })
 }
 
 fn unknown(name: &str) -> SpecError {
@@ -118,6 +272,8 @@ fn unknown(name: &str) -> SpecError {
 
 #[cfg(test)]
 mod tests {
+    use traces::spec::Unit;
+
     use super::*;
 
     #[test]
@@ -137,6 +293,41 @@ mod tests {
         for (name, _) in PROFILES {
             let built = build(&name.parse().unwrap()).unwrap();
             assert_eq!(built.name, *name);
+        }
+    }
+
+    #[test]
+    fn every_shipped_profile_says_against_what_it_was_checked() {
+        for (name, _) in PROFILES {
+            let said = Profile::shipped(name).unwrap().validation;
+            let kinds = ["validated against ", "unvalidated: ", "fitted to ", "published fit ", "against "];
+            assert!(kinds.iter().any(|kind| said.len() > kind.len() && said.starts_with(kind)), "{name}: {said}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 512, ..Default::default() })]
+        /// Values at the ends of their ranges, in any combination, are accepted or refused.
+        #[test]
+        fn no_combination_of_settings_panics(ends in proptest::collection::vec(0u8..4, 32)) {
+            for model in MODELS {
+                let value = |(tunable, end): (&Tunable, &u8)| {
+                    let (min, max) = (tunable.range.0, tunable.range.1.min(u64::MAX / 1_000_000));
+                    let number = [min, max, min + (max - min) / 1000][usize::from(end % 3)];
+                    let value = match tunable.unit {
+                        _ if *end == 3 => return None,
+                        Unit::Time => format!("{number}ns"),
+                        Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
+                        Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
+                        Unit::Switch => if *end == 0 { "on" } else { "off" }.to_owned(),
+                        Unit::Choice(words) => words[usize::from(*end) % words.len()].to_owned(),
+                    };
+                    Some((tunable.name.to_owned(), value))
+                };
+                let given = model.all_tunables().iter().zip(&ends).filter_map(value).collect();
+                let settings = model.settings(&Spec { name: model.name.to_owned(), given }).unwrap();
+                let _ = model.build.check(&settings);
+            }
         }
     }
 
@@ -167,6 +358,14 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_may_say_what_queue_its_drive_has() {
+        let queue = "[settings]\nqueue_depth = { value = \"8\", source = \"y\" }";
+        let profile = Profile::parse("x", &PROFILES[0].1.replacen("[settings]", queue, 1)).unwrap();
+        let in_force = profile.resolve(&linear::MODEL, &"x".parse().unwrap()).unwrap();
+        assert_eq!((in_force.count("queue_depth"), in_force.word("queue_order")), (8, "satf"));
+    }
+
+    #[test]
     fn a_bad_profile_is_refused_with_its_line() {
         let good = PROFILES[0].1;
         for (from, to, message) in [
@@ -178,6 +377,12 @@ mod tests {
             ),
             ("a = {", "aa = {", "drive profile x at line 7: `x` has no tunable `aa`; did you mean a?"),
             ("summary = ", "summary 5 = ", "drive profile x at line 3: "),
+            ("validation = \"", "validation = \"\"#", "drive profile x at line 4: validation is empty: "),
+            (
+                "[settings]",
+                "[settings]\nqueue_depth = { value = \"-1\", source = \"y\" }",
+                "drive profile x at line 7: x:queue_depth=`-1` is not a whole number",
+            ),
         ] {
             let error = Profile::parse("x", &good.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(message), "{error}");
@@ -187,6 +392,6 @@ mod tests {
         assert_eq!(error, "drive profile x at line 13: `segment_sectors` has no source");
         let without = good.lines().filter(|line| !line.starts_with("hit")).collect::<Vec<_>>().join("\n");
         let error = Profile::parse("x", &without).unwrap_err().to_string();
-        assert_eq!(error, "drive profile x: `hit` is missing from [settings]: service time of a cache hit");
+        assert_eq!(error, "drive profile x at line 6: `hit` is missing from [settings]: service time of a cache hit");
     }
 }

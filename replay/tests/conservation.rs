@@ -157,6 +157,14 @@ fn drives() -> Vec<Box<dyn DriveModel>> {
         "fixed:service=0,flush=0,write_cache=volatile",
         "fixed:write_cache=volatile",
         "fixed:write_cache=volatile-fua",
+        "raid:level=6,members=6,failed=2,member=cheetah-15k4,stripe_unit=4k",
+        "raid:member=fixed,member.write_cache=volatile,read_cache=1m,prefetch=256k",
+        "raid:member=fixed,write_cache=64k,read_cache=1m,overhead=100us",
+        "flash:capacity=32m,planes=1,page=8k,channels=1,dies=2,buffer=32k,suspensions=1",
+        "flash:capacity=32m,planes=1,page=4k,channels=2,dies=1,buffer=8k,interface=sata,depth=3,precondition=empty",
+        "qemu-virtio:depth=4",
+        "cheetah-15k5:queue_depth=4,queue_order=satf,age_limit=20ms",
+        "fixed:write_cache=volatile,queue_depth=3,queue_order=look",
     ]
     .iter()
     .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)

@@ -204,7 +204,7 @@ impl Setup<'_> {
             program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
             warnings,
             traces,
-            drive: part(&drive.name, drive.model.name, &drive.settings),
+            drive: drive_part(drive),
             options: self.effective_options(),
         };
         let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
@@ -286,6 +286,14 @@ fn closed_notes(late: u64, (incomplete, requests): (u64, u64)) -> Vec<String> {
 fn part(name: &str, model: &str, settings: &Settings) -> Part {
     let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Part { name: name.to_owned(), model: model.to_owned(), settings }
+}
+
+/// The drive with its tunables; if it is an array, also what it is made of.
+fn drive_part(drive: &drive_models::Built) -> Part {
+    let mut part = part(&drive.name, drive.model.name, &drive.settings);
+    let parts = drive.description.parts().into_iter().flat_map(drive_models::array::Parts::named);
+    part.settings.extend(parts.map(|(name, spec, _)| (name.to_owned(), spec.to_string())));
+    part
 }
 
 fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {

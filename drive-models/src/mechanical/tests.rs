@@ -3,6 +3,7 @@
 use traces::spec::Spec;
 
 use super::*;
+use crate::description::Description;
 use crate::profile::Profile;
 
 #[path = "buffer_tests.rs"]
@@ -65,7 +66,8 @@ fn small_with(settings: &[(&str, &str)]) -> Mechanical {
     let given = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let spec = Spec { name: "small".to_owned(), given };
     let settings = profile.resolve(&MODEL, &spec).unwrap();
-    Mechanical::new(&settings, &profile.mechanics.unwrap())
+    let Description::Mechanics(mechanics) = &profile.description else { panic!("a mechanical profile") };
+    Mechanical::new(&settings, mechanics)
 }
 
 fn request(operation: Operation, lba: u64, sectors: u64) -> Request {

@@ -1,0 +1,394 @@
+//! The controller: caches in front of the members, and which request waits for what.
+
+use std::collections::VecDeque;
+
+use schedulers::AccessCost;
+use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use super::plan::Written;
+use super::raid::{Done, OperationId, Raid};
+use super::read_cache::{ReadCache, hull, spans};
+use super::settings::ArraySettings;
+use super::tracks::Slot;
+use super::write_cache::WriteCache;
+use crate::drive::{self, Completion, DriveModel};
+
+/// A request that has not completed.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    request: Request,
+    submitted: Timestamp,
+    /// Operations that it waits for.
+    pending: u32,
+    started: Timestamp,
+    seek: Sectors,
+    hit: bool,
+}
+
+/// What an operation of the members is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Purpose {
+    /// Those who wait for it.
+    #[default]
+    Requests,
+    /// The read cache, and those who wait for it.
+    Fetch,
+    /// Room in the write cache.
+    Destage,
+}
+
+#[derive(Debug, Default)]
+struct Underway {
+    purpose: Purpose,
+    start: u64,
+    end: u64,
+    /// Who began it first, then who has joined.
+    waiters: Vec<RequestId>,
+    /// Whether the first of those began it, and not the controller.
+    demanded: bool,
+    /// Tracks that leave the write cache.
+    slots: Vec<Slot>,
+}
+
+/// An array with its controller.
+pub struct Array {
+    raid: Raid,
+    overhead: Nanos,
+    track: u64,
+    read_cache: Option<ReadCache>,
+    write_cache: Option<WriteCache>,
+    /// By request id.
+    outstanding: Vec<Outstanding>,
+    /// By operation id.
+    underway: Vec<Underway>,
+    /// Completions, the earliest first: each is as long after what it waited for as any other.
+    completing: VecDeque<Completion>,
+    position: Lba,
+    /// What the members do with written data.
+    write_cache_below: drive::WriteCache,
+    // Reused so that nothing is allocated per request.
+    done: Vec<Done>,
+    wait_for: Vec<OperationId>,
+    written: Vec<Written>,
+    slots: Vec<Slot>,
+}
+
+impl Array {
+    /// An idle array with empty caches.
+    pub fn new(settings: &ArraySettings, raid: Raid) -> Array {
+        let track = settings.track;
+        let tracks = raid.geometry().capacity().count() / track;
+        Array {
+            overhead: settings.overhead,
+            track,
+            read_cache: (settings.read_cache > 0)
+                .then(|| ReadCache::new(settings.read_cache as usize, track, settings.prefetch, tracks)),
+            write_cache: settings.write_cache.map(|limits| WriteCache::new(track, limits)),
+            write_cache_below: raid.write_cache(),
+            raid,
+            outstanding: Vec::new(),
+            underway: Vec::new(),
+            completing: VecDeque::new(),
+            position: Lba::ZERO,
+            done: Vec::new(),
+            wait_for: Vec::new(),
+            written: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let (start, end) = (request.lba.sector(), request.end().sector());
+        let mut wait_for = std::mem::take(&mut self.wait_for);
+        let write_cache = &self.write_cache;
+        let written = |track| write_cache.as_ref().map_or(0, |cache| cache.held(track));
+        let missing = match &mut self.read_cache {
+            Some(cache) => cache.read(start, end, written, &mut wait_for),
+            None => missing(spans(self.track, start, end), self.track, written),
+        };
+        for operation in wait_for.drain(..) {
+            self.wait(id, operation);
+        }
+        self.wait_for = wait_for;
+        if let Some(missing) = missing {
+            self.fetch(now, Some(id), *request, missing);
+        }
+        if let Some(ahead) = self.read_cache.as_mut().and_then(|cache| cache.read_ahead(start, end)) {
+            let mut request = *request;
+            request.flags.insert(Flags::AHEAD);
+            self.fetch(now, None, request, ahead);
+        }
+        let outstanding = &mut self.outstanding[id.index()];
+        if outstanding.pending == 0 {
+            outstanding.started = now;
+            self.finish(now, id);
+        }
+    }
+
+    /// Reads a span from the members, for a request or ahead of one.
+    fn fetch(&mut self, now: Timestamp, by: Option<RequestId>, like: Request, (start, end): (u64, u64)) {
+        let mut request = like;
+        request.lba = Lba::new(start);
+        request.set_sectors(Sectors::new(end - start));
+        let operation = self.raid.read(now, &request);
+        let mut purpose = Purpose::Requests;
+        if let Some(cache) = &mut self.read_cache {
+            cache.fetching(start, end, operation);
+            purpose = Purpose::Fetch;
+        }
+        let underway = begun(&mut self.underway, operation, purpose);
+        (underway.start, underway.end, underway.demanded) = (start, end, by.is_some());
+        if let Some(id) = by {
+            self.wait(id, operation);
+        }
+    }
+
+    fn write(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let (start, end) = (request.lba.sector(), request.end().sector());
+        match &mut self.write_cache {
+            Some(cache) if cache.could_hold(start, end) => {
+                if cache.has_room(start, end) {
+                    self.take_in(now, id, true);
+                } else {
+                    cache.wait(id);
+                }
+                self.destage(now);
+                return;
+            }
+            Some(cache) => cache.supersede(start, end),
+            None => {}
+        }
+        if let Some(cache) = &mut self.read_cache {
+            cache.written(start, end);
+        }
+        let operation = self.raid.write(now, request);
+        begun(&mut self.underway, operation, Purpose::Requests).demanded = true;
+        self.wait(id, operation);
+    }
+
+    /// Takes a write into the write cache, which has room for it.
+    fn take_in(&mut self, now: Timestamp, id: RequestId, hit: bool) {
+        let outstanding = &mut self.outstanding[id.index()];
+        (outstanding.started, outstanding.hit) = (now, hit);
+        let (start, end) = span(outstanding);
+        if let Some(cache) = &mut self.write_cache {
+            cache.put(start, end);
+        }
+        if let Some(cache) = &mut self.read_cache {
+            cache.written(start, end);
+        }
+        self.finish(now, id);
+    }
+
+    /// Begins to destage as many rows as are due.
+    fn destage(&mut self, now: Timestamp) {
+        let Some(cache) = &mut self.write_cache else { return };
+        while cache.wants_destage() {
+            self.written.clear();
+            let Some(row) = cache.take_row(self.raid.geometry(), &mut self.written, &mut self.slots) else { return };
+            let like = Request::new(now, Operation::Write, Lba::ZERO, Sectors::ZERO);
+            let operation = self.raid.write_row(now, like, row, &self.written);
+            let underway = begun(&mut self.underway, operation, Purpose::Destage);
+            std::mem::swap(&mut underway.slots, &mut self.slots);
+        }
+    }
+
+    /// Room has come free in the write cache: writes that have waited for it come in.
+    fn admit(&mut self, now: Timestamp) {
+        while let Some(cache) = &mut self.write_cache {
+            let outstanding = &self.outstanding;
+            let Some(id) = cache.admit(|id| span(&outstanding[id.index()])) else { break };
+            self.take_in(now, id, false);
+        }
+        self.destage(now);
+    }
+
+    fn wait(&mut self, id: RequestId, operation: OperationId) {
+        self.underway[operation.0 as usize].waiters.push(id);
+        self.outstanding[id.index()].pending += 1;
+    }
+
+    /// A request has got all that it waited for.
+    fn finish(&mut self, now: Timestamp, id: RequestId) {
+        let Outstanding { started, seek, hit, .. } = self.outstanding[id.index()];
+        let finished = now.saturating_add(self.overhead);
+        self.completing.push_back(Completion { id, started, finished, seek, hit });
+    }
+
+    /// Lets everything happen at the members up to `now`.
+    fn run(&mut self, now: Timestamp) {
+        loop {
+            let time = self.raid.next_event();
+            if time > now || time == Timestamp::MAX {
+                return;
+            }
+            let mut done = std::mem::take(&mut self.done);
+            self.raid.advance(time, &mut done);
+            for done in done.drain(..) {
+                self.operation_done(time, &done);
+            }
+            self.done = done;
+        }
+    }
+
+    fn operation_done(&mut self, now: Timestamp, done: &Done) {
+        let underway = &mut self.underway[done.id.0 as usize];
+        let mut waiters = std::mem::take(&mut underway.waiters);
+        match underway.purpose {
+            Purpose::Requests => {}
+            Purpose::Fetch => {
+                if let Some(cache) = &mut self.read_cache {
+                    cache.fetched(underway.start, underway.end, done.id);
+                }
+            }
+            Purpose::Destage => {
+                if let Some(cache) = &mut self.write_cache {
+                    cache.destaged(&mut underway.slots);
+                }
+                self.admit(now);
+            }
+        }
+        let demanded = self.underway[done.id.0 as usize].demanded;
+        for (place, id) in waiters.drain(..).enumerate() {
+            let outstanding = &mut self.outstanding[id.index()];
+            outstanding.pending -= 1;
+            outstanding.started = outstanding.started.min(done.started.max(outstanding.submitted));
+            // Who has joined moved no arm, and found nothing there either.
+            let began = demanded && place == 0;
+            if began {
+                outstanding.seek += done.seek;
+            }
+            outstanding.hit &= began && done.hit;
+            if outstanding.pending == 0 {
+                self.finish(now, id);
+            }
+        }
+        self.underway[done.id.0 as usize].waiters = waiters;
+        self.raid.forget(done.id);
+    }
+
+    /// Whether the caches have all that a read asks for, or room for a write.
+    fn is_hit(&self, request: &Request) -> bool {
+        let (start, end) = (request.lba.sector(), request.end().sector());
+        match (request.operation, &self.write_cache) {
+            (Operation::Write, Some(cache)) => cache.could_hold(start, end) && cache.has_room(start, end),
+            (Operation::Read, write_cache) => spans(self.track, start, end).all(|(track, sectors)| {
+                let read = self.read_cache.as_ref().map_or(0, |cache| cache.held(track));
+                sectors & !read & !write_cache.as_ref().map_or(0, |cache| cache.held(track)) == 0
+            }),
+            _ => false,
+        }
+    }
+}
+
+fn span(outstanding: &Outstanding) -> (u64, u64) {
+    (outstanding.request.lba.sector(), outstanding.request.end().sector())
+}
+
+/// Notes what an operation that has begun is for.
+fn begun(underway: &mut Vec<Underway>, operation: OperationId, purpose: Purpose) -> &mut Underway {
+    let at = operation.0 as usize;
+    if at >= underway.len() {
+        underway.resize_with(at + 1, Underway::default);
+    }
+    let underway = &mut underway[at];
+    (underway.purpose, underway.demanded) = (purpose, false);
+    underway
+}
+
+/// The span from the first to the last of some sectors that are not held.
+fn missing(spans: impl Iterator<Item = (u64, u128)>, track: u64, held: impl Fn(u64) -> u128) -> Option<(u64, u64)> {
+    spans.fold(None, |missing, (number, sectors)| hull(missing, number * track, sectors & !held(number)))
+}
+
+impl AccessCost for Array {
+    fn position(&self) -> Lba {
+        self.position
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.raid.geometry().capacity()
+    }
+
+    /// What a read of at most a stripe unit by one member takes.
+    fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
+        self.overhead + self.raid.expected(from, to, sectors)
+    }
+
+    fn access(&self, _now: Timestamp, request: &Request) -> Nanos {
+        if self.is_hit(request) { self.overhead } else { self.between(self.position, request.lba, request.sectors()) }
+    }
+}
+
+impl DriveModel for Array {
+    fn capacity(&self) -> Sectors {
+        AccessCost::capacity(self)
+    }
+
+    fn accepts(&self, _request: &Request) -> bool {
+        true
+    }
+
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.run(now);
+        let outstanding = Outstanding {
+            request: *request,
+            submitted: now,
+            pending: 0,
+            started: Timestamp::MAX,
+            seek: Sectors::ZERO,
+            hit: true,
+        };
+        if id.index() >= self.outstanding.len() {
+            self.outstanding.resize(id.index() + 1, outstanding);
+        }
+        self.outstanding[id.index()] = outstanding;
+        let empty = request.sectors() == Sectors::ZERO;
+        match request.operation {
+            Operation::Flush if self.write_cache() != drive::WriteCache::Through => {
+                let operation = self.raid.flush(now, request);
+                begun(&mut self.underway, operation, Purpose::Requests).demanded = true;
+                self.wait(id, operation);
+            }
+            Operation::Read if !empty => self.read(now, id, request),
+            Operation::Write if !empty => self.write(now, id, request),
+            _ => {
+                self.outstanding[id.index()].started = now;
+                self.finish(now, id);
+                return;
+            }
+        }
+        if request.operation.moves_data() {
+            self.position = request.end();
+        }
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let completing = self.completing.front().map_or(Timestamp::MAX, |completion| completion.finished);
+        Some(completing.min(self.raid.next_event())).filter(|&time| time != Timestamp::MAX)
+    }
+
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        self.run(now);
+        while let Some(completion) = self.completing.front().copied() {
+            if completion.finished > now {
+                break;
+            }
+            self.completing.pop_front();
+            completions.push(completion);
+        }
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        self
+    }
+
+    /// With a non-volatile cache a completed write is durable; without, the members decide.
+    fn write_cache(&self) -> drive::WriteCache {
+        if self.write_cache.is_some() { drive::WriteCache::Through } else { self.write_cache_below }
+    }
+
+    fn discards(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,94 @@
+//! One member of an array: a drive behind a queue, and which of its commands belongs to which step.
+
+use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use super::MemberParts;
+use crate::drive::{Completion, DriveModel, WriteCache};
+use crate::queued::{QueueLimits, Queued};
+
+/// An access of a member that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// The step of an operation that it belongs to.
+    pub step: u32,
+    /// What the drive said.
+    pub completion: Completion,
+}
+
+/// A member. Requests are not merged in its queue: the array joins those of one request of its own.
+pub struct Member {
+    queue: Queued,
+    /// The step of each access, by the id that the queue knows it by.
+    steps: Vec<u32>,
+    free: Vec<RequestId>,
+    /// Where the last access that it was given ends.
+    heading_for: Lba,
+    // Reused so that nothing is allocated per access.
+    completions: Vec<Completion>,
+}
+
+impl Member {
+    /// An idle member, whose drive is given at most `depth` accesses at once.
+    pub fn new((drive, scheduler): MemberParts, depth: u32) -> Member {
+        Member {
+            queue: Queued::new(drive, scheduler, QueueLimits { held: u32::MAX, at_drive: depth, age: None }),
+            steps: Vec::new(),
+            free: Vec::new(),
+            heading_for: Lba::ZERO,
+            completions: Vec::new(),
+        }
+    }
+
+    /// When something happens next, [`Timestamp::MAX`] for never.
+    pub fn next_event(&self) -> Timestamp {
+        self.queue.next()
+    }
+
+    /// How many accesses wait or are served.
+    pub fn held(&self) -> u32 {
+        self.queue.held()
+    }
+
+    /// Where the last access that it was given ends.
+    pub fn heading_for(&self) -> Lba {
+        self.heading_for
+    }
+
+    /// Lets an access wait; [`Member::dispatch`] sends it.
+    pub fn insert(&mut self, now: Timestamp, step: u32, request: &Request) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.steps.push(step);
+            RequestId(self.steps.len() as u32 - 1)
+        });
+        self.steps[id.index()] = step;
+        if request.operation != Operation::Flush {
+            self.heading_for = request.end();
+        }
+        self.queue.insert(now, id, request);
+    }
+
+    /// Sends to the drive what it has room for.
+    pub fn dispatch(&mut self, now: Timestamp) {
+        self.queue.dispatch(now);
+    }
+
+    /// Lets everything happen in the drive up to `now` and appends what has ended; the owner dispatches
+    /// when it has seen to that.
+    pub fn advance(&mut self, now: Timestamp, ended: &mut Vec<Ended>) {
+        self.queue.complete(now, &mut self.completions);
+        for completion in self.completions.drain(..) {
+            self.free.push(completion.id);
+            ended.push(Ended { step: self.steps[completion.id.index()], completion });
+        }
+    }
+
+    /// What its drive does with written data.
+    pub fn write_cache(&self) -> WriteCache {
+        self.queue.write_cache()
+    }
+
+    /// What a read of `sectors` at `to` is expected to take with the head at `from`.
+    pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
+        self.queue.cost().between(from, to, sectors)
+    }
+}

@@ -1,0 +1,71 @@
+//! Arrays: a drive made of drives, each with its own queue and scheduler, behind a controller that may
+//! cache. RAID levels after Patterson, Gibson and Katz 1988 ("A case for redundant arrays of
+//! inexpensive disks") and Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
+//!
+//! A request passes through the caches (`read_cache`, `write_cache`); what they do not have is
+//! planned as accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues
+//! (`member`). It completes with the last access it needs, after the controller's overhead.
+//!
+//! Leaves out: locks on rows, merging in members' queues, rebuilding onto a spare, more than one
+//! failed member, the controller's own bandwidth, and the time of exclusive or.
+
+mod controller;
+mod description;
+pub mod geometry;
+mod member;
+pub mod plan;
+mod raid;
+mod read_cache;
+mod settings;
+mod tracks;
+mod write_cache;
+
+use schedulers::Scheduler;
+use traces::Sectors;
+use traces::spec::Settings;
+
+pub use controller::Array;
+pub use description::{Parts, PartsText};
+pub use geometry::{Geometry, Level};
+pub use settings::ArraySettings;
+
+use crate::description::Contradiction;
+use crate::drive::DriveModel;
+use crate::registry::{Build, Model};
+use member::Member;
+use raid::Raid;
+
+/// The registry's row.
+pub const MODEL: Model = Model {
+    name: "raid",
+    summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
+              scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
+    tunables: settings::TUNABLES,
+    build: Build::WithMembers { check: |settings| ArraySettings::new(settings).map(|_| ()), build },
+};
+
+/// Most sectors of all members together: 4 EiB.
+const CAPACITY_MAX: u64 = 1 << 53;
+
+/// A member's drive and the scheduler of its queue.
+pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
+
+/// An array with the settings of [`MODEL`] over as many members as they say.
+///
+/// # Errors
+/// Settings that contradict each other; a stripe unit that the members have no room for; too large members.
+fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction> {
+    let settings = ArraySettings::new(settings)?;
+    let smallest = parts.iter().map(|(drive, _)| drive.capacity()).min().unwrap_or(Sectors::ZERO);
+    if smallest < settings.stripe_unit {
+        let expected = format!("at most {}, the size of a member", smallest.bytes());
+        return Err(Contradiction { tunable: "stripe_unit", expected });
+    }
+    if smallest.count().saturating_mul(settings.members) > CAPACITY_MAX {
+        let expected = format!("so few that members of {} bytes are 4 EiB together", smallest.bytes());
+        return Err(Contradiction { tunable: "members", expected });
+    }
+    let geometry = Geometry::new(settings.level, settings.members, settings.stripe_unit, smallest);
+    let members = parts.into_iter().map(|parts| Member::new(parts, settings.depth)).collect();
+    Ok(Box::new(Array::new(&settings, Raid::new(geometry, settings.failed, members))))
+}

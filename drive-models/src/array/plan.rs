@@ -1,0 +1,323 @@
+//! Which accesses to its members a request to an array takes.
+//!
+//! Reads touch what they ask for; where that is on the failed member, the same sectors of the other
+//! data units and of P are read instead. A write to rows with parity first reads what the new parity
+//! needs, by whichever way takes fewer accesses: *read-modify-write* reads the old data and parity,
+//! *reconstruct-write* the data that stays (none of it for a full row). With as many it reconstructs,
+//! as Linux's md does by default. Parity is read and written as one span, from the first to the last
+//! sector written in any unit.
+//!
+//! Accesses of one request that lie one behind the other on a member are one access. Left out: locks
+//! on rows, so that two writes to one row at the same time each take their own reads.
+
+use traces::{Lba, Operation};
+
+use super::geometry::{Geometry, Place};
+
+/// One access to a member, or, with mirroring, to one group of copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The member, the first of its copies where it is mirrored.
+    pub member: u64,
+    /// The first sector on it.
+    pub start: u64,
+    /// The sector behind the last.
+    pub end: u64,
+    /// Read or write.
+    pub operation: Operation,
+}
+
+/// What is written of one data unit of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The data unit.
+    pub unit: u64,
+    /// The first sector written, within the unit.
+    pub from: u64,
+    /// The sector behind the last.
+    pub to: u64,
+    /// Whether everything between is written. Holes are filled with what was there before.
+    pub solid: bool,
+}
+
+/// Collects accesses and joins those that touch.
+#[derive(Debug)]
+struct Gather {
+    operation: Operation,
+    /// The span of each member that may still grow, empty where start and end are the same.
+    open: Vec<(u64, u64)>,
+    closed: Vec<Access>,
+}
+
+impl Gather {
+    fn new(members: u64, operation: Operation) -> Gather {
+        Gather { operation, open: vec![(0, 0); members as usize], closed: Vec::new() }
+    }
+
+    /// Adds a span; those of one member come by ascending start.
+    fn add(&mut self, member: u64, start: u64, end: u64) {
+        let open = &mut self.open[member as usize];
+        if open.0 == open.1 {
+            *open = (start, end);
+        } else if (open.0..=open.1).contains(&start) {
+            open.1 = open.1.max(end);
+        } else {
+            self.closed.push(Access { member, start: open.0, end: open.1, operation: self.operation });
+            *open = (start, end);
+        }
+    }
+
+    fn finish(&mut self, into: &mut Vec<Access>) {
+        into.append(&mut self.closed);
+        for (member, open) in self.open.iter_mut().enumerate() {
+            if open.0 != open.1 {
+                let (start, end) = *open;
+                into.push(Access { member: member as u64, start, end, operation: self.operation });
+                *open = (0, 0);
+            }
+        }
+    }
+}
+
+/// How the new parity of a row comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// There is none to be kept.
+    NoParity,
+    /// From the old data, the old parity and the new data.
+    ReadModifyWrite,
+    /// From all data of the row.
+    Reconstruct,
+    /// The same, with what is on the failed member reconstructed from everything else first.
+    RebuildFirst,
+}
+
+/// Plans requests. Keeps its buffers from one to the next.
+#[derive(Debug)]
+pub struct Planner {
+    geometry: Geometry,
+    failed: Option<u64>,
+    reads: Gather,
+    writes: Gather,
+    written: Vec<Written>,
+}
+
+impl Planner {
+    /// A planner for an array of which one member may have failed.
+    pub fn new(geometry: Geometry, failed: Option<u64>) -> Planner {
+        let members = geometry.members();
+        Planner {
+            geometry,
+            failed,
+            reads: Gather::new(members, Operation::Read),
+            writes: Gather::new(members, Operation::Write),
+            written: Vec::new(),
+        }
+    }
+
+    /// The address map.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The failed member.
+    pub fn failed(&self) -> Option<u64> {
+        self.failed
+    }
+
+    /// The accesses of a read of the logical sectors `start..end`.
+    pub fn read(&mut self, start: u64, end: u64, reads: &mut Vec<Access>) {
+        let mut at = start;
+        while at < end {
+            let row_end = self.row_end(at).min(end);
+            match self.lost_part(at, row_end) {
+                Some(lost) => self.read_degraded(at, row_end, lost),
+                None => self.each_unit(at, row_end, |planner, row, written| {
+                    let start = planner.geometry.row_start(row);
+                    let member = planner.geometry.data_member(row, written.unit);
+                    planner.reads.add(member, start + written.from, start + written.to);
+                }),
+            }
+            at = row_end;
+        }
+        self.reads.finish(reads);
+    }
+
+    /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie
+    /// in one row or are full rows: what has to be read first, and what is written then.
+    pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+        let mut at = start;
+        while at < end {
+            let row_end = self.row_end(at).min(end);
+            let row = self.geometry.place(Lba::new(at)).row;
+            let mut written = std::mem::take(&mut self.written);
+            written.clear();
+            self.each_unit(at, row_end, |_, _, unit| written.push(unit));
+            self.row(row, &written);
+            self.written = written;
+            at = row_end;
+        }
+        self.reads.finish(reads);
+        self.writes.finish(writes);
+    }
+
+    /// The accesses of a write of some sectors of one row, units ascending.
+    pub fn write_row(&mut self, row: u64, written: &[Written], reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+        self.row(row, written);
+        self.reads.finish(reads);
+        self.writes.finish(writes);
+    }
+
+    fn row_end(&self, at: u64) -> u64 {
+        (at / self.geometry.row_sectors() + 1) * self.geometry.row_sectors()
+    }
+
+    /// Calls `each` with the part of every data unit that `start..end`, within one row, touches.
+    fn each_unit(&mut self, start: u64, end: u64, mut each: impl FnMut(&mut Planner, u64, Written)) {
+        let Place { row, mut unit, offset } = self.geometry.place(Lba::new(start));
+        let (mut from, mut left) = (offset, end - start);
+        while left > 0 {
+            let to = (from + left).min(self.geometry.stripe_unit());
+            left -= to - from;
+            each(self, row, Written { unit, from, to, solid: true });
+            (unit, from) = (unit + 1, 0);
+        }
+    }
+
+    /// The sectors of `start..end` within their row that only parity can tell.
+    fn lost_part(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let failed = self.failed.filter(|_| self.geometry.level().parities() > 0)?;
+        let mut lost = None;
+        self.each_unit(start, end, |planner, row, unit| {
+            if planner.geometry.data_member(row, unit.unit) == failed {
+                lost = Some((unit.from, unit.to));
+            }
+        });
+        lost
+    }
+
+    /// Reads what is asked for and, of every other data unit and P, what tells the lost sectors.
+    fn read_degraded(&mut self, start: u64, end: u64, lost: (u64, u64)) {
+        let Place { row, unit: first, offset } = self.geometry.place(Lba::new(start));
+        let (data, size) = (self.geometry.data_units(), self.geometry.stripe_unit());
+        let (from, to) = (first * size + offset, first * size + offset + (end - start));
+        for unit in 0..data {
+            let own = (from.clamp(unit * size, (unit + 1) * size), to.clamp(unit * size, (unit + 1) * size));
+            self.add_both(row, unit, (own.0 - unit * size, own.1 - unit * size), lost);
+        }
+        self.read_parity(row, 0, lost);
+    }
+
+    /// Reads two spans of a unit, the lower first; nothing of the failed member or of empty spans.
+    fn add_both(&mut self, row: u64, unit: u64, one: (u64, u64), other: (u64, u64)) {
+        let member = self.geometry.data_member(row, unit);
+        if self.failed == Some(member) {
+            return;
+        }
+        let start = self.geometry.row_start(row);
+        for (from, to) in [one.min(other), one.max(other)] {
+            if from < to {
+                self.reads.add(member, start + from, start + to);
+            }
+        }
+    }
+
+    fn read_unit(&mut self, row: u64, unit: u64, span: (u64, u64)) {
+        self.add_both(row, unit, span, (0, 0));
+    }
+
+    fn read_parity(&mut self, row: u64, number: u64, (from, to): (u64, u64)) {
+        let start = self.geometry.row_start(row);
+        self.reads.add(self.geometry.parity_member(row, number), start + from, start + to);
+    }
+
+    fn row(&mut self, row: u64, written: &[Written]) {
+        let hull = written.iter().fold((u64::MAX, 0), |(lo, hi), unit| (lo.min(unit.from), hi.max(unit.to)));
+        let way = self.way(row, written, hull);
+        self.read_for(way, row, written, hull);
+        let start = self.geometry.row_start(row);
+        for unit in written {
+            let member = self.geometry.data_member(row, unit.unit);
+            if self.geometry.copies() > 1 || self.failed != Some(member) {
+                self.writes.add(member, start + unit.from, start + unit.to);
+            }
+        }
+        for number in 0..self.geometry.level().parities() {
+            let member = self.geometry.parity_member(row, number);
+            if self.failed != Some(member) {
+                self.writes.add(member, start + hull.0, start + hull.1);
+            }
+        }
+    }
+
+    /// The reads in front of a write; `hull` is the span over all units.
+    fn read_for(&mut self, way: Way, row: u64, written: &[Written], hull: (u64, u64)) {
+        match way {
+            Way::NoParity => {
+                for unit in written.iter().filter(|unit| !unit.solid) {
+                    self.read_unit(row, unit.unit, (unit.from, unit.to));
+                }
+            }
+            Way::ReadModifyWrite => {
+                for unit in written {
+                    self.read_unit(row, unit.unit, (unit.from, unit.to));
+                }
+                for number in 0..self.geometry.level().parities() {
+                    if self.failed != Some(self.geometry.parity_member(row, number)) {
+                        self.read_parity(row, number, hull);
+                    }
+                }
+            }
+            Way::Reconstruct => {
+                let mut units = written.iter().peekable();
+                for unit in 0..self.geometry.data_units() {
+                    let stays = match units.next_if(|written| written.unit == unit) {
+                        Some(written) => what_stays(written, hull),
+                        None => hull,
+                    };
+                    self.read_unit(row, unit, stays);
+                }
+            }
+            Way::RebuildFirst => {
+                for unit in 0..self.geometry.data_units() {
+                    self.read_unit(row, unit, hull);
+                }
+                self.read_parity(row, 0, hull);
+            }
+        }
+    }
+
+    fn way(&self, row: u64, written: &[Written], hull: (u64, u64)) -> Way {
+        let parities = self.geometry.level().parities();
+        let live = (0..parities).filter(|&number| self.failed != Some(self.geometry.parity_member(row, number)));
+        let live = live.count() as u64;
+        if live == 0 {
+            return Way::NoParity;
+        }
+        let covers = |unit: &Written| what_stays(unit, hull) == (0, 0);
+        if live == parities
+            && let Some(failed) = self.failed
+        {
+            let lost = |unit: &&Written| self.geometry.data_member(row, unit.unit) == failed;
+            return match written.iter().find(lost) {
+                None => Way::ReadModifyWrite,
+                Some(unit) if covers(unit) => Way::Reconstruct,
+                Some(_) => Way::RebuildFirst,
+            };
+        }
+        let covered = written.iter().filter(|unit| covers(unit)).count() as u64;
+        let reconstruct = self.geometry.data_units() - covered;
+        if reconstruct <= written.len() as u64 + live { Way::Reconstruct } else { Way::ReadModifyWrite }
+    }
+}
+
+/// The span of a unit that has to be read so that all of `hull` is known of it, empty (0, 0) if the
+/// write covers it. One access, so with something to read on both sides it is all of it.
+fn what_stays(unit: &Written, hull: (u64, u64)) -> (u64, u64) {
+    match (unit.solid, unit.from == hull.0, unit.to == hull.1) {
+        (true, true, true) => (0, 0),
+        (true, true, false) => (unit.to, hull.1),
+        (true, false, true) => (hull.0, unit.from),
+        _ => hull,
+    }
+}

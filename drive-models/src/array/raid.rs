@@ -1,0 +1,315 @@
+//! The members of an array and the operations that run on them.
+//!
+//! An operation is one read, one write or one flush of the array. It has one step, or up to three if
+//! it writes rows with parity: the part of a row at its start, the full rows, the part of a row at its
+//! end. A step reads what it needs to know first, then it writes; steps do not wait for one another.
+
+use std::ops::Range;
+
+use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
+
+use super::geometry::{Geometry, Place};
+use super::member::{Ended, Member};
+use super::plan::{Access, Planner, Written};
+use crate::drive::WriteCache;
+
+/// The number of an operation while it runs; small and reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationId(pub u32);
+
+/// An operation that has ended, now.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Which.
+    pub id: OperationId,
+    /// When a member began to serve its first access.
+    pub started: Timestamp,
+    /// How far arms moved for it, all members together.
+    pub seek: Sectors,
+    /// Whether the members' own caches had all of it.
+    pub hit: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    request: Request,
+    steps: u32,
+    started: Timestamp,
+    seek: Sectors,
+    hit: bool,
+}
+
+#[derive(Debug, Default)]
+struct Step {
+    operation: u32,
+    /// Accesses that have not ended.
+    pending: u32,
+    /// What is written after the reads.
+    writes: Vec<Access>,
+}
+
+/// Values at small numbers that are reused; a freed one keeps its buffers.
+#[derive(Debug)]
+struct Slab<T> {
+    values: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    fn new() -> Slab<T> {
+        Slab { values: Vec::new(), free: Vec::new() }
+    }
+
+    /// A free number, its value the last one's or `fresh`.
+    fn take(&mut self, fresh: impl FnOnce() -> T) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.values.push(fresh());
+            self.values.len() as u32 - 1
+        })
+    }
+}
+
+/// An array without a cache.
+pub struct Raid {
+    planner: Planner,
+    members: Vec<Member>,
+    running: Slab<Running>,
+    steps: Slab<Step>,
+    /// Members that got something to do.
+    touched: Vec<bool>,
+    // Reused so that nothing is allocated per request.
+    reads: Vec<Access>,
+    writes: Vec<Access>,
+    ended: Vec<Ended>,
+    done: Vec<Done>,
+}
+
+impl Raid {
+    /// An array over `members`, all idle.
+    pub fn new(geometry: Geometry, failed: Option<u64>, members: Vec<Member>) -> Raid {
+        Raid {
+            planner: Planner::new(geometry, failed),
+            running: Slab::new(),
+            steps: Slab::new(),
+            touched: vec![false; members.len()],
+            members,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            ended: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The address map.
+    pub fn geometry(&self) -> &Geometry {
+        self.planner.geometry()
+    }
+
+    /// What a read of at most a stripe unit is expected to take one member whose head is where `from` lies
+    /// on it.
+    pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
+        let map = self.geometry();
+        let on_member = |lba| {
+            let Place { row, offset, .. } = map.place(lba);
+            Lba::new(map.row_start(row) + offset)
+        };
+        let Place { row, unit, .. } = map.place(to);
+        let sectors = sectors.min(Sectors::new(map.stripe_unit()));
+        self.members[map.data_member(row, unit) as usize].expected(on_member(from), on_member(to), sectors)
+    }
+
+    /// What the members do with written data: volatile if any of them is, forced unit access if all
+    /// of those know it.
+    pub fn write_cache(&self) -> WriteCache {
+        let live = self.members.iter().zip(0..).filter(|&(_, number)| self.planner.failed() != Some(number));
+        live.fold(WriteCache::Through, |all, (member, _)| match (all, member.write_cache()) {
+            (cache, WriteCache::Through) | (WriteCache::Through, cache) => cache,
+            (WriteCache::Volatile { fua: a }, WriteCache::Volatile { fua: b }) => WriteCache::Volatile { fua: a && b },
+        })
+    }
+
+    /// Begins a read of `request`.
+    pub fn read(&mut self, now: Timestamp, request: &Request) -> OperationId {
+        let id = self.begin(*request);
+        self.planner.read(request.lba.sector(), request.end().sector(), &mut self.reads);
+        self.begin_step(now, id);
+        self.dispatch(now);
+        id
+    }
+
+    /// Begins a write of `request`.
+    pub fn write(&mut self, now: Timestamp, request: &Request) -> OperationId {
+        let id = self.begin(*request);
+        let (start, end) = (request.lba.sector(), request.end().sector());
+        if self.geometry().level().parities() == 0 {
+            self.write_step(now, id, start, end);
+        } else {
+            let row = self.geometry().row_sectors();
+            // The full rows, empty and at the end of the first row where there are none.
+            let first = start.next_multiple_of(row).min(end);
+            let last = (end / row * row).max(first);
+            for (start, end) in [(start, first), (first, last), (last, end)] {
+                if start < end {
+                    self.write_step(now, id, start, end);
+                }
+            }
+        }
+        self.dispatch(now);
+        id
+    }
+
+    /// Begins a write of some sectors of one row; what is `like` them carries the flags.
+    pub fn write_row(&mut self, now: Timestamp, like: Request, row: u64, written: &[Written]) -> OperationId {
+        let id = self.begin(like);
+        self.planner.write_row(row, written, &mut self.reads, &mut self.writes);
+        self.begin_step(now, id);
+        self.dispatch(now);
+        id
+    }
+
+    /// Begins a flush of all members whose write cache is volatile; there must be one.
+    pub fn flush(&mut self, now: Timestamp, request: &Request) -> OperationId {
+        let id = self.begin(*request);
+        let step = self.steps.take(Step::default);
+        self.running.values[id.0 as usize].steps += 1;
+        self.steps.values[step as usize].operation = id.0;
+        for number in 0..self.members.len() {
+            let live = self.planner.failed() != Some(number as u64);
+            if live && self.members[number].write_cache() != WriteCache::Through {
+                self.steps.values[step as usize].pending += 1;
+                self.members[number].insert(now, step, request);
+                self.touched[number] = true;
+            }
+        }
+        self.dispatch(now);
+        id
+    }
+
+    fn begin(&mut self, mut request: Request) -> OperationId {
+        // The sequence of which the flag is part is the stage's; what reaches members is its write.
+        request.flags.remove(Flags::PREFLUSH);
+        let running = Running { request, steps: 0, started: Timestamp::MAX, seek: Sectors::ZERO, hit: true };
+        let id = self.running.take(|| running);
+        self.running.values[id as usize] = running;
+        OperationId(id)
+    }
+
+    fn write_step(&mut self, now: Timestamp, id: OperationId, start: u64, end: u64) {
+        self.planner.write(start, end, &mut self.reads, &mut self.writes);
+        self.begin_step(now, id);
+    }
+
+    /// Begins a step with the reads and writes that were planned.
+    fn begin_step(&mut self, now: Timestamp, id: OperationId) {
+        let step = self.steps.take(Step::default);
+        self.running.values[id.0 as usize].steps += 1;
+        let values = &mut self.steps.values[step as usize];
+        values.operation = id.0;
+        std::mem::swap(&mut values.writes, &mut self.writes);
+        let mut reads = std::mem::take(&mut self.reads);
+        if reads.is_empty() {
+            std::mem::swap(&mut reads, &mut self.steps.values[step as usize].writes);
+        }
+        self.insert(now, step, &mut reads);
+        self.reads = reads;
+    }
+
+    /// Puts accesses into the queues of their members.
+    fn insert(&mut self, now: Timestamp, step: u32, accesses: &mut Vec<Access>) {
+        let like = self.running.values[self.steps.values[step as usize].operation as usize].request;
+        for access in accesses.drain(..) {
+            let mut request = like;
+            request.operation = access.operation;
+            request.lba = Lba::new(access.start);
+            request.set_sectors(Sectors::new(access.end - access.start));
+            let copies = access.member..access.member + self.geometry().copies();
+            if access.operation == Operation::Read {
+                self.insert_one(now, step, self.copy_to_read(copies, request.lba), request);
+                continue;
+            }
+            for member in copies {
+                if self.planner.failed() != Some(member) {
+                    self.insert_one(now, step, member as usize, request);
+                }
+            }
+        }
+    }
+
+    fn insert_one(&mut self, now: Timestamp, step: u32, member: usize, request: Request) {
+        self.steps.values[step as usize].pending += 1;
+        self.members[member].insert(now, step, &request);
+        self.touched[member] = true;
+    }
+
+    /// Which of several members that hold the same is read: the one with the fewest outstanding
+    /// accesses; of those the one whose last access ends nearest; of those the first.
+    fn copy_to_read(&self, copies: Range<u64>, lba: Lba) -> usize {
+        let live = copies.filter(|&member| self.planner.failed() != Some(member)).map(|member| member as usize);
+        live.min_by_key(|&member| {
+            let member = &self.members[member];
+            (member.held(), member.heading_for().distance(lba))
+        })
+        .expect("at most one member has failed")
+    }
+
+    fn dispatch(&mut self, now: Timestamp) {
+        for (member, touched) in self.members.iter_mut().zip(&mut self.touched) {
+            if std::mem::take(touched) {
+                member.dispatch(now);
+            }
+        }
+    }
+
+    /// When something happens next, [`Timestamp::MAX`] for never.
+    pub fn next_event(&self) -> Timestamp {
+        self.members.iter().map(Member::next_event).min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// Lets happen what happens at `now`, the time of the next event, and appends the operations that
+    /// have ended; each is to be forgotten by whoever began it.
+    pub fn advance(&mut self, now: Timestamp, done: &mut Vec<Done>) {
+        let mut ended = std::mem::take(&mut self.ended);
+        for (member, touched) in self.members.iter_mut().zip(&mut self.touched) {
+            if member.next_event() <= now {
+                member.advance(now, &mut ended);
+                *touched = true;
+            }
+        }
+        for ended in ended.drain(..) {
+            self.access_ended(now, &ended);
+        }
+        self.ended = ended;
+        self.dispatch(now);
+        done.append(&mut self.done);
+    }
+
+    /// The operation's number may be given to another: nobody speaks of this one any more.
+    pub fn forget(&mut self, id: OperationId) {
+        self.running.free.push(id.0);
+    }
+
+    fn access_ended(&mut self, now: Timestamp, ended: &Ended) {
+        let step = &mut self.steps.values[ended.step as usize];
+        let (number, id) = (ended.step, step.operation);
+        step.pending -= 1;
+        let running = &mut self.running.values[id as usize];
+        running.started = running.started.min(ended.completion.started);
+        running.seek += ended.completion.seek;
+        running.hit &= ended.completion.hit;
+        if step.pending > 0 {
+            return;
+        }
+        if !step.writes.is_empty() {
+            let mut writes = std::mem::take(&mut step.writes);
+            self.insert(now, number, &mut writes);
+            self.steps.values[number as usize].writes = writes;
+            return;
+        }
+        self.steps.free.push(number);
+        running.steps -= 1;
+        if running.steps == 0 {
+            let Running { started, seek, hit, .. } = *running;
+            self.done.push(Done { id: OperationId(id), started, seek, hit });
+        }
+    }
+}

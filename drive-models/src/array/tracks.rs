@@ -1,0 +1,226 @@
+//! The directory of a cache: which tracks it holds, in the order in which they were used.
+//!
+//! A track is a span of at most [`Tracks::SECTORS_MAX`] sectors, so that which of them are there is one
+//! machine word, and no operation goes by the sector. Memory grows to the number of tracks that the
+//! cache holds, whatever the length of the trace.
+
+use std::ops::{Index, IndexMut};
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// The sectors `from..to` of a track, one bit each.
+pub fn mask(from: u64, to: u64) -> u128 {
+    let below = |bit: u64| if bit >= 128 { u128::MAX } else { (1 << bit) - 1 };
+    below(to) & !below(from)
+}
+
+/// The place of a track in the directory, the same as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    track: u64,
+    value: T,
+    /// The next entry of the same bucket, or of the free ones.
+    chain: u32,
+    newer: u32,
+    older: u32,
+    listed: bool,
+}
+
+/// A directory with a value for each track.
+#[derive(Debug)]
+pub struct Tracks<T> {
+    entries: Vec<Entry<T>>,
+    buckets: Vec<u32>,
+    free: u32,
+    len: usize,
+    newest: u32,
+    oldest: u32,
+}
+
+impl<T: Copy + Default> Tracks<T> {
+    /// The longest track: 64 KiB.
+    pub const SECTORS_MAX: u64 = 128;
+
+    /// An empty directory for about `expected` tracks.
+    pub fn new(expected: usize) -> Tracks<T> {
+        let buckets = vec![NONE; expected.next_power_of_two().max(2)];
+        Tracks { entries: Vec::new(), buckets, free: NONE, len: 0, newest: NONE, oldest: NONE }
+    }
+
+    /// How many tracks it holds.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    fn bucket(&self, track: u64) -> usize {
+        // Fibonacci hashing: the upper bits of a product with 2^64 over the golden ratio.
+        (track.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.buckets.len().trailing_zeros())) as usize
+    }
+
+    /// Where a track is, if it is there.
+    pub fn find(&self, track: u64) -> Option<Slot> {
+        let mut at = self.buckets[self.bucket(track)];
+        while at != NONE {
+            let entry = &self.entries[at as usize];
+            if entry.track == track {
+                return Some(Slot(at));
+            }
+            at = entry.chain;
+        }
+        None
+    }
+
+    /// Adds a track that is not there, as the one used last.
+    pub fn insert(&mut self, track: u64) -> Slot {
+        let bucket = self.bucket(track);
+        let entry =
+            Entry { track, value: T::default(), chain: self.buckets[bucket], newer: NONE, older: NONE, listed: false };
+        let at = self.free;
+        let at = if at == NONE {
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        } else {
+            self.free = self.entries[at as usize].chain;
+            self.entries[at as usize] = entry;
+            at
+        };
+        self.buckets[bucket] = at;
+        self.len += 1;
+        self.list(Slot(at));
+        Slot(at)
+    }
+
+    /// Forgets a track.
+    pub fn remove(&mut self, slot: Slot) {
+        self.unlist(slot);
+        let Entry { track, chain, .. } = self.entries[slot.0 as usize];
+        let bucket = self.bucket(track);
+        if self.buckets[bucket] == slot.0 {
+            self.buckets[bucket] = chain;
+        } else {
+            let mut before = self.buckets[bucket];
+            while self.entries[before as usize].chain != slot.0 {
+                before = self.entries[before as usize].chain;
+            }
+            self.entries[before as usize].chain = chain;
+        }
+        self.entries[slot.0 as usize].chain = self.free;
+        self.free = slot.0;
+        self.len -= 1;
+    }
+
+    /// The track that was listed longest ago.
+    pub fn oldest(&self) -> Option<Slot> {
+        (self.oldest != NONE).then_some(Slot(self.oldest))
+    }
+
+    /// The track's number.
+    pub fn track(&self, slot: Slot) -> u64 {
+        self.entries[slot.0 as usize].track
+    }
+
+    /// Makes a track the newest of the list.
+    pub fn list(&mut self, slot: Slot) {
+        if self.newest == slot.0 {
+            return;
+        }
+        self.unlist(slot);
+        let newest = self.newest;
+        let entry = &mut self.entries[slot.0 as usize];
+        (entry.listed, entry.older, entry.newer) = (true, newest, NONE);
+        match newest {
+            NONE => self.oldest = slot.0,
+            newest => self.entries[newest as usize].newer = slot.0,
+        }
+        self.newest = slot.0;
+    }
+
+    /// Takes a track off the list, so that it is never the oldest.
+    pub fn unlist(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot.0 as usize];
+        if !std::mem::take(&mut entry.listed) {
+            return;
+        }
+        let (newer, older) = (entry.newer, entry.older);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+    }
+}
+
+impl<T> Index<Slot> for Tracks<T> {
+    type Output = T;
+    fn index(&self, slot: Slot) -> &T {
+        &self.entries[slot.0 as usize].value
+    }
+}
+
+impl<T> IndexMut<Slot> for Tracks<T> {
+    fn index_mut(&mut self, slot: Slot) -> &mut T {
+        &mut self.entries[slot.0 as usize].value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_mask_has_a_bit_for_each_sector() {
+        for from in 0..=128 {
+            for to in from..=128 {
+                let slow = (from..to).fold(0u128, |bits, bit| bits | 1 << bit);
+                assert_eq!(mask(from, to), slow, "{from}..{to}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Against a vector in order of use.
+        #[test]
+        fn a_directory_is_a_list_by_use(steps in prop::collection::vec((0u64..40, 0u8..4), 0..300)) {
+            let mut tracks: Tracks<u64> = Tracks::new(8);
+            let mut slow: Vec<(u64, bool)> = Vec::new();
+            for (track, what) in steps {
+                let at = slow.iter().position(|&(known, _)| known == track);
+                prop_assert_eq!(tracks.find(track).is_some(), at.is_some());
+                match (tracks.find(track), at, what) {
+                    (None, None, _) => {
+                        let slot = tracks.insert(track);
+                        tracks[slot] = track * 3;
+                        slow.push((track, true));
+                    }
+                    (Some(slot), Some(at), 0) => {
+                        tracks.remove(slot);
+                        slow.remove(at);
+                    }
+                    (Some(slot), Some(at), 1) => {
+                        tracks.unlist(slot);
+                        slow[at].1 = false;
+                    }
+                    (Some(slot), Some(at), _) => {
+                        prop_assert_eq!(tracks[slot], track * 3);
+                        tracks.list(slot);
+                        slow.remove(at);
+                        slow.push((track, true));
+                    }
+                    _ => unreachable!("checked above"),
+                }
+                prop_assert_eq!(tracks.len(), slow.len());
+                let oldest = tracks.oldest().map(|slot| tracks.track(slot));
+                prop_assert_eq!(oldest, slow.iter().find(|(_, listed)| *listed).map(|&(track, _)| track));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The measured distributions, as they stand in a profile and as they are looked up.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use toml::Spanned;
+use traces::{Operation, Sectors};
+
+use crate::empirical::classes::{Class, Condition, DISTANCES, QUEUES, SIZES};
+use crate::empirical::fit::SAMPLES_MIN;
+use crate::empirical::quantiles::{QUANTILES, Quantiles};
+use crate::mechanical::Refused;
+
+/// The distribution of the times of requests that have something in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What they have in common.
+    pub condition: Condition,
+    /// How many there were.
+    pub samples: u64,
+    /// Their times.
+    pub quantiles: Quantiles,
+}
+
+/// All cells, with one for any request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    cells: Vec<Cell>,
+    /// The cell that stands for each finest condition.
+    finest: Vec<u16>,
+}
+
+impl Cells {
+    /// The cells of a model; `None` if there is none for any request, whose condition is the default.
+    pub fn new(cells: Vec<Cell>) -> Option<Cells> {
+        let cell = |condition: Condition| cells.iter().position(|cell| cell.condition == condition);
+        let standing_in = |finest: Condition| finest.fallbacks().find_map(cell).map(|index| index as u16);
+        let finest = Condition::finest().map(standing_in).collect::<Option<Vec<u16>>>()?;
+        Some(Cells { cells, finest })
+    }
+
+    /// Every cell.
+    pub fn iter(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter()
+    }
+
+    /// The cell for a request: the finest that is there ([`Condition::fallbacks`]).
+    pub fn of(&self, operation: Operation, sectors: Sectors, distance: Sectors, queue_length: u32) -> &Cell {
+        let condition = Condition::of(operation, sectors, distance, queue_length);
+        &self.cells[usize::from(self.finest[condition.index()])]
+    }
+
+    /// Checks what a profile says.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_text(text: &CellsText) -> Result<Cells, Refused> {
+        let refuse = |offset, problem: String| Err(Refused { offset, problem });
+        if text.source.get_ref().trim().is_empty() {
+            return refuse(text.source.span().start, "the source is empty: say where the numbers come from".to_owned());
+        }
+        let mut cells: Vec<Cell> = Vec::new();
+        for (index, cell) in text.cells.get_ref().iter().enumerate() {
+            let offset = cell.span().start;
+            let cell = match cell.get_ref().check() {
+                Ok(cell) => cell,
+                Err(problem) => return refuse(offset, format!("cell {index}: {problem}")),
+            };
+            if cells.iter().any(|before| before.condition == cell.condition) {
+                return refuse(offset, format!("cell {index}: there is one of the same condition before"));
+            }
+            cells.push(cell);
+        }
+        Cells::new(cells).ok_or_else(|| Refused {
+            offset: text.cells.span().start,
+            problem: "there is no cell without a condition, to fall back to".to_owned(),
+        })
+    }
+
+    /// The section `[empirical]` of a profile.
+    pub fn to_text(&self, source: &str) -> String {
+        let mut text = format!("[empirical]\nsource = {}\ncells = [\n", toml::Value::from(source));
+        for Cell { condition, samples, quantiles } in &self.cells {
+            text.push_str("  { ");
+            if let Some(operation) = condition.operation {
+                let _ = write!(text, "operation = \"{operation}\", ");
+            }
+            for (key, classes, class) in named(condition) {
+                if let Some(class) = class {
+                    let _ = write!(text, "{key} = \"{}\", ", classes[usize::from(class)].0);
+                }
+            }
+            let _ = writeln!(text, "samples = {samples}, quantiles_ns = {:?} }},", quantiles.as_ns());
+        }
+        text.push_str("]\n");
+        text
+    }
+}
+
+/// The conditions that are classes, by the names they have in a profile.
+fn named(condition: &Condition) -> [(&'static str, &'static [Class], Option<u8>); 3] {
+    [
+        ("sectors", SIZES, condition.size),
+        ("distance", DISTANCES, condition.distance),
+        ("queue", QUEUES, condition.queue),
+    ]
+}
+
+/// `[empirical]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellsText {
+    source: Spanned<String>,
+    cells: Spanned<Vec<Spanned<CellText>>>,
+}
+
+/// One of `cells`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CellText {
+    operation: Option<Operation>,
+    sectors: Option<String>,
+    distance: Option<String>,
+    queue: Option<String>,
+    samples: u64,
+    quantiles_ns: Vec<u64>,
+}
+
+impl CellText {
+    fn check(&self) -> Result<Cell, String> {
+        let condition = Condition {
+            operation: self.operation,
+            size: class("sectors", SIZES, self.sectors.as_deref())?,
+            distance: class("distance", DISTANCES, self.distance.as_deref())?,
+            queue: class("queue", QUEUES, self.queue.as_deref())?,
+        };
+        if !condition.is_known() {
+            let known = "operation; operation and queue; those and sectors; those and distance";
+            return Err(format!("no request falls back to this combination, but to: {known}"));
+        }
+        let least = if condition.queue.is_some() { SAMPLES_MIN } else { 1 };
+        if self.samples < least {
+            return Err(format!("samples = {} are fewer than {least}", self.samples));
+        }
+        let quantiles = Quantiles::new(&self.quantiles_ns).ok_or_else(|| {
+            format!(
+                "quantiles_ns must be {QUANTILES} times, none below the one before, but are {}",
+                self.quantiles_ns.len()
+            )
+        })?;
+        Ok(Cell { condition, samples: self.samples, quantiles })
+    }
+}
+
+fn class(key: &str, classes: &[Class], given: Option<&str>) -> Result<Option<u8>, String> {
+    let Some(given) = given else { return Ok(None) };
+    let names = || classes.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let index = classes.iter().position(|(name, _)| *name == given);
+    index.map(|index| Some(index as u8)).ok_or_else(|| format!("{key} = \"{given}\" is none of {}", names()))
+}

@@ -1,0 +1,64 @@
+//! Whatever the settings and the load: every command completes once, time goes forward, the same
+//! input gives the same output, and map and cells agree in the end.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use traces::Flags;
+
+use super::timing_tests::{drive, request};
+use super::*;
+
+const SETTINGS: &[&str] = &[
+    "",
+    "power_loss_protection=on,channels=2,dies=2,suspensions=3",
+    "page=16k,planes=2,buffer=32k,pages_per_block=2,dies=3,precondition=random,capacity=64m",
+    "interface=sata,depth=3,page=8k,precondition=random,over_provisioning=0.02",
+    "capacity=160m,simulated=16m,page=16k,suspensions=1,precondition=empty,dies=2",
+];
+
+fn run(settings: &str, load: &[(u64, u8, u64, u64, bool)]) -> Vec<Completion> {
+    let mut drive = drive(settings);
+    let units = drive.capacity().count() / 8;
+    let (mut now, mut done, mut fresh) = (Timestamp::ZERO, Vec::new(), Vec::new());
+    let mut step = |drive: &mut Flash, now: Timestamp, done: &mut Vec<Completion>| {
+        drive.advance(now, &mut fresh);
+        done.append(&mut fresh);
+    };
+    for (id, &(gap, kind, unit, length, fua)) in load.iter().enumerate() {
+        now += Nanos::from_ns(gap);
+        step(&mut drive, now, &mut done);
+        let operation = Operation::from_number(kind % 4).unwrap();
+        let (unit, length) = (unit % units, if operation == Operation::Flush { 0 } else { length });
+        let mut request = request(operation, unit, length.min(units - unit));
+        request.flags.set(Flags::FUA, fua && operation == Operation::Write);
+        while !drive.accepts(&request) {
+            now = drive.next_event().unwrap();
+            step(&mut drive, now, &mut done);
+        }
+        drive.submit(now, RequestId(id as u32), &request);
+    }
+    while let Some(next) = drive.next_event() {
+        assert!(next >= now, "nothing happens in the past");
+        now = next;
+        step(&mut drive, now, &mut done);
+    }
+    drive.ftl.audit();
+    done
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn every_command_completes_once_and_alike(
+        settings in prop::sample::select(SETTINGS),
+        load in prop::collection::vec((0u64..400_000, 0u8..7, 0u64..40_960, 1u64..40, any::<bool>()), 1..250),
+    ) {
+        let done = run(settings, &load);
+        let ids: BTreeSet<RequestId> = done.iter().map(|completion| completion.id).collect();
+        prop_assert_eq!((ids.len(), done.len()), (load.len(), load.len()));
+        prop_assert!(done.windows(2).all(|pair| pair[0].finished <= pair[1].finished));
+        prop_assert!(done.iter().all(|completion| completion.started <= completion.finished));
+        prop_assert_eq!(run(settings, &load), done);
+    }
+}

@@ -1,0 +1,89 @@
+//! The state that a drive begins in, made without writing it there.
+//!
+//! *Random* is the steady state of uniformly random writes under greedy collection. Blocks are then
+//! collected in about the order in which they were written, and each has lost the same share of what was left of
+//! it as one more block was written. So the valid units of blocks, from the youngest to the oldest, form a geometric
+//! sequence whose sum is the drive's size, which fixes its ratio (the assumption of Desnoyers 2012,
+//! "Analytic modeling of SSD write performance", and Xiang and Kurkoski 2012, arXiv:1110.4245). Which
+//! units these are, and where in their block they lie, is drawn.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::flash::description::Geometry;
+use crate::flash::ftl::Ftl;
+
+/// A drive whose cells are filled as `precondition` says.
+pub fn preconditioned(geometry: &Geometry, precondition: &str, seed: u64) -> Ftl {
+    let mut ftl = Ftl::new(geometry);
+    match precondition {
+        "random" => random(&mut ftl, geometry, &mut Xoshiro256PlusPlus::seed_from_u64(seed)),
+        "sequential" => sequential(&mut ftl, geometry),
+        _ => {}
+    }
+    ftl
+}
+
+/// Written once from its first unit to its last.
+fn sequential(ftl: &mut Ftl, geometry: &Geometry) {
+    let (units, block) = (geometry.units as u32, geometry.block_units());
+    let mut first = 0;
+    while first < units {
+        ftl.fill((first..units.min(first + block)).enumerate().map(|(offset, unit)| (offset as u32, unit)));
+        first += block.min(units - first);
+    }
+}
+
+fn random(ftl: &mut Ftl, geometry: &Geometry, random: &mut Xoshiro256PlusPlus) {
+    let mut units: Vec<u32> = (0..geometry.units as u32).collect();
+    for last in (1..units.len()).rev() {
+        units.swap(last, random.random_range(0..=last));
+    }
+    let mut from = 0;
+    for valid in valid_by_age(geometry) {
+        let block = &units[from..from + valid as usize];
+        from += valid as usize;
+        ftl.fill(scattered(block, geometry.block_units(), random));
+    }
+}
+
+/// `units` in their order at offsets below `end`, every choice of offsets being as likely.
+fn scattered<'a>(units: &'a [u32], end: u32, random: &'a mut impl Rng) -> impl Iterator<Item = (u32, u32)> + 'a {
+    let mut left = units;
+    (0..end).filter_map(move |offset| {
+        let (unit, rest) = left.split_first()?;
+        let chance = (u64::from(random.next_u32()) * u64::from(end - offset)) >> 32;
+        (chance < left.len() as u64).then(|| {
+            left = rest;
+            (offset, *unit)
+        })
+    })
+}
+
+/// Valid units of each block, the youngest first.
+fn valid_by_age(geometry: &Geometry) -> Vec<u32> {
+    let (blocks, block) = (geometry.data_blocks, f64::from(geometry.block_units()));
+    let total = |ratio: f64| (0..blocks).fold((0.0, block), |(sum, valid), _| (sum + valid, valid * ratio)).0;
+    // Only sums and products, so every platform finds the same ratio.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if total(middle) < geometry.units as f64 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let mut sum = 0.0;
+    let mut valid = block;
+    let mut given = 0;
+    let mut counts = Vec::with_capacity(blocks as usize);
+    for index in 0..blocks {
+        sum += valid;
+        valid *= high;
+        let until = if index + 1 == blocks { geometry.units } else { (sum as u64).min(geometry.units) };
+        counts.push((until - given).min(u64::from(geometry.block_units())) as u32);
+        given += u64::from(counts[index as usize]);
+    }
+    counts
+}

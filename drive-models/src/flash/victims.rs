@@ -1,0 +1,132 @@
+//! Which block holds the fewest valid units: a list of blocks for every count, so that a unit that
+//! becomes invalid moves its block in constant time. Of blocks with equal counts the one that came
+//! to that count last is found first.
+
+const NONE: u32 = u32::MAX;
+
+/// Valid units of every block, and an index of the closed blocks by them.
+#[derive(Clone, Debug)]
+pub struct Victims {
+    valid: Vec<u32>,
+    listed: Vec<bool>,
+    head: Vec<u32>,
+    next: Vec<u32>,
+    previous: Vec<u32>,
+    /// No listed block has fewer.
+    least: usize,
+}
+
+impl Victims {
+    /// `blocks` empty blocks of `units`, none of them listed.
+    pub fn new(blocks: u32, units: u32) -> Victims {
+        let blocks = blocks as usize;
+        Victims {
+            valid: vec![0; blocks],
+            listed: vec![false; blocks],
+            head: vec![NONE; units as usize + 1],
+            next: vec![NONE; blocks],
+            previous: vec![NONE; blocks],
+            least: 0,
+        }
+    }
+
+    /// The valid units of `block`.
+    pub fn valid(&self, block: u32) -> u32 {
+        self.valid[block as usize]
+    }
+
+    /// One more unit of `block`, which is open, is valid.
+    pub fn gain(&mut self, block: u32) {
+        self.valid[block as usize] += 1;
+    }
+
+    /// One unit of `block` is no longer valid.
+    pub fn lose(&mut self, block: u32) {
+        let index = block as usize;
+        if self.listed[index] {
+            self.unlink(block);
+            self.valid[index] -= 1;
+            self.link(block);
+        } else {
+            self.valid[index] -= 1;
+        }
+    }
+
+    /// `block` is full: it may be collected.
+    pub fn close(&mut self, block: u32) {
+        self.listed[block as usize] = true;
+        self.link(block);
+    }
+
+    /// Takes the block with the fewest valid units out of the index.
+    pub fn take_least(&mut self) -> Option<u32> {
+        while self.least < self.head.len() {
+            let block = self.head[self.least];
+            if block != NONE {
+                self.unlink(block);
+                self.listed[block as usize] = false;
+                return Some(block);
+            }
+            self.least += 1;
+        }
+        None
+    }
+
+    fn link(&mut self, block: u32) {
+        let index = block as usize;
+        let count = self.valid[index] as usize;
+        let first = std::mem::replace(&mut self.head[count], block);
+        self.next[index] = first;
+        self.previous[index] = NONE;
+        if first != NONE {
+            self.previous[first as usize] = block;
+        }
+        self.least = self.least.min(count);
+    }
+
+    fn unlink(&mut self, block: u32) {
+        let index = block as usize;
+        let (previous, next) = (self.previous[index], self.next[index]);
+        if previous == NONE {
+            self.head[self.valid[index] as usize] = next;
+        } else {
+            self.next[previous as usize] = next;
+        }
+        if next != NONE {
+            self.previous[next as usize] = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_least_is_the_least_by_a_scan(
+            gains in prop::collection::vec(0u32..9, 1..20), losses in prop::collection::vec(0usize..20, 0..60),
+        ) {
+            let mut victims = Victims::new(gains.len() as u32, 8);
+            let mut plain = gains.clone();
+            for (block, &count) in gains.iter().enumerate() {
+                (0..count).for_each(|_| victims.gain(block as u32));
+                victims.close(block as u32);
+            }
+            for block in losses {
+                if let Some(count) = plain.get_mut(block).filter(|count| **count > 0) {
+                    *count -= 1;
+                    victims.lose(block as u32);
+                }
+            }
+            plain.sort_unstable();
+            let mut taken = Vec::new();
+            while let Some(block) = victims.take_least() {
+                taken.push(victims.valid(block));
+            }
+            prop_assert_eq!(taken, plain);
+        }
+    }
+}

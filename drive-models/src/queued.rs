@@ -1,0 +1,251 @@
+//! A drive with a queue of its own and a scheduler that chooses what it serves next: the tagged command
+//! queueing of SCSI and SATA drives, and the members of an array.
+//!
+//! A drive that holds several commands goes for the one it can serve soonest (Worthington, Ganger and
+//! Patt 1994, "Scheduling algorithms for modern disk drives"). What has waited as long as the age
+//! limit goes before all others, the oldest first, so that nothing starves. A flush goes before what
+//! waits: it is about writes that have completed.
+//!
+//! The choice falls when the drive comes free, among what it holds then. Leaves out ordered and head-of-queue tags and
+//! merging within the queue.
+
+use std::collections::VecDeque;
+
+use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use traces::spec::{Settings, Spec, Tunable, Unit};
+use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::drive::{Completion, DriveModel, WriteCache};
+
+/// The tunables of the queue of a drive that serves one request at a time.
+pub const TUNABLES: &[Tunable] = &[
+    Tunable::new(
+        "queue_depth",
+        Unit::Count,
+        "0",
+        "commands that the drive holds and orders itself; 0 is no such queue",
+    )
+    .within(0, 1024),
+    Tunable::new("queue_order", Unit::Choice(&["fifo", "look", "satf"]), "satf", "which of them is served next"),
+    Tunable::new("age_limit", Unit::Time, "1s", "how long one waits before it goes first; 0 is for ever")
+        .within(0, 1_000_000_000_000),
+];
+
+/// How much goes into a queue and how long it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Commands, waiting or served.
+    pub held: u32,
+    /// Those of them that the drive behind the queue is given at once.
+    pub at_drive: u32,
+    /// How long one waits before it goes first.
+    pub age: Option<Nanos>,
+}
+
+/// A drive and what waits for it.
+pub struct Queued {
+    drive: Box<dyn DriveModel>,
+    scheduler: Box<dyn Scheduler>,
+    limits: QueueLimits,
+    held: u32,
+    at_drive: u32,
+    /// By id.
+    requests: Vec<Request>,
+    /// Flushes, which no scheduler orders.
+    flushes: VecDeque<RequestId>,
+    /// Since when the scheduler has had what waits, the oldest first; empty without an age limit.
+    ages: VecDeque<(Timestamp, RequestId)>,
+    /// What was chosen and the drive did not accept yet.
+    chosen: Option<RequestId>,
+    /// When something happens next.
+    next: Timestamp,
+    /// What has completed and was not handed over yet.
+    completions: Vec<Completion>,
+}
+
+impl Queued {
+    /// A drive behind an empty queue.
+    pub fn new(drive: Box<dyn DriveModel>, scheduler: Box<dyn Scheduler>, limits: QueueLimits) -> Queued {
+        Queued {
+            drive,
+            scheduler,
+            limits,
+            held: 0,
+            at_drive: 0,
+            requests: Vec::new(),
+            flushes: VecDeque::new(),
+            ages: VecDeque::new(),
+            chosen: None,
+            next: Timestamp::MAX,
+            completions: Vec::new(),
+        }
+    }
+
+    /// `drive` behind the queue that `settings` of [`TUNABLES`] describe, or alone if they say so.
+    pub fn in_front_of(drive: Box<dyn DriveModel>, settings: &Settings) -> Box<dyn DriveModel> {
+        let held = settings.count("queue_depth") as u32;
+        if held == 0 {
+            return drive;
+        }
+        // The age limit stands in for ageing.
+        let order = settings.word("queue_order");
+        let given = if order == "satf" { vec![("ageing".to_owned(), "0".to_owned())] } else { Vec::new() };
+        let spec = Spec { name: order.to_owned(), given };
+        let scheduler = schedulers::build(&spec).expect("the table names schedulers").scheduler;
+        let age = Some(settings.nanos("age_limit")).filter(|&age| age > Nanos::ZERO);
+        Box::new(Queued::new(drive, scheduler, QueueLimits { held, at_drive: 1, age }))
+    }
+
+    /// How many commands wait or are served.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// When something happens next, [`Timestamp::MAX`] for never.
+    pub(crate) fn next(&self) -> Timestamp {
+        self.next
+    }
+
+    /// Lets a command wait; [`Queued::dispatch`] sends it.
+    pub(crate) fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if id.index() >= self.requests.len() {
+            self.requests.resize(id.index() + 1, *request);
+        }
+        self.requests[id.index()] = *request;
+        self.held += 1;
+        if request.operation == Operation::Flush {
+            self.flushes.push_back(id);
+            return;
+        }
+        self.scheduler.insert(now, id, request);
+        if self.limits.age.is_some() {
+            self.ages.push_back((now, id));
+        }
+    }
+
+    /// Sends to the drive what it has room for.
+    pub(crate) fn dispatch(&mut self, now: Timestamp) {
+        let mut wake = Timestamp::MAX;
+        while self.at_drive < self.limits.at_drive {
+            if let Some(&id) = self.flushes.front() {
+                if !self.send(now, id) {
+                    break;
+                }
+                self.flushes.pop_front();
+                continue;
+            }
+            if let Some(id) = self.chosen {
+                if !self.send(now, id) {
+                    break;
+                }
+                self.chosen = None;
+                continue;
+            }
+            match self.choose(now) {
+                Dispatch::Send(id) => self.chosen = Some(id),
+                Dispatch::WaitUntil(time) => {
+                    wake = time;
+                    break;
+                }
+                Dispatch::Idle => break,
+            }
+        }
+        self.next = self.drive.next_event().unwrap_or(Timestamp::MAX).min(wake);
+    }
+
+    fn choose(&mut self, now: Timestamp) -> Dispatch {
+        let oldest = self.ages.front().copied();
+        if let (Some(limit), Some((since, id))) = (self.limits.age, oldest)
+            && now.saturating_since(since) >= limit
+        {
+            self.scheduler.remove(id);
+            self.ages.pop_front();
+            return Dispatch::Send(id);
+        }
+        let free = self.limits.at_drive - self.at_drive;
+        let choice = self.scheduler.dispatch(now, Room { reads: free, writes: free }, self.drive.cost());
+        if let Dispatch::Send(id) = choice
+            && let Some(place) = self.ages.iter().position(|&(_, waiting)| waiting == id)
+        {
+            self.ages.remove(place);
+        }
+        choice
+    }
+
+    fn send(&mut self, now: Timestamp, id: RequestId) -> bool {
+        let request = self.requests[id.index()];
+        if !self.drive.accepts(&request) {
+            return false;
+        }
+        self.at_drive += 1;
+        if request.operation != Operation::Flush {
+            self.scheduler.issued(now, id);
+        }
+        self.drive.submit(now, id, &request);
+        true
+    }
+
+    /// Lets everything happen in the drive up to `now` and appends what has completed;
+    /// [`Queued::dispatch`] then gives it more.
+    pub(crate) fn complete(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        let before = completions.len();
+        self.drive.advance(now, completions);
+        for completion in &completions[before..] {
+            let request = &self.requests[completion.id.index()];
+            self.held -= 1;
+            self.at_drive -= 1;
+            if request.operation != Operation::Flush {
+                self.scheduler.completed(now, completion.id, request);
+            }
+        }
+    }
+
+    /// Lets everything happen up to `now`, at its time.
+    fn run(&mut self, now: Timestamp) {
+        while self.next <= now && self.next < Timestamp::MAX {
+            let time = self.next;
+            let mut completions = std::mem::take(&mut self.completions);
+            self.complete(time, &mut completions);
+            self.completions = completions;
+            self.dispatch(time);
+        }
+    }
+}
+
+impl DriveModel for Queued {
+    fn capacity(&self) -> Sectors {
+        self.drive.capacity()
+    }
+
+    fn accepts(&self, _request: &Request) -> bool {
+        self.held < self.limits.held
+    }
+
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.run(now);
+        self.insert(now, id, request);
+        self.dispatch(now);
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let completed = self.completions.first().map_or(Timestamp::MAX, |completion| completion.finished);
+        Some(completed.min(self.next)).filter(|&time| time < Timestamp::MAX)
+    }
+
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        self.run(now);
+        completions.append(&mut self.completions);
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        self.drive.cost()
+    }
+
+    fn write_cache(&self) -> WriteCache {
+        self.drive.write_cache()
+    }
+
+    fn discards(&self) -> bool {
+        self.drive.discards()
+    }
+}
