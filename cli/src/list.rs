@@ -18,6 +18,9 @@ struct Listed {
     /// Origin of a scheduler, validation of a drive.
     remark: String,
     tunables: Vec<ListedTunable>,
+    /// Whether it is a drive's profile: its tunables are its model's, with values in a file of its own.
+    #[serde(skip)]
+    is_profile: bool,
 }
 
 #[derive(Serialize)]
@@ -52,10 +55,14 @@ pub fn run(arguments: &List) -> Result<()> {
         };
         entry.tunables.iter().map(row).collect::<Vec<_>>()
     };
-    let tunables: Vec<Vec<String>> = listed.iter().flat_map(tunable_rows).collect();
+    let tunables: Vec<Vec<String>> = listed.iter().filter(|entry| !entry.is_profile).flat_map(tunable_rows).collect();
     if !tunables.is_empty() {
         tables.push(Table {
-            title: "Tunables with their defaults".to_owned(),
+            title: if listed.iter().any(|entry| entry.is_profile) {
+                "Tunables of the models with their defaults (those of a profile: --output-format json)".to_owned()
+            } else {
+                "Tunables with their defaults".to_owned()
+            },
             header: ["tunable", "takes", "what it does"].map(str::to_owned).to_vec(),
             rows: tunables,
             text_columns: 3,
@@ -71,6 +78,7 @@ fn schedulers() -> Vec<Listed> {
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
+        is_profile: false,
     };
     SCHEDULERS.iter().map(listed).collect()
 }
@@ -83,7 +91,7 @@ fn drives() -> Vec<Listed> {
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
         tunables.extend(description.parts().into_iter().flat_map(listed_parts));
-        Some(Listed { name, summary, remark: validation, tunables })
+        Some(Listed { name, summary, remark: validation, tunables, is_profile: true })
     };
     let model = |model: &drive_models::Model| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
@@ -95,6 +103,7 @@ fn drives() -> Vec<Listed> {
             summary: model.summary.to_owned(),
             remark: "a model, without a drive of its own".to_owned(),
             tunables,
+            is_profile: false,
         }
     };
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()

@@ -34,16 +34,27 @@ pub struct Profile {
 
 /// The shipped profiles: name and text.
 pub const PROFILES: &[(&str, &str)] = &[
+    ("atlas-10k", include_str!("../profiles/atlas-10k.toml")),
+    ("atlas-iii", include_str!("../profiles/atlas-iii.toml")),
+    ("barracuda", include_str!("../profiles/barracuda.toml")),
     ("cheetah-15k4", include_str!("../profiles/cheetah-15k4.toml")),
     ("cheetah-15k4-mechanical", include_str!("../profiles/cheetah-15k4-mechanical.toml")),
     ("cheetah-15k5", include_str!("../profiles/cheetah-15k5.toml")),
+    ("cheetah-4lp", include_str!("../profiles/cheetah-4lp.toml")),
+    ("cheetah-9lp", include_str!("../profiles/cheetah-9lp.toml")),
+    ("dec-rz26", include_str!("../profiles/dec-rz26.toml")),
     ("ds8700-raid5-7", include_str!("../profiles/ds8700-raid5-7.toml")),
+    ("hp-c2247a", include_str!("../profiles/hp-c2247a.toml")),
+    ("hp-c2490a", include_str!("../profiles/hp-c2490a.toml")),
+    ("hp-c3323a", include_str!("../profiles/hp-c3323a.toml")),
+    ("ibm-18es", include_str!("../profiles/ibm-18es.toml")),
     ("iscsi-raid5-15", include_str!("../profiles/iscsi-raid5-15.toml")),
     ("nvme-ssd", include_str!("../profiles/nvme-ssd.toml")),
     ("qemu-virtio", include_str!("../profiles/qemu-virtio.toml")),
     ("sata-500", include_str!("../profiles/sata-500.toml")),
     ("sata-7200", include_str!("../profiles/sata-7200.toml")),
     ("sata-ssd", include_str!("../profiles/sata-ssd.toml")),
+    ("st41601n", include_str!("../profiles/st41601n.toml")),
 ];
 
 /// Why a profile was not accepted.
