@@ -3,6 +3,7 @@
 //! A model reads no clock and does no I/O. Each is one file and one row of [`MODELS`]; a drive of a
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
+pub mod calibration;
 pub mod drive;
 pub mod fixed;
 pub mod linear;
@@ -13,5 +14,5 @@ pub mod single_server;
 
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
-pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical};
+pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical, build_profile};
 pub use single_server::SingleServer;

@@ -64,7 +64,19 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
-    let Resolved { model, settings, mechanics } = resolve(spec)?;
+    made(spec, resolve(spec)?)
+}
+
+/// Builds the drive of a profile that is not (yet) a file.
+///
+/// # Errors
+/// A profile that its model does not accept.
+pub fn build_profile(profile: Profile) -> Result<Built, DriveError> {
+    let spec = Spec { name: profile.name.clone(), given: Vec::new() };
+    made(&spec, of_profile(profile, &spec)?)
+}
+
+fn made(spec: &Spec, Resolved { model, settings, mechanics }: Resolved) -> Result<Built, DriveError> {
     let drive = match (&model.build, &mechanics) {
         (Build::FromSettings(build), _) => build(&settings),
         (Build::WithMechanics(build), mechanics) => {
@@ -98,9 +110,7 @@ fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
         Profile::shipped(&spec.name)
     };
     if let Some(profile) = profile {
-        let model = find_model(&profile.model).expect("a profile names a model that exists");
-        let settings = profile.resolve(model, spec)?;
-        return Ok(Resolved { model, settings, mechanics: profile.mechanics });
+        return of_profile(profile, spec);
     }
     let model = find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?;
     let mechanics = match model.build {
@@ -108,6 +118,12 @@ fn resolve(spec: &Spec) -> Result<Resolved, DriveError> {
         Build::WithMechanics(_) => Profile::shipped(DEFAULT_MECHANICS).and_then(|profile| profile.mechanics),
     };
     Ok(Resolved { model, settings: Settings::resolve(spec, model.tunables)?, mechanics })
+}
+
+fn of_profile(profile: Profile, spec: &Spec) -> Result<Resolved, DriveError> {
+    let model = find_model(&profile.model).expect("a profile names a model that exists");
+    let settings = profile.resolve(model, spec)?;
+    Ok(Resolved { model, settings, mechanics: profile.mechanics })
 }
 
 fn unknown(name: &str) -> SpecError {

@@ -1,4 +1,4 @@
-use traces::{Lba, Observed, Operation, Sectors};
+use traces::{Lba, Observed, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::*;
 
