@@ -1,11 +1,11 @@
 //! The picture of a calibration, as Figure 1 of Geist, Jones and Westall 2010: single reads as a band,
 //! the smoothed curve, the line.
 
-use plotters::chart::{ChartBuilder, SeriesLabelPosition};
+use plotters::chart::ChartBuilder;
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Text};
 use plotters::prelude::{Color, DashedLineSeries, DrawingArea, DrawingBackend, LineSeries, RGBColor};
-use plotters::style::{BLACK, ShapeStyle, WHITE};
+use plotters::style::{BLACK, WHITE};
 use traces::{Nanos, Sectors};
 
 use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, width_of};
@@ -14,9 +14,12 @@ use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, w
 const DRAWN_MAX: usize = 6_000;
 /// Points of the smoothed curve that are drawn.
 const CURVE_MAX: usize = 2_000;
-/// The share of the reads that sets the scale of time; longer ones are left out and counted.
+/// The share of the reads that sets the scale of time, unless twice the next one is less; longer ones are
+/// left out and counted.
 const SHOWN: f64 = 0.999;
-const BAND: RGBColor = RGBColor(150, 165, 185);
+/// The share that nearly all reads stay within, so that a few slow ones do not flatten the rest.
+const USUAL: f64 = 0.99;
+const BAND: RGBColor = RGBColor(170, 182, 200);
 const CURVE: RGBColor = RGBColor(0, 70, 140);
 const LINE: RGBColor = RGBColor(210, 80, 0);
 
@@ -33,6 +36,14 @@ pub struct CalibrationFigure<'a> {
     pub line: Option<(f64, f64)>,
     /// The capacity that the line's second coefficient is relative to.
     pub capacity: Sectors,
+}
+
+/// A mark of the legend.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    Dot,
+    Solid,
+    Dashed,
 }
 
 /// A scale of an axis: the unit and how many base units it is.
@@ -63,7 +74,8 @@ impl CalibrationFigure<'_> {
     fn tallest(&self) -> f64 {
         let mut times: Vec<u64> = self.points.iter().map(|(_, time)| time.as_ns()).collect();
         times.sort_unstable();
-        let shown = times[((times.len() - 1) as f64 * SHOWN) as usize] as f64;
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize] as f64;
+        let shown = at(SHOWN).min(2.0 * at(USUAL));
         self.means_ns.iter().copied().fold(shown, f64::max).max(1.0)
     }
 
@@ -72,6 +84,14 @@ impl CalibrationFigure<'_> {
         let (at_zero, per_sector) = self.line?;
         let (a, b) = (at_zero / time.base, per_sector * self.capacity.count() as f64 / time.base);
         Some(format!("line: {a:.2} {} {:.2} d/D {}", if b < 0.0 { "−" } else { "+" }, b.abs(), time.unit))
+    }
+
+    /// What the marks mean.
+    fn entries(&self, time: Scale) -> Vec<(Mark, String)> {
+        let mut entries =
+            vec![(Mark::Dot, "single reads".to_owned()), (Mark::Solid, "mean of up to 1001 neighbours".to_owned())];
+        entries.extend(self.formula(time).map(|formula| (Mark::Dashed, formula)));
+        entries
     }
 
     /// What is drawn of the reads, and what is not.
@@ -109,7 +129,8 @@ impl Drawing for CalibrationFigure<'_> {
         let beyond = self.points.iter().filter(|(_, took)| took.as_ns() as f64 > tallest).count();
         let every = self.points.len().div_ceil(DRAWN_MAX);
         let caption = self.caption(every, beyond, time, tallest);
-        let top = heading(area, self.title, &caption, text)?;
+        let under = heading(area, self.title, &caption, text)?;
+        let top = legend(area, &self.entries(time), text, under)?;
 
         let of_times = format!("{:.1}", tallest / time.base);
         let mut chart = ChartBuilder::on(area)
@@ -121,7 +142,8 @@ impl Drawing for CalibrationFigure<'_> {
             .y_label_area_size(width_of(&of_times, text) + text * 5 / 2)
             .build_cartesian_2d(0.0..furthest / distance.base, 0.0..tallest / time.base)
             .map_err(failed)?;
-        let label = fitted(&format!("distance from the read before, {}", distance.unit), text, width * 3 / 4);
+        let along = format!("distance from the read before, {}", distance.unit);
+        let (along, along_size) = fitted(&along, text, width * 3 / 4);
         chart
             .configure_mesh()
             .light_line_style(WHITE)
@@ -129,48 +151,25 @@ impl Drawing for CalibrationFigure<'_> {
             .x_labels((width / (text * 7)).clamp(3, 12) as usize)
             .y_labels((height / (text * 4)).clamp(3, 12) as usize)
             .label_style((FAMILY, text))
-            .axis_desc_style((FAMILY, label.1))
-            .x_desc(label.0)
+            .axis_desc_style((FAMILY, along_size))
+            .x_desc(along)
             .y_desc(format!("time of a read, {}", time.unit))
             .draw()
             .map_err(failed)?;
 
-        let dots = self.points.iter().step_by(every).filter(|(_, took)| took.as_ns() as f64 <= tallest);
         let at = |far: f64, ns: f64| (far / distance.base, ns / time.base);
-        let band = BAND.mix(0.55).filled();
-        chart
-            .draw_series(dots.map(|(far, took)| Circle::new(at(far.count() as f64, took.as_ns() as f64), 1, band)))
-            .map_err(failed)?
-            .label("single reads")
-            .legend(move |(x, y)| Circle::new((x + text as i32, y), 3, BAND.filled()));
+        let dots = self.points.iter().step_by(every).filter(|(_, took)| took.as_ns() as f64 <= tallest);
+        let dots = dots.map(|(far, took)| at(far.count() as f64, took.as_ns() as f64));
+        chart.draw_series(dots.map(|dot| Circle::new(dot, 1, BAND.filled()))).map_err(failed)?;
         let thin = self.points.len().div_ceil(CURVE_MAX);
         let curve = self.points.iter().zip(self.means_ns).step_by(thin);
         let curve = curve.map(|((far, _), mean)| at(far.count() as f64, *mean));
-        let solid = CURVE.stroke_width(2);
-        chart
-            .draw_series(LineSeries::new(curve, solid))
-            .map_err(failed)?
-            .label("mean of up to 1001 neighbours")
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 2 * text as i32, y)], solid));
-        if let (Some((a, b)), Some(formula)) = (self.line, self.formula(time)) {
+        chart.draw_series(LineSeries::new(curve, CURVE.stroke_width(2))).map_err(failed)?;
+        if let Some((a, b)) = self.line {
             let ends = [at(0.0, a), at(furthest, a + b * furthest)];
-            let style = ShapeStyle { color: LINE.to_rgba(), filled: false, stroke_width: 3 };
-            chart
-                .draw_series(DashedLineSeries::new(ends, text, text / 2, style))
-                .map_err(failed)?
-                .label(formula)
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 2 * text as i32, y)], style));
+            chart.draw_series(DashedLineSeries::new(ends, text, text / 2, LINE.stroke_width(3))).map_err(failed)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .margin(text)
-            .legend_area_size(text * 5 / 2)
-            .label_font((FAMILY, text))
-            .background_style(WHITE.mix(0.9))
-            .border_style(BLACK.mix(0.3))
-            .draw()
-            .map_err(failed)
+        Ok(())
     }
 }
 
@@ -182,13 +181,46 @@ fn heading<B: DrawingBackend>(
     text: u32,
 ) -> Result<u32, PictureError> {
     let width = area.dim_in_pixel().0 - 2 * text;
-    let mut down = text;
+    let mut down = text * 2 / 3;
     for (line, size) in [(title, text * 4 / 3), (caption, text)] {
         let (line, size) = fitted(line, size, width);
         area.draw(&Text::new(line, (text as i32, down as i32), (FAMILY, size))).map_err(failed)?;
         down += size * 4 / 3;
     }
-    Ok(down + text / 2)
+    Ok(down)
+}
+
+/// The legend from `down` on, in as many lines as it needs; where it ends.
+fn legend<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    entries: &[(Mark, String)],
+    text: u32,
+    mut down: u32,
+) -> Result<u32, PictureError> {
+    let (width, mark) = (area.dim_in_pixel().0, 2 * text);
+    let mut along = text;
+    for (kind, label) in entries {
+        let (label, size) = fitted(label, text, width.saturating_sub(mark + 3 * text));
+        let taken = mark + text / 2 + width_of(&label, size);
+        if along > text && along + taken + text > width {
+            (along, down) = (text, down + text * 4 / 3);
+        }
+        let (left, middle) = (along as i32, (down + text / 2) as i32);
+        let stroke = |from: i32, to: i32| vec![(left + from, middle), (left + to, middle)];
+        let third = mark as i32 * 2 / 5;
+        match kind {
+            Mark::Dot => area.draw(&Circle::new((left + text as i32, middle), 3, BAND.filled())),
+            Mark::Solid => area.draw(&PathElement::new(stroke(0, mark as i32), CURVE.stroke_width(2))),
+            Mark::Dashed => area.draw(&PathElement::new(stroke(0, third), LINE.stroke_width(3))).and_then(|()| {
+                area.draw(&PathElement::new(stroke(mark as i32 - third, mark as i32), LINE.stroke_width(3)))
+            }),
+        }
+        .map_err(failed)?;
+        let place = (left + (mark + text / 2) as i32, down as i32);
+        area.draw(&Text::new(label, place, (FAMILY, size))).map_err(failed)?;
+        along += taken + 2 * text;
+    }
+    Ok(down + text * 2)
 }
 
 #[cfg(test)]
@@ -233,7 +265,20 @@ mod tests {
         points[10].1 = Nanos::from_s(3);
         let svg = figure(&points, &means).svg(SIZE).unwrap();
         assert!(svg.contains("5000 reads; 1 above 3.24 ms not shown"), "{}", &svg[..600]);
-        assert_eq!(svg.matches("<circle").count(), 5_000);
+        assert_eq!(svg.matches("<circle").count(), 5_000, "all but one, and the legend's");
+    }
+
+    #[test]
+    fn the_legend_stands_above_the_chart_in_the_lines_it_needs() {
+        let (points, means) = line(1_000);
+        let down = |width: u32, label: &str| {
+            let svg = figure(&points, &means).svg(Size { width, height: 600 }).unwrap();
+            let before = svg[..svg.find(label).unwrap()].rsplit("y=\"").next().unwrap().to_owned();
+            before.split('"').next().unwrap().parse::<u32>().unwrap()
+        };
+        assert_eq!(down(900, "single reads"), down(900, "line: 1.00"));
+        assert!(down(320, "single reads") < down(320, "mean of up to 1001"));
+        assert!(down(320, "mean of up to 1001") < down(320, "line: 1.00"));
     }
 
     #[test]
@@ -255,7 +300,7 @@ mod tests {
         for (far, took) in [(0, 0), (7, 3), (u64::MAX, u64::MAX)] {
             let points = [(Sectors::new(far), Nanos::from_ns(took))];
             let means = [took as f64];
-            for (width, height) in [(240, 240), (240, 2000), (2000, 240)] {
+            for (width, height) in [(320, 320), (320, 2000), (2000, 320)] {
                 figure(&points, &means).png(Size { width, height }).unwrap();
             }
         }

@@ -13,7 +13,7 @@ pub(crate) const FAMILY: &str = "sans-serif";
 /// The smallest text in pixels.
 const TEXT_MIN: u32 = 12;
 /// Sides of a picture in pixels.
-const SIDE: (u32, u32) = (240, 8192);
+const SIDE: (u32, u32) = (320, 8192);
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +42,9 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Size, String> {
         let side = |text: &str| text.parse().ok().filter(|side| (SIDE.0..=SIDE.1).contains(side));
         let sides = text.split_once('x').and_then(|(width, height)| Some((side(width)?, side(height)?)));
-        let (width, height) = sides
-            .ok_or_else(|| format!("expected width and height from {} to {} pixels, such as 900x600", SIDE.0, SIDE.1))?;
+        let (width, height) = sides.ok_or_else(|| {
+            format!("expected width and height from {} to {} pixels, such as 900x600", SIDE.0, SIDE.1)
+        })?;
         Ok(Size { width, height })
     }
 }

@@ -16,6 +16,8 @@ use super::drive_cache::BlockDevice;
 
 /// What memory must be aligned to, and the shortest read of a file: a page, which suits every device.
 const PAGE_BYTES: u64 = 4096;
+/// The longest read.
+const READ_BYTES_MAX: u64 = 1 << 18;
 /// The last part of a wait is spent without sleeping, since sleeps end late.
 const SPIN: Duration = Duration::from_micros(150);
 /// The part of a file that must have blocks of its own for its reads to reach the device.
@@ -63,7 +65,7 @@ impl FileDevice {
         let granule = Sectors::holding(granule.clamp(SECTOR_BYTES, PAGE_BYTES));
         let capacity = Sectors::new(bytes / granule.bytes() * granule.count());
         let notes = if kind.is_file() { notes_on_file(&metadata, bytes) } else { Vec::new() };
-        let memory = vec![0; 2 * PAGE_BYTES as usize];
+        let memory = vec![0; (READ_BYTES_MAX + PAGE_BYTES) as usize];
         let device = FileDevice { file, capacity, granule, begin: Instant::now(), memory, stop };
         Ok(Opened { device, block, notes })
     }
@@ -97,8 +99,9 @@ fn explained(path: &Path, error: &std::io::Error) -> anyhow::Error {
 
 /// What is odd about measuring a file.
 fn notes_on_file(metadata: &Metadata, bytes: u64) -> Vec<String> {
-    let mut notes =
-        vec!["a file was measured: distances are those within it, and the file system decides where they lie".to_owned()];
+    let mut notes = vec![
+        "a file was measured: distances are those within it, and the file system decides where they lie".to_owned(),
+    ];
     let allocated = metadata.blocks() * SECTOR_BYTES;
     if (allocated as f64) < bytes as f64 * ALLOCATED_MIN {
         notes.push(format!(
@@ -134,7 +137,7 @@ impl MeasuredDevice for FileDevice {
         let issued = self.now();
         let outcome = match memory.get_mut(aligned..aligned + bytes) {
             Some(page) => self.file.read_exact_at(page, lba.sector() * SECTOR_BYTES).map_err(|error| error.to_string()),
-            None => Err("it is longer than a page".to_owned()),
+            None => Err("it is longer than 256 KiB".to_owned()),
         };
         let completed = self.now();
         self.memory = memory;

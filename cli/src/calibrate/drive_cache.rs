@@ -96,10 +96,7 @@ impl CacheOff {
     /// What was done, and how to undo it by hand should the program be killed.
     pub fn describe(&self) -> String {
         let CacheOff { cache_type, before } = self;
-        format!(
-            "drive cache switched off until the end; after a crash: echo '{before}' > {}",
-            cache_type.display()
-        )
+        format!("drive cache switched off until the end; after a crash: echo '{before}' > {}", cache_type.display())
     }
 }
 

@@ -57,7 +57,11 @@ impl Files {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
         options.write(true);
-        if self.force { options.create(true).truncate(true) } else { options.create_new(true) };
+        if self.force {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
         let mut file = options.open(path).with_context(|| name.clone())?;
         file.write_all(bytes).with_context(|| name.clone())?;
         written.push(name);

@@ -75,7 +75,8 @@ fn calibrate(
     let told = dependence(&reads, arguments.seed);
     let capacity = arguments.capacity.or(target.capacity()).unwrap_or_else(|| reads.furthest());
     if capacity < reads.furthest() {
-        let error = format!("--capacity is {} sectors, but reads end at {}", capacity.count(), reads.furthest().count());
+        let error =
+            format!("--capacity is {} sectors, but reads end at {}", capacity.count(), reads.furthest().count());
         return Err(UsageError(error).into());
     }
     let evidence = Evidence {

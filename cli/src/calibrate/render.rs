@@ -41,14 +41,13 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
 
 /// Whether times depend on distance, in a sentence, with what it rests on.
 fn verdict(told: &Dependence) -> String {
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let depends = if told.depends_on_distance { "depend" } else { "do NOT depend" };
     format!(
         "Times {depends} on distance: a line explains {} of the variance of the held-out half, where chance gives {} to {} \
          (99 % of {} permutations) and 1 % is the least that counts.",
-        percent(told.explained_share),
-        percent(told.by_chance_low),
-        percent(told.by_chance_high),
+        percent(told.explained_share, 2),
+        percent(told.by_chance_low, 2),
+        percent(told.by_chance_high, 2),
         told.permutations
     )
 }
@@ -57,10 +56,10 @@ fn overview(fitted: &[(&FitResult, &Goodness)]) -> Table {
     let row = |(fit, goodness): &(&FitResult, &Goodness)| {
         vec![
             fit.model.clone(),
-            format!("{:.1} %", goodness.r_squared * 100.0),
+            percent(goodness.r_squared, 1),
             span(goodness.mean_abs_error_ns),
             span(goodness.distribution.rms_ns),
-            format!("{:.1} %", goodness.distribution.relative_rms * 100.0),
+            percent(goodness.distribution.relative_rms, 1),
         ]
     };
     let reads = fitted.first().map_or(0, |(_, goodness)| goodness.reads);
@@ -107,6 +106,8 @@ fn quantity(parameter: &Parameter) -> (String, String) {
     let spoken = |name: &str| name.replace('_', " ");
     if let Some(name) = name.strip_suffix("_ns") {
         (spoken(name), span(*value))
+    } else if let Some(name) = name.strip_suffix("_byte_ps") {
+        (format!("{} of a byte", spoken(name)), format!("{:.3} ns", value / 1e3))
     } else if let Some(name) = name.strip_suffix("_ps") {
         (spoken(name), format!("{:.6} ms", value / 1e9))
     } else if let Some(name) = name.strip_suffix("_turns") {
@@ -114,6 +115,16 @@ fn quantity(parameter: &Parameter) -> (String, String) {
     } else {
         (spoken(name), format!("{value}"))
     }
+}
+
+/// A share in percent, without a minus before zeros.
+fn percent(share: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$} %", share * 100.0);
+    let zeros = text.trim_start_matches('-');
+    if zeros.contains(|digit| matches!(digit, '1'..='9')) {
+        return text;
+    }
+    zeros.to_owned()
 }
 
 /// A span of time in a unit that suits it.
@@ -130,6 +141,12 @@ mod tests {
         let picked = |all| (0..all).filter(|&index| is_picked(index, all)).collect::<Vec<_>>();
         assert_eq!(picked(4), [0, 1, 2, 3]);
         assert_eq!(picked(31), [0, 6, 12, 18, 24, 30]);
+    }
+
+    #[test]
+    fn zeros_have_no_sign() {
+        let said = [-0.0004, 0.0, -0.001, -0.1, 1.0].map(|share| percent(share, 1));
+        assert_eq!(said, ["0.0 %", "0.0 %", "-0.1 %", "-10.0 %", "100.0 %"]);
     }
 
     #[test]

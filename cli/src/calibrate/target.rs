@@ -43,7 +43,8 @@ impl Source {
             (None, Some(device), None) => Source::Device(PathBuf::from(device)),
             (None, None, Some(drive)) => Source::Model(drive.parse().map_err(UsageError::from_display)?),
             _ => {
-                let error = "give one of: --device PATH (a block device or a file), a trace, or --drive PROFILE (a model)";
+                let error =
+                    "give one of: --device PATH (a block device or a file), a trace, or --drive PROFILE (a model)";
                 return Err(UsageError(error.to_owned()).into());
             }
         };

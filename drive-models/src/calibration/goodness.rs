@@ -58,9 +58,9 @@ pub fn closed_loop(measurements: &[Measurement], drive: &mut dyn DriveModel) -> 
         }
         let finished = completions.drain(..).map(|completion| completion.finished).max().unwrap_or(at);
         services.push(finished.saturating_since(at));
-        let idle = measurements.get(index + 1).map_or(Nanos::ZERO, |next| {
-            next.issued.saturating_since(measured.issued.saturating_add(measured.service))
-        });
+        let idle = measurements
+            .get(index + 1)
+            .map_or(Nanos::ZERO, |next| next.issued.saturating_since(measured.issued.saturating_add(measured.service)));
         at = finished.saturating_add(idle);
     }
     services

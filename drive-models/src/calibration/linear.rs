@@ -47,7 +47,9 @@ impl Smoothed {
 
     /// The least-squares line; level if all distances are equal.
     pub fn line(&self) -> Line {
-        Line::through(self.points.iter().map(|(distance, _)| distance.count() as f64).zip(self.means_ns.iter().copied()))
+        Line::through(
+            self.points.iter().map(|(distance, _)| distance.count() as f64).zip(self.means_ns.iter().copied()),
+        )
     }
 }
 

@@ -36,7 +36,9 @@ impl ProfileText {
     pub fn render(&self, validation: &str) -> String {
         let ProfileText { model, summary, settings, sections } = self;
         let (summary, validation) = (quoted(summary), quoted(validation));
-        format!("model = \"{model}\"\nsummary = {summary}\nvalidation = {validation}\n\n[settings]\n{settings}{sections}")
+        format!(
+            "model = \"{model}\"\nsummary = {summary}\nvalidation = {validation}\n\n[settings]\n{settings}{sections}"
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Record, SECTOR_BYTES, Sectors, Timestamp};
 
-use super::{DeviceError, Measurement, MeasuredDevice};
+use super::{DeviceError, MeasuredDevice, Measurement};
 
 /// Fewest reads that are fitted, so that each half can tell a line from chance.
 pub const READS_MIN: usize = 200;

@@ -39,8 +39,8 @@ pub struct Calibration {
 /// Whether times depend on distance: what the fitted half's line explains of the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependence {
-    /// Share of the variance of the held-out times that the line explains; below zero if it is worse than
-    /// their mean.
+    /// Share of the variance of the held-out times that the line explains: the squared correlation, with its
+    /// sign.
     pub explained_share: f64,
     /// Lower end of the interval that holds 99 % of the shares of randomly permuted times.
     pub by_chance_low: f64,

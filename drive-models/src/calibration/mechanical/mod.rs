@@ -40,7 +40,8 @@ const ZONES: u64 = 16;
 fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
     let device = device.ok_or_else(|| {
         FitError::NotFitted(
-            "a trace does not tell where its sectors lie on the platter: calibrate the drive itself (--device)".to_owned(),
+            "a trace does not tell where its sectors lie on the platter: calibrate the drive itself (--device)"
+                .to_owned(),
         )
     })?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(evidence.seed);
@@ -61,6 +62,7 @@ fn text(evidence: &Evidence, turn: &rotation::Turn, geometry: &Geometry, seeks: 
     let inside = "contained in read_overhead";
     let period = format!("completions of {} reads of one sector ({origin})", turn.reads);
     let reach = format!("latest moment at which a read still catches its sector ({origin})");
+    let bus = format!("how much later long reads complete than short ones that end on the same sector ({origin})");
     let overhead = format!("{}ns", seeks.overhead_ns.round().max(0.0));
     let mut layout = format!("heads = {}\ncapacity_sectors = {}\nzones = [\n", geometry.heads, geometry.capacity);
     for zone in &geometry.zones {
@@ -95,8 +97,8 @@ fn text(evidence: &Evidence, turn: &rotation::Turn, geometry: &Geometry, seeks: 
         .setting("write_overhead", &overhead, as_reads)
         .setting("head_switch", &format!("{}ns", seeks.head_switch_ns.round().max(0.0)), &reach)
         .setting("write_settle", "0ms", as_reads)
-        .setting("bus_byte_ps", "0", inside)
-        .setting("bus_overlap", "on", inside)
+        .setting("bus_byte_ps", &format!("{}", seeks.bus_byte_ps.round()), &bus)
+        .setting("bus_overlap", "off", &bus)
         .setting("read_completion", "0ms", inside)
         .setting("write_completion", "0ms", as_reads)
         .section("seek", &format!("{reach}, less overhead and transfer, made monotone"), &points)
@@ -113,6 +115,7 @@ fn parameters(turn: &rotation::Turn, geometry: &Geometry, seeks: &Seeks) -> Vec<
         Parameter::new("period_ps", (turn.period_ns * 1000.0).round(), "one turn"),
         Parameter::new("period_residual_ns", turn.residual_ns.round(), "rms distance of completions from whole turns"),
         Parameter::new("read_overhead_ns", seeks.overhead_ns.round(), "all that is neither seek, wait nor transfer"),
+        Parameter::new("bus_byte_ps", seeks.bus_byte_ps.round(), "transfer behind the last sector, of a byte"),
         Parameter::new("heads", f64::from(geometry.heads), geometry.how_heads),
         Parameter::new("head_switch_ns", seeks.head_switch_ns.round(), "to another head of the cylinder"),
     ];
@@ -138,8 +141,8 @@ fn notes(geometry: &Geometry, prober: &Prober) -> Vec<String> {
         "zones are assumed to hold equal capacity and no spare or slipped sectors: times agree as distributions, not \
          request by request"
             .to_owned(),
-        "overheads before the seek, on the bus and after it are one number, since reads of one length do not separate \
-         them; writes were not measured"
+        "overheads before the seek and after the transfer are one number, since nothing that a read shows separates \
+         them; writes were not measured and count as reads"
             .to_owned(),
     ];
     if geometry.heads == 1 {

@@ -1,5 +1,5 @@
-//! The two questions that everything else is asked by: how far the platter turns between the ends of
-//! two sectors, and how long the heads need from one to another.
+//! The questions that everything else is asked by: how far the platter turns between the ends of two
+//! sectors, how long the heads need from one to another, and what follows the last sector.
 
 use traces::{Lba, Nanos, Sectors, Timestamp};
 
@@ -40,8 +40,12 @@ impl<'d> Prober<'d> {
 
     /// Reads at `lbn`: when it was issued and when it completed.
     fn read(&mut self, at: Timestamp, lbn: u64) -> Result<(Timestamp, Timestamp), DeviceError> {
-        let lbn = Lba::new(lbn.min(self.last()));
-        let measured = self.device.read(at, lbn, Sectors::new(self.granule))?;
+        self.read_of(at, lbn.min(self.last()), self.granule)
+    }
+
+    /// The same with a length.
+    fn read_of(&mut self, at: Timestamp, lbn: u64, sectors: u64) -> Result<(Timestamp, Timestamp), DeviceError> {
+        let measured = self.device.read(at, Lba::new(lbn), Sectors::new(sectors))?;
         Ok((measured.issued, measured.issued.saturating_add(measured.service)))
     }
 
@@ -68,6 +72,20 @@ impl<'d> Prober<'d> {
         let mut around = answers.map(|answer| signed(answer - first));
         around.sort_unstable_by(f64::total_cmp);
         Ok(wrapped(first + around[REPEATS / 2]))
+    }
+
+    /// How much later in ns a read of `sectors` from `lbn` on completes than one of its last granule alone:
+    /// both end on the same sector, so what differs passes over the bus behind it. The middle of
+    /// three answers.
+    pub fn trailing(&mut self, lbn: u64, sectors: u64) -> Result<f64, DeviceError> {
+        let mut answers = [0.0; REPEATS];
+        for answer in &mut answers {
+            let (_, short) = self.read(Timestamp::ZERO, lbn + sectors - self.granule)?;
+            let (_, long) = self.read_of(Timestamp::ZERO, lbn, sectors)?;
+            *answer = signed(self.phase_of(short, long)) * self.period_ns;
+        }
+        answers.sort_unstable_by(f64::total_cmp);
+        Ok(answers[REPEATS / 2])
     }
 
     /// The least time in ns that a read at `to` takes when the one before was at `from`: overhead,

@@ -93,9 +93,5 @@ fn regress(completions: &[Timestamp], guess: f64) -> Turn {
     let line = crate::calibration::Line::through(turns.iter().copied().zip(times.iter().copied()));
     let off = |(turn, time): (&f64, &f64)| (time - line.at_zero_ns - line.ns_per_sector * turn).powi(2);
     let squares: f64 = turns.iter().zip(&times).map(off).sum();
-    Turn {
-        period_ns: line.ns_per_sector,
-        residual_ns: (squares / times.len() as f64).sqrt(),
-        reads: completions.len(),
-    }
+    Turn { period_ns: line.ns_per_sector, residual_ns: (squares / times.len() as f64).sqrt(), reads: completions.len() }
 }

@@ -1,10 +1,14 @@
 //! Overhead, head switch and the seek curve: the least times to the same track, to the next head, and
 //! over a ladder of distances, each from three places.
 
+use traces::SECTOR_BYTES;
+
 use super::probe::Prober;
 use super::tracks::Geometry;
 use crate::calibration::DeviceError;
 
+/// Sectors of a long read, of which all but the last granule tell how fast the bus is.
+const LONG_READ: u64 = 64;
 /// Places that a distance is measured from.
 const PLACES: u32 = 3;
 
@@ -13,6 +17,8 @@ const PLACES: u32 = 3;
 pub(super) struct Seeks {
     /// Whatever is neither positioning, wait nor transfer, in ns.
     pub overhead_ns: f64,
+    /// Transfer over the bus behind the last sector, in ps a byte.
+    pub bus_byte_ps: f64,
     /// To another head of the cylinder, in ns.
     pub head_switch_ns: f64,
     /// Cylinders and ns.
@@ -28,6 +34,8 @@ pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks,
     let transfer = |sectors_per_track: u32, period_ns: f64| granule / f64::from(sectors_per_track) * period_ns;
     let period = prober.period_ns;
     let last = geometry.cylinders().saturating_sub(2);
+    let bus_byte_ps = bus(prober, geometry)?;
+    let of_granule = bus_byte_ps / 1000.0 * granule * SECTOR_BYTES as f64;
     let (mut same, mut other) = (Vec::new(), Vec::new());
     for place in 0..PLACES {
         let (track, sectors) = geometry.cylinder(last / PLACES * place);
@@ -37,8 +45,8 @@ pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks,
         let next = prober.aligned(track + u64::from(sectors));
         other.push(prober.reach(begin, next)? - transfer(sectors, period));
     }
-    let overhead_ns = middle(&mut same);
-    let head_switch_ns = if geometry.heads > 1 { middle(&mut other) - overhead_ns } else { 0.0 };
+    let overhead_ns = middle(&mut same) - of_granule;
+    let head_switch_ns = if geometry.heads > 1 { middle(&mut other) - of_granule - overhead_ns } else { 0.0 };
     let mut points = Vec::new();
     for distance in ladder(last) {
         let mut times = Vec::new();
@@ -46,11 +54,21 @@ pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks,
             let begin = (last - distance) / (PLACES - 1) * place;
             let (from, to) = (geometry.cylinder(begin), geometry.cylinder(begin + distance));
             let reach = prober.reach(prober.aligned(from.0), prober.aligned(to.0))?;
-            times.push(reach - transfer(to.1, period) - overhead_ns);
+            times.push(reach - transfer(to.1, period) - of_granule - overhead_ns);
         }
         points.push((distance, middle(&mut times)));
     }
-    Ok(Seeks { overhead_ns, head_switch_ns, points: monotone(&points) })
+    Ok(Seeks { overhead_ns, bus_byte_ps, head_switch_ns, points: monotone(&points) })
+}
+
+/// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter.
+fn bus(prober: &mut Prober, geometry: &Geometry) -> Result<f64, DeviceError> {
+    let (_, track) = geometry.cylinder(0);
+    let more = LONG_READ.saturating_sub(prober.granule);
+    if more == 0 || u64::from(track) < LONG_READ {
+        return Ok(0.0);
+    }
+    Ok((prober.trailing(0, LONG_READ)? * 1000.0 / (more * SECTOR_BYTES) as f64).max(0.0))
 }
 
 /// Distances from one cylinder to `last`, each about a third longer than the one before.

@@ -85,7 +85,8 @@ pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Res
     let mut measured: Vec<MeasuredZone> = Vec::new();
     let mut next_cylinder = 0;
     for index in 0..zones {
-        let (begin, end) = (capacity / zones * index, if index + 1 == zones { capacity } else { capacity / zones * (index + 1) });
+        let (begin, end) =
+            (capacity / zones * index, if index + 1 == zones { capacity } else { capacity / zones * (index + 1) });
         let place = prober.aligned(begin + (end - begin) / 2);
         let Found { boundary, sectors_per_track } = track_at(prober, place)?;
         let (head_skew, cylinder_skew) = skews(prober, boundary, sectors_per_track, found, cylinder_longer)?;
@@ -150,7 +151,9 @@ fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
     let lengths: Vec<u64> = boundaries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let longest = lengths.iter().max().copied().and_then(|length| u32::try_from(length).ok());
     match (boundaries.first(), longest) {
-        (Some(&boundary), Some(sectors_per_track)) if sectors_per_track > 0 => Ok(Found { boundary, sectors_per_track }),
+        (Some(&boundary), Some(sectors_per_track)) if sectors_per_track > 0 => {
+            Ok(Found { boundary, sectors_per_track })
+        }
         _ => Err(FitError::NotFitted(format!(
             "no track boundaries found in {SCAN_SECTORS_MAX} sectors from {begin}: skews below {SKEW_MIN} turns, or \
              times too noisy"
