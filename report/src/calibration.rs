@@ -273,7 +273,7 @@ mod tests {
         let (points, means) = line(1_000);
         let down = |width: u32, label: &str| {
             let svg = figure(&points, &means).svg(Size { width, height: 600 }).unwrap();
-            let before = svg[..svg.find(label).unwrap()].rsplit("y=\"").next().unwrap().to_owned();
+            let before = svg[..svg.find(label).unwrap()].rsplit(" y=\"").next().unwrap().to_owned();
             before.split('"').next().unwrap().parse::<u32>().unwrap()
         };
         assert_eq!(down(900, "single reads"), down(900, "line: 1.00"));

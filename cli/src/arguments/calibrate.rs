@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use report::Size;
-use traces::Sectors;
 use traces::quantity::parse_bytes;
+use traces::{SECTOR_BYTES, Sectors};
 
 use super::{OutputFormat, Reading};
 
@@ -20,7 +20,7 @@ pub struct Calibrate {
     #[command(flatten)]
     pub reading: Reading,
     /// How many random page reads, or reads of a trace at most
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(200..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(200..=10_000_000))]
     pub reads: u64,
     /// The models to fit, of linear, mechanical, fixed; or all
     #[arg(long, value_name = "MODELS", default_value = "all")]
@@ -63,7 +63,7 @@ pub enum DriveCache {
 
 fn parse_capacity(text: &str) -> Result<Sectors, String> {
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    Some(drive_models::calibration::reads::capacity_of(bytes))
+    Some(Sectors::new(bytes / SECTOR_BYTES))
         .filter(|capacity| capacity.count() > 0)
         .ok_or_else(|| "expected at least a sector, 512 bytes".to_owned())
 }

@@ -56,6 +56,14 @@ impl BlockDevice {
         };
         vec![format!("block device {}: {rotational}", self.name), cache]
     }
+
+    /// A remark if a cache that could be switched off is on.
+    pub fn remark(&self) -> Option<String> {
+        let mode = self.cache_type.as_deref().and_then(|path| setting(path).ok())?;
+        (mode != NO_CACHE).then(|| {
+            format!("the drive's cache was left on (`{mode}`); Geist et al. 2010 had it off, as --drive-cache off does")
+        })
+    }
 }
 
 fn setting(path: &Path) -> std::io::Result<String> {
@@ -154,9 +162,11 @@ mod tests {
         let place = root.path().join("devices/sdb/device/scsi_disk/2:0:0:0/cache_type");
         let off = CacheOff::new(Path::new("/dev/sdb"), Some(&block)).unwrap();
         assert_eq!(setting(&place).unwrap(), "none");
+        assert_eq!(block.remark(), None);
         assert!(off.describe().contains("echo 'write back' > "), "{}", off.describe());
         drop(off);
         assert_eq!(setting(&place).unwrap(), "write back");
+        assert!(block.remark().unwrap().contains("left on (`write back`)"));
     }
 
     #[test]

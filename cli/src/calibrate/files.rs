@@ -34,7 +34,19 @@ impl Files {
         if let Some(path) = there.filter(|_| !files.force) {
             bail!("{} exists: --force overwrites it, --output gives other names", path.display());
         }
+        files.try_writing()?;
         Ok(files)
+    }
+
+    /// Makes the first picture's file and removes it again, unless it exists and will be overwritten.
+    fn try_writing(&self) -> Result<()> {
+        let path = self.picture("svg");
+        let name = || format!("{}: cannot be written (--output gives other names)", path.display());
+        if path.exists() {
+            return OpenOptions::new().write(true).open(&path).map(drop).with_context(name);
+        }
+        OpenOptions::new().write(true).create_new(true).open(&path).with_context(name)?;
+        std::fs::remove_file(&path).with_context(name)
     }
 
     pub fn profile(&self, model: &str) -> PathBuf {

@@ -150,13 +150,16 @@ fn judged(
     files: &Files,
     written: &mut Vec<String>,
 ) -> Result<FitResult> {
-    let draft = Profile::parse(row.name, &fitted.profile.render("not yet"))
-        .with_context(|| format!("the fitted {} profile cannot be used", row.name))?;
+    let draft = match Profile::parse(row.name, &fitted.profile.render("not yet")) {
+        Ok(draft) => draft,
+        Err(error) => return Ok(unfitted(row, format!("what was found contradicts itself ({error})"))),
+    };
     let goodness = goodness(reads, &mut *build_profile(draft)?.drive);
     let text = fitted.profile.render(&validation(&goodness, origin));
     files.write(&files.profile(row.name), text.as_bytes(), written)?;
     Ok(FitResult {
         model: row.name.to_owned(),
+        summary: row.summary.to_owned(),
         not_fitted: None,
         parameters: fitted.parameters.clone(),
         goodness: Some(goodness),
@@ -178,6 +181,7 @@ fn validation(goodness: &Goodness, origin: &str) -> String {
 fn unfitted(row: &Fit, why: String) -> FitResult {
     FitResult {
         model: row.name.to_owned(),
+        summary: row.summary.to_owned(),
         not_fitted: Some(why),
         parameters: Vec::new(),
         goodness: None,

@@ -1,5 +1,6 @@
 //! A calibration as tables.
 
+use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
 use crate::arguments::OutputFormat;
@@ -34,6 +35,7 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
         }
     }
     text.push('\n');
+    text.extend(calibration.device.iter().map(|line| format!("Device: {line}.\n")));
     text.extend(calibration.notes.iter().map(|note| format!("Note: {note}.\n")));
     text.push_str(&format!("Written: {}\n", calibration.files.join(", ")));
     text
@@ -44,11 +46,12 @@ fn verdict(told: &Dependence) -> String {
     let depends = if told.depends_on_distance { "depend" } else { "do NOT depend" };
     format!(
         "Times {depends} on distance: a line explains {} of the variance of the held-out half, where chance gives {} to {} \
-         (99 % of {} permutations) and 1 % is the least that counts.",
+         (99 % of {} permutations) and {} is the least that counts.",
         percent(told.explained_share, 2),
         percent(told.by_chance_low, 2),
         percent(told.by_chance_high, 2),
-        told.permutations
+        told.permutations,
+        percent(SHARE_MIN, 0)
     )
 }
 
@@ -83,7 +86,7 @@ fn parameters(fit: &FitResult) -> Table {
         vec![name, value, parameter.meaning.clone()]
     };
     Table {
-        title: format!("Parameters: {}", fit.model),
+        title: format!("{}: {}", fit.model, fit.summary),
         header: ["parameter", "value", "what it is"].map(str::to_owned).to_vec(),
         rows: printed.map(row).collect(),
         text_columns: 3,

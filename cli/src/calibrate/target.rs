@@ -108,14 +108,16 @@ fn device(path: &Path, arguments: &Calibrate, stop: &Arc<AtomicBool>) -> Result<
         DriveCache::Keep => None,
         DriveCache::Off => Some(CacheOff::new(path, block.as_ref())?),
     };
-    if let Some(cache) = &cache {
-        about.push(cache.describe());
+    let mut notes = opened.notes;
+    match &cache {
+        Some(cache) => about.push(cache.describe()),
+        None => notes.extend(block.as_ref().and_then(BlockDevice::remark)),
     }
     Ok(Target {
         origin: format!("random reads of {}", path.display()),
         device: Some(Box::new(opened.device)),
         about,
-        notes: opened.notes,
+        notes,
         _cache: cache,
     })
 }

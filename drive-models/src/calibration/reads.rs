@@ -3,7 +3,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::{Lba, Nanos, Operation, Record, SECTOR_BYTES, Sectors, Timestamp};
+use traces::{Lba, Nanos, Operation, Record, Sectors, Timestamp};
 
 use super::{DeviceError, MeasuredDevice, Measurement};
 
@@ -232,9 +232,4 @@ impl TraceReads {
         self.confirm();
         self.reads.split(seed)
     }
-}
-
-/// Bytes of a sector, for callers that turn sizes into capacities.
-pub fn capacity_of(bytes: u64) -> Sectors {
-    Sectors::new(bytes / SECTOR_BYTES)
 }

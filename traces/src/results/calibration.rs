@@ -48,7 +48,7 @@ pub struct Dependence {
     pub by_chance_high: f64,
     /// Permutations drawn.
     pub permutations: u32,
-    /// The verdict: above the interval, at least 1 %, and growing with distance.
+    /// The verdict: above the interval, at least 5 %, and growing with distance.
     pub depends_on_distance: bool,
 }
 
@@ -57,6 +57,8 @@ pub struct Dependence {
 pub struct FitResult {
     /// Its name.
     pub model: String,
+    /// How it is fitted, in one line.
+    pub summary: String,
     /// Why it was not fitted, if it was not.
     pub not_fitted: Option<String>,
     /// What was found.

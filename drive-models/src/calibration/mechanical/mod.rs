@@ -158,3 +158,6 @@ fn notes(geometry: &Geometry, prober: &Prober) -> Vec<String> {
     }
     notes
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,14 @@
 use super::probe::{Prober, signed, wrapped};
 use crate::calibration::{DeviceError, FitError};
 
-/// Skews are looked for over so many sectors, more than three of the longest tracks in use.
+/// Skews are looked for over so many sectors, more than four of the longest tracks in use.
 const SCAN_SECTORS_MAX: u64 = 1 << 14;
 /// A step of the scan turns the platter less than this, in turns.
 const STEP_TURNS_MAX: f64 = 0.03;
 /// Where the phase moves by this much more than it should, a track ends, in turns.
 const SKEW_MIN: f64 = 0.02;
+/// Boundaries that a place is measured by, so that of the three tracks between them one may be short.
+const BOUNDARIES_FOUND: usize = 4;
 /// Boundaries that are looked at for the number of heads: enough for two cylinders of [`HEADS_MAX`].
 const BOUNDARIES: u64 = 2 * HEADS_MAX as u64 + 1;
 /// Most heads that the skews are searched for.
@@ -51,7 +53,7 @@ pub(super) struct MeasuredZone {
 impl Geometry {
     /// The cylinders of the drive.
     pub fn cylinders(&self) -> u32 {
-        self.zones.last().map_or(0, |zone| zone.first_cylinder + zone.cylinders)
+        self.zones.last().map_or(0, |zone| zone.first_cylinder.saturating_add(zone.cylinders))
     }
 
     /// The first address of a cylinder, and the length of its tracks.
@@ -94,7 +96,7 @@ pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Res
             && before.sectors_per_track == sectors_per_track
         {
             before.cylinders = cylinders(end - before.first_lbn, sectors_per_track, found);
-            next_cylinder = before.first_cylinder + before.cylinders;
+            next_cylinder = before.first_cylinder.saturating_add(before.cylinders);
             continue;
         }
         let cylinders = cylinders(end - begin, sectors_per_track, found);
@@ -108,7 +110,7 @@ pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Res
             head_skew,
             cylinder_skew,
         });
-        next_cylinder += cylinders;
+        next_cylinder = next_cylinder.saturating_add(cylinders);
     }
     Ok(Geometry { capacity, heads: found, how_heads, zones: measured })
 }
@@ -137,20 +139,24 @@ fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
     let mut boundaries = Vec::new();
     let mut at = begin;
     let mut before = prober.sequence(std::iter::once(at))?[0];
-    while boundaries.len() < 3 && at + step <= prober.last() && at - begin < SCAN_SECTORS_MAX {
+    while boundaries.len() < BOUNDARIES_FOUND && at + step <= prober.last() && at - begin < SCAN_SECTORS_MAX {
         let now = prober.sequence(std::iter::once(at + step))?[0];
         let moved = prober.phase_of(before, now);
-        if signed(moved - slope * step as f64).abs() > SKEW_MIN {
-            boundaries.push(boundary(prober, at, at + step, slope)?);
+        if leaps(moved, slope, step) {
+            // A late answer looks the same, but not three times.
+            if leaps(prober.turned(at, at + step)?, slope, step) {
+                boundaries.push(boundary(prober, at, at + step, slope)?);
+            }
             before = prober.sequence(std::iter::once(at + step))?[0];
         } else {
             before = now;
         }
         at += step;
     }
-    let lengths: Vec<u64> = boundaries.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let longest = lengths.iter().max().copied().and_then(|length| u32::try_from(length).ok());
-    match (boundaries.first(), longest) {
+    let mut lengths: Vec<u64> = boundaries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    lengths.sort_unstable();
+    let length = lengths.get(lengths.len() / 2).and_then(|&length| u32::try_from(length).ok());
+    match (boundaries.first(), length) {
         (Some(&boundary), Some(sectors_per_track)) if sectors_per_track > 0 => {
             Ok(Found { boundary, sectors_per_track })
         }
@@ -159,6 +165,11 @@ fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
              times too noisy"
         ))),
     }
+}
+
+/// Whether the platter turns further over `sectors` than it does within a track.
+fn leaps(turned: f64, slope: f64, sectors: u64) -> bool {
+    signed(turned - slope * sectors as f64).abs() > SKEW_MIN
 }
 
 /// How far a sector turns the platter: the middle of the moves from read to read over 48 steps.
@@ -175,7 +186,7 @@ fn boundary(prober: &mut Prober, low: u64, high: u64, slope: f64) -> Result<u64,
     while next - same > prober.granule {
         let middle = same + ((next - same) / 2).next_multiple_of(prober.granule).min(next - same - prober.granule);
         let turned = prober.turned(low, middle)?;
-        if signed(turned - slope * (middle - low) as f64).abs() > SKEW_MIN {
+        if leaps(turned, slope, middle - low) {
             next = middle;
         } else {
             same = middle;
