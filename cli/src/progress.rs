@@ -9,8 +9,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
-const READS: &str = "{msg} {bar:20} {pos}/{len} {per_sec} eta {eta}";
-const PROBES: &str = "{msg} {spinner} {pos} probes {per_sec}";
+const READS: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
+const PROBES: &str = "{msg} {spinner} {pos} probes";
 
 /// A bar that several readers count up.
 pub struct Progress {

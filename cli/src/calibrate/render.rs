@@ -4,21 +4,24 @@ use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
 use crate::arguments::OutputFormat;
-use crate::output::Table;
+use crate::output::{Table, terminal_width, wrapped};
 
 /// Points of the seek curve that are printed; the profile has all.
 const SEEKS_PRINTED: usize = 6;
 
 pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
-    let mut text = format!(
-        "Calibrated on {} reads of {}, {} sectors; {} generator, seed {}.\n{}\n\n",
+    let width = terminal_width().map_or(usize::MAX, usize::from);
+    let paragraph = |text: &str| wrapped(text, width);
+    let mut text = paragraph(&format!(
+        "Calibrated on {} reads of {}, {} sectors; {} generator, seed {}.",
         calibration.reads,
         calibration.source,
         calibration.capacity_sectors.count(),
         calibration.generator,
-        calibration.seed,
-        verdict(&calibration.dependence)
-    );
+        calibration.seed
+    ));
+    text.push_str(&paragraph(&verdict(&calibration.dependence)));
+    text.push('\n');
     let tried = calibration.fits.iter();
     let fitted: Vec<(&FitResult, &Goodness)> = tried.filter_map(|fit| Some((fit, fit.goodness.as_ref()?))).collect();
     if !fitted.is_empty() {
@@ -27,17 +30,18 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
     for (fit, _) in fitted {
         text.push('\n');
         text.push_str(&parameters(fit).render(format));
-        text.extend(fit.notes.iter().map(|note| format!("- {note}\n")));
+        text.extend(fit.notes.iter().map(|note| paragraph(&format!("- {note}"))));
     }
     for fit in &calibration.fits {
         if let Some(why) = &fit.not_fitted {
-            text.push_str(&format!("\n{} not fitted: {why}\n", fit.model));
+            text.push('\n');
+            text.push_str(&paragraph(&format!("{} not fitted: {why}.", fit.model)));
         }
     }
     text.push('\n');
-    text.extend(calibration.device.iter().map(|line| format!("Device: {line}.\n")));
-    text.extend(calibration.notes.iter().map(|note| format!("Note: {note}.\n")));
-    text.push_str(&format!("Written: {}\n", calibration.files.join(", ")));
+    text.extend(calibration.device.iter().map(|line| paragraph(&format!("Device: {line}."))));
+    text.extend(calibration.notes.iter().map(|note| paragraph(&format!("Note: {note}."))));
+    text.push_str(&paragraph(&format!("Written: {}", calibration.files.join(", "))));
     text
 }
 

@@ -104,6 +104,12 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
     );
     let furthest = smoothed.points.last().map_or(0, |(distance, _)| distance.count());
     let mut notes = Vec::new();
+    if smoothed.points.len() < 10 * WINDOW {
+        notes.push(format!(
+            "a window of {WINDOW} is a large part of {} reads: the paper took 100,000 in all",
+            smoothed.points.len()
+        ));
+    }
     if line.at_zero_ns < 0.0 || line.ns_per_sector < 0.0 {
         notes.push("the line falls below zero or with distance; what is negative counts as zero".to_owned());
     }
