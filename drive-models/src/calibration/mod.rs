@@ -3,7 +3,7 @@
 //!
 //! Nothing here does I/O. [`MeasuredDevice`] is what is calibrated: a model on a simulated clock
 //! ([`SimulatedDevice`]) or a real one, whose access lives with the program. [`FITS`] are the models that
-//! can be fitted, one row each. Every fit sees a random half of the reads; [`goodness`] judges its
+//! can be fitted, one row each. Every fit sees a random half of the reads; [`goodness()`] judges its
 //! profile on the other half.
 
 pub mod dependence;
@@ -11,7 +11,7 @@ pub mod device;
 mod fixed;
 pub mod goodness;
 pub mod linear;
-pub mod mechanical;
+mod mechanical;
 mod profile_text;
 pub mod reads;
 

@@ -217,7 +217,7 @@ fn count_heads(prober: &mut Prober, sectors_per_track: u32) -> Result<(u32, bool
     let alike = |one: f64, other: f64| signed(one - other).abs() < ALIKE;
     for heads in 2..=(skews.len() / 2).min(HEADS_MAX as usize) {
         let (of_head, of_cylinder) = (skews[0], skews[heads - 1]);
-        let pattern = |index: usize| if (index + 1) % heads == 0 { of_cylinder } else { of_head };
+        let pattern = |index: usize| if (index + 1).is_multiple_of(heads) { of_cylinder } else { of_head };
         if !alike(of_head, of_cylinder) && skews.iter().enumerate().all(|(index, skew)| alike(*skew, pattern(index))) {
             return Ok((heads as u32, of_cylinder > of_head, "heads told by the pattern of skews"));
         }
