@@ -57,7 +57,11 @@ fn rows(models: &str) -> Result<Vec<&'static Fit>> {
         let row = FITS.iter().find(|row| row.name == name);
         row.ok_or_else(|| UsageError(format!("no model `{name}` can be fitted; there are {}", names.join(", "))).into())
     };
-    models.split(',').map(find).collect()
+    let mut rows: Vec<&'static Fit> = models.split(',').map(find).collect::<Result<_>>()?;
+    // Each once, in the order of the table.
+    rows.sort_by_key(|row| FITS.iter().position(|other| other.name == row.name));
+    rows.dedup_by_key(|row| row.name);
+    Ok(rows)
 }
 
 fn calibrate(
@@ -95,7 +99,7 @@ fn calibrate(
         let mut watched = target.device.as_deref_mut().map(|device| Watched { device, done: progress.counter(0) });
         let fitted = (row.fit)(&evidence, watched.as_mut().map(|device| device as &mut dyn MeasuredDevice));
         fits.push(match fitted {
-            Ok(fitted) => judged(row, &fitted, &reads, &target.origin, files, &mut written)?,
+            Ok(fitted) => judged(row, &fitted, &evidence, files, &mut written)?,
             Err(FitError::NotFitted(why)) => unfitted(row, why),
             Err(FitError::Device(error)) => return Err(error).with_context(|| source.name()),
         });
@@ -104,7 +108,7 @@ fn calibrate(
     let smoothed = Smoothed::new(reads.half(true));
     let line = smoothed.line();
     let figure = CalibrationFigure {
-        title: &target.origin,
+        title: &format!("reads of {}", target.origin),
         points: &smoothed.points,
         means_ns: &smoothed.means_ns,
         line: has_line.then_some((line.at_zero_ns, line.ns_per_sector)),
@@ -145,8 +149,7 @@ fn measure(arguments: &Calibrate, source: &Source, target: &mut Target) -> Resul
 fn judged(
     row: &Fit,
     fitted: &Fitted,
-    reads: &Reads,
-    origin: &str,
+    evidence: &Evidence,
     files: &Files,
     written: &mut Vec<String>,
 ) -> Result<FitResult> {
@@ -154,8 +157,8 @@ fn judged(
         Ok(draft) => draft,
         Err(error) => return Ok(unfitted(row, format!("what was found contradicts itself ({error})"))),
     };
-    let goodness = goodness(reads, &mut *build_profile(draft)?.drive);
-    let text = fitted.profile.render(&validation(&goodness, origin));
+    let goodness = goodness(evidence.reads, &mut *build_profile(draft)?.drive);
+    let text = fitted.profile.render(&validation(&goodness, evidence.origin, evidence.seed));
     files.write(&files.profile(row.name), text.as_bytes(), written)?;
     Ok(FitResult {
         model: row.name.to_owned(),
@@ -167,14 +170,16 @@ fn judged(
     })
 }
 
-/// What a profile says of how it was checked.
-fn validation(goodness: &Goodness, origin: &str) -> String {
+/// What a profile says of how it was made and checked.
+fn validation(goodness: &Goodness, origin: &str, seed: u64) -> String {
     format!(
-        "on {} held-out {origin}: explains {:.1} % of the variance, mean absolute error {}, distribution rms {:.1} % of the mean",
+        "on {} held-out reads of {origin}: explains {:.1} % of the variance, mean absolute error {}, distribution rms \
+         {:.2} % of the mean (iocast {} calibrate, {GENERATOR} seed {seed})",
         goodness.reads,
         goodness.r_squared * 100.0,
         render::span(goodness.mean_abs_error_ns),
-        goodness.distribution.relative_rms * 100.0
+        goodness.distribution.relative_rms * 100.0,
+        env!("CARGO_PKG_VERSION")
     )
 }
 

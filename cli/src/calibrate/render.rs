@@ -66,7 +66,7 @@ fn overview(fitted: &[(&FitResult, &Goodness)]) -> Table {
             percent(goodness.r_squared, 1),
             span(goodness.mean_abs_error_ns),
             span(goodness.distribution.rms_ns),
-            percent(goodness.distribution.relative_rms, 1),
+            percent(goodness.distribution.relative_rms, 2),
         ]
     };
     let reads = fitted.first().map_or(0, |(_, goodness)| goodness.reads);

@@ -77,7 +77,7 @@ impl Source {
         match self {
             Source::Device(path) => device(path, arguments, stop),
             Source::Trace(_) => Ok(Target {
-                origin: format!("reads of the trace {name}"),
+                origin: format!("the trace {name}"),
                 device: None,
                 about: Vec::new(),
                 notes: Vec::new(),
@@ -86,7 +86,7 @@ impl Source {
             Source::Model(spec) => {
                 let drive = drive_models::build(spec).map_err(UsageError::from_display)?.drive;
                 Ok(Target {
-                    origin: format!("random reads of the model {name}"),
+                    origin: format!("the model {name}"),
                     device: Some(Box::new(SimulatedDevice::new(drive))),
                     about: Vec::new(),
                     notes: vec!["a model on a simulated clock was measured, not a device".to_owned()],
@@ -114,7 +114,7 @@ fn device(path: &Path, arguments: &Calibrate, stop: &Arc<AtomicBool>) -> Result<
         None => notes.extend(block.as_ref().and_then(BlockDevice::remark)),
     }
     Ok(Target {
-        origin: format!("random reads of {}", path.display()),
+        origin: path.display().to_string(),
         device: Some(Box::new(opened.device)),
         about,
         notes,

@@ -13,8 +13,8 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
     let sum: u128 = half.iter().map(|(_, time)| u128::from(time.as_ns())).sum();
     let mean = sum / half.len().max(1) as u128;
     let origin = evidence.origin;
-    let profile = ProfileText::new("fixed", &format!("mean of {origin}"))
-        .setting("service", &format!("{mean}ns"), &format!("mean of {} {origin}", half.len()))
+    let profile = ProfileText::new("fixed", &format!("mean of reads of {origin}"))
+        .setting("service", &format!("{mean}ns"), &format!("mean of {} reads of {origin}", half.len()))
         .setting("flush", "0ns", "not measured; unused with write_cache = through")
         .setting("capacity", &evidence.capacity.bytes().to_string(), "as measured or given")
         .setting("write_cache", "through", "not measured");

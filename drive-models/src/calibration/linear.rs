@@ -99,7 +99,7 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
     let (a, b) = (line.at_zero_ns.round().max(0.0), (line.ns_per_sector * capacity as f64).round().max(0.0));
     let origin = evidence.origin;
     let fitted = format!(
-        "fitted on {} {origin}: least squares through means of up to {WINDOW} by distance",
+        "fitted on {} reads of {origin}: least squares through means of up to {WINDOW} by distance",
         smoothed.points.len()
     );
     let furthest = smoothed.points.last().map_or(0, |(distance, _)| distance.count());
@@ -120,7 +120,7 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
         ));
     }
     let unused = "not measured; unused while the cache is off";
-    let profile = ProfileText::new("linear", &format!("line fitted to {origin}"))
+    let profile = ProfileText::new("linear", &format!("line fitted to reads of {origin}"))
         .setting("a", &format!("{a}ns"), &fitted)
         .setting("b", &format!("{b}ns"), &fitted)
         .setting("capacity", &evidence.capacity.bytes().to_string(), "as measured or given")

@@ -35,7 +35,7 @@ pub struct Evidence<'a> {
     pub reads: &'a Reads,
     /// The capacity of the profile.
     pub capacity: Sectors,
-    /// What was measured, as the profile's sources name it.
+    /// What was measured (a device, a trace, a model), as the profile's sources name it.
     pub origin: &'a str,
     /// Whether times depend on distance.
     pub depends_on_distance: bool,

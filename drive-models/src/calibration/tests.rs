@@ -28,7 +28,7 @@ fn fitted(name: &str, reads: &Reads, device: &mut dyn MeasuredDevice) -> Result<
     let evidence = Evidence {
         reads,
         capacity: device.capacity(),
-        origin: "random reads of a \"known\" drive",
+        origin: "a \"known\" drive",
         depends_on_distance: dependence(reads, 5).depends_on_distance,
         force_linear: false,
         heads: None,
@@ -101,7 +101,7 @@ fn a_given_number_of_heads_is_taken() {
     let evidence = Evidence {
         reads: &reads,
         capacity: drive.capacity(),
-        origin: "reads",
+        origin: "a drive",
         depends_on_distance: true,
         force_linear: false,
         heads: Some(4),

@@ -58,7 +58,7 @@ fn found(device: &mut Rough) -> Fitted {
     let evidence = Evidence {
         reads: &reads,
         capacity: device.capacity(),
-        origin: "reads",
+        origin: "a drive",
         depends_on_distance: true,
         force_linear: false,
         heads: None,
