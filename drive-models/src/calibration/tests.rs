@@ -143,6 +143,38 @@ fn a_dependence_too_small_to_matter_is_none() {
 }
 
 #[test]
+fn what_chance_does_as_well_is_no_dependence() {
+    // With 100 held-out reads the interval of chance ends above the 5 % that a dependence must explain.
+    let reads = measured(&mut simulated("fixed"), 200);
+    let mut between = 0;
+    for seed in 0..200 {
+        let mut reads = reads.clone();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for point in &mut reads.points {
+            point.time = Nanos::from_ns(random.random_range(0..4_000_000) + point.distance.count() / 2_000);
+        }
+        let told = dependence(&reads, seed);
+        if (0.05..=told.by_chance_high).contains(&told.explained_share) {
+            between += 1;
+            assert!(!told.depends_on_distance, "{told:?}");
+        }
+    }
+    assert!(between > 0);
+}
+
+#[test]
+fn the_half_that_was_not_fitted_judges() {
+    let mut drive = simulated("fixed");
+    let mut reads = measured(&mut drive, 400);
+    for point in reads.points.iter_mut().filter(|point| !point.fitted) {
+        point.time = Nanos::from_ms(3);
+    }
+    let judged = judged(&fitted("fixed", &reads, &mut drive).unwrap(), &reads);
+    assert_eq!((judged.mean_abs_error_ns, judged.distribution.rms_ns), (2e6, 2e6));
+    assert_eq!(judged.distribution.relative_rms, 2.0 / 3.0);
+}
+
+#[test]
 fn permutations_give_the_interval_of_chance() {
     let reads = measured(&mut simulated("cheetah-15k4:cache=off"), 2_000);
     let told = dependence(&reads, 5);
