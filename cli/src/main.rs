@@ -1,6 +1,7 @@
 //! `iocast`: measure, replay and compare block I/O.
 
 mod arguments;
+mod calibrate;
 mod compare;
 mod convert;
 mod list;
@@ -13,11 +14,12 @@ mod vms;
 
 use std::process::ExitCode;
 
-use crate::arguments::{Cli, Command, UsageError};
+use crate::arguments::{Cli, Command, Interrupted, UsageError};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
     let result = match cli.command {
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
@@ -29,7 +31,11 @@ fn main() -> ExitCode {
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("iocast: {error:#}");
-            if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            match () {
+                () if error.is::<UsageError>() => ExitCode::from(2),
+                () if error.is::<Interrupted>() => ExitCode::from(130),
+                () => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -84,6 +84,26 @@ pub fn terminal_width() -> Option<u16> {
     TextTable::new().width()
 }
 
+/// `text` in lines of at most `width` columns, broken between words; a longer word has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = String::new();
+    let mut taken = 0;
+    for word in text.split_whitespace() {
+        let columns = word.chars().count();
+        if taken > 0 && taken + 1 + columns > width {
+            lines.push('\n');
+            taken = 0;
+        } else if taken > 0 {
+            lines.push(' ');
+            taken += 1;
+        }
+        lines.push_str(word);
+        taken += columns;
+    }
+    lines.push('\n');
+    lines
+}
+
 /// Prints to standard output.
 ///
 /// # Errors
@@ -128,6 +148,14 @@ pub fn number(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("a line  of five words", 9), "a line of\nfive\nwords\n");
+        assert_eq!(wrapped("extraordinarily so", 5), "extraordinarily\nso\n");
+        assert_eq!(wrapped("one line", usize::MAX), "one line\n");
+        assert_eq!(wrapped("", 5), "\n");
+    }
 
     #[test]
     fn columns_that_do_not_fit_stand_below() {

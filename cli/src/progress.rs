@@ -8,7 +8,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over bytes that several readers count up.
+const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
+const READS: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
+const PROBES: &str = "{msg} {spinner} {pos} probes";
+
+/// A bar that several readers count up.
 pub struct Progress {
     counters: Vec<Arc<AtomicU64>>,
     stop: Arc<AtomicBool>,
@@ -18,15 +22,28 @@ pub struct Progress {
 impl Progress {
     /// A bar over `total` bytes, counted by `readers` counters.
     pub fn new(what: &'static str, total: u64, readers: usize) -> Progress {
+        Progress::drawn(what, Some(total), readers, BYTES)
+    }
+
+    /// A bar over `total` reads.
+    pub fn reads(what: &'static str, total: u64) -> Progress {
+        Progress::drawn(what, Some(total), 1, READS)
+    }
+
+    /// A count of probes, of which nobody knows beforehand how many there will be.
+    pub fn probes(what: &'static str) -> Progress {
+        Progress::drawn(what, None, 1, PROBES)
+    }
+
+    fn drawn(what: &'static str, total: Option<u64>, readers: usize, template: &'static str) -> Progress {
         let counters: Vec<Arc<AtomicU64>> = (0..readers).map(|_| Arc::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let painter = stderr().is_terminal().then(|| {
             let (counters, stop) = (counters.clone(), Arc::clone(&stop));
             thread::spawn(move || {
-                let style =
-                    ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}")
-                        .expect("the template is valid");
-                let bar = ProgressBar::new(total).with_message(what).with_style(style);
+                let style = ProgressStyle::with_template(template).expect("the template is valid");
+                let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+                let bar = bar.with_message(what).with_style(style);
                 while !stop.load(Ordering::Relaxed) {
                     bar.set_position(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum());
                     thread::sleep(Duration::from_millis(100));

@@ -11,7 +11,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schedulers", &["traces"]),
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
-    ("cli", &["traces", "schedulers", "drive-models", "replay"]),
+    ("report", &["traces"]),
+    ("cli", &["traces", "schedulers", "drive-models", "replay", "report"]),
     ("benches", &["traces", "schedulers", "drive-models", "replay"]),
 ];
 

@@ -103,10 +103,43 @@ fn what_cannot_be_judged_is_refused_and_what_is_missing_is_told() {
 
 fn validate_drive(drive: &str, trace: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("measured.trace");
+    validate_drive_with(folder.path(), drive, trace, &[])
+}
+
+/// The same with a trace in `folder` and more arguments.
+fn validate_drive_with(folder: &Path, drive: &str, trace: &str, more: &[&str]) -> Output {
+    let path = folder.join("measured.trace");
     std::fs::write(&path, trace).unwrap();
     let mut program = Command::cargo_bin("iocast").unwrap();
-    program.args(["validate", "drive", drive]).arg(&path).args(["--output-format", "json"]).output().unwrap()
+    let program = program.current_dir(folder).args(["validate", "drive", drive]).arg(&path).args(more);
+    program.args(["--output-format", "json"]).output().unwrap()
+}
+
+#[test]
+fn the_times_of_every_request_are_written_and_think_times_read_as_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "R Hit 1000 8 4000.0 9000.0\nW Hit 9000000 16 7000.0 16000.0\n";
+    let issued = |more: &[&str]| {
+        let output =
+            validate_drive_with(folder.path(), "cheetah-15k5", trace, &[more, &["--requests", "r.csv"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let judged: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("r.csv")).unwrap();
+        let lines: Vec<Vec<String>> = text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect();
+        assert_eq!(lines[0].join(","), "operation,lba,sectors,issued_ns,measured_ns,closed_loop_ns,time_line_ns");
+        assert_eq!(lines[2][..3], ["write", "9000000", "16"].map(str::to_owned));
+        assert_eq!(lines[2][4], "7000000");
+        assert!(
+            lines[1..].iter().all(|line| line[5].parse::<u64>().unwrap() > 0 && line[6].parse::<u64>().unwrap() > 0)
+        );
+        (judged["think_time"].as_str().unwrap().to_owned(), lines[1][3].clone(), lines[2][3].clone())
+    };
+    let of = |think: &str, first: &str, second: &str| (think.to_owned(), first.to_owned(), second.to_owned());
+    assert_eq!(issued(&["--think-time", "after"]), of("after", "0", "13000000"));
+    assert_eq!(issued(&["--think-time", "before"]), of("before", "9000000", "29000000"));
+    let output = validate_drive_with(folder.path(), "cheetah-15k5", trace, &["--requests", "absent/r.csv"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && message.contains("absent/r.csv"), "{message}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! make and type is a profile, a TOML file in `profiles/` with every number's source.
 
 pub mod array;
+pub mod calibration;
 pub mod description;
 pub mod drive;
 pub mod empirical;
@@ -20,5 +21,5 @@ pub use description::{Contradiction, Description};
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
 pub use queued::Queued;
-pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical};
+pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical, build_profile};
 pub use single_server::SingleServer;

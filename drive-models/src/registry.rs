@@ -148,10 +148,16 @@ pub enum DriveError {
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value or profile that is not accepted.
 pub fn build(spec: &Spec) -> Result<Built, DriveError> {
-    let resolved = resolve(spec, &[])?;
-    let drive = resolved.drive()?;
-    let Resolved { name, model, settings, description, .. } = resolved;
-    Ok(Built { name, model, settings, description, drive })
+    resolve(spec, &[])?.built()
+}
+
+/// Builds the drive of a profile that is not (yet) a file.
+///
+/// # Errors
+/// A profile that its model does not accept.
+pub fn build_profile(profile: Profile) -> Result<Built, DriveError> {
+    let spec = Spec { name: profile.name.clone(), given: Vec::new() };
+    resolve_profile(Some(profile), &spec, &[])?.built()
 }
 
 /// The arm and platter of the drive that `spec` names, if it has them.
@@ -180,6 +186,12 @@ struct Resolved {
 }
 
 impl Resolved {
+    fn built(self) -> Result<Built, DriveError> {
+        let drive = self.drive()?;
+        let Resolved { name, model, settings, description, .. } = self;
+        Ok(Built { name, model, settings, description, drive })
+    }
+
     fn drive(&self) -> Result<Box<dyn DriveModel>, DriveError> {
         let settings = &self.settings;
         match (&self.model.build, &self.description, &self.member) {
@@ -239,6 +251,11 @@ fn resolve(spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
     } else {
         Profile::shipped(&spec.name)
     };
+    resolve_profile(profile, spec, &within)
+}
+
+/// The same with the profile that `spec` names, if it names one.
+fn resolve_profile(profile: Option<Profile>, spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
     let model = match &profile {
         Some(profile) => find_model(&profile.model).expect("a profile names a model that exists"),
         None => find_model(&spec.name).ok_or_else(|| unknown(&spec.name))?,
@@ -258,7 +275,7 @@ fn resolve(spec: &Spec, within: &[PathBuf]) -> Result<Resolved, DriveError> {
     lines.retain(|key, _| !spec.given.iter().any(|(given, _)| given.split('.').next() == Some(key)));
     let resolved = Resolved { name: spec.name.clone(), model, settings, description, member: None, lines };
     let member = match &resolved.description {
-        Description::Parts(parts) => Some(Box::new(resolved.resolve_member(parts, &within)?)),
+        Description::Parts(parts) => Some(Box::new(resolved.resolve_member(parts, within)?)),
         Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => None,
     };
     Ok(Resolved { member, ..resolved })

@@ -1,5 +1,6 @@
 //! The command line, as clap sees it.
 
+mod calibrate;
 mod pacing;
 mod reading;
 mod stage;
@@ -11,6 +12,7 @@ use traces::Nanos;
 use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
 
+pub use calibrate::{Calibrate, DriveCache};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
 pub use stage::Stage;
@@ -31,6 +33,7 @@ impl Cli {
             move |command: clap::Command| command.mut_arg(argument, |argument| argument.visible_alias(name))
         };
         let command = Cli::command()
+            .mut_subcommand("calibrate", |command| command.mut_arg("device", of_calibrate))
             .mut_subcommand("compare", also("start", "from"))
             .mut_subcommand("compare", also("end", "to"))
             .mut_subcommand("convert", also("input_format", "from"))
@@ -42,6 +45,13 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Measure a device, a file or a trace and fit drive models to it: profiles, a picture, goodness of fit
+    ///
+    /// Reads random pages past the page cache (O_DIRECT) and never writes to the device. Half of the reads are fitted, the
+    /// other half judges. linear: a + b·d/D as Geist et al. 2010 fit it. mechanical: period, tracks, skews, overhead and
+    /// seeks by further reads at chosen places and times; needs a device. fixed: the mean. A device whose times do not
+    /// depend on distance is told so, and gets no line.
+    Calibrate(Calibrate),
     /// Replay traces under several schedulers and print their figures side by side
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
@@ -58,6 +68,11 @@ pub enum Command {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+/// The user stopped it; the program ends with code 130.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
 
 impl UsageError {
     pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
@@ -248,6 +263,13 @@ pub enum OutputFormat {
     Table,
     Json,
     Markdown,
+}
+
+/// `--device` where a device is measured.
+fn of_calibrate(argument: clap::Arg) -> clap::Arg {
+    argument
+        .value_name("PATH")
+        .help("The block device or file to measure; with a TRACE, only the requests of its device of this name")
 }
 
 /// What the rows of `iocast stat`'s table of times are.

@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use replay::measured::{Judged, Measurement};
+use drive_models::calibration::Measurement;
+use replay::measured::Judged;
 use replay::{MeasuredError, Measurements};
 use traces::results::drive::{Distance, DriveValidation};
 use traces::spec::Spec;

@@ -3,14 +3,16 @@
 
 mod timeline;
 
-use drive_models::{DriveError, DriveModel};
+use drive_models::DriveError;
+use drive_models::calibration::Measurement;
+use drive_models::calibration::goodness::{closed_loop, distance};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::SCHEMA_VERSION;
 use traces::results::drive::{Distance, DriveValidation, Empirical};
 use traces::spec::Spec;
 use traces::trace::ThinkTime;
-use traces::{Nanos, Record, Request, RequestId, Timestamp};
+use traces::{Nanos, Record};
 
 use timeline::Errors;
 
@@ -18,17 +20,6 @@ use timeline::Errors;
 const DRAWS: u32 = 20;
 /// Seed of the draws.
 const SEED: u64 = 0x1994_0301;
-
-/// A request and what a real drive took for it.
-#[derive(Clone, Copy, Debug)]
-pub struct Measurement {
-    /// The request.
-    pub request: Request,
-    /// When it was issued.
-    pub issued: Timestamp,
-    /// From there to its completion.
-    pub service: Nanos,
-}
 
 /// Why a trace cannot judge a drive.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +130,7 @@ impl Measurements {
             return Err(MeasuredError::Beyond { nth: nth as u64 + 1, end, capacity });
         }
         let mean = mean(&measured).ok_or(MeasuredError::Empty)?;
-        let ours = self.closed_loop(&mut *drive);
+        let ours = closed_loop(&self.0, &mut *drive);
         let mechanical = drive_models::build_mechanical(spec)?;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let floor = match &mechanical {
@@ -165,28 +156,6 @@ impl Measurements {
         Ok(Judged { result, measured: self, closed_loop: ours, time_line })
     }
 
-    /// The service times of a drive that gets each request the measured think time after it completed
-    /// the one before.
-    fn closed_loop(&self, drive: &mut dyn DriveModel) -> Vec<Nanos> {
-        let mut completions = Vec::new();
-        let mut at = Timestamp::ZERO;
-        let mut services = Vec::with_capacity(self.0.len());
-        for (index, measured) in self.0.iter().enumerate() {
-            drive.submit(at, RequestId(0), &measured.request);
-            while completions.is_empty() {
-                let next = drive.next_event().expect("a drive completes what it was given");
-                drive.advance(next, &mut completions);
-            }
-            let finished = completions.drain(..).map(|completion| completion.finished).max().unwrap_or(at);
-            services.push(finished.saturating_since(at));
-            let idle = self.0.get(index + 1).map_or(Nanos::ZERO, |next| {
-                next.issued.saturating_since(measured.issued.saturating_add(measured.service))
-            });
-            at = finished.saturating_add(idle);
-        }
-        services
-    }
-
     fn floor(
         &self,
         spec: &Spec,
@@ -200,7 +169,7 @@ impl Measurements {
                 let mut started = spec.clone();
                 started.given.retain(|(key, _)| key != "phase");
                 started.given.push(("phase".to_owned(), format!("{}ns", random.random_range(0..period_ns))));
-                Ok(self.closed_loop(&mut *drive_models::build(&started)?.drive))
+                Ok(closed_loop(&self.0, &mut *drive_models::build(&started)?.drive))
             };
             let (one, other) = (run()?, run()?);
             total += distance(&one, &other, mean).rms_ns;
@@ -214,22 +183,6 @@ impl Measurements {
 fn mean(times: &[Nanos]) -> Option<f64> {
     let total: u64 = times.iter().fold(0, |sum, time| sum.saturating_add(time.as_ns()));
     (total > 0).then(|| total as f64 / times.len() as f64)
-}
-
-/// The distance between the distributions of as many times.
-fn distance(measured: &[Nanos], ours: &[Nanos], mean: f64) -> Distance {
-    let sorted = |times: &[Nanos]| {
-        let mut times = times.to_vec();
-        times.sort_unstable();
-        times
-    };
-    let squares: f64 = sorted(measured)
-        .iter()
-        .zip(sorted(ours))
-        .map(|(one, other)| (one.as_ns() as f64 - other.as_ns() as f64).powi(2))
-        .sum();
-    let rms_ns = (squares / measured.len() as f64).sqrt();
-    Distance { rms_ns, relative_rms: rms_ns / mean }
 }
 
 fn empirical(measured: &[Nanos], mean: f64, random: &mut Xoshiro256PlusPlus) -> Empirical {

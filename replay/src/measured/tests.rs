@@ -1,4 +1,4 @@
-use traces::{Lba, Observed, Operation, Sectors};
+use traces::{Lba, Observed, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn measurements(drive: &str, requests: u64) -> Measurements {
 #[test]
 fn a_drive_of_our_own_is_recognised_with_its_period_and_phase() {
     let measured = measurements("cheetah-15k5:period_ps=3995900000,phase=1ms", 1500);
-    let judged = measured.judge(&spec("cheetah-15k5")).unwrap();
+    let judged = measured.judge(&spec("cheetah-15k5"), None).unwrap().result;
     let fitted = judged.per_request.unwrap();
     assert!((fitted.period_ns - 3_995_900.0).abs() < 0.2, "{fitted:?}");
     assert!((fitted.offset_ns - 1_000_000.0).abs() < 4_000.0, "{fitted:?}");
@@ -41,7 +41,7 @@ fn a_drive_of_our_own_is_recognised_with_its_period_and_phase() {
 #[test]
 fn the_same_run_is_at_distance_zero_and_a_shift_at_its_size() {
     let measured = measurements("cheetah-15k5", 300);
-    assert_eq!(measured.judge(&spec("cheetah-15k5")).unwrap().closed_loop.rms_ns, 0.0);
+    assert_eq!(measured.judge(&spec("cheetah-15k5"), None).unwrap().result.closed_loop.rms_ns, 0.0);
     let times: Vec<Nanos> = [5, 1, 9].map(Nanos::from_us).to_vec();
     let later: Vec<Nanos> = [11, 7, 3].map(Nanos::from_us).to_vec();
     let off = distance(&times, &later, 5000.0);
@@ -49,17 +49,38 @@ fn the_same_run_is_at_distance_zero_and_a_shift_at_its_size() {
 }
 
 #[test]
+fn of_two_readings_of_the_think_times_the_one_in_phase_is_taken() {
+    let right = measurements("cheetah-15k5", 300);
+    // The same pauses, each before the request it stood behind.
+    let mut wrong = Measurements::default();
+    let pauses =
+        right.0.windows(2).map(|pair| pair[1].issued.saturating_since(pair[0].issued.saturating_add(pair[0].service)));
+    let mut at = Timestamp::ZERO;
+    for (one, pause) in right.0.iter().zip(pauses) {
+        let issued = at.saturating_add(pause);
+        wrong.0.push(Measurement { issued, ..*one });
+        at = issued.saturating_add(one.service);
+    }
+    let judge = |measured: Measurements, think| measured.judge(&spec("cheetah-15k5"), Some(think)).unwrap();
+    let (right, wrong) = (judge(right, ThinkTime::After), judge(wrong, ThinkTime::Before));
+    assert!(wrong.result.per_request.unwrap().within_1ms < 0.7, "{:?}", wrong.result.per_request);
+    for judged in [right.clone().or_nearer(wrong.clone()), wrong.or_nearer(right)] {
+        assert_eq!(judged.result.think_time, Some(ThinkTime::After));
+    }
+}
+
+#[test]
 fn a_drive_without_a_phase_has_no_floor() {
-    let judged = measurements("cheetah-15k4", 50).judge(&spec("cheetah-15k4")).unwrap();
+    let judged = measurements("cheetah-15k4", 50).judge(&spec("cheetah-15k4"), None).unwrap().result;
     assert!(judged.floor.is_none() && judged.per_request.is_none());
     assert_eq!(judged.closed_loop.rms_ns, 0.0);
 }
 
 #[test]
 fn what_cannot_judge_says_why() {
-    let judged = |measured: &Measurements| measured.judge(&spec("cheetah-15k4")).unwrap_err().to_string();
-    assert!(judged(&Measurements::default()).starts_with("the trace holds no request"));
-    assert!(judged(&measurements("cheetah-15k5", 20)).contains("is it the right profile?"));
+    let judged = |measured: Measurements| measured.judge(&spec("cheetah-15k4"), None).unwrap_err().to_string();
+    assert!(judged(Measurements::default()).starts_with("the trace holds no request"));
+    assert!(judged(measurements("cheetah-15k5", 20)).contains("is it the right profile?"));
     let mut measured = measurements("cheetah-15k5", 1);
     let first = measured.0[0];
     let observed = Observed { issued: Some(first.issued), completed: Some(first.issued), ..Observed::default() };

@@ -162,4 +162,18 @@ mod tests {
         }
         assert_eq!(arrivals, [0, 0, 1, 1]);
     }
+
+    #[test]
+    fn the_think_time_is_the_pause_behind_or_before_the_request() {
+        for (think_time, expected) in [(ThinkTime::After, [0, 7_000]), (ThinkTime::Before, [2_000, 9_000])] {
+            let scale = Scale::new(TEXT.units, UnitOverrides::default());
+            let mut parser = Parser { scale, think_time, next: Instant::default() };
+            let mut meta = TraceMeta::new(FORMAT.name, FORMAT.layer, "test");
+            for arrival in expected {
+                let record = parser.parse(b"R Hit 8 8 5.0 2.0", &mut meta).unwrap().unwrap();
+                assert_eq!(record.request.arrival.as_ns(), arrival);
+                assert_eq!(record.observed.completed.unwrap().as_ns(), arrival + 5_000);
+            }
+        }
+    }
 }

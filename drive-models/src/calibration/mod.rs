@@ -1,0 +1,87 @@
+//! Calibration: from what a drive took to a profile of it, with how well that does on measurements
+//! it has not seen.
+//!
+//! Nothing here does I/O. [`MeasuredDevice`] is what is calibrated: a model on a simulated clock
+//! ([`SimulatedDevice`]) or a real one, whose access lives with the program. [`FITS`] are the models that
+//! can be fitted, one row each. Every fit sees a random half of the reads; [`goodness()`] judges its
+//! profile on the other half.
+
+pub mod dependence;
+pub mod device;
+mod fixed;
+pub mod goodness;
+pub mod linear;
+mod mechanical;
+mod profile_text;
+pub mod reads;
+
+use traces::Sectors;
+use traces::results::calibration::Parameter;
+
+pub use dependence::dependence;
+pub use device::{DeviceError, MeasuredDevice, SimulatedDevice};
+pub use goodness::{Measurement, goodness};
+pub use linear::Line;
+pub use profile_text::ProfileText;
+pub use reads::{Point, RandomReads, Reads, ReadsError, TraceReads};
+
+/// Name of the generator of everything that is drawn here: xoshiro256++ with a seed.
+pub const GENERATOR: &str = "xoshiro256++";
+
+/// What a fit has to go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The reads; a fit looks at the fitted half only.
+    pub reads: &'a Reads,
+    /// The capacity of the profile.
+    pub capacity: Sectors,
+    /// What was measured (a device, a trace, a model), as the profile's sources name it.
+    pub origin: &'a str,
+    /// Whether times depend on distance.
+    pub depends_on_distance: bool,
+    /// Fit a line although they do not.
+    pub force_linear: bool,
+    /// Heads of the drive, if the user knows better than the skews tell.
+    pub heads: Option<u32>,
+    /// Seed of what is drawn for probes.
+    pub seed: u64,
+}
+
+/// A fitted model.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The profile, each number with its source.
+    pub profile: ProfileText,
+    /// What was found, in order of importance.
+    pub parameters: Vec<Parameter>,
+    /// What the fit cannot tell.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no fit.
+#[derive(Debug, thiserror::Error)]
+pub enum FitError {
+    /// The model does not suit what was measured, or more would have to be known.
+    #[error("{0}")]
+    NotFitted(String),
+    /// The device failed while it was probed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// One model that can be fitted.
+#[derive(Debug)]
+pub struct Fit {
+    /// The model's name.
+    pub name: &'static str,
+    /// How it is fitted, in one line.
+    pub summary: &'static str,
+    /// Fits it. The device is there if what is calibrated can be asked more, and not for a trace.
+    pub fit: fn(&Evidence, Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError>,
+}
+
+/// Every model that can be fitted, in the order in which they are printed.
+pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT];
+
+#[cfg(test)]
+mod tests;

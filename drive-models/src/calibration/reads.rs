@@ -1,0 +1,235 @@
+//! Reads of which the place of the one before is known: random ones of a device, or those of a trace
+//! that had the device to themselves; and their two halves.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::{Lba, Nanos, Operation, Record, Sectors, Timestamp};
+
+use super::{DeviceError, MeasuredDevice, Measurement};
+
+/// Fewest reads that are fitted, so that each half can tell a line from chance.
+pub const READS_MIN: usize = 200;
+/// Bytes of a random read: the paper's page.
+const PAGE_BYTES: u64 = 4096;
+
+/// Why nothing can be fitted.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadsError {
+    /// Too few.
+    #[error(
+        "{usable} of {seen} requests are reads with a known time that had the device to themselves; a fit needs {READS_MIN}: \
+         give a trace with issue or arrival and completion times and little queueing, or measure the device (--device)"
+    )]
+    TooFew {
+        /// Reads that could be used.
+        usable: usize,
+        /// Requests seen.
+        seen: u64,
+    },
+    /// The device is too small for random reads.
+    #[error("it holds {sectors} sectors: too few for reads of {PAGE_BYTES} bytes at random places")]
+    TooSmall {
+        /// Its capacity.
+        sectors: u64,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// One read that can be fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Its place among the measurements.
+    pub index: usize,
+    /// Where the one before ended.
+    pub from: Lba,
+    /// From there to its start.
+    pub distance: Sectors,
+    /// What it took.
+    pub time: Nanos,
+    /// Whether it is in the half that is fitted; the other half judges.
+    pub fitted: bool,
+}
+
+/// Measurements in order, and those among them that can be fitted.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    /// In the order of time; the ones between the points are there for where they leave the arm.
+    pub measurements: Vec<Measurement>,
+    /// What can be fitted.
+    pub points: Vec<Point>,
+    /// Requests that were looked at.
+    pub seen: u64,
+}
+
+impl Reads {
+    /// The distances and times of one half.
+    pub fn half(&self, fitted: bool) -> Vec<(Sectors, Nanos)> {
+        let half = self.points.iter().filter(|point| point.fitted == fitted);
+        half.map(|point| (point.distance, point.time)).collect()
+    }
+
+    /// The end of the furthest request.
+    pub fn furthest(&self) -> Sectors {
+        let ends = self.measurements.iter().map(|measured| measured.request.end().sector());
+        Sectors::new(ends.max().unwrap_or(0))
+    }
+
+    fn add(&mut self, from: Lba, measured: Measurement) {
+        let point = Point {
+            index: self.measurements.len(),
+            from,
+            distance: from.distance(measured.request.lba),
+            time: measured.service,
+            fitted: false,
+        };
+        self.points.push(point);
+        self.measurements.push(measured);
+    }
+
+    /// Puts half of the points, drawn with `seed`, into the half that is fitted.
+    fn split(mut self, seed: u64) -> Result<Reads, ReadsError> {
+        if self.points.len() < READS_MIN {
+            return Err(ReadsError::TooFew { usable: self.points.len(), seen: self.seen });
+        }
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut order: Vec<usize> = (0..self.points.len()).collect();
+        shuffle(&mut order, &mut random);
+        for &index in &order[..order.len() / 2] {
+            self.points[index].fitted = true;
+        }
+        Ok(self)
+    }
+}
+
+/// Fisher and Yates: every order is as likely.
+pub(super) fn shuffle<T>(items: &mut [T], random: &mut Xoshiro256PlusPlus) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.random_range(0..=last));
+    }
+}
+
+/// Random page reads, as Geist et al. 2010 took them: one after another, each at a random page.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomReads {
+    /// How many, not counting a first one that only brings the arm to a known place.
+    pub reads: u64,
+    /// Seed of the places and of the halves.
+    pub seed: u64,
+}
+
+impl RandomReads {
+    /// Reads.
+    ///
+    /// # Errors
+    /// A device that fails or is too small.
+    pub fn measure(self, device: &mut dyn MeasuredDevice) -> Result<Reads, ReadsError> {
+        let page = Sectors::holding(PAGE_BYTES).count().next_multiple_of(device.granule().count().max(1));
+        let pages = device.capacity().count() / page;
+        if pages < 2 * READS_MIN as u64 {
+            return Err(ReadsError::TooSmall { sectors: device.capacity().count() });
+        }
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let mut reads = Reads::default();
+        let mut from = None;
+        for _ in 0..=self.reads {
+            let lba = Lba::new(random.random_range(0..pages) * page);
+            let measured = device.read(Timestamp::ZERO, lba, Sectors::new(page))?;
+            match from {
+                Some(from) => reads.add(from, measured),
+                None => reads.measurements.push(measured),
+            }
+            from = Some(measured.request.end());
+            reads.seen += 1;
+        }
+        reads.split(self.seed)
+    }
+}
+
+/// Takes the requests of a trace in the order of their arrival and keeps the reads that had the
+/// device to themselves: issued when nothing else was there, and completed before anything else was
+/// issued. Only of those is it known how long they were served and from where the arm came. A trace
+/// without issue times counts from arrival.
+#[derive(Debug, Default)]
+pub struct TraceReads {
+    reads: Reads,
+    /// Until when the device had something to do.
+    busy_until: Timestamp,
+    /// The one that completed last, and whether it is among the measurements.
+    last: Option<(Measurement, bool)>,
+    /// One that has had the device to itself so far, with the one before.
+    candidate: Option<Candidate>,
+    untimed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    measured: Measurement,
+    before: (Measurement, bool),
+}
+
+impl TraceReads {
+    /// Takes one more request.
+    pub fn push(&mut self, record: &Record) {
+        self.reads.seen += 1;
+        let request = record.request;
+        let issued = record.observed.issued.unwrap_or(request.arrival);
+        if let Some(candidate) = self.candidate {
+            let completed = candidate.measured.issued.saturating_add(candidate.measured.service);
+            if issued < completed {
+                self.candidate = None;
+            } else if request.arrival >= completed {
+                self.confirm();
+            }
+        }
+        let Some(service) = record.observed.completed.and_then(|completed| completed.checked_since(issued)) else {
+            // Nobody knows until when it was served, so nothing is known of the arm either.
+            (self.untimed, self.last, self.candidate) = (self.untimed + 1, None, None);
+            return;
+        };
+        let measured = Measurement { request, issued, service };
+        let alone = issued >= self.busy_until && self.candidate.is_none();
+        let before = self.last;
+        if issued.saturating_add(service) >= self.busy_until && request.operation != Operation::Flush {
+            self.last = Some((measured, false));
+        }
+        self.busy_until = self.busy_until.max(issued.saturating_add(service));
+        if let Some(before) = before.filter(|_| alone && request.operation == Operation::Read) {
+            self.candidate = Some(Candidate { measured, before });
+        }
+    }
+
+    /// How many reads can be used so far.
+    pub fn usable(&self) -> usize {
+        self.reads.points.len()
+    }
+
+    /// How many requests had no completion time.
+    pub fn untimed(&self) -> u64 {
+        self.untimed
+    }
+
+    fn confirm(&mut self) {
+        let Some(Candidate { measured, before: (before, kept) }) = self.candidate.take() else { return };
+        if !kept {
+            self.reads.measurements.push(before);
+        }
+        self.reads.add(before.request.end(), measured);
+        if let Some((last, kept)) = &mut self.last
+            && last.issued == measured.issued
+            && last.request.lba == measured.request.lba
+        {
+            *kept = true;
+        }
+    }
+
+    /// All of it, in two halves drawn with `seed`.
+    ///
+    /// # Errors
+    /// Too few reads that can be used.
+    pub fn finish(mut self, seed: u64) -> Result<Reads, ReadsError> {
+        self.confirm();
+        self.reads.split(seed)
+    }
+}

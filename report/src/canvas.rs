@@ -1,0 +1,134 @@
+//! A drawing as SVG text or PNG bytes, and text that fits where it stands.
+
+use std::str::FromStr;
+
+use plotters::coord::Shift;
+use plotters::prelude::{BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
+use plotters::style::{FontStyle, IntoFont, register_font};
+
+/// Regular, for all text.
+static TYPEFACE: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
+/// What it is registered as; a viewer of an SVG takes its own sans-serif.
+pub(crate) const FAMILY: &str = "sans-serif";
+/// The smallest text in pixels.
+const TEXT_MIN: u32 = 12;
+/// Sides of a picture in pixels.
+const SIDE: (u32, u32) = (320, 8192);
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// There is nothing to draw.
+    #[error("there is nothing to draw")]
+    Empty,
+    /// What the drawing library says.
+    #[error("drawing failed: {0}")]
+    Drawing(String),
+}
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Pixels across.
+    pub width: u32,
+    /// Pixels down.
+    pub height: u32,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    /// `900x600`.
+    fn from_str(text: &str) -> Result<Size, String> {
+        let side = |text: &str| text.parse().ok().filter(|side| (SIDE.0..=SIDE.1).contains(side));
+        let sides = text.split_once('x').and_then(|(width, height)| Some((side(width)?, side(height)?)));
+        let (width, height) = sides.ok_or_else(|| {
+            format!("expected width and height from {} to {} pixels, such as 900x600", SIDE.0, SIDE.1)
+        })?;
+        Ok(Size { width, height })
+    }
+}
+
+/// What can be drawn on any kind of picture.
+pub(crate) trait Drawing {
+    /// Draws it.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError>;
+}
+
+/// The drawing as an SVG file.
+pub(crate) fn svg(drawing: &impl Drawing, size: Size) -> Result<String, PictureError> {
+    let mut text = String::new();
+    paint(drawing, SVGBackend::with_string(&mut text, (size.width, size.height)))?;
+    Ok(text)
+}
+
+/// The drawing as a PNG file.
+pub(crate) fn png(drawing: &impl Drawing, size: Size) -> Result<Vec<u8>, PictureError> {
+    let mut pixels = vec![0; size.width as usize * size.height as usize * 3];
+    paint(drawing, BitMapBackend::with_buffer(&mut pixels, (size.width, size.height)))?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(&pixels).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    Ok(file)
+}
+
+fn paint<B: DrawingBackend>(drawing: &impl Drawing, backend: B) -> Result<(), PictureError> {
+    register_font(FAMILY, FontStyle::Normal, TYPEFACE).map_err(|_| failed("the typeface is damaged"))?;
+    let area = backend.into_drawing_area();
+    area.fill(&WHITE).map_err(failed)?;
+    drawing.draw(&area)?;
+    area.present().map_err(failed)
+}
+
+/// The drawing library's error as ours.
+pub(crate) fn failed(error: impl std::fmt::Display) -> PictureError {
+    PictureError::Drawing(error.to_string())
+}
+
+/// The width in pixels of `text` in letters `size` pixels high.
+pub(crate) fn width_of(text: &str, size: u32) -> u32 {
+    (FAMILY, size).into_font().box_size(text).map_or(0, |(width, _)| width)
+}
+
+/// `text` in at most `width` pixels: smaller than `size` if it must be, and cut off with an ellipsis if
+/// that is not enough.
+pub(crate) fn fitted(text: &str, size: u32, width: u32) -> (String, u32) {
+    for size in (TEXT_MIN..=size).rev() {
+        if width_of(text, size) <= width {
+            return (text.to_owned(), size);
+        }
+    }
+    let letters: Vec<char> = text.chars().collect();
+    let cut = |kept: usize| format!("{}…", letters[..kept].iter().collect::<String>());
+    let kept = (0..letters.len()).rev().find(|&kept| width_of(&cut(kept), TEXT_MIN) <= width).unwrap_or(0);
+    (cut(kept), TEXT_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_or_refused() {
+        assert_eq!("900x600".parse(), Ok(Size { width: 900, height: 600 }));
+        for text in ["900", "900x", "x600", "90x600", "900x60000", "axb", "-900x600", ""] {
+            let said = text.parse::<Size>().unwrap_err();
+            assert!(said.contains("900x600"), "{said}");
+        }
+    }
+
+    #[test]
+    fn text_fits_its_place() {
+        register_font(FAMILY, FontStyle::Normal, TYPEFACE).map_err(|_| ()).unwrap();
+        let long = "a title that is far too long for the picture that it stands on";
+        assert_eq!(fitted("short", 20, 500), ("short".to_owned(), 20));
+        let (same, smaller) = fitted(long, 20, 400);
+        assert!(same == long && smaller < 20 && width_of(&same, smaller) <= 400);
+        let (cut, size) = fitted(long, 20, 100);
+        assert!(cut.ends_with('…') && size == TEXT_MIN && width_of(&cut, size) <= 100, "{cut}");
+    }
+}

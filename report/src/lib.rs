@@ -1,0 +1,10 @@
+//! Pictures from results, as SVG and PNG. The only package that links plotters.
+//!
+//! Text is measured and drawn in a typeface that is part of the program, so that pictures are the same
+//! bytes everywhere and need no font of the system (`fonts/README.md`).
+
+pub mod calibration;
+mod canvas;
+
+pub use calibration::CalibrationFigure;
+pub use canvas::{PictureError, Size};
