@@ -7,7 +7,7 @@ mod support;
 
 use support::published::{PUBLISHED, Published, ZERO_UNIX_NS, device, of, read, regular};
 use support::{FIXTURES, data, read_as};
-use traces::trace::{ReadOptions, TimeUnit, UnitOverrides};
+use traces::trace::{ReadOptions, ThinkTime, TimeUnit, UnitOverrides};
 use traces::{Operation, VmId};
 
 #[test]
@@ -30,6 +30,7 @@ fn what_a_format_has_no_use_for_is_refused() {
         ),
         ("--address-unit", vec![unit(|units| units.address_bytes = Some(4096))]),
         ("--length-unit", vec![unit(|units| units.length_bytes = Some(4096))]),
+        ("--think-time", vec![ReadOptions { think_time: Some(ThinkTime::Before), ..ReadOptions::default() }]),
     ];
     for (format, fixture) in FIXTURES {
         let plain = read_as(format, &data(fixture), &ReadOptions::default()).unwrap().records;
