@@ -6,6 +6,8 @@
 //! until the segment or a limit is full, kept going by hits) and of Shriver 1997 ("Performance
 //! modeling for realistic storage devices", chapter 4).
 
+use std::cell::Cell;
+
 use traces::Timestamp;
 use traces::spec::Settings;
 
@@ -61,6 +63,9 @@ pub(super) struct ReadCache {
     requests: u64,
     /// The sector behind the last read.
     last_end: u64,
+    /// How far read-ahead was at the time it was last asked for: a scheduler asks for the cost of many
+    /// requests at one time.
+    known: Cell<Option<(Timestamp, u64)>>,
 }
 
 impl ReadCache {
@@ -80,6 +85,7 @@ impl ReadCache {
             ahead: None,
             requests: 0,
             last_end: u64::MAX,
+            known: Cell::new(None),
         })
     }
 
@@ -116,6 +122,17 @@ impl ReadCache {
 
     /// The sector behind the last that read-ahead has brought in by `now`.
     fn end_at(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> u64 {
+        match self.known.get() {
+            Some((at, end)) if at == now => end,
+            _ => {
+                let end = self.search_end(arm, ahead, now);
+                self.known.set(Some((now, end)));
+                end
+            }
+        }
+    }
+
+    fn search_end(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> u64 {
         let known = self.segments[ahead.segment].end.max(ahead.origin);
         if arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) <= now {
             return ahead.limit;
@@ -167,7 +184,7 @@ impl ReadCache {
             ahead.segment == segment && all > now
         });
         if let Some(ahead) = running {
-            self.ahead = Some(ReadAhead { limit: ahead.limit.max(limit), ..ahead });
+            self.read_on(ReadAhead { limit: ahead.limit.max(limit), ..ahead });
             self.sent(segment, end);
             return;
         }
@@ -182,9 +199,14 @@ impl ReadCache {
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.ahead = Some(ReadAhead { segment, origin, began: access.began, limit, round: now });
+            self.read_on(ReadAhead { segment, origin, began: access.began, limit, round: now });
         }
         self.sent(segment, end);
+    }
+
+    fn read_on(&mut self, ahead: ReadAhead) {
+        self.ahead = Some(ahead);
+        self.known.set(None);
     }
 
     /// How far to read on behind `end`.
@@ -200,6 +222,7 @@ impl ReadCache {
             let segment = &mut self.segments[segment];
             segment.start = segment.start.max(end);
             segment.end = segment.end.max(end);
+            self.known.set(None);
         }
     }
 
@@ -210,7 +233,7 @@ impl ReadCache {
         let limit = if goes_on { self.limit(arm, end).max(end) } else { end };
         let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
         let segment = self.take(first, end);
-        self.ahead = Some(ReadAhead { segment, origin: start, began: access.began, limit, round });
+        self.read_on(ReadAhead { segment, origin: start, began: access.began, limit, round });
         self.last_end = end;
         self.sent(segment, end);
     }
