@@ -1,6 +1,8 @@
 //! The arm over the platter: what reading or writing one run of sectors takes, from where the heads
 //! are and at the phase at which the platter is.
 
+use std::cell::Cell;
+
 use traces::spec::Settings;
 use traces::{Nanos, SECTOR_BYTES, Timestamp};
 
@@ -65,7 +67,21 @@ pub(super) struct Arm {
     read_watermark: u64,
     write_watermark: u64,
     pub turn: Nanos,
+    /// Where requests lie that somebody has asked about: a scheduler asks about the same waiting ones
+    /// again at every choice. Each has one place here, by its address.
+    placed: Box<[Cell<Option<Placed>>]>,
 }
+
+/// Where a request lies.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    lbn: u64,
+    sectors: u64,
+    extent: Extent,
+}
+
+/// Requests whose places are remembered, a power of two: several times a full tagged queue.
+const PLACED: usize = 256;
 
 impl Arm {
     pub fn new(settings: &Settings, mechanics: &Mechanics) -> Arm {
@@ -77,6 +93,7 @@ impl Arm {
         mechanics.layout.settle(rotation.angle(head_switch), rotation.angle(mechanics.seek.time(1)));
         Arm {
             turn: rotation.time(TURN),
+            placed: vec![Cell::new(None); PLACED].into_boxed_slice(),
             rotation,
             head_switch,
             read: Overheads {
@@ -95,6 +112,20 @@ impl Arm {
             read_watermark: settings.thousandths("read_watermark"),
             write_watermark: settings.thousandths("write_watermark"),
             mechanics,
+        }
+    }
+
+    /// [`super::Layout::extent`], remembered.
+    fn extent(&self, lbn: u64, sectors: u64) -> Extent {
+        // The upper bits of a product with 2⁶⁴ / φ spread neighbouring addresses.
+        let index = (lbn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACED;
+        match self.placed[index].get() {
+            Some(placed) if placed.lbn == lbn && placed.sectors == sectors => placed.extent,
+            _ => {
+                let extent = self.mechanics.layout.extent(lbn, sectors);
+                self.placed[index].set(Some(Placed { lbn, sectors, extent }));
+                extent
+            }
         }
     }
 
@@ -120,7 +151,7 @@ impl Arm {
 
     /// A read that arrives at `at`.
     pub fn read(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
-        let Extent { first, last, turned } = self.mechanics.layout.extent(lbn, sectors);
+        let Extent { first, last, turned } = self.extent(lbn, sectors);
         let leaves = at.saturating_add(self.read.understood(from.after_read)).max(from.free);
         let ready = leaves.saturating_add(self.positioning(from.heads, first, self.read.settle));
         let waited = self.rotation.phase(ready).until(first.angle);
@@ -132,7 +163,7 @@ impl Arm {
 
     /// A write likewise; its data come over the bus while the arm moves.
     pub fn write(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
-        let Extent { first: place, last, turned } = self.mechanics.layout.extent(lbn, sectors);
+        let Extent { first: place, last, turned } = self.extent(lbn, sectors);
         let understood = at.saturating_add(self.write.understood(from.after_read));
         let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, place, self.write.settle));
         let first = Nanos::from_ns(self.bus(sectors).as_ns() / 1000 * self.write_watermark);
