@@ -11,7 +11,7 @@ use crate::mechanical::seek::SeekCurve;
 
 /// Most addressable sectors of a drive: 512 TB.
 const CAPACITY_MAX: u64 = 1 << 40;
-/// Most tracks of a zone, which keeps every angle since its beginning in range.
+/// Most tracks, which keeps every angle since the first in range.
 const TRACKS_MAX: u64 = 1 << 28;
 /// Most cylinders.
 const CYLINDERS_MAX: u64 = 1 << 28;
@@ -129,7 +129,7 @@ fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
     let offset = text.zones.span().start;
     let texts = text.zones.into_inner();
     let mut zones: Vec<Zone> = Vec::with_capacity(texts.len());
-    let mut cylinder_end = 0u64;
+    let (mut cylinder_end, mut tracks) = (0u64, 0u64);
     for (index, text) in texts.iter().enumerate() {
         let end = texts.get(index + 1).map_or(capacity, |next| next.get_ref().first_lbn);
         let zone = text.get_ref();
@@ -144,6 +144,10 @@ fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
             return Err(at(format!("it begins at cylinder {}, inside the zone before", zone.first_cylinder)));
         }
         cylinder_end = u64::from(zone.first_cylinder) + u64::from(zone.cylinders);
+        tracks += u64::from(zone.cylinders) * u64::from(heads);
+        if tracks > TRACKS_MAX || cylinder_end > CYLINDERS_MAX {
+            return Err(at(format!("more than {TRACKS_MAX} tracks or {CYLINDERS_MAX} cylinders up to its end")));
+        }
         zones.push(zone_of(zone, heads, end).map_err(at)?);
     }
     if zones.is_empty() {
@@ -157,9 +161,6 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
     let spt = text.sectors_per_track;
     if !(1..=1 << 16).contains(&spt) {
         return Err(format!("sectors_per_track = {spt} is not from 1 to 65536"));
-    }
-    if tracks > TRACKS_MAX || u64::from(text.first_cylinder) + u64::from(text.cylinders) > CYLINDERS_MAX {
-        return Err(format!("more than {TRACKS_MAX} tracks or {CYLINDERS_MAX} cylinders"));
     }
     let (band, all) = (text.band_cylinders, text.cylinders);
     if band == 0 || !all.is_multiple_of(band) {

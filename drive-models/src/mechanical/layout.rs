@@ -103,9 +103,9 @@ pub struct Steps {
 pub struct Spare {
     /// Tracks of a group.
     pub tracks: u32,
-    /// Spares at the end of it.
+    /// Spares at the end of each.
     pub sectors: u32,
-    /// How much later than the skew says the next group begins, in 2⁻³² turns.
+    /// How much later than the skew between bands says the next group begins, in 2⁻³² turns; earlier wraps.
     pub late: u64,
 }
 
@@ -137,13 +137,18 @@ impl Layout {
     /// the next cylinder `cylinder`: where that is more than the skew, a turn is lost.
     pub(super) fn settle(&mut self, head: u64, cylinder: u64) {
         for zone in &mut self.zones {
-            for (step, needed) in
-                [(&mut zone.steps.cylinder, cylinder), (&mut zone.steps.head, head), (&mut zone.steps.band, cylinder)]
-            {
+            let mut group = zone.steps.band.wrapping_add(zone.spare.late) % TURN;
+            for (step, needed) in [
+                (&mut zone.steps.cylinder, cylinder),
+                (&mut zone.steps.head, head),
+                (&mut zone.steps.band, cylinder),
+                (&mut group, cylinder),
+            ] {
                 if *step < needed {
                     *step += TURN;
                 }
             }
+            zone.spare.late = group.wrapping_sub(zone.steps.band);
         }
     }
 
@@ -267,8 +272,8 @@ impl Zone {
             + self.turned_at(sector)
             + u64::from(track - run) * self.steps.cylinder
             + u64::from(run - band) * self.steps.head
-            + u64::from(band) * self.steps.band
-            + u64::from(track / self.spare.tracks) * self.spare.late;
+            + u64::from(band) * self.steps.band;
+        let turned = turned.wrapping_add(u64::from(track / self.spare.tracks).wrapping_mul(self.spare.late));
         (Place { cylinder, head, sector, angle: Angle(self.angle.0.wrapping_add(turned as u32)) }, turned)
     }
 }

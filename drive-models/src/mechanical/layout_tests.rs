@@ -39,7 +39,11 @@ fn walk(zone: &Zone, index: usize, count: u64, heads: u32) -> Vec<Walked> {
             for (nth, offset) in across.into_iter().enumerate() {
                 if physical > 0 {
                     turned += as_turns(match (nth, run) {
-                        (0, 0) => zone.steps.band,
+                        (0, 0) => {
+                            let track = physical / u64::from(zone.sectors_per_track);
+                            let group = track.is_multiple_of(u64::from(zone.spare.tracks));
+                            zone.steps.band + if group { zone.spare.late } else { 0 }
+                        }
                         (0, _) => zone.steps.head,
                         _ => zone.steps.cylinder,
                     });
@@ -77,7 +81,7 @@ prop_compose! {
         per_track in 1u32..12, band_cylinders in 1u32..4, head_order in prop::sample::select(vec![HeadOrder::Same, HeadOrder::Alternating, HeadOrder::AlternatingFromLast]),
         angle: u32,
         cylinder in 0u64..TURN, head in 0u64..TURN, band in 0u64..2 * TURN,
-        tracks in 1u32..5, spares in 0u32..5, front in 0u64..30,
+        tracks in 1u32..5, late in prop::sample::select(vec![0, 1, TURN / 3, TURN - 1]), spares in 0u32..5, front in 0u64..30,
         steps in prop::collection::vec((1u32..15, 0u32..4), 0..4),
     ) -> Zone {
         let (mut at, mut passed) = (0, 0);
@@ -89,7 +93,7 @@ prop_compose! {
         Zone {
             sectors_per_track: per_track, band_cylinders, head_order, angle: Angle(angle),
             steps: Steps { cylinder, head, band },
-            spare: Spare { late: 0,  tracks, sectors: spares.min(tracks * per_track - 1) },
+            spare: Spare { late, tracks, sectors: spares.min(tracks * per_track - 1) },
             front, slips, ..Zone::default()
         }
     }
@@ -100,6 +104,9 @@ fn laid_out(heads: u32, zones: Vec<(Zone, u64)>) -> (Layout, Vec<Walked>) {
     let (mut lbn, mut all, mut made) = (0, Vec::new(), Vec::new());
     for (index, (mut zone, sectors)) in zones.into_iter().enumerate() {
         (zone.first_lbn, zone.first_cylinder) = (lbn, index as u32 * 1000);
+        if zone.spare.late > 0 {
+            zone.spare.tracks *= heads * zone.band_cylinders;
+        }
         all.extend(walk(&zone, index, sectors, heads));
         lbn += sectors;
         made.push(zone);

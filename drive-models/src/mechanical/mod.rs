@@ -111,7 +111,7 @@ pub const MODEL: Model = Model {
             "read_ahead_needs_sequence",
             Unit::Switch,
             "off",
-            "whether only a read that begins where the one before ended has read-ahead go on behind it",
+            "whether a read from the medium has read-ahead go on behind it only where it begins at the end of the one before",
         ),
         Tunable::new(
             "read_ahead_within_track",
@@ -252,7 +252,7 @@ impl Mechanical {
         } else {
             self.arm.bus_behind(extent.turned, request.sectors().count()) + self.arm.read.after
         };
-        Some(Angle(extent.first.angle.0.wrapping_add((extent.turned + rotation.angle(after)) as u32)))
+        Some(Angle(extent.first.angle.0.wrapping_add(extent.turned.wrapping_add(rotation.angle(after)) as u32)))
     }
 
     /// What the drive does by itself before `now`.
@@ -319,7 +319,7 @@ impl Mechanical {
     }
 
     /// When a read completes whose last sector is in the buffer from `at` on.
-    fn from_buffer(&self, now: Timestamp, at: Timestamp, start: u64, end: u64) -> Timestamp {
+    fn sent_from_buffer(&self, now: Timestamp, at: Timestamp, start: u64, end: u64) -> Timestamp {
         let hit = self.hit(self.read_hit, now, Operation::Read, start);
         let sent = now.saturating_add(hit + self.arm.bus(end - start));
         sent.max(at.saturating_add(self.arm.bus(1))).saturating_add(self.arm.read.after)
@@ -328,12 +328,12 @@ impl Mechanical {
     /// Serves a read and says when it completes and whether it was a hit.
     fn read(&mut self, now: Timestamp, start: u64, end: u64) -> (Timestamp, bool) {
         match self.find(now, start, end) {
-            Buffered::Written => return (self.from_buffer(now, now, start, end), true),
+            Buffered::Written => return (self.sent_from_buffer(now, now, start, end), true),
             Buffered::Segment(segment, at) => {
                 if let Some(cache) = &mut self.read_cache {
                     cache.hit(&self.arm, now, segment, end, self.standing);
                 }
-                return (self.from_buffer(now, at, start, end), true);
+                return (self.sent_from_buffer(now, at, start, end), true);
             }
             Buffered::PartlyWritten => self.destage_all(now),
             Buffered::Nothing => {}
@@ -360,6 +360,11 @@ impl Mechanical {
         let access = self.arm.write(now, &self.standing, start, end - start);
         self.leave(&access);
         (access.done, false)
+    }
+
+    /// When a request for no data that comes at `now` completes, once all is on the medium.
+    fn nothing_moved(&self, now: Timestamp) -> Timestamp {
+        self.standing.free.max(now.saturating_add(self.arm.write.before))
     }
 
     /// Takes a write into the buffer, which makes room for it first.
@@ -419,23 +424,25 @@ impl AccessCost for Mechanical {
     /// What it would take if the drive did nothing by itself until `now` but read ahead.
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
         let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
+        let end = start.saturating_add(sectors);
         let standing = || match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
             Some(heads) => Standing { heads, ..self.standing },
             None => self.standing,
         };
         let done = match request.operation {
             Operation::Write => match &self.write_cache {
-                Some(cache) if cache.has_room(start, start + sectors) => {
+                Some(cache) if !request.flags.contains(Flags::FUA) && cache.has_room(start, end) => {
                     let hit = self.hit(self.write_hit, now, Operation::Write, start);
-                    now.saturating_add(hit + self.arm.bus(sectors))
+                    now.saturating_add(hit + self.arm.bus(end - start))
                 }
-                _ => self.arm.write(now, &standing(), start, sectors).done,
+                _ => self.arm.write(now, &standing(), start, end - start).done,
             },
-            _ => match self.find(now, start, start + sectors) {
-                Buffered::Segment(_, at) => self.from_buffer(now, at, start, start + sectors),
-                Buffered::Written => self.from_buffer(now, now, start, start + sectors),
-                _ => self.arm.read(now, &standing(), start, sectors).done,
+            Operation::Read => match self.find(now, start, end) {
+                Buffered::Segment(_, at) => self.sent_from_buffer(now, at, start, end),
+                Buffered::Written => self.sent_from_buffer(now, now, start, end),
+                _ => self.arm.read(now, &standing(), start, end - start).done,
             },
+            Operation::Flush | Operation::Discard => self.nothing_moved(now),
         };
         done.saturating_since(now)
     }
@@ -451,7 +458,7 @@ impl ServiceModel for Mechanical {
             Operation::Read => self.read(started, start, end),
             Operation::Flush | Operation::Discard => {
                 self.destage_all(started);
-                (self.standing.free.max(started.saturating_add(self.arm.write.before)), false)
+                (self.nothing_moved(started), false)
             }
         };
         self.standing.after_read = request.operation == Operation::Read;

@@ -151,7 +151,7 @@ impl ReadCache {
     }
 
     /// Where the heads are at `now` if read-ahead has them: otherwise they are where the last access
-    /// left them.
+    /// left them. They count as there from its beginning on, while they still move.
     pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<Place> {
         let ahead = self.ahead?;
         Some(arm.mechanics.layout.place(self.end_at(arm, &ahead, now).saturating_sub(1).max(ahead.origin)))
@@ -171,26 +171,24 @@ impl ReadCache {
 
     /// Takes note of a hit in `segment` up to `end` at `now` and has read-ahead go on behind it.
     /// `standing` is where the arm is if nothing is being read.
-    pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, mut standing: Standing) {
+    pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, standing: Standing) {
         self.requests += 1;
         self.segments[segment].used = self.requests;
         self.last_end = end;
-        let limit = self.limit(arm, end);
-        if !self.ahead_on_hit {
-            return;
+        if self.ahead_on_hit {
+            self.read_on(arm, now, segment, self.limit(arm, end), standing);
         }
-        let running = self.ahead.filter(|ahead| {
-            let all = arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin);
-            ahead.segment == segment && all > now
-        });
-        if let Some(ahead) = running {
-            self.read_on(ReadAhead { limit: ahead.limit.max(limit), ..ahead });
-            self.sent(segment, end);
-            return;
-        }
-        if self.ahead.is_some_and(|ahead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now) {
-            // The arm reads on for another segment.
-            self.sent(segment, end);
+        self.sent(segment, end);
+    }
+
+    /// Has read-ahead fill `segment` up to `limit`, unless the arm reads on for another one.
+    fn read_on(&mut self, arm: &Arm, now: Timestamp, segment: usize, limit: u64, mut standing: Standing) {
+        let running = |ahead: &&mut ReadAhead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now;
+        if let Some(ahead) = self.ahead.as_mut().filter(running) {
+            if ahead.segment == segment {
+                ahead.limit = ahead.limit.max(limit);
+                self.known.set(None);
+            }
             return;
         }
         if let Some(place) = self.stop(arm, now) {
@@ -199,12 +197,11 @@ impl ReadCache {
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.read_on(ReadAhead { segment, origin, began: access.began, limit, round: now });
+            self.stream(ReadAhead { segment, origin, began: access.began, limit, round: now });
         }
-        self.sent(segment, end);
     }
 
-    fn read_on(&mut self, ahead: ReadAhead) {
+    fn stream(&mut self, ahead: ReadAhead) {
         self.ahead = Some(ahead);
         self.known.set(None);
     }
@@ -233,7 +230,7 @@ impl ReadCache {
         let limit = if goes_on { self.limit(arm, end).max(end) } else { end };
         let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
         let segment = self.take(first, end);
-        self.read_on(ReadAhead { segment, origin: start, began: access.began, limit, round });
+        self.stream(ReadAhead { segment, origin: start, began: access.began, limit, round });
         self.last_end = end;
         self.sent(segment, end);
     }

@@ -62,7 +62,10 @@ fn small() -> Mechanical {
 }
 
 fn small_with(settings: &[(&str, &str)]) -> Mechanical {
-    let profile = Profile::parse("small", SMALL).unwrap();
+    drive_of(&Profile::parse("small", SMALL).unwrap(), settings)
+}
+
+fn drive_of(profile: &Profile, settings: &[(&str, &str)]) -> Mechanical {
     let given = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let spec = Spec { name: "small".to_owned(), given };
     let settings = profile.resolve(&MODEL, &spec).unwrap();
@@ -104,6 +107,32 @@ fn a_seek_and_a_head_switch_run_side_by_side_and_writes_settle_longer() {
 }
 
 #[test]
+fn the_skew_of_a_group_stands_in_place_of_that_of_a_cylinder() {
+    let group = |cylinder_skew: &str, group_skew: &str| {
+        let zone = format!("cylinder_skew = {cylinder_skew}, spare_tracks = 4, group_skew = {group_skew}");
+        let profile = Profile::parse("small", &SMALL.replace("cylinder_skew = 0.3", &zone)).unwrap();
+        drive_of(&profile, &[])
+    };
+    // 39 ends the second cylinder and 40 begins the next group; seek of 2 ms, as a cylinder needs 0.2 turns.
+    for (cylinder, group_skew, between) in [
+        ("0.3", "0.6", 6000),
+        ("0.3", "0.25", 2500),
+        ("0.3", "0.1", 11_000),
+        ("0.1", "0.6", 6000),
+        ("0.1", "0.1", 11_000),
+    ] {
+        let drive = group(cylinder, group_skew);
+        let turned = |lbn, sectors| drive.arm.rotation.time(drive.arm.mechanics.layout.extent(lbn, sectors).turned);
+        assert_eq!((turned(39, 2).as_ns() + 500) / 1000, 2000 + between, "{cylinder} {group_skew}");
+        let within = if cylinder == "0.3" { 3000 } else { 11_000 };
+        assert_eq!((turned(19, 2).as_ns() + 500) / 1000, 2000 + within, "{cylinder} {group_skew}");
+    }
+    let few = SMALL.replace("cylinder_skew = 0.3", "cylinder_skew = 0.3, spare_tracks = 3, group_skew = 0.5");
+    let error = Profile::parse("x", &few).unwrap_err().to_string();
+    assert!(error.ends_with("zone 0: group_skew needs spare_tracks = 3 to be a multiple of 2"), "{error}");
+}
+
+#[test]
 fn the_arm_stays_where_the_request_ended() {
     let mut drive = small();
     // Ends on head 1: 10 sectors, 2 ms of skew, 1 sector.
@@ -140,6 +169,8 @@ fn a_bad_description_is_refused_with_its_line() {
         ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(44, "zone 0: band_skew without bands")),
         ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(44, "zone 0: spare_sectors = 10 leave nothing")),
         ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(44, "zone 0: slips must be")),
+        ("cylinders = 4", "cylinders = 134217729", at(44, "zone 0: more than 268435456 tracks or")),
+        ("first_cylinder = 0", "first_cylinder = 268435453", at(44, "zone 0: more than 268435456 tracks or")),
         ("[3, 2500.0]", "[3, 1500.0]", at(38, "points_us must be [cylinders, us]")),
         ("[1, 2000.0], ", "", at(38, "points_us must be [cylinders, us]")),
         ("2000.0", "-2000.0", at(38, "points_us must be [cylinders, us]")),
@@ -151,6 +182,11 @@ fn a_bad_description_is_refused_with_its_line() {
     let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
     let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
     assert_eq!(error, at(45, "zone 1: it begins at cylinder 3, inside the zone before"));
+    // All zones count.
+    let many = SMALL.replace("cylinders = 4", "cylinders = 134217725");
+    let next = zone.replace("first_cylinder = 3", "first_cylinder = 134217725");
+    let error = Profile::parse("x", &many.replacen("0.3 },", &format!("0.3 }},\n{next}"), 1)).unwrap_err().to_string();
+    assert!(error.starts_with(&at(45, "zone 1: more than 268435456 tracks or")), "{error}");
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
     assert_eq!(error, at(43, "a layout needs at least one zone"));
