@@ -61,14 +61,15 @@ fn profiles_are_drives_and_runs_repeat_to_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "cheetah-15k5", "--reads", "2000"];
     let written = json(folder.path(), &[&arguments[..], &["--output", "one"]].concat());
-    let names = ["one-linear.toml", "one-mechanical.toml", "one-fixed.toml", "one.svg", "one.png"];
+    let names =
+        ["one-linear.toml", "one-mechanical.toml", "one-fixed.toml", "one-empirical.toml", "one.svg", "one.png"];
     assert_eq!(written["files"], Value::from(names.map(Value::from).to_vec()));
     calibrate(folder.path(), &[&arguments[..], &["--output", "two"]].concat());
     for name in names {
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         assert_eq!(read(name), read(&name.replace("one", "two")), "{name}");
     }
-    for name in &names[..3] {
+    for name in &names[..4] {
         let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(text.contains("validation = \"on 1000 held-out reads of the model cheetah-15k5: explains"), "{text}");
         let again = json(folder.path(), &["--drive", name, "--reads", "300", "--force", "--output", "again"]);
@@ -117,6 +118,11 @@ fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
     assert!(found["reads"].as_u64().unwrap() < found["requests"].as_u64().unwrap());
     let refused = found["fits"][1]["not_fitted"].as_str().unwrap();
     assert!(refused.contains("calibrate the drive itself"), "{refused}");
+    // Half of all that was completed, not only of the reads that had the device to themselves.
+    let drawn = parameter(&found, 3, "requests");
+    assert!(drawn > found["reads"].as_f64().unwrap() && drawn < 0.6 * found["requests"].as_f64().unwrap(), "{drawn}");
+    assert!(parameter(&found, 3, "depth") > 1.0 && found["fits"][3]["goodness"]["relative_rms"].is_f64());
+    json(folder.path(), &["--drive", "mail-empirical.toml", "--reads", "300", "--models", "fixed"]);
     let (code, said) = failure(folder.path(), &[&trace, "--capacity", "1m", "--force"]);
     assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads end at"), "{said}");
 }
