@@ -57,6 +57,21 @@ fn a_model_of_known_parameters_is_found_again_within_1_percent() {
 }
 
 #[test]
+fn a_solid_state_drive_is_found_again_and_its_profile_says_what_is_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = json(folder.path(), &["--drive", "sata-ssd", "--models", "flash", "--reads", "1000"]);
+    for (name, known) in [("command_and_read_ns", 89_900.0), ("transfer_byte_ps", 2_000.0)] {
+        let value = parameter(&found, 0, name);
+        assert!((value - known).abs() < 0.01 * known, "{name}: {value}");
+    }
+    assert!(found["fits"][0]["goodness"]["relative_rms"].as_f64().unwrap() < 0.01, "{found}");
+    let text = std::fs::read_to_string(folder.path().join("sata-ssd-flash.toml")).unwrap();
+    assert!(text.contains("taken over from sata-ssd: not measurable by reads alone"), "{text}");
+    let refused = &json(folder.path(), &["--drive", "cheetah-15k4", "--models", "flash", "--reads", "1000"])["fits"][0];
+    assert_eq!(refused["not_fitted"], "the times depend on distance, which those of flash do not");
+}
+
+#[test]
 fn profiles_are_drives_and_runs_repeat_to_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "cheetah-15k5", "--reads", "2000"];
@@ -90,6 +105,7 @@ fn what_does_not_depend_on_distance_is_told_so() {
     assert!(text.contains("mechanical not fitted: no rotation found"), "{text}");
     assert!(!folder.path().join("fixed-linear.toml").exists() && folder.path().join("fixed-fixed.toml").exists());
     assert!(!std::fs::read_to_string(folder.path().join("fixed.svg")).unwrap().contains("line:"));
+    assert!(text.contains("flash not fitted: longer reads take no more time"), "{text}");
     let forced = json(folder.path(), &["--drive", "fixed", "--reads", "1000", "--force-linear", "--force"]);
     assert_eq!((parameter(&forced, 0, "a_ns"), parameter(&forced, 0, "b_ns")), (1e6, 0.0));
     assert!(std::fs::read_to_string(folder.path().join("fixed.svg")).unwrap().contains("line: 1.00 + 0.00 d/D ms"));
@@ -104,6 +120,8 @@ fn a_file_is_measured_and_left_as_it_is() {
     let found = json(folder.path(), &["--device", "disk.img", "--reads", "500"]);
     assert_eq!((&found["capacity_sectors"], &found["requests"]), (&8192.into(), &501.into()));
     assert!(parameter(&found, 2, "service_ns") > 0.0);
+    // Reads of 1 MiB are among what was tried, and so small a drive is none.
+    assert!(found["fits"][4]["not_fitted"].is_string(), "{found}");
     assert!(found["notes"][0].as_str().unwrap().starts_with("a file was measured"), "{found}");
     assert!(!found["device"].as_array().unwrap().is_empty());
     assert_eq!(std::fs::read(&path).unwrap(), bytes);

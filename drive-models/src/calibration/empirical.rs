@@ -23,7 +23,19 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
     let (samples, median) = any.map_or((0, 0), |cell| (cell.samples, cell.quantiles.median().as_ns()));
     let discards = found.cells.iter().any(|cell| cell.condition.operation == Some(Operation::Discard));
     let origin = evidence.origin;
-    let what = if device.is_some() { "random reads, one at a time," } else { "completed requests" };
+    let (what, note) = device.map_or_else(
+        || {
+            let alone = "reads that another was issued in the middle of are drawn from and do not judge: where they are the \
+                         slow ones, the judged half looks faster than the drive";
+            let depth = format!("nothing is known of more than {} requests at a time: more wait", found.depth);
+            ("completed requests", format!("{alone}; {depth}"))
+        },
+        |_| {
+            let alone = "random reads of one size were measured, one at a time: writes, other sizes and queued requests, of \
+                         which nothing is known, draw the same times";
+            ("random reads, one at a time,", alone.to_owned())
+        },
+    );
     let source = format!("times of {samples} {what} of {origin}: the half that is fitted");
     let depth = format!("the most requests that were there at a time in {samples} {what} of {origin}");
     let profile = ProfileText::new("empirical", &format!("measured times of {origin}"))
@@ -39,12 +51,5 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
         Parameter::new("depth", f64::from(found.depth), "the most requests that were there at a time"),
         Parameter::new("median_ns", median as f64, "median of all"),
     ];
-    let note = if device.is_some() {
-        "random reads of one size were measured, one at a time: writes, other sizes and queued requests, of which nothing \
-         is known, draw the same times"
-            .to_owned()
-    } else {
-        format!("nothing is known of more than {} requests at a time, which is all that the drive takes", found.depth)
-    };
     Ok(Fitted { profile, parameters, notes: vec![note] })
 }

@@ -10,6 +10,7 @@ pub mod dependence;
 pub mod device;
 mod empirical;
 mod fixed;
+mod flash;
 pub mod goodness;
 pub mod linear;
 mod mechanical;
@@ -83,7 +84,7 @@ pub struct Fit {
 }
 
 /// Every model that can be fitted, in the order in which they are printed.
-pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT, empirical::FIT];
+pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT, empirical::FIT, flash::FIT];
 
 #[cfg(test)]
 mod tests;

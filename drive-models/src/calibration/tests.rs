@@ -9,6 +9,7 @@ use super::*;
 use crate::{Description, Profile, build, build_profile};
 
 mod empirical_fit;
+mod flash_fit;
 
 /// Four zones of equal capacity, four heads, a turn of 4.0057 ms.
 const KNOWN: &str = include_str!("known.toml");
