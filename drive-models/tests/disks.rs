@@ -1,4 +1,5 @@
 //! Disks that were built from published figures reproduce them.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use drive_models::{Completion, DriveModel, build};
 use rand::{RngExt, SeedableRng};

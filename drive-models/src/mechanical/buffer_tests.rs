@@ -288,7 +288,7 @@ proptest! {
                 Some((index, at)) => {
                     slow.requests += 1;
                     slow.segments[index].used = slow.requests;
-                    prop_assert_eq!(now.saturating_add(service.time), before.from_buffer(now, at, lba, end));
+                    prop_assert_eq!(now.saturating_add(service.time), before.out_of_buffer(now, at, lba, end));
                 }
                 None => {
                     slow.stop(now);

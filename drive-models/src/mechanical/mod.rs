@@ -319,7 +319,7 @@ impl Mechanical {
     }
 
     /// When a read completes whose last sector is in the buffer from `at` on.
-    fn from_buffer(&self, now: Timestamp, at: Timestamp, start: u64, end: u64) -> Timestamp {
+    fn out_of_buffer(&self, now: Timestamp, at: Timestamp, start: u64, end: u64) -> Timestamp {
         let hit = self.hit(self.read_hit, now, Operation::Read, start);
         let sent = now.saturating_add(hit + self.arm.bus(end - start));
         sent.max(at.saturating_add(self.arm.bus(1))).saturating_add(self.arm.read.after)
@@ -328,12 +328,12 @@ impl Mechanical {
     /// Serves a read and says when it completes and whether it was a hit.
     fn read(&mut self, now: Timestamp, start: u64, end: u64) -> (Timestamp, bool) {
         match self.find(now, start, end) {
-            Buffered::Written => return (self.from_buffer(now, now, start, end), true),
+            Buffered::Written => return (self.out_of_buffer(now, now, start, end), true),
             Buffered::Segment(segment, at) => {
                 if let Some(cache) = &mut self.read_cache {
                     cache.hit(&self.arm, now, segment, end, self.standing);
                 }
-                return (self.from_buffer(now, at, start, end), true);
+                return (self.out_of_buffer(now, at, start, end), true);
             }
             Buffered::PartlyWritten => self.destage_all(now),
             Buffered::Nothing => {}
@@ -432,8 +432,8 @@ impl AccessCost for Mechanical {
                 _ => self.arm.write(now, &standing(), start, sectors).done,
             },
             _ => match self.find(now, start, start + sectors) {
-                Buffered::Segment(_, at) => self.from_buffer(now, at, start, start + sectors),
-                Buffered::Written => self.from_buffer(now, now, start, start + sectors),
+                Buffered::Segment(_, at) => self.out_of_buffer(now, at, start, start + sectors),
+                Buffered::Written => self.out_of_buffer(now, now, start, start + sectors),
                 _ => self.arm.read(now, &standing(), start, sectors).done,
             },
         };
