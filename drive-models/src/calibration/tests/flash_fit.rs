@@ -64,3 +64,41 @@ fn what_is_no_flash_is_refused() {
     let refused = (flash::FIT.fit)(&evidence, None).unwrap_err().to_string();
     assert!(refused.starts_with("a trace cannot be asked"), "{refused}");
 }
+
+/// A solid-state drive behind a host that sees each completion up to 20 us late.
+struct LateHost {
+    drive: SimulatedDevice,
+    random: Xoshiro256PlusPlus,
+}
+
+impl MeasuredDevice for LateHost {
+    fn capacity(&self) -> Sectors {
+        self.drive.capacity()
+    }
+
+    fn granule(&self) -> Sectors {
+        self.drive.granule()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.drive.now()
+    }
+
+    fn read(&mut self, at: Timestamp, lba: Lba, sectors: Sectors) -> Result<Measurement, DeviceError> {
+        let measured = self.drive.read(at, lba, sectors)?;
+        let late = Nanos::from_ns(self.random.random_range(0..20_000));
+        Ok(Measurement { service: measured.service + late, ..measured })
+    }
+}
+
+#[test]
+fn a_late_host_counts_as_overhead_and_hardly_as_transfer() {
+    for name in ["nvme-ssd", "sata-ssd"] {
+        let mut drive = LateHost { drive: simulated(name), random: Xoshiro256PlusPlus::seed_from_u64(7) };
+        let reads = measured(&mut drive, 1_000);
+        let found = fitted("flash", &reads, &mut drive).unwrap();
+        let (sum, byte_ps) = known_of(name);
+        within(parameter(&found, "command_and_read_ns"), sum + 10_000.0, 0.02);
+        within(parameter(&found, "transfer_byte_ps"), byte_ps, 0.1);
+    }
+}
