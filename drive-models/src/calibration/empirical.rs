@@ -1,8 +1,8 @@
 //! The times themselves, as distributions to draw from ([`crate::empirical`]): of a device its random reads,
 //! of a trace every completed request, since what waits at the drive changes what it takes.
 //!
-//! Only the half that is fitted counts; of requests of a trace that no read of the two halves is, half are
-//! drawn, so that the judged reads weigh no less in their cells than what was not judged.
+//! Of the reads that are split into halves only the fitted one counts; of a trace's other requests half are drawn,
+//! so that reads and others keep their proportion in the cells.
 
 use traces::Operation;
 use traces::results::calibration::Parameter;
