@@ -57,18 +57,34 @@ fn a_model_of_known_parameters_is_found_again_within_1_percent() {
 }
 
 #[test]
+fn a_solid_state_drive_is_found_again_and_its_profile_says_what_is_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = json(folder.path(), &["--drive", "sata-ssd", "--models", "flash", "--reads", "1000"]);
+    for (name, known) in [("command_and_read_ns", 89_900.0), ("transfer_byte_ps", 2_000.0)] {
+        let value = parameter(&found, 0, name);
+        assert!((value - known).abs() < 0.01 * known, "{name}: {value}");
+    }
+    assert!(found["fits"][0]["goodness"]["relative_rms"].as_f64().unwrap() < 0.01, "{found}");
+    let text = std::fs::read_to_string(folder.path().join("sata-ssd-flash.toml")).unwrap();
+    assert!(text.contains("taken over from sata-ssd: not measurable by reads alone"), "{text}");
+    let refused = &json(folder.path(), &["--drive", "cheetah-15k4", "--models", "flash", "--reads", "1000"])["fits"][0];
+    assert_eq!(refused["not_fitted"], "the times depend on distance, which those of flash do not");
+}
+
+#[test]
 fn profiles_are_drives_and_runs_repeat_to_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "cheetah-15k5", "--reads", "2000"];
     let written = json(folder.path(), &[&arguments[..], &["--output", "one"]].concat());
-    let names = ["one-linear.toml", "one-mechanical.toml", "one-fixed.toml", "one.svg", "one.png"];
+    let names =
+        ["one-linear.toml", "one-mechanical.toml", "one-fixed.toml", "one-empirical.toml", "one.svg", "one.png"];
     assert_eq!(written["files"], Value::from(names.map(Value::from).to_vec()));
     calibrate(folder.path(), &[&arguments[..], &["--output", "two"]].concat());
     for name in names {
         let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         assert_eq!(read(name), read(&name.replace("one", "two")), "{name}");
     }
-    for name in &names[..3] {
+    for name in &names[..4] {
         let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(text.contains("validation = \"on 1000 held-out reads of the model cheetah-15k5: explains"), "{text}");
         let again = json(folder.path(), &["--drive", name, "--reads", "300", "--force", "--output", "again"]);
@@ -89,6 +105,7 @@ fn what_does_not_depend_on_distance_is_told_so() {
     assert!(text.contains("mechanical not fitted: no rotation found"), "{text}");
     assert!(!folder.path().join("fixed-linear.toml").exists() && folder.path().join("fixed-fixed.toml").exists());
     assert!(!std::fs::read_to_string(folder.path().join("fixed.svg")).unwrap().contains("line:"));
+    assert!(text.contains("flash not fitted: longer reads take no more time"), "{text}");
     let forced = json(folder.path(), &["--drive", "fixed", "--reads", "1000", "--force-linear", "--force"]);
     assert_eq!((parameter(&forced, 0, "a_ns"), parameter(&forced, 0, "b_ns")), (1e6, 0.0));
     assert!(std::fs::read_to_string(folder.path().join("fixed.svg")).unwrap().contains("line: 1.00 + 0.00 d/D ms"));
@@ -103,6 +120,8 @@ fn a_file_is_measured_and_left_as_it_is() {
     let found = json(folder.path(), &["--device", "disk.img", "--reads", "500"]);
     assert_eq!((&found["capacity_sectors"], &found["requests"]), (&8192.into(), &501.into()));
     assert!(parameter(&found, 2, "service_ns") > 0.0);
+    // Reads of 1 MiB are among what was tried, and so small a drive is none.
+    assert!(found["fits"][4]["not_fitted"].is_string(), "{found}");
     assert!(found["notes"][0].as_str().unwrap().starts_with("a file was measured"), "{found}");
     assert!(!found["device"].as_array().unwrap().is_empty());
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
@@ -117,6 +136,11 @@ fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
     assert!(found["reads"].as_u64().unwrap() < found["requests"].as_u64().unwrap());
     let refused = found["fits"][1]["not_fitted"].as_str().unwrap();
     assert!(refused.contains("calibrate the drive itself"), "{refused}");
+    // Half of all that was completed, not only of the reads that had the device to themselves.
+    let drawn = parameter(&found, 3, "requests");
+    assert!(drawn > found["reads"].as_f64().unwrap() && drawn < 0.6 * found["requests"].as_f64().unwrap(), "{drawn}");
+    assert!(parameter(&found, 3, "depth") > 1.0 && found["fits"][3]["goodness"]["relative_rms"].is_f64());
+    json(folder.path(), &["--drive", "mail-empirical.toml", "--reads", "300", "--models", "fixed"]);
     let (code, said) = failure(folder.path(), &[&trace, "--capacity", "1m", "--force"]);
     assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads end at"), "{said}");
 }

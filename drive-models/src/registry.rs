@@ -363,7 +363,10 @@ mod tests {
     #[test]
     fn unknown_names_list_the_near_ones() {
         let error = build(&"cheetah-15k6".parse().unwrap()).err().unwrap();
-        assert_eq!(error.to_string(), "unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5?");
+        assert_eq!(
+            error.to_string(),
+            "unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5, cheetah-4lp?"
+        );
         let error = build(&"cheetah-15k4:cach=on".parse().unwrap()).err().unwrap();
         assert_eq!(error.to_string(), "`cheetah-15k4` has no tunable `cach`; did you mean cache?");
     }

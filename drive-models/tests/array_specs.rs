@@ -74,7 +74,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
         ("raid:low_water=80", "raid:low_water=`80` is not at most high_water=70"),
         (
             "raid:member=cheetah-15k6",
-            "raid: its member: unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5?",
+            "raid: its member: unknown drive `cheetah-15k6`; did you mean cheetah-15k4, cheetah-15k5, cheetah-4lp?",
         ),
         ("raid:scheduler=satff", "raid: its scheduler: unknown scheduler `satff`; did you mean satf, sstf?"),
         ("raid:scheduler.aging=1", "raid: its scheduler: `satf` has no tunable `aging`; did you mean ageing?"),

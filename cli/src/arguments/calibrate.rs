@@ -11,7 +11,8 @@ use super::{OutputFormat, Reading};
 
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// A trace with completion times, in place of a device: its reads that had the device to themselves are fitted
+    /// A trace with completion times, in place of a device: its reads that had the device to themselves are fitted (by
+    /// the empirical model all requests)
     #[arg(value_name = "TRACE")]
     pub input: Option<PathBuf>,
     /// A drive model to be measured on a simulated clock, in place of a device (cheetah-15k5)
@@ -22,7 +23,7 @@ pub struct Calibrate {
     /// How many random page reads, or reads of a trace at most
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(200..=10_000_000))]
     pub reads: u64,
-    /// The models to fit, of linear, mechanical, fixed; or all
+    /// The models to fit, of linear, mechanical, fixed, empirical, flash; or all
     #[arg(long, value_name = "MODELS", default_value = "all")]
     pub models: String,
     /// Seed of the places that are read, of the two halves and of the permutations

@@ -17,7 +17,7 @@ use super::drive_cache::BlockDevice;
 /// What memory must be aligned to, and the shortest read of a file: a page, which suits every device.
 const PAGE_BYTES: u64 = 4096;
 /// The longest read.
-const READ_BYTES_MAX: u64 = 1 << 18;
+const READ_BYTES_MAX: u64 = 1 << 20;
 /// The last part of a wait is spent without sleeping, since sleeps end late.
 const SPIN: Duration = Duration::from_micros(150);
 /// The part of a file that must have blocks of its own for its reads to reach the device.
@@ -137,7 +137,7 @@ impl MeasuredDevice for FileDevice {
         let issued = self.now();
         let outcome = match memory.get_mut(aligned..aligned + bytes) {
             Some(page) => self.file.read_exact_at(page, lba.sector() * SECTOR_BYTES).map_err(|error| error.to_string()),
-            None => Err("it is longer than 256 KiB".to_owned()),
+            None => Err("it is longer than 1 MiB".to_owned()),
         };
         let completed = self.now();
         self.memory = memory;

@@ -137,7 +137,7 @@ pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Reads, Vec<
     let mut reader = OneDevice::new(path, reader);
     let progress = Progress::reads("reading the trace", arguments.reads);
     let counter = progress.counter(0);
-    let mut trace = TraceReads::default();
+    let mut trace = TraceReads::new(arguments.seed);
     while (trace.usable() as u64) < arguments.reads {
         let Some(record) = reader.next()? else { break };
         trace.push(&record);
@@ -148,9 +148,9 @@ pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Reads, Vec<
         eprintln!("iocast: warning: skipped {count}: {reason}");
     }
     let untimed = trace.untimed();
-    let reads = trace.finish(arguments.seed).with_context(|| source.name())?;
+    let reads = trace.finish().with_context(|| source.name())?;
     let mut notes = vec![format!(
-        "{} of {} requests are reads that had the device to themselves; only those are fitted",
+        "{} of {} requests are reads that had the device to themselves; only those are fitted and judge, but the empirical model draws from half of the others too",
         reads.points.len(),
         reads.seen
     )];

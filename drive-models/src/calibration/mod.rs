@@ -8,12 +8,15 @@
 
 pub mod dependence;
 pub mod device;
+mod empirical;
 mod fixed;
+mod flash;
 pub mod goodness;
 pub mod linear;
 mod mechanical;
 mod profile_text;
 pub mod reads;
+mod served;
 
 use traces::Sectors;
 use traces::results::calibration::Parameter;
@@ -81,7 +84,7 @@ pub struct Fit {
 }
 
 /// Every model that can be fitted, in the order in which they are printed.
-pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT];
+pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT, empirical::FIT, flash::FIT];
 
 #[cfg(test)]
 mod tests;

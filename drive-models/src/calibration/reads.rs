@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Record, Sectors, Timestamp};
 
+use super::served::{IssueOrder, Served};
 use super::{DeviceError, MeasuredDevice, Measurement};
+use crate::empirical::EmpiricalFit;
 
 /// Fewest reads that are fitted, so that each half can tell a line from chance.
 pub const READS_MIN: usize = 200;
@@ -59,6 +61,8 @@ pub struct Reads {
     pub measurements: Vec<Measurement>,
     /// What can be fitted.
     pub points: Vec<Point>,
+    /// The times of the fitted half of all that was completed, queued or not.
+    pub served: EmpiricalFit,
     /// Requests that were looked at.
     pub seen: u64,
 }
@@ -98,6 +102,9 @@ impl Reads {
         shuffle(&mut order, &mut random);
         for &index in &order[..order.len() / 2] {
             self.points[index].fitted = true;
+        }
+        for point in self.points.iter().filter(|point| point.fitted) {
+            self.served.add(&self.measurements[point.index].request, point.distance, point.time, 0);
         }
         Ok(self)
     }
@@ -151,9 +158,15 @@ impl RandomReads {
 /// device to themselves: issued when nothing else was there, and completed before anything else was
 /// issued. Only of those is it known how long they were served and from where the arm came. A trace
 /// without issue times counts from arrival.
-#[derive(Debug, Default)]
+///
+/// Of all other completed requests half are drawn for [`Reads::served`].
+#[derive(Debug)]
 pub struct TraceReads {
     reads: Reads,
+    seed: u64,
+    /// Which of the other requests are fitted.
+    random: Xoshiro256PlusPlus,
+    order: IssueOrder,
     /// Until when the device had something to do.
     busy_until: Timestamp,
     /// The one that completed last, and whether it is among the measurements.
@@ -165,30 +178,51 @@ pub struct TraceReads {
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
+    nth: u64,
     measured: Measurement,
     before: (Measurement, bool),
+    /// The same once it was issued, in case that it is none.
+    served: Option<Served>,
 }
 
 impl TraceReads {
+    /// Nothing taken yet; `seed` is that of the halves.
+    pub fn new(seed: u64) -> TraceReads {
+        TraceReads {
+            reads: Reads::default(),
+            seed,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            order: IssueOrder::default(),
+            busy_until: Timestamp::ZERO,
+            last: None,
+            candidate: None,
+            untimed: 0,
+        }
+    }
+
     /// Takes one more request.
     pub fn push(&mut self, record: &Record) {
         self.reads.seen += 1;
         let request = record.request;
+        self.issue(request.arrival);
         let issued = record.observed.issued.unwrap_or(request.arrival);
         if let Some(candidate) = self.candidate {
             let completed = candidate.measured.issued.saturating_add(candidate.measured.service);
             if issued < completed {
-                self.candidate = None;
+                self.refute();
             } else if request.arrival >= completed {
                 self.confirm();
             }
         }
         let Some(service) = record.observed.completed.and_then(|completed| completed.checked_since(issued)) else {
             // Nobody knows until when it was served, so nothing is known of the arm either.
-            (self.untimed, self.last, self.candidate) = (self.untimed + 1, None, None);
+            (self.untimed, self.last) = (self.untimed + 1, None);
+            self.refute();
             return;
         };
+        let nth = self.reads.seen;
         let measured = Measurement { request, issued, service };
+        self.order.push(nth, measured);
         let alone = issued >= self.busy_until && self.candidate.is_none();
         let before = self.last;
         if issued.saturating_add(service) >= self.busy_until && request.operation != Operation::Flush {
@@ -196,7 +230,7 @@ impl TraceReads {
         }
         self.busy_until = self.busy_until.max(issued.saturating_add(service));
         if let Some(before) = before.filter(|_| alone && request.operation == Operation::Read) {
-            self.candidate = Some(Candidate { measured, before });
+            self.candidate = Some(Candidate { nth, measured, before, served: None });
         }
     }
 
@@ -210,8 +244,32 @@ impl TraceReads {
         self.untimed
     }
 
+    /// Deals with what is issued up to `now`, but for a candidate, which must be known to be none.
+    fn issue(&mut self, now: Timestamp) {
+        while let Some((nth, served)) = self.order.pop(now) {
+            match &mut self.candidate {
+                Some(candidate) if candidate.nth == nth => candidate.served = Some(served),
+                _ => self.draw(served),
+            }
+        }
+    }
+
+    /// Takes every other request on average.
+    fn draw(&mut self, Served { measured, distance, queue_length }: Served) {
+        if self.random.random::<bool>() {
+            self.reads.served.add(&measured.request, distance, measured.service, queue_length);
+        }
+    }
+
+    /// The candidate was not alone.
+    fn refute(&mut self) {
+        if let Some(served) = self.candidate.take().and_then(|candidate| candidate.served) {
+            self.draw(served);
+        }
+    }
+
     fn confirm(&mut self) {
-        let Some(Candidate { measured, before: (before, kept) }) = self.candidate.take() else { return };
+        let Some(Candidate { measured, before: (before, kept), .. }) = self.candidate.take() else { return };
         if !kept {
             self.reads.measurements.push(before);
         }
@@ -224,12 +282,13 @@ impl TraceReads {
         }
     }
 
-    /// All of it, in two halves drawn with `seed`.
+    /// All of it, in two halves.
     ///
     /// # Errors
     /// Too few reads that can be used.
-    pub fn finish(mut self, seed: u64) -> Result<Reads, ReadsError> {
+    pub fn finish(mut self) -> Result<Reads, ReadsError> {
+        self.issue(Timestamp::MAX);
         self.confirm();
-        self.reads.split(seed)
+        self.reads.split(self.seed)
     }
 }

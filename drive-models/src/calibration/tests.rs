@@ -8,6 +8,9 @@ use traces::{Lba, Nanos, Observed, Operation, Record, Request, Timestamp};
 use super::*;
 use crate::{Description, Profile, build, build_profile};
 
+mod empirical_fit;
+mod flash_fit;
+
 /// Four zones of equal capacity, four heads, a turn of 4.0057 ms.
 const KNOWN: &str = include_str!("known.toml");
 
@@ -240,7 +243,7 @@ fn record(operation: Operation, lba: u64, issued: u64, completed: u64) -> Record
 
 #[test]
 fn only_reads_that_had_the_device_to_themselves_are_fitted() {
-    let mut trace = TraceReads::default();
+    let mut trace = TraceReads::new(1);
     for (operation, lba, issued, completed) in [
         (Operation::Read, 100, 0, 5),    // nothing is known of the arm
         (Operation::Read, 200, 10, 20),  // alone, from 108
@@ -258,14 +261,14 @@ fn only_reads_that_had_the_device_to_themselves_are_fitted() {
         trace.push(&record(Operation::Read, more, more * 10, more * 10 + 5));
         more += 1;
     }
-    let reads = trace.finish(1).unwrap();
+    let reads = trace.finish().unwrap();
     let told: Vec<(u64, u64)> = reads.points[..3].iter().map(|p| (p.from.sector(), p.time.as_ns() / 1000)).collect();
     assert_eq!(told, [(108, 10), (408, 10), (608, 10)]);
 }
 
 #[test]
 fn a_request_queued_behind_and_issued_first_is_seen() {
-    let mut trace = TraceReads::default();
+    let mut trace = TraceReads::new(1);
     trace.push(&record(Operation::Read, 100, 0, 5));
     trace.push(&record(Operation::Read, 200, 10, 30));
     // Issued later, while one that arrived after it was served inside of the candidate.
@@ -275,19 +278,19 @@ fn a_request_queued_behind_and_issued_first_is_seen() {
     trace.push(&record(Operation::Read, 400, 15, 25));
     trace.push(&record(Operation::Read, 500, 60, 70));
     assert_eq!(trace.usable(), 0);
-    let error = trace.finish(1).unwrap_err().to_string();
+    let error = trace.finish().unwrap_err().to_string();
     assert!(error.starts_with("1 of 5 requests are reads"), "{error}");
 }
 
 #[test]
 fn without_completions_there_is_nothing_to_fit() {
-    let mut trace = TraceReads::default();
+    let mut trace = TraceReads::new(1);
     for lba in 0..1_000 {
         let request = Request::new(Timestamp::from_ns(lba), Operation::Read, Lba::new(lba), Sectors::new(8));
         trace.push(&Record::arrived(request));
     }
     assert_eq!((trace.usable(), trace.untimed()), (0, 1_000));
-    assert!(trace.finish(1).unwrap_err().to_string().contains("a fit needs 200"));
+    assert!(trace.finish().unwrap_err().to_string().contains("a fit needs 200"));
 }
 
 #[test]
@@ -301,7 +304,9 @@ fn small_and_failing_devices_say_so() {
 
 #[test]
 fn every_row_is_a_model_and_its_profile_parses() {
-    for (drive, name) in [("cheetah-15k4:cache=off", "linear"), ("cheetah-15k4:cache=off", "fixed")] {
+    for (drive, name) in
+        [("cheetah-15k4:cache=off", "linear"), ("cheetah-15k4:cache=off", "fixed"), ("fixed", "empirical")]
+    {
         let mut drive = simulated(drive);
         let reads = measured(&mut drive, 400);
         let text = fitted(name, &reads, &mut drive).unwrap().profile.render("against \\ \"itself\"\n");

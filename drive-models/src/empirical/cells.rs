@@ -77,9 +77,9 @@ impl Cells {
         })
     }
 
-    /// The section `[empirical]` of a profile.
-    pub fn to_text(&self, source: &str) -> String {
-        let mut text = format!("[empirical]\nsource = {}\ncells = [\n", toml::Value::from(source));
+    /// What the section `[empirical]` of a profile has beside its source.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from("cells = [\n");
         for Cell { condition, samples, quantiles } in &self.cells {
             text.push_str("  { ");
             if let Some(operation) = condition.operation {

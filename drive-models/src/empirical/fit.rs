@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use traces::{Lba, Operation, Request, Timestamp};
+use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::empirical::cells::{Cell, Cells};
 use crate::empirical::classes::Condition;
@@ -77,19 +77,24 @@ impl EmpiricalFit {
     ) -> Result<(), FitError> {
         let nth = self.observed + 1;
         let time = completed.checked_since(issued).ok_or(FitError::Backwards { nth, issued, completed })?;
-        self.observed = nth;
         let distance = match request.operation {
-            Operation::Flush => traces::Sectors::ZERO,
+            Operation::Flush => Sectors::ZERO,
             _ => self.position.distance(request.lba),
         };
-        let condition = Condition::of(request.operation, request.sectors(), distance, queue_length);
-        let histogram = self.histograms.entry(condition).or_insert_with(histogram);
-        histogram.saturating_record(time.as_ns().min(TIME_NS_MAX));
+        self.add(request, distance, time, queue_length);
         if request.operation != Operation::Flush {
             self.position = request.end();
         }
-        self.longest_queue = self.longest_queue.max(queue_length);
         Ok(())
+    }
+
+    /// Takes one request of which the distance and the time at the drive are known, in any order.
+    pub(crate) fn add(&mut self, request: &Request, distance: Sectors, time: Nanos, queue_length: u32) {
+        let condition = Condition::of(request.operation, request.sectors(), distance, queue_length);
+        let histogram = self.histograms.entry(condition).or_insert_with(histogram);
+        histogram.saturating_record(time.as_ns().min(TIME_NS_MAX));
+        self.longest_queue = self.longest_queue.max(queue_length);
+        self.observed += 1;
     }
 
     /// The distributions: of each condition with at least [`SAMPLES_MIN`] samples, and whatever their

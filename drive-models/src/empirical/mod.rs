@@ -96,8 +96,7 @@ impl Fitted {
         for (name, value, source) in settings {
             text.push_str(&format!("{name} = {{ value = {}, source = {} }}\n", quoted(&value), quoted(source)));
         }
-        text.push('\n');
-        text.push_str(&self.cells.to_text(source));
+        text.push_str(&format!("\n[empirical]\nsource = {}\n{}", quoted(source), self.cells.to_text()));
         text
     }
 }
