@@ -161,8 +161,8 @@ fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
             Ok(Found { boundary, sectors_per_track })
         }
         _ => Err(FitError::NotFitted(format!(
-            "no track boundaries found in {SCAN_SECTORS_MAX} sectors from {begin}: skews below {SKEW_MIN} turns, or \
-             times too noisy"
+            "no track boundaries found in {SCAN_SECTORS_MAX} sectors from {begin}: skews below {SKEW_MIN} turns, times \
+             too noisy, or the drive answers from its buffer (switch its read look-ahead off: hdparm -A 0, sdparm --set DRA=1)"
         ))),
     }
 }
