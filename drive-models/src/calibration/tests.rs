@@ -56,6 +56,18 @@ fn within(found: f64, known: f64, share: f64) {
 }
 
 #[test]
+fn a_bus_slower_than_the_platter_is_found_over_whole_turns() {
+    let text = KNOWN.replacen("\"4000\"", "\"150000\"", 1);
+    let profile = Profile::parse("slow bus", &text).unwrap();
+    let mut drive = SimulatedDevice::new(build_profile(profile).unwrap().drive);
+    let reads = measured(&mut drive, 2_000);
+    let found = fitted("mechanical", &reads, &mut drive).unwrap();
+    // 56 sectors take more than a turn.
+    within(parameter(&found, "bus_byte_ps"), 150_000.0, 0.01);
+    within(parameter(&found, "read_overhead_ns"), 230_000.0, 0.01);
+}
+
+#[test]
 fn a_line_of_our_own_is_found_again() {
     let mut drive = simulated("linear:a=3ms,b=7ms,capacity=10g,cache=off");
     let reads = measured(&mut drive, 100_000);

@@ -7,7 +7,7 @@ use super::probe::Prober;
 use super::tracks::Geometry;
 use crate::calibration::DeviceError;
 
-/// Sectors of a long read, of which all but the last granule tell how fast the bus is.
+/// Sectors of the longest read that tells how fast the bus is.
 const LONG_READ: u64 = 64;
 /// Places that a distance is measured from.
 const PLACES: u32 = 3;
@@ -62,13 +62,21 @@ pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks,
 }
 
 /// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter.
+/// A completion tells only the part of a turn, so reads are made twice as long step by step, and each
+/// step's whole turns are those that the steps before let expect.
 fn bus(prober: &mut Prober, geometry: &Geometry) -> Result<f64, DeviceError> {
     let (_, track) = geometry.cylinder(0);
-    let more = LONG_READ.saturating_sub(prober.granule);
-    if more == 0 || u64::from(track) < LONG_READ {
-        return Ok(0.0);
+    let longest = LONG_READ.min(u64::from(track));
+    let mut of_sector_ns = 0.0;
+    let mut sectors = 2 * prober.granule;
+    while sectors <= longest {
+        let more = (sectors - prober.granule) as f64;
+        let seen = prober.trailing(0, sectors)?;
+        let turns = ((of_sector_ns * more - seen) / prober.period_ns).round();
+        of_sector_ns = (seen + turns * prober.period_ns) / more;
+        sectors *= 2;
     }
-    Ok((prober.trailing(0, LONG_READ)? * 1000.0 / (more * SECTOR_BYTES) as f64).max(0.0))
+    Ok((of_sector_ns * 1000.0 / SECTOR_BYTES as f64).max(0.0))
 }
 
 /// Distances from one cylinder to `last`, each about a third longer than the one before.
