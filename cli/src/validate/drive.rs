@@ -105,8 +105,13 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
     rows.push(cells.concat());
     let header = ["per request", "mean error, ms", "250 us", "or 5 % of the mean", "1 ms", "half a turn off"];
     let title = judged.per_request.map_or("No phase to fit".to_owned(), |one| {
+        let think_time = match judged.think_time {
+            Some(ThinkTime::After) => ", think time after each request",
+            Some(ThinkTime::Before) => ", think time before each request",
+            None => "",
+        };
         format!(
-            "On the measured time line: a turn of {:.3} us, {:.1} us into it",
+            "On the measured time line{think_time}: a turn of {:.3} us, {:.1} us into it",
             one.period_ns / 1e3,
             one.offset_ns / 1e3
         )
