@@ -47,7 +47,7 @@ fn drives(criterion: &mut Criterion) {
                 let spec = "none".parse().expect("a name is a spec");
                 schedulers::build(&spec).expect("a name of the registry").scheduler
             };
-            let run = |drive| closed_loop::run_on(drive, scheduler(), OUTSTANDING, REQUESTS, 50);
+            let run = |drive| closed_loop::run_on(drive, scheduler(), OUTSTANDING, REQUESTS, 50, closed_loop::PAGE);
             bencher.iter_batched(drive, |drive| black_box(run(drive).expect("no errors")), BatchSize::PerIteration);
         });
     }

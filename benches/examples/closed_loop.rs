@@ -1,12 +1,14 @@
 //! CPU seconds and resident memory of the engine's standard load.
 //!
 //! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67`: scheduler, requests,
-//! reads in a hundred; with a drive behind that, which gets all that are outstanding at once.
+//! reads in a hundred; with a drive behind that, which gets all that are outstanding at once; and with the
+//! longest request in KB behind that (4 without).
 
 use std::env;
 
 use benches::closed_loop::{self, OUTSTANDING};
 use benches::cost;
+use traces::Sectors;
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -19,10 +21,12 @@ fn main() {
         let spec = text.parse().expect("a drive, as in `iocast list drives`");
         drive_models::build(&spec).expect("a drive, as in `iocast list drives`").drive
     });
+    let longest_kb: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let longest = Sectors::new(longest_kb * 2);
     // What a drive is preconditioned with is not the engine's time.
     let before = cost::cpu_seconds().unwrap_or(0.0);
     let metrics = match drive {
-        Some(drive) => closed_loop::run_on(drive, built.scheduler, OUTSTANDING, requests, reads_percent),
+        Some(drive) => closed_loop::run_on(drive, built.scheduler, OUTSTANDING, requests, reads_percent, longest),
         None => closed_loop::run(built.scheduler, requests, reads_percent),
     };
     let metrics = metrics.expect("a generated load has no errors");

@@ -12,6 +12,8 @@ use traces::spec::{Settings, Spec};
 
 /// Outstanding requests.
 pub const OUTSTANDING: u32 = 32;
+/// 4 KB.
+pub const PAGE: Sectors = Sectors::new(8);
 
 /// The linear Cheetah 15K.4 without its cache.
 ///
@@ -29,10 +31,10 @@ pub fn cheetah_without_cache() -> SingleServer<Linear> {
 /// # Errors
 /// None, for a generated load.
 pub fn run<S: Scheduler>(scheduler: S, requests: u64, reads_percent: u32) -> Result<Metrics, ReplayError> {
-    run_on(cheetah_without_cache(), scheduler, 1, requests, reads_percent)
+    run_on(cheetah_without_cache(), scheduler, 1, requests, reads_percent, PAGE)
 }
 
-/// The same load on another drive, which gets `depth` requests at a time.
+/// The same load on another drive, which gets `depth` requests at a time, of whole pages up to `longest`.
 ///
 /// # Errors
 /// None, for a generated load.
@@ -42,11 +44,13 @@ pub fn run_on<D: DriveModel, S: Scheduler>(
     depth: u32,
     requests: u64,
     reads_percent: u32,
+    longest: Sectors,
 ) -> Result<Metrics, ReplayError> {
     let load = RandomLoad {
         requests,
         outstanding: OUTSTANDING,
-        sectors: Sectors::new(8),
+        sectors: PAGE,
+        sectors_max: longest,
         capacity: drive.capacity(),
         reads_percent,
         seed: 1,

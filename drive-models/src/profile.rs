@@ -105,8 +105,9 @@ impl Profile {
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
         let File { model, summary, validation, settings, seek, layout, empirical, array } = file;
+        let model_at = model.span().start;
         let model = find_model(model.get_ref())
-            .ok_or_else(|| fail(Some(model.span().start), format!("there is no model `{}`", model.get_ref())))?;
+            .ok_or_else(|| fail(Some(model_at), format!("there is no model `{}`", model.get_ref())))?;
         if validation.get_ref().trim().is_empty() {
             let problem = "validation is empty: say against what the drive was checked, or that it was not";
             return Err(fail(Some(validation.span().start), problem.to_owned()));
@@ -133,7 +134,9 @@ impl Profile {
         offsets
             .extend(array.iter().flat_map(|array| array.get_ref().offsets()).map(|(part, at)| (part.to_owned(), at)));
         let sections = Sections { seek, layout, empirical, array };
-        let description = Description::read(model, sections).map_err(|(offset, problem)| fail(offset, problem))?;
+        // A section that is missing is missed by the model.
+        let description =
+            Description::read(model, sections).map_err(|(offset, problem)| fail(offset.or(Some(model_at)), problem))?;
         let lines = offsets.into_iter().map(|(key, offset)| (key, line_of(offset))).collect();
         Ok(Profile { description, lines, ..profile })
     }

@@ -147,6 +147,7 @@ fn without_think_time_the_drive_never_rests() {
         requests: 10_000,
         outstanding: 32,
         sectors: Sectors::new(8),
+        sectors_max: Sectors::new(8),
         capacity: Sectors::new(1 << 20),
         reads_percent: 70,
         seed: 3,

@@ -231,7 +231,7 @@ fn a_malformed_profile_is_refused_with_its_line() {
     }
     let without = &good[..good.find("[empirical]").unwrap()];
     let error = Profile::parse("x", without).unwrap_err().to_string();
-    assert_eq!(error, "drive profile x: [empirical] is missing: an empirical drive needs it");
+    assert_eq!(error, "drive profile x at line 1: [empirical] is missing: an empirical drive needs it");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::profile::Profile;
 
 #[path = "buffer_tests.rs"]
 mod buffer;
+#[path = "buffer_reference_tests.rs"]
+mod buffer_reference;
 
 /// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.
 const SMALL: &str = r#"model = "mechanical"
@@ -71,6 +73,14 @@ fn drive_of(profile: &Profile, settings: &[(&str, &str)]) -> Mechanical {
     let settings = profile.resolve(&MODEL, &spec).unwrap();
     let Description::Mechanics(mechanics) = &profile.description else { panic!("a mechanical profile") };
     Mechanical::new(&settings, mechanics)
+}
+
+fn read(lba: u64, sectors: u64) -> Request {
+    request(Operation::Read, lba, sectors)
+}
+
+fn write(lba: u64, sectors: u64) -> Request {
+    request(Operation::Write, lba, sectors)
 }
 
 fn request(operation: Operation, lba: u64, sectors: u64) -> Request {
@@ -192,5 +202,5 @@ fn a_bad_description_is_refused_with_its_line() {
     assert_eq!(error, at(43, "a layout needs at least one zone"));
     let without = SMALL.split("[seek]").next().unwrap();
     let error = Profile::parse("x", without).unwrap_err().to_string();
-    assert_eq!(error, "drive profile x: [seek] is missing: a mechanical drive needs it");
+    assert_eq!(error, "drive profile x at line 1: [seek] is missing: a mechanical drive needs it");
 }

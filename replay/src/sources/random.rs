@@ -14,9 +14,11 @@ pub struct RandomLoad {
     pub requests: u64,
     /// How many are outstanding at any time.
     pub outstanding: u32,
-    /// The length of each.
+    /// The least length of each.
     pub sectors: Sectors,
-    /// Addresses are uniform over this capacity, in multiples of the length.
+    /// The greatest: lengths are uniform over the multiples of the least up to this.
+    pub sectors_max: Sectors,
+    /// Addresses are uniform over this capacity, in multiples of the least length.
     pub capacity: Sectors,
     /// Reads in a hundred; the rest are writes.
     pub reads_percent: u32,
@@ -30,6 +32,7 @@ pub struct RandomClosed {
     load: RandomLoad,
     generator: Xoshiro256PlusPlus,
     places: u64,
+    lengths: u64,
     emitted: u64,
     outstanding: u32,
     now: Timestamp,
@@ -39,14 +42,15 @@ impl RandomClosed {
     /// The process described by `load`.
     ///
     /// # Panics
-    /// If not one request fits the capacity.
+    /// If not one request fits the capacity, or the greatest length is below the least.
     pub fn new(load: RandomLoad) -> RandomClosed {
-        let places = load.capacity.count() / load.sectors.count();
-        assert!(places > 0, "a request fits the capacity");
+        let (least, greatest) = (load.sectors.count(), load.sectors_max.count());
+        assert!(least > 0 && (least..=load.capacity.count()).contains(&greatest), "a request fits the capacity");
         RandomClosed {
+            lengths: greatest / least,
+            places: (load.capacity.count() - greatest) / least + 1,
             load,
             generator: Xoshiro256PlusPlus::seed_from_u64(load.seed),
-            places,
             emitted: 0,
             outstanding: 0,
             now: Timestamp::ZERO,
@@ -73,7 +77,9 @@ impl Source for RandomClosed {
             } else {
                 Operation::Read
             };
-        let mut request = Request::new(now, operation, Lba::new(place * self.load.sectors.count()), self.load.sectors);
+        let length = if self.lengths > 1 { self.generator.random_range(1..=self.lengths) } else { 1 };
+        let least = self.load.sectors.count();
+        let mut request = Request::new(now, operation, Lba::new(place * least), Sectors::new(length * least));
         request.flags = Flags::SYNC;
         request.stream = StreamId((self.emitted % u64::from(self.load.outstanding)) as u32);
         self.emitted += 1;
