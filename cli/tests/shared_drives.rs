@@ -11,17 +11,17 @@ use serde_json::Value;
 /// is reached now, a little rounded.
 const DRIVES: &[(&str, &str, f64, f64)] = &[
     ("atlas-10k", "atlas10k", 0.97, 0.008),
-    ("atlas-iii", "atlas_III", 0.96, 0.012),
-    ("barracuda", "barracuda", 0.97, 0.012),
+    ("atlas-iii", "atlas_III", 0.96, 0.010),
+    ("barracuda", "barracuda", 0.97, 0.011),
     ("cheetah-15k5", "cheetah15k5", 0.84, 0.067),
-    ("cheetah-4lp", "cheetah4LP", 0.95, 0.022),
+    ("cheetah-4lp", "cheetah4LP", 0.95, 0.023),
     ("cheetah-9lp", "cheetah9LP", 0.97, 0.014),
-    ("dec-rz26", "dec_rz26", 0.62, 0.018),
-    ("hp-c2247a", "hp_c2247a", 0.93, 0.006),
-    ("hp-c2490a", "hp_c2490a", 0.93, 0.008),
-    ("hp-c3323a", "hp_c3323a", 0.26, 0.015),
-    ("ibm-18es", "ibm18es", 0.96, 0.008),
-    ("st41601n", "st41601n", 0.96, 0.005),
+    ("dec-rz26", "dec_rz26", 0.60, 0.016),
+    ("hp-c2247a", "hp_c2247a", 0.93, 0.009),
+    ("hp-c2490a", "hp_c2490a", 0.91, 0.009),
+    ("hp-c3323a", "hp_c3323a", 0.28, 0.013),
+    ("ibm-18es", "ibm18es", 0.96, 0.007),
+    ("st41601n", "st41601n", 0.95, 0.004),
 ];
 
 #[test]

@@ -46,7 +46,7 @@ fn read(
     options: &ReadOptions,
 ) -> Result<(Result<Measurements, MeasuredError>, Option<ThinkTime>)> {
     let mut reader = OneDevice::new(&arguments.input, formats::open(&arguments.input, options)?);
-    let thinks = reader.meta().format == "disksim-validate";
+    let thinks = reader.meta().format == formats::OF_THINK_TIMES.name;
     let think_time = thinks.then(|| options.think_time.unwrap_or_default());
     let mut measured = Measurements::default();
     while let Some(record) = reader.next()? {

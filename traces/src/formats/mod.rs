@@ -79,6 +79,9 @@ pub struct Format {
     pub create: Option<fn(&Path, &WriteOptions) -> Created>,
 }
 
+/// The format whose lines are service and think times ([`crate::trace::ThinkTime`]).
+pub const OF_THINK_TIMES: &Format = &disksim_validate::FORMAT;
+
 /// Every format, in the order in which an input is tried.
 pub const FORMATS: &[Format] = &[
     parquet::FORMAT,
