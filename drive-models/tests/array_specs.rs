@@ -123,7 +123,7 @@ fn a_profile_is_refused_with_its_line() {
     let from = DS8700.find("[array]").unwrap();
     let to = DS8700.find("[settings]").unwrap();
     std::fs::write(&path, format!("{}{}", &DS8700[..from], &DS8700[to..])).unwrap();
-    assert_eq!(refused(&name), format!("drive profile {name}: [array] is missing: a raid drive needs it"));
+    assert_eq!(refused(&name), format!("drive profile {name} at line 3: [array] is missing: a raid drive needs it"));
     // Once overridden, it is the command line's fault.
     std::fs::write(&path, DS8700).unwrap();
     assert_eq!(refused(&format!("{name}:failed=8")), format!("{name}:failed=`8` is not at most members=7"));

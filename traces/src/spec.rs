@@ -124,7 +124,7 @@ pub enum SpecError {
     #[error("`{0}` is not of the form name:tunable=value,tunable=value")]
     Syntax(String),
     /// There is no such part.
-    #[error("unknown {kind} `{name}`{}", hint(near))]
+    #[error("unknown {kind} `{name}`{}", hint_or_list(near, kind))]
     UnknownName {
         /// What was looked for: "scheduler", "drive" …
         kind: &'static str,
@@ -159,6 +159,10 @@ pub enum SpecError {
 
 fn hint(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+fn hint_or_list(near: &[String], kind: &str) -> String {
+    if near.is_empty() { format!("; `iocast list {kind}s` names them all") } else { hint(near) }
 }
 
 impl FromStr for Spec {
