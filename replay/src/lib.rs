@@ -6,6 +6,7 @@ pub mod decisions;
 pub mod engine;
 pub mod figures;
 mod flush;
+pub mod guest;
 pub mod measured;
 mod merge;
 pub mod metrics;

@@ -1,0 +1,177 @@
+//! Which blocks a file gets, after ext3 (Linux 2.6.30 `fs/ext3/balloc.c`, `ialloc.c`): block groups,
+//! a home group for each directory, and the first free blocks behind a goal, preferably in pieces of
+//! some length, as its reservation windows make them.
+//!
+//! Left out: windows held for files that may grow, the inode tables, bitmaps and superblocks that
+//! stand at the start of a group, indirect blocks, and what is reserved for root.
+
+/// Blocks of a group: as many as a bitmap of one 4 KiB block has bits, 128 MiB.
+const GROUP: u32 = 32_768;
+
+/// The shortest piece looked for before any free block is taken (`EXT3_DEFAULT_RESERVE_BLOCKS`).
+const WINDOW: u32 = 8;
+
+/// Consecutive blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The first.
+    pub(super) block: u32,
+    /// How many.
+    pub(super) blocks: u32,
+}
+
+impl Run {
+    pub(super) fn end(self) -> u32 {
+        self.block + self.blocks
+    }
+}
+
+/// The free blocks of a disk: a bit for each, set where it is used.
+#[derive(Clone, Debug)]
+pub(super) struct Allocator {
+    used: Vec<u64>,
+    blocks: u32,
+    free_in_group: Vec<u32>,
+}
+
+impl Allocator {
+    pub(super) fn new(blocks: u32) -> Allocator {
+        let mut used = vec![0; blocks.div_ceil(64) as usize];
+        if blocks % 64 != 0 {
+            *used.last_mut().expect("there is a block") = u64::MAX << (blocks % 64);
+        }
+        let groups = blocks.div_ceil(GROUP);
+        let free_in_group = (0..groups).map(|group| (blocks - group * GROUP).min(GROUP)).collect();
+        Allocator { used, blocks, free_in_group }
+    }
+
+    pub(super) fn free_blocks(&self) -> u64 {
+        self.free_in_group.iter().map(|&free| u64::from(free)).sum()
+    }
+
+    /// The first block of the group that a directory's files begin in: directories are spread over
+    /// the groups one after another.
+    pub(super) fn home_of(&self, directory: u32) -> u32 {
+        directory % self.free_in_group.len().max(1) as u32 * GROUP
+    }
+
+    /// Takes `needed` blocks from `goal` on, over the end to the start: all of them or none.
+    pub(super) fn allocate(&mut self, goal: u32, needed: u32, runs: &mut Vec<Run>) -> bool {
+        if u64::from(needed) > self.free_blocks() {
+            return false;
+        }
+        let mut left = needed;
+        let mut goal = goal;
+        while left > 0 {
+            let run = self.find(goal, left.min(WINDOW)).or_else(|| self.find(goal, 1));
+            let start = run.expect("so many are free").block;
+            let run = Run { block: start, blocks: self.free_from(start, left) };
+            self.set(run, true);
+            runs.push(run);
+            left -= run.blocks;
+            goal = run.end();
+        }
+        true
+    }
+
+    pub(super) fn free(&mut self, run: Run) {
+        self.set(run, false);
+    }
+
+    /// The first run of at least `least` free blocks at or behind `goal`, then from the start.
+    fn find(&self, goal: u32, least: u32) -> Option<Run> {
+        let goal = if goal < self.blocks { goal } else { 0 };
+        self.find_within(goal, self.blocks, least).or_else(|| {
+            // A run that begins before the goal may reach over it.
+            self.find_within(0, goal.saturating_add(least).min(self.blocks), least)
+        })
+    }
+
+    fn find_within(&self, from: u32, to: u32, least: u32) -> Option<Run> {
+        let mut block = from;
+        while block < to {
+            let group = (block / GROUP) as usize;
+            if self.free_in_group[group] == 0 {
+                block = (group as u32 + 1) * GROUP;
+                continue;
+            }
+            let word = self.used[(block / 64) as usize] | !(u64::MAX << (block % 64));
+            if word == u64::MAX {
+                block = (block / 64 + 1) * 64;
+                continue;
+            }
+            block = block / 64 * 64 + word.trailing_ones();
+            if block >= to {
+                return None;
+            }
+            let blocks = self.free_from(block, least);
+            if blocks >= least {
+                return Some(Run { block, blocks });
+            }
+            block += blocks;
+        }
+        None
+    }
+
+    /// How many blocks are free in a row from a free one on, counting to `most`.
+    fn free_from(&self, block: u32, most: u32) -> u32 {
+        let mut end = block;
+        while end < self.blocks && end - block < most {
+            let word = self.used[(end / 64) as usize] >> (end % 64);
+            let free = word.trailing_zeros().min(64 - end % 64);
+            end += free;
+            if end % 64 != 0 || free == 0 {
+                break;
+            }
+        }
+        (end.min(self.blocks) - block).min(most)
+    }
+
+    fn set(&mut self, run: Run, used: bool) {
+        let mut block = run.block;
+        while block < run.end() {
+            let bit = block % 64;
+            let count = (64 - bit).min(run.end() - block);
+            let mask = (u64::MAX >> (64 - count)) << bit;
+            let word = &mut self.used[(block / 64) as usize];
+            debug_assert_eq!(*word & mask == 0, used, "a block is taken once and freed once");
+            *word ^= mask;
+            // Words do not straddle groups.
+            let free = &mut self.free_in_group[(block / GROUP) as usize];
+            *free = if used { *free - count } else { *free + count };
+            block += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_window_go_before_single_blocks() {
+        let mut allocator = Allocator::new(200);
+        let mut runs = Vec::new();
+        assert!(allocator.allocate(0, 200, &mut runs));
+        for (block, blocks) in [(10, 3), (40, 9), (130, 70)] {
+            allocator.free(Run { block, blocks });
+        }
+        runs.clear();
+        assert!(allocator.allocate(5, 20, &mut runs));
+        assert_eq!(runs, [Run { block: 40, blocks: 9 }, Run { block: 130, blocks: 11 }]);
+        runs.clear();
+        assert!(allocator.allocate(5, 2, &mut runs), "a small file fits the small hole");
+        assert_eq!(runs, [Run { block: 10, blocks: 2 }]);
+        runs.clear();
+        assert!(allocator.allocate(190, 15, &mut runs), "over the end to the start");
+        assert_eq!(runs, [Run { block: 190, blocks: 10 }, Run { block: 141, blocks: 5 }]);
+        assert!(!allocator.allocate(0, 200, &mut runs));
+    }
+
+    #[test]
+    fn directories_are_spread_over_the_groups() {
+        let allocator = Allocator::new(3 * GROUP - 5);
+        assert_eq!([0, 1, 2, 3].map(|directory| allocator.home_of(directory)), [0, GROUP, 2 * GROUP, 0]);
+        assert_eq!(allocator.free_blocks(), u64::from(3 * GROUP - 5));
+    }
+}

@@ -1,0 +1,10 @@
+//! Guests: virtual machines whose processes generate their requests. A [`Program`] says what a
+//! process does, [`Files`] where its files lie.
+
+pub mod files;
+pub mod program;
+
+mod allocator;
+
+pub use files::{Extent, FileId, Files, OutOfSpace};
+pub use program::{Access, Event, Program, Step};
