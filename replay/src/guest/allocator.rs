@@ -37,7 +37,7 @@ pub(super) struct Allocator {
 impl Allocator {
     pub(super) fn new(blocks: u32) -> Allocator {
         let mut used = vec![0; blocks.div_ceil(64) as usize];
-        if blocks % 64 != 0 {
+        if !blocks.is_multiple_of(64) {
             *used.last_mut().expect("there is a block") = u64::MAX << (blocks % 64);
         }
         let groups = blocks.div_ceil(GROUP);
@@ -120,7 +120,7 @@ impl Allocator {
             let word = self.used[(end / 64) as usize] >> (end % 64);
             let free = word.trailing_zeros().min(64 - end % 64);
             end += free;
-            if end % 64 != 0 || free == 0 {
+            if !end.is_multiple_of(64) || free == 0 {
                 break;
             }
         }

@@ -224,7 +224,7 @@ mod tests {
         let mut lbas = Vec::new();
         while let Some(extent) = files.extent_at(id, offset) {
             lbas.extend((0..extent.sectors.count()).map(|index| extent.lba.sector() + index));
-            offset = offset + extent.sectors;
+            offset += extent.sectors;
         }
         lbas
     }

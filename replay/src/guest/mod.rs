@@ -2,7 +2,9 @@
 //! process does, [`Files`] where its files lie.
 
 pub mod files;
+pub mod page_cache;
 pub mod program;
+pub mod read_ahead;
 
 mod allocator;
 

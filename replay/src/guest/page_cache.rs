@@ -1,0 +1,316 @@
+//! The page cache of a guest: which pages of its disk are in memory, and which of them go when
+//! others need room. Two lists in the manner of Linux 2.6.28 and later (`mm/swap.c`, `mm/vmscan.c`): a
+//! page enters the inactive list, a second use moves it to the active one, and pages are taken from
+//! the end of the inactive list, which is refilled from the active when it has become the shorter.
+//!
+//! Left out: what processes map, the pressure between kinds of pages, refaults (3.15 and later).
+
+use bitflags::bitflags;
+
+/// A page of the guest's disk: its sector divided by eight.
+pub type PageNumber = u32;
+
+/// Where a page is kept: an index that stays its as long as it is in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+bitflags! {
+    /// What is so about a page.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct PageFlags: u8 {
+        /// Being read: its data is not there yet.
+        const LOADING = 1;
+        /// Changed and not yet being written.
+        const DIRTY = 1 << 1;
+        /// Being written.
+        const WRITEBACK = 1 << 2;
+        /// Used once since it came to its list.
+        const REFERENCED = 1 << 3;
+        /// On the active list.
+        const ACTIVE = 1 << 4;
+        /// Who reads it begins the next read-ahead window.
+        const MARKER = 1 << 5;
+    }
+}
+
+const PINNED: PageFlags = PageFlags::LOADING.union(PageFlags::DIRTY).union(PageFlags::WRITEBACK);
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    number: PageNumber,
+    flags: PageFlags,
+    previous: u32,
+    next: u32,
+}
+
+/// A list through the pages; the head is what came last.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+    length: u32,
+}
+
+const EMPTY: List = List { head: NONE, tail: NONE, length: 0 };
+
+/// Entries of a leaf of the index.
+const LEAF: usize = 1024;
+
+/// The cache.
+#[derive(Debug)]
+pub struct PageCache {
+    pages: Vec<Page>,
+    free: Vec<u32>,
+    capacity: usize,
+    /// Slot of each page number, in leaves that exist where something has been cached.
+    index: Vec<Option<Box<[u32; LEAF]>>>,
+    active: List,
+    inactive: List,
+}
+
+impl PageCache {
+    /// An empty cache of so many pages.
+    ///
+    /// # Panics
+    /// If it has no room for a page.
+    pub fn new(capacity: u32) -> PageCache {
+        assert!(capacity > 0, "a page cache holds a page");
+        PageCache {
+            pages: Vec::new(),
+            free: Vec::new(),
+            capacity: capacity as usize,
+            index: Vec::new(),
+            active: EMPTY,
+            inactive: EMPTY,
+        }
+    }
+
+    /// Where this page is kept, if it is.
+    pub fn find(&self, number: PageNumber) -> Option<Slot> {
+        let leaf = self.index.get(number as usize / LEAF)?.as_ref()?;
+        let slot = leaf[number as usize % LEAF];
+        (slot != NONE).then_some(Slot(slot))
+    }
+
+    /// Brings a page in that is not there; another goes if there is no room. `None` if none can go,
+    /// because all are being read or are not written yet.
+    pub fn insert(&mut self, number: PageNumber, flags: PageFlags) -> Option<Slot> {
+        debug_assert!(self.find(number).is_none(), "a page is cached once");
+        let page = Page { number, flags, previous: NONE, next: NONE };
+        let slot = if let Some(slot) = self.free.pop() {
+            slot
+        } else if self.pages.len() < self.capacity {
+            self.pages.push(page);
+            (self.pages.len() - 1) as u32
+        } else {
+            self.reclaim()?
+        };
+        self.pages[slot as usize] = page;
+        let leaf = number as usize / LEAF;
+        if leaf >= self.index.len() {
+            self.index.resize(leaf + 1, None);
+        }
+        let leaf = self.index[leaf].get_or_insert_with(|| Box::new([NONE; LEAF]));
+        leaf[number as usize % LEAF] = slot;
+        self.push(slot);
+        Some(Slot(slot))
+    }
+
+    /// The page has been used (`mark_page_accessed`).
+    pub fn used(&mut self, Slot(slot): Slot) {
+        let flags = &mut self.pages[slot as usize].flags;
+        if !flags.contains(PageFlags::REFERENCED) {
+            flags.insert(PageFlags::REFERENCED);
+        } else if !flags.contains(PageFlags::ACTIVE) {
+            self.unlink(slot);
+            let flags = &mut self.pages[slot as usize].flags;
+            flags.remove(PageFlags::REFERENCED);
+            flags.insert(PageFlags::ACTIVE);
+            self.push(slot);
+        }
+    }
+
+    /// What is so about the page.
+    pub fn flags(&self, Slot(slot): Slot) -> PageFlags {
+        self.pages[slot as usize].flags
+    }
+
+    /// The page, to set what is so about it; not its place in the lists.
+    pub fn set(&mut self, Slot(slot): Slot, flags: PageFlags, value: bool) {
+        debug_assert!(!flags.intersects(PageFlags::ACTIVE | PageFlags::REFERENCED), "the lists' own");
+        self.pages[slot as usize].flags.set(flags, value);
+    }
+
+    /// Forgets a page, whatever is so about it: its file is gone.
+    pub fn remove(&mut self, Slot(slot): Slot) {
+        self.unlink(slot);
+        self.forget(slot);
+        self.free.push(slot);
+    }
+
+    /// Pages in the cache.
+    pub fn len(&self) -> usize {
+        (self.active.length + self.inactive.length) as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A page's slot, made free.
+    fn reclaim(&mut self) -> Option<u32> {
+        for _ in 0..self.pages.len() {
+            if self.inactive.length < self.active.length || self.inactive.length == 0 {
+                self.deactivate();
+            }
+            let slot = self.inactive.tail;
+            self.unlink(slot);
+            if self.pages[slot as usize].flags.intersects(PINNED) {
+                self.push(slot);
+                continue;
+            }
+            self.forget(slot);
+            return Some(slot);
+        }
+        None
+    }
+
+    /// Moves the page at the end of the active list to the inactive one.
+    fn deactivate(&mut self) {
+        let slot = self.active.tail;
+        if slot != NONE {
+            self.unlink(slot);
+            self.pages[slot as usize].flags.remove(PageFlags::ACTIVE | PageFlags::REFERENCED);
+            self.push(slot);
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let number = self.pages[slot as usize].number as usize;
+        let leaf = self.index[number / LEAF].as_mut().expect("a cached page is in the index");
+        leaf[number % LEAF] = NONE;
+    }
+
+    fn list(&mut self, slot: u32) -> &mut List {
+        if self.pages[slot as usize].flags.contains(PageFlags::ACTIVE) { &mut self.active } else { &mut self.inactive }
+    }
+
+    fn push(&mut self, slot: u32) {
+        let list = self.list(slot);
+        let head = std::mem::replace(&mut list.head, slot);
+        list.length += 1;
+        if head == NONE {
+            list.tail = slot;
+        }
+        let page = &mut self.pages[slot as usize];
+        (page.previous, page.next) = (NONE, head);
+        if head != NONE {
+            self.pages[head as usize].previous = slot;
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Page { previous, next, .. } = self.pages[slot as usize];
+        let list = self.list(slot);
+        list.length -= 1;
+        if list.head == slot {
+            list.head = next;
+        }
+        if list.tail == slot {
+            list.tail = previous;
+        }
+        if previous != NONE {
+            self.pages[previous as usize].next = next;
+        }
+        if next != NONE {
+            self.pages[next as usize].previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cached(cache: &PageCache, numbers: &[u32]) -> Vec<u32> {
+        numbers.iter().copied().filter(|&number| cache.find(number).is_some()).collect()
+    }
+
+    #[test]
+    fn a_page_used_twice_outlives_a_stream_of_pages_used_once() {
+        let mut cache = PageCache::new(8);
+        let hot = cache.insert(1_000_000, PageFlags::empty()).unwrap();
+        cache.used(hot);
+        cache.used(hot);
+        for number in 0..100 {
+            let slot = cache.insert(number, PageFlags::empty()).unwrap();
+            cache.used(slot);
+        }
+        assert_eq!(cached(&cache, &[1_000_000, 0, 92, 93, 99]), [1_000_000, 93, 99]);
+    }
+
+    #[test]
+    fn what_is_pinned_stays_and_a_cache_full_of_it_has_no_room() {
+        let mut cache = PageCache::new(3);
+        for number in 0..3 {
+            cache.insert(number, PageFlags::LOADING).unwrap();
+        }
+        assert_eq!(cache.insert(3, PageFlags::empty()), None);
+        let one = cache.find(1).unwrap();
+        cache.set(one, PageFlags::LOADING, false);
+        assert!(cache.insert(3, PageFlags::DIRTY).is_some());
+        assert_eq!(cached(&cache, &[0, 1, 2, 3]), [0, 2, 3]);
+    }
+
+    proptest! {
+        /// Against two lists kept as vectors.
+        #[test]
+        fn it_evicts_what_two_plain_lists_evict(steps in prop::collection::vec((0_u8..5, 0_u32..24), 1..400)) {
+            const CAPACITY: usize = 7;
+            let mut cache = PageCache::new(CAPACITY as u32);
+            // Number and whether referenced; the last of each goes first.
+            let (mut active, mut inactive): (Vec<(u32, bool)>, Vec<(u32, bool)>) = (Vec::new(), Vec::new());
+            for (kind, number) in steps {
+                if let Some(slot) = cache.find(number) {
+                    if kind == 0 {
+                        cache.remove(slot);
+                        active.retain(|page| page.0 != number);
+                        inactive.retain(|page| page.0 != number);
+                        continue;
+                    }
+                    cache.used(slot);
+                    if let Some(page) = active.iter_mut().find(|page| page.0 == number) {
+                        page.1 = true;
+                    } else {
+                        let place = inactive.iter().position(|page| page.0 == number).unwrap();
+                        if inactive[place].1 {
+                            inactive.remove(place);
+                            active.insert(0, (number, false));
+                        } else {
+                            inactive[place].1 = true;
+                        }
+                    }
+                } else {
+                    cache.insert(number, PageFlags::empty()).unwrap();
+                    if active.len() + inactive.len() == CAPACITY {
+                        if inactive.len() < active.len() || inactive.is_empty() {
+                            let page = active.pop().unwrap();
+                            inactive.insert(0, (page.0, false));
+                        }
+                        inactive.pop();
+                    }
+                    inactive.insert(0, (number, false));
+                }
+                let mut expected: Vec<u32> = active.iter().chain(&inactive).map(|page| page.0).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(cached(&cache, &(0..24).collect::<Vec<_>>()), expected);
+                prop_assert_eq!(cache.len(), active.len() + inactive.len());
+            }
+        }
+    }
+}
