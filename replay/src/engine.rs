@@ -112,6 +112,7 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
 
     fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         loop {
+            self.source.advance(now)?;
             let due = match self.source.next()? {
                 Next::At(time) if time <= now => time,
                 _ => return Ok(()),

@@ -9,6 +9,12 @@ use super::allocator::{Allocator, Run};
 /// Sectors of a block, the unit of allocation: 4 KiB.
 pub const BLOCK: Sectors = Sectors::new(8);
 
+/// Blocks of metadata that a file's creation or removal changes: its directory's and its inode's.
+const CHANGED_BY_NAME: u64 = 2;
+
+/// Those that giving it blocks changes: its inode's and the bitmap's.
+const CHANGED_BY_GROWTH: u64 = 2;
+
 /// A file of a guest: an index, small and dense.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
@@ -57,6 +63,8 @@ pub struct Files {
     allocator: Allocator,
     capacity: Sectors,
     runs: Vec<Run>,
+    freed: Vec<(FileId, Run)>,
+    changes: u64,
 }
 
 impl Files {
@@ -67,7 +75,15 @@ impl Files {
     pub fn new(capacity: Sectors) -> Files {
         let blocks = capacity.count() / BLOCK.count();
         let blocks = u32::try_from(blocks).expect("a guest's disk is below 16 TiB");
-        Files { files: Vec::new(), removed: Vec::new(), allocator: Allocator::new(blocks), capacity, runs: Vec::new() }
+        Files {
+            files: Vec::new(),
+            removed: Vec::new(),
+            allocator: Allocator::new(blocks),
+            capacity,
+            runs: Vec::new(),
+            freed: Vec::new(),
+            changes: 0,
+        }
     }
 
     /// A disk without a file system: one file, which is the whole disk.
@@ -91,13 +107,13 @@ impl Files {
         if id.0 as usize == self.files.len() {
             self.files.push(File::default());
         }
-        let file = &mut self.files[id.0 as usize];
-        *file = File { directory, exists: true, ..File::default() };
+        self.files[id.0 as usize] = File { directory, exists: true, ..File::default() };
         if let Err(full) = self.grow(id, sectors) {
             self.files[id.0 as usize].exists = false;
             self.removed.push(id);
             return Err(full);
         }
+        self.changes += CHANGED_BY_NAME;
         Ok(id)
     }
 
@@ -126,6 +142,7 @@ impl Files {
             for index in 0..self.runs.len() {
                 self.append(id, self.runs[index]);
             }
+            self.changes += CHANGED_BY_GROWTH;
         }
         let file = &mut self.files[id.0 as usize];
         file.sectors = file.sectors.max(sectors.count());
@@ -136,13 +153,31 @@ impl Files {
     pub fn remove(&mut self, id: FileId) {
         let file = std::mem::take(&mut self.files[id.0 as usize]);
         assert!(file.exists, "there is no file {}", id.0);
-        if file.blocks > 0 {
-            self.allocator.free(file.first);
+        let runs = file.more.iter().flat_map(|more| more.iter()).map(|placed| placed.run);
+        for run in (file.blocks > 0).then_some(file.first).into_iter().chain(runs) {
+            self.allocator.free(run);
+            self.freed.push((id, run));
         }
-        for placed in file.more.iter().flat_map(|more| more.iter()) {
-            self.allocator.free(placed.run);
-        }
+        self.changes += CHANGED_BY_NAME;
         self.removed.push(id);
+    }
+
+    /// Calls with the file, the first block and the number of blocks of every run freed since it was
+    /// last called.
+    pub(crate) fn drain_freed(&mut self, mut each: impl FnMut(FileId, u32, u32)) {
+        for (file, run) in self.freed.drain(..) {
+            each(file, run.block, run.blocks);
+        }
+    }
+
+    /// Whether metadata has changed since it was last taken.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.changes > 0
+    }
+
+    /// Blocks of metadata changed since it was last called, counting a block changed twice as two.
+    pub(crate) fn take_changes(&mut self) -> u64 {
+        std::mem::take(&mut self.changes)
     }
 
     /// Its size.

@@ -14,6 +14,13 @@ pub type PageNumber = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
+impl Slot {
+    /// As an index below the cache's capacity.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 bitflags! {
     /// What is so about a page.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,13 @@
 
 use std::path::PathBuf;
 
+use crate::guest::OutOfSpace;
 use traces::{ReadError, Request, RequestId, Sectors, Timestamp};
 
 pub mod addresses;
 pub mod asap;
 pub mod closed;
+pub mod guests;
 pub mod open;
 pub mod random;
 pub mod workload;
@@ -15,6 +17,7 @@ pub mod workload;
 pub use addresses::{AddressMap, Mapping};
 pub use asap::Asap;
 pub use closed::Closed;
+pub use guests::{Guest, Guests, Until};
 pub use open::Open;
 pub use random::RandomClosed;
 pub use workload::{Cursor, Position, TimeWindow, TraceRead, VmTrace, Workload, extent};
@@ -22,7 +25,7 @@ pub use workload::{Cursor, Position, TimeWindow, TraceRead, VmTrace, Workload, e
 /// What a source has to say about its next arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It comes at this time.
+    /// It comes at this time, or then the source goes on by itself and knows more.
     At(Timestamp),
     /// It waits for a completion.
     Blocked,
@@ -64,6 +67,22 @@ pub enum ReplayError {
         /// The drive's capacity.
         capacity: Sectors,
     },
+    /// A file system of a guest is full.
+    #[error("guest {guest}: {full}")]
+    GuestDiskFull {
+        /// The guest's name.
+        guest: String,
+        /// What was wanted.
+        full: OutOfSpace,
+    },
+    /// Processes of a guest wait for one another and nobody else.
+    #[error("guest {guest}: all {processes} processes that have not ended wait for events that none of them will post")]
+    Deadlock {
+        /// The guest's name.
+        guest: String,
+        /// How many wait.
+        processes: usize,
+    },
     /// A trace without completions cannot be replayed closed.
     #[error(
         "{}: none of its first {requests} requests has a completion time, so think times are not known and \
@@ -86,6 +105,15 @@ pub trait Source {
     /// What is wrong with a trace.
     fn next(&mut self) -> Result<Next, ReplayError>;
 
+    /// Lets what the source does by itself happen, up to and including `now`. Told before arrivals are
+    /// taken, and after completions.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    fn advance(&mut self, _now: Timestamp) -> Result<(), ReplayError> {
+        Ok(())
+    }
+
     /// The request whose arrival was announced by [`Next::At`], which has come; it will be known as
     /// `id` until it completes.
     ///
@@ -100,6 +128,9 @@ pub trait Source {
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next(&mut self) -> Result<Next, ReplayError> {
         (**self).next()
+    }
+    fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        (**self).advance(now)
     }
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         (**self).take(now, id)
