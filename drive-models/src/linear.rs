@@ -32,6 +32,12 @@ pub const MODEL: Model = Model {
         Tunable::new("segments", Unit::Count, "64", "cache segments").within(1, 4096),
         Tunable::new("segment_sectors", Unit::Count, "221", "sectors a segment holds").within(1, 1 << 20),
         Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors read ahead behind every read").within(0, 1 << 20),
+        Tunable::new(
+            "fill_on_hit",
+            Unit::Switch,
+            "on",
+            "whether a hit, too, enters the cache with what is read ahead of it",
+        ),
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
     build: Build::FromSettings(|settings| Box::new(SingleServer::new(Linear::new(settings)))),
@@ -67,6 +73,7 @@ pub struct Linear {
     capacity: Sectors,
     per_byte_ps: u64,
     hit: Nanos,
+    fill_on_hit: bool,
     cache: Option<ShadowCache>,
     position: Lba,
 }
@@ -88,6 +95,7 @@ impl Linear {
             capacity,
             per_byte_ps: settings.count("per_byte_ps"),
             hit: settings.nanos("hit"),
+            fill_on_hit: settings.switch("fill_on_hit"),
             cache,
             position: Lba::ZERO,
         }
@@ -141,6 +149,7 @@ impl ServiceModel for Linear {
         };
         if let Some(cache) = &mut self.cache
             && request.operation == Operation::Read
+            && (self.fill_on_hit || !hit)
         {
             cache.sent(span_of(request));
         }

@@ -15,6 +15,7 @@ pub mod overload;
 mod requests;
 pub mod sources;
 pub mod stage;
+pub mod surge;
 
 pub use decision_log::DecisionLog;
 pub use decisions::Decisions;

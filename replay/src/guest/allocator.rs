@@ -49,6 +49,10 @@ impl Allocator {
         self.free_in_group.iter().map(|&free| u64::from(free)).sum()
     }
 
+    pub(super) fn groups(&self) -> u32 {
+        self.free_in_group.len() as u32
+    }
+
     /// The first block of the group that a directory's files begin in: directories are spread over
     /// the groups one after another.
     pub(super) fn home_of(&self, directory: u32) -> u32 {

@@ -201,6 +201,11 @@ impl Files {
         self.allocator.free_blocks()
     }
 
+    /// Block groups of the disk.
+    pub fn groups(&self) -> u32 {
+        self.allocator.groups()
+    }
+
     /// Capacity of the disk.
     pub fn capacity(&self) -> Sectors {
         self.capacity

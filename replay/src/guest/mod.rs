@@ -4,6 +4,7 @@
 pub mod files;
 pub mod journal;
 pub mod memory;
+pub mod metadata;
 pub mod page_cache;
 pub mod program;
 pub mod read_ahead;

@@ -1,7 +1,7 @@
 //! An access through the page cache, page by page: what Linux's `do_generic_file_read` and
 //! `generic_perform_write` do (`mm/filemap.c`).
 
-use traces::{Operation, Sectors, Timestamp};
+use traces::{Flags, Operation, Sectors, Timestamp};
 
 use super::files::{BLOCK, FileId, Files};
 use super::memory::{Memory, PageRun};
@@ -118,7 +118,9 @@ impl Transfer {
         trigger: Trigger,
         reads: &mut Vec<PageRun>,
     ) {
-        let most = u64::from(memory.settings().read_ahead_pages);
+        // Metadata is read block by block (`sb_bread`).
+        let is_metadata = self.access.flags.contains(Flags::META);
+        let most = if is_metadata { 0 } else { u64::from(memory.settings().read_ahead_pages) };
         let size = files.size(self.access.file).count().div_ceil(BLOCK.count());
         let file = self.access.file;
         let is_cached = |page: u64| page < size && memory.cache.find(page_number(files, file, page)).is_some();

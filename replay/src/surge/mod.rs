@@ -1,0 +1,193 @@
+//! The workload of Geist, Jones and Westall 2010, section 5 (`surge`, after Barford and Crovella's
+//! reference generator): 50 processes that read files of a web server's sizes and popularity, page by
+//! page with a short sleep after each.
+//!
+//! What the paper does not say is a tunable of the image or the workload: how the files were spread
+//! over directories, which of them are the popular ones, how long sleeps are in a guest whose disk is
+//! slowed down.
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::{Nanos, Sectors, Timestamp};
+
+use crate::guest::files::BLOCK;
+use crate::guest::metadata::Metadata;
+use crate::guest::{Access, FileId, Files, OutOfSpace, Program, Step};
+
+pub mod distributions;
+
+use distributions::{FileSizes, pareto, zipf};
+
+/// Which file has which rank of popularity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Popularity {
+    /// By name: the most popular files share a directory.
+    ByName,
+    /// At random: popular files are anywhere.
+    Shuffled,
+}
+
+/// How the file system was filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageSettings {
+    /// Files.
+    pub files: u32,
+    /// Directories that hold them, filled one after another.
+    pub directories: u32,
+    /// Which are popular.
+    pub popularity: Popularity,
+    /// Whether opening a file reads its name and its inode ([`Metadata`]).
+    pub metadata: bool,
+    /// Capacity of the disk.
+    pub capacity: Sectors,
+    /// Seed of its generator.
+    pub seed: u64,
+}
+
+/// A file system aged as the paper says: filled, then half of the files removed at random and as many
+/// of new sizes added.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The file system.
+    pub files: Files,
+    /// The file of each rank, the most popular first.
+    pub ranked: Vec<Ranked>,
+    /// What is read to open them, if it is.
+    pub metadata: Option<Metadata>,
+}
+
+/// A file and the number of its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranked {
+    /// The file.
+    pub file: FileId,
+    /// Its name's number, counted over the directories.
+    pub name: u32,
+}
+
+impl Image {
+    /// Fills a disk.
+    ///
+    /// # Errors
+    /// It is too small.
+    pub fn build(settings: &ImageSettings) -> Result<Image, OutOfSpace> {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
+        let mut files = Files::new(settings.capacity);
+        let per_directory = settings.files.div_ceil(settings.directories).max(1);
+        let metadata = match settings.metadata {
+            true => Some(Metadata::new(&mut files, settings.directories, per_directory)?),
+            false => None,
+        };
+        let create = |files: &mut Files, generator: &mut _, name: u32| {
+            let bytes = FileSizes::SURGE.draw(generator);
+            // Whole pages are read, so whole pages are what a file has.
+            let sectors = Sectors::new(bytes.div_ceil(BLOCK.bytes()) * BLOCK.count());
+            files.create(name / per_directory, sectors).map(|file| Ranked { file, name })
+        };
+        let mut ranked = Vec::with_capacity(settings.files as usize);
+        for name in 0..settings.files {
+            ranked.push(create(&mut files, &mut generator, name)?);
+        }
+        let mut names: Vec<u32> = (0..settings.files).collect();
+        names.shuffle(&mut generator);
+        let erased = &names[..names.len() / 2];
+        for &name in erased {
+            files.remove(ranked[name as usize].file);
+        }
+        for &name in erased {
+            ranked[name as usize] = create(&mut files, &mut generator, name)?;
+        }
+        if settings.popularity == Popularity::Shuffled {
+            ranked.shuffle(&mut generator);
+        }
+        Ok(Image { files, ranked, metadata })
+    }
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReaderSettings {
+    /// Whether files are opened with `O_DIRECT` (the paper's first workload).
+    pub direct: bool,
+    /// Sleeps in thousandths of the paper's: 1000 on the real machine, 125 in the scale of a disk slowed
+    /// down eight times by a guest that does not sleep longer for it.
+    pub sleep_scale: u32,
+}
+
+/// One of the processes.
+pub struct Reader {
+    ranked: Arc<[Ranked]>,
+    metadata: Option<Arc<Metadata>>,
+    settings: ReaderSettings,
+    generator: Xoshiro256PlusPlus,
+    /// Files left to be read of this round.
+    files_left: u64,
+    /// The second of the two accesses that open a file.
+    opening: Option<Access>,
+    file: FileId,
+    page: u64,
+    pages: u64,
+    has_read: bool,
+}
+
+impl Reader {
+    /// The process with this number, counted from 0.
+    pub fn new(
+        ranked: Arc<[Ranked]>,
+        metadata: Option<Arc<Metadata>>,
+        settings: ReaderSettings,
+        seed: u64,
+        number: u64,
+    ) -> Reader {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for _ in 0..number {
+            generator.jump();
+        }
+        Reader {
+            ranked,
+            metadata,
+            opening: None,
+            settings,
+            generator,
+            files_left: 0,
+            file: FileId(0),
+            page: 0,
+            pages: 0,
+            has_read: false,
+        }
+    }
+}
+
+impl Program for Reader {
+    fn step(&mut self, _now: Timestamp, files: &mut Files) -> Result<Step, OutOfSpace> {
+        if std::mem::take(&mut self.has_read) {
+            let ms = pareto(&mut self.generator, 1.5, 2.0);
+            let ns = ms * 1000.0 * f64::from(self.settings.sleep_scale);
+            return Ok(Step::Sleep(Nanos::from_ns(ns as u64)));
+        }
+        if let Some(second) = self.opening.take() {
+            return Ok(Step::Access(second));
+        }
+        if self.page == self.pages {
+            while self.files_left == 0 {
+                self.files_left = pareto(&mut self.generator, 2.43, 1.0) as u64;
+            }
+            self.files_left -= 1;
+            let Ranked { file, name } = self.ranked[zipf(&mut self.generator, self.ranked.len() as u32) as usize];
+            (self.file, self.page) = (file, 0);
+            self.pages = files.size(file).count() / BLOCK.count();
+            if let Some(metadata) = &self.metadata {
+                let [first, second] = metadata.to_open(name);
+                self.opening = Some(second);
+                return Ok(Step::Access(first));
+            }
+        }
+        let access = Access::read(self.file, Sectors::new(self.page * BLOCK.count()), BLOCK);
+        self.page += 1;
+        self.has_read = true;
+        Ok(Step::Access(if self.settings.direct { access.direct() } else { access }))
+    }
+}
