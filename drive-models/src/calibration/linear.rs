@@ -129,6 +129,7 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
         .setting("segments", "64", unused)
         .setting("segment_sectors", "221", unused)
         .setting("prefetch_sectors", "64", unused)
+        .setting("fill_on_hit", "on", unused)
         .setting("hit", "250us", unused);
     let parameters =
         vec![Parameter::new("a_ns", a, "access without a seek"), Parameter::new("b_ns", b, "seek over the capacity")];

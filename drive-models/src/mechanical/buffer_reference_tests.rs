@@ -223,7 +223,7 @@ proptest! {
             let end = lba + sectors;
             near = end.min(74);
             let before = drive.clone();
-            let heads = before.read_cache.as_ref().unwrap().heads(&before.arm, now);
+            let heads = before.read_cache.as_ref().unwrap().heads(&before.arm, now).map(|(heads, _)| heads);
             let standing = Standing { heads: heads.unwrap_or(before.standing.heads), ..before.standing };
             let pause = Nanos::from_us(pause_us);
             if kind == 7 {

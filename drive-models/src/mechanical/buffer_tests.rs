@@ -327,3 +327,33 @@ fn extreme_requests_and_settings_are_served() {
         }
     }
 }
+
+#[test]
+fn the_least_of_read_ahead_goes_before_another_access() {
+    let hit_1 = 500 + 51 + 10;
+    for (least, five) in [("0", false), ("2", true), ("3", true)] {
+        let mut drive = cached(&[("read_ahead_least", least)]);
+        time(&mut drive, 0, &read(2, 2));
+        let alone = drive.clone();
+        // As in the test before the last: at 5.05 ms sector 4 has passed and 5 has not.
+        let other = time(&mut drive, 5050, &read(70, 1));
+        assert_eq!(time(&mut drive.clone(), 40_000, &read(5, 1)) == hit_1, five, "{least}");
+        assert_eq!(time(&mut drive, 40_000, &read(4, 1)), hit_1);
+        // A scheduler that asks is told what it will take.
+        let asked = alone.access(Timestamp::from_ns(5_050_000), &read(70, 1));
+        assert_eq!(asked.as_ns() / 1000, other, "{least}");
+    }
+}
+
+#[test]
+fn a_hit_keeps_a_segment_unless_they_go_first_in_first_out() {
+    let hit_1 = 500 + 51 + 10;
+    for (replacement, kept) in [("lru", true), ("fifo", false)] {
+        let mut drive = cached(&[("segment_replacement", replacement)]);
+        time(&mut drive, 0, &read(2, 2));
+        time(&mut drive, 40_000, &read(70, 1));
+        assert_eq!(time(&mut drive, 80_000, &read(3, 1)), hit_1);
+        time(&mut drive, 120_000, &read(50, 1));
+        assert_eq!(time(&mut drive, 160_000, &read(3, 1)) == hit_1, kept, "{replacement}");
+    }
+}

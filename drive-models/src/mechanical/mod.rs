@@ -167,8 +167,11 @@ impl Mechanical {
     }
 
     fn stop_reading_ahead(&mut self, at: Timestamp) {
-        if let Some(heads) = self.read_cache.as_mut().and_then(|cache| cache.stop(&self.arm, at)) {
+        if let Some((heads, free)) = self.read_cache.as_mut().and_then(|cache| cache.stop(&self.arm, at)) {
             self.standing.heads = heads;
+            if free > at {
+                self.standing.free = self.standing.free.max(free);
+            }
         }
     }
 
@@ -302,7 +305,10 @@ impl AccessCost for Mechanical {
         let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
         let end = start.saturating_add(sectors);
         let standing = || match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
-            Some(heads) => Standing { heads, ..self.standing },
+            Some((heads, free)) if free > now => {
+                Standing { heads, free: self.standing.free.max(free), ..self.standing }
+            }
+            Some((heads, _)) => Standing { heads, ..self.standing },
             None => self.standing,
         };
         let done = match request.operation {

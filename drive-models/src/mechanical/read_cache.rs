@@ -13,6 +13,7 @@ use traces::spec::Settings;
 
 use super::arm::{Access, Arm, Standing};
 use super::layout::Place;
+use super::tunables::FIFO;
 
 /// A run of sectors in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +22,7 @@ struct Segment {
     start: u64,
     /// The sector behind its last, without what read-ahead is bringing in.
     end: u64,
-    /// When it was last used, in requests.
+    /// When it was last used, or filled where that counts, in requests.
     used: u64,
 }
 
@@ -34,6 +35,8 @@ struct ReadAhead {
     began: Timestamp,
     /// The sector before which it stops.
     limit: u64,
+    /// The sector before which nothing interrupts it.
+    least: u64,
     /// When the sectors of the track before `origin` have come round.
     round: Timestamp,
 }
@@ -52,7 +55,9 @@ pub(super) enum Found {
 pub(super) struct ReadCache {
     segments: Vec<Segment>,
     segment_sectors: u64,
+    first_in_first_out: bool,
     read_ahead: u64,
+    read_ahead_least: u64,
     ahead_on_hit: bool,
     needs_sequence: bool,
     whole_track: bool,
@@ -75,7 +80,9 @@ impl ReadCache {
         (segments > 0).then(|| ReadCache {
             segments: vec![Segment::default(); segments],
             segment_sectors: settings.count("segment_sectors"),
+            first_in_first_out: settings.word("segment_replacement") == FIFO,
             read_ahead: settings.count("read_ahead_sectors"),
+            read_ahead_least: settings.count("read_ahead_least"),
             ahead_on_hit: settings.switch("read_ahead_on_hit"),
             needs_sequence: settings.switch("read_ahead_needs_sequence"),
             whole_track: settings.switch("read_whole_track"),
@@ -150,17 +157,30 @@ impl ReadCache {
         passed
     }
 
-    /// Where the heads are at `now` if read-ahead has them: otherwise they are where the last access
-    /// left them. They count as there from its beginning on, while they still move.
-    pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<Place> {
+    /// Where the heads are when read-ahead lets another access have them that comes at `now`, and when
+    /// that is; `None` if it does not have them. Otherwise they are where the last access left them.
+    /// They count as there from its beginning on, while they still move.
+    pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<(Place, Timestamp)> {
         let ahead = self.ahead?;
-        Some(arm.mechanics.layout.place(self.end_at(arm, &ahead, now).saturating_sub(1).max(ahead.origin)))
+        let released = self.released(arm, &ahead, now);
+        let end = self.end_at(arm, &ahead, released);
+        Some((arm.mechanics.layout.place(end.saturating_sub(1).max(ahead.origin)), released))
     }
 
-    /// Ends read-ahead: the arm has something else to do. Returns where it leaves the heads.
-    pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<Place> {
+    /// When read-ahead lets go: at `now`, or once the least it reads has passed.
+    fn released(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> Timestamp {
+        if ahead.least <= ahead.origin {
+            now
+        } else {
+            arm.passed(ahead.began, ahead.origin, ahead.least - ahead.origin).max(now)
+        }
+    }
+
+    /// Ends read-ahead: the arm has something else to do. Returns where it leaves the heads, and when.
+    pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<(Place, Timestamp)> {
         let heads = self.heads(arm, now);
         if let Some(ahead) = self.ahead.take() {
+            let now = self.released(arm, &ahead, now);
             let end = self.end_at(arm, &ahead, now);
             let start = self.first_held(&ahead, end);
             self.segments[ahead.segment].start = if now < ahead.round { start.max(ahead.origin) } else { start };
@@ -173,7 +193,9 @@ impl ReadCache {
     /// `standing` is where the arm is if nothing is being read.
     pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, standing: Standing) {
         self.requests += 1;
-        self.segments[segment].used = self.requests;
+        if !self.first_in_first_out {
+            self.segments[segment].used = self.requests;
+        }
         self.last_end = end;
         if self.ahead_on_hit {
             self.read_on(arm, now, segment, self.limit(arm, end), standing);
@@ -191,13 +213,13 @@ impl ReadCache {
             }
             return;
         }
-        if let Some(place) = self.stop(arm, now) {
+        if let Some((place, _)) = self.stop(arm, now) {
             standing.heads = place;
         }
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.stream(ReadAhead { segment, origin, began: access.began, limit, round: now });
+            self.stream(ReadAhead { segment, origin, began: access.began, limit, least: origin, round: now });
         }
     }
 
@@ -223,14 +245,15 @@ impl ReadCache {
         }
     }
 
-    /// Puts a read from the medium into the segment used least recently and reads on behind it.
+    /// Puts a read from the medium into the segment that is replaced next and reads on behind it.
     pub fn fill(&mut self, arm: &Arm, start: u64, end: u64, access: &Access) {
         let goes_on = !self.needs_sequence || start == self.last_end;
         let first = if self.whole_track && goes_on { arm.mechanics.layout.track_of(start).0 } else { start };
         let limit = if goes_on { self.limit(arm, end).max(end) } else { end };
         let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
         let segment = self.take(first, end);
-        self.stream(ReadAhead { segment, origin: start, began: access.began, limit, round });
+        let least = if goes_on { end.saturating_add(self.read_ahead_least).min(limit) } else { end };
+        self.stream(ReadAhead { segment, origin: start, began: access.began, limit, least, round });
         self.last_end = end;
         self.sent(segment, end);
     }
@@ -252,7 +275,7 @@ impl ReadCache {
         }
     }
 
-    /// The segment used least recently, now with `start` to `end`, or the last sectors of them.
+    /// The segment that is replaced next, now with `start` to `end`, or the last sectors of them.
     fn take(&mut self, start: u64, end: u64) -> usize {
         self.requests += 1;
         let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used).unwrap_or(0);

@@ -31,7 +31,9 @@ write_after_read = { value = "0ms", source = "test" }
 write_watermark = { value = "0", source = "test" }
 segments = { value = "0", source = "test" }
 segment_sectors = { value = "256", source = "test" }
+segment_replacement = { value = "lru", source = "test" }
 read_ahead_sectors = { value = "0", source = "test" }
+read_ahead_least = { value = "0", source = "test" }
 read_ahead_on_hit = { value = "on", source = "test" }
 read_ahead_needs_sequence = { value = "off", source = "test" }
 read_ahead_within_track = { value = "off", source = "test" }
@@ -167,39 +169,39 @@ fn a_bad_description_is_refused_with_its_line() {
     };
     let at = |line: usize, problem: &str| format!("drive profile x at line {line}: {problem}");
     for (from, to, message) in [
-        ("heads = 2", "heads = 0", at(41, "heads = 0 is not from 1 to 256")),
-        ("heads = 2", "heads = -2", at(41, "invalid value: integer `-2`")),
-        ("capacity_sectors = 80", "capacity_sectors = 81", at(44, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
-        ("head_skew = 0.2", "head_skew = 1.2", at(44, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
-        ("head_skew = 0.2, ", "", at(44, "missing field `head_skew`")),
-        ("first_lbn = 0", "first_lbn = 8", at(44, "zone 0: the first zone begins at address 0, not 8")),
-        ("sectors_per_track = 10", "sectors_per_track = 0", at(44, "zone 0: sectors_per_track = 0 is not from 1")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(44, "zone 0: cylinders = 4 is not a multiple")),
-        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(44, "zone 0: band_skew is missing")),
-        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(44, "zone 0: band_skew without bands")),
-        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(44, "zone 0: spare_sectors = 10 leave nothing")),
-        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(44, "zone 0: slips must be")),
-        ("cylinders = 4", "cylinders = 134217729", at(44, "zone 0: more than 268435456 tracks or")),
-        ("first_cylinder = 0", "first_cylinder = 268435453", at(44, "zone 0: more than 268435456 tracks or")),
-        ("[3, 2500.0]", "[3, 1500.0]", at(38, "points_us must be [cylinders, us]")),
-        ("[1, 2000.0], ", "", at(38, "points_us must be [cylinders, us]")),
-        ("2000.0", "-2000.0", at(38, "points_us must be [cylinders, us]")),
-        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(40, "the source is empty")),
+        ("heads = 2", "heads = 0", at(43, "heads = 0 is not from 1 to 256")),
+        ("heads = 2", "heads = -2", at(43, "invalid value: integer `-2`")),
+        ("capacity_sectors = 80", "capacity_sectors = 81", at(46, "zone 0: addresses 0 to 81 do not fit 8 tracks")),
+        ("head_skew = 0.2", "head_skew = 1.2", at(46, "zone 0: head_skew = 1.2 is not from 0 to below 1 turn")),
+        ("head_skew = 0.2, ", "", at(46, "missing field `head_skew`")),
+        ("first_lbn = 0", "first_lbn = 8", at(46, "zone 0: the first zone begins at address 0, not 8")),
+        ("sectors_per_track = 10", "sectors_per_track = 0", at(46, "zone 0: sectors_per_track = 0 is not from 1")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 3", at(46, "zone 0: cylinders = 4 is not a multiple")),
+        ("cylinders = 4", "cylinders = 4, band_cylinders = 2", at(46, "zone 0: band_skew is missing")),
+        ("cylinders = 4", "cylinders = 4, band_skew = 0.1", at(46, "zone 0: band_skew without bands")),
+        ("cylinders = 4", "cylinders = 4, spare_sectors = 10", at(46, "zone 0: spare_sectors = 10 leave nothing")),
+        ("cylinders = 4", "cylinders = 4, slips = [[5, 1], [5, 2]]", at(46, "zone 0: slips must be")),
+        ("cylinders = 4", "cylinders = 134217729", at(46, "zone 0: more than 268435456 tracks or")),
+        ("first_cylinder = 0", "first_cylinder = 268435453", at(46, "zone 0: more than 268435456 tracks or")),
+        ("[3, 2500.0]", "[3, 1500.0]", at(40, "points_us must be [cylinders, us]")),
+        ("[1, 2000.0], ", "", at(40, "points_us must be [cylinders, us]")),
+        ("2000.0", "-2000.0", at(40, "points_us must be [cylinders, us]")),
+        ("[layout]\nsource = \"test\"", "[layout]\nsource = \" \"", at(42, "the source is empty")),
     ] {
         let error = refused(from, to);
         assert!(error.starts_with(&message), "{to}: {error}");
     }
     let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
     let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
-    assert_eq!(error, at(45, "zone 1: it begins at cylinder 3, inside the zone before"));
+    assert_eq!(error, at(47, "zone 1: it begins at cylinder 3, inside the zone before"));
     // All zones count.
     let many = SMALL.replace("cylinders = 4", "cylinders = 134217725");
     let next = zone.replace("first_cylinder = 3", "first_cylinder = 134217725");
     let error = Profile::parse("x", &many.replacen("0.3 },", &format!("0.3 }},\n{next}"), 1)).unwrap_err().to_string();
-    assert!(error.starts_with(&at(45, "zone 1: more than 268435456 tracks or")), "{error}");
+    assert!(error.starts_with(&at(47, "zone 1: more than 268435456 tracks or")), "{error}");
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
-    assert_eq!(error, at(43, "a layout needs at least one zone"));
+    assert_eq!(error, at(45, "a layout needs at least one zone"));
     let without = SMALL.split("[seek]").next().unwrap();
     let error = Profile::parse("x", without).unwrap_err().to_string();
     assert_eq!(error, "drive profile x at line 1: [seek] is missing: a mechanical drive needs it");

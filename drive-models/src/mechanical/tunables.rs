@@ -7,6 +7,9 @@ use super::rotation::Rotation;
 /// Longest overhead that is taken for one.
 const OVERHEAD_NS_MAX: u64 = 1_000_000_000;
 
+/// The name of the order in which segments are filled.
+pub(super) const FIFO: &str = "fifo";
+
 /// The tunables of [`super::MODEL`].
 pub(super) const TUNABLES: &[Tunable] = &[
     Tunable::new("period_ps", Unit::Count, "3995342000", "one turn of the platter in picoseconds")
@@ -58,10 +61,23 @@ pub(super) const TUNABLES: &[Tunable] = &[
         .within(0, 4096),
     Tunable::new("segment_sectors", Unit::Count, "256", "sectors a segment holds").within(1, 1 << 20),
     Tunable::new(
+        "segment_replacement",
+        Unit::Choice(&["lru", FIFO]),
+        "lru",
+        "which segment a read from the medium takes: the one used least recently or the one filled first",
+    ),
+    Tunable::new(
         "read_ahead_sectors",
         Unit::Count,
         "0",
         "sectors that are read on behind a read while nothing else is to be done",
+    )
+    .within(0, 1 << 20),
+    Tunable::new(
+        "read_ahead_least",
+        Unit::Count,
+        "0",
+        "how many of them are read on even while another request waits (SCSI caching page: minimum pre-fetch)",
     )
     .within(0, 1 << 20),
     Tunable::new("read_ahead_on_hit", Unit::Switch, "on", "whether a hit has read-ahead go on as far behind it"),
