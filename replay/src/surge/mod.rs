@@ -39,6 +39,8 @@ pub struct ImageSettings {
     pub directories: u32,
     /// Which are popular.
     pub popularity: Popularity,
+    /// Whether files have whole pages, so that the last one is read whole.
+    pub whole_pages: bool,
     /// Whether opening a file reads its name and its inode ([`Metadata`]).
     pub metadata: bool,
     /// Capacity of the disk.
@@ -83,8 +85,8 @@ impl Image {
         };
         let create = |files: &mut Files, generator: &mut _, name: u32| {
             let bytes = FileSizes::SURGE.draw(generator);
-            // Whole pages are read, so whole pages are what a file has.
-            let sectors = Sectors::new(bytes.div_ceil(BLOCK.bytes()) * BLOCK.count());
+            let unit = if settings.whole_pages { BLOCK } else { Sectors::new(1) };
+            let sectors = Sectors::new(bytes.div_ceil(unit.bytes()) * unit.count());
             files.create(name / per_directory, sectors).map(|file| Ranked { file, name })
         };
         let mut ranked = Vec::with_capacity(settings.files as usize);
@@ -178,7 +180,7 @@ impl Program for Reader {
             self.files_left -= 1;
             let Ranked { file, name } = self.ranked[zipf(&mut self.generator, self.ranked.len() as u32) as usize];
             (self.file, self.page) = (file, 0);
-            self.pages = files.size(file).count() / BLOCK.count();
+            self.pages = files.size(file).count().div_ceil(BLOCK.count());
             if let Some(metadata) = &self.metadata {
                 let [first, second] = metadata.to_open(name);
                 self.opening = Some(second);

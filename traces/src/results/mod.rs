@@ -6,6 +6,7 @@ pub mod calibration;
 pub mod decisions;
 pub mod drive;
 pub mod free_run;
+pub mod reproduction;
 pub mod statistics;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,249 @@
+//! One run of the paper's: a machine, a workload, a scheduler.
+
+use std::sync::Arc;
+
+use schedulers::shadow_cache::{ShadowCache, Span};
+use traces::spec::{Spec, Unit};
+use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use super::choices::{Choices, Clock};
+use super::numbers::REQUESTS;
+use crate::engine::Engine;
+use crate::guest::Program;
+use crate::guest::memory::MemorySettings;
+use crate::observer::{Observer, Served};
+use crate::sources::{Guest, Guests, ReplayError, Until};
+use crate::stage::{Limits, Stage};
+use crate::surge::{Image, Reader, ReaderSettings};
+
+/// The machines of the paper's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// The real machine with the Cheetah.
+    Real,
+    /// The virtual machine under the throttle, all times divided by its factor.
+    Virtual,
+}
+
+/// How many times slower the throttled disk is.
+pub const K: u32 = 8;
+
+/// Processes.
+const PROCESSES: u64 = 50;
+
+/// The mark of a hit: a service time below this, in ns.
+const HIT_NS: u64 = 250_000;
+
+/// The geometry of CATS's shadow cache: segments, sectors in each, prefetch.
+pub const GEOMETRY: (usize, u64, u64) = (64, 221, 64);
+
+/// What is measured of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Mean and variance of service times (from leaving the scheduler to completion), ms and ms².
+    pub service: [f64; 2],
+    /// Mean and variance of response times, ms and ms².
+    pub response: [f64; 2],
+    /// Sectors per millisecond.
+    pub throughput: f64,
+    /// The share of requests with a service time below 250 µs.
+    pub marked_as_hits: f64,
+    /// Hits of the drive's cache, of all requests.
+    pub hits: f64,
+    /// The share of the drive's hits that the shadow cache had predicted, and of its predictions that
+    /// were hits.
+    pub recall_and_precision: [f64; 2],
+    /// The share predicted of those marked as hits, which is how the paper counts.
+    pub recall_of_marked: f64,
+}
+
+/// The integer sums behind [`Measured`], over the requests captured.
+struct Capture {
+    shadow: ShadowCache,
+    /// Whether each outstanding request was predicted to be a hit.
+    predicted: Vec<bool>,
+    served: u64,
+    completed: u64,
+    service: [u128; 2],
+    response: [u128; 2],
+    sectors: u64,
+    began: Option<Timestamp>,
+    ended: Timestamp,
+    marked: u64,
+    hits: u64,
+    predictions: u64,
+    right: u64,
+    marked_and_predicted: u64,
+}
+
+impl Capture {
+    fn new((segments, sectors, prefetch): (usize, u64, u64)) -> Capture {
+        Capture {
+            shadow: ShadowCache::new(segments, Sectors::new(sectors), Sectors::new(prefetch)),
+            predicted: Vec::new(),
+            served: 0,
+            completed: 0,
+            service: [0; 2],
+            response: [0; 2],
+            sectors: 0,
+            began: None,
+            ended: Timestamp::ZERO,
+            marked: 0,
+            hits: 0,
+            predictions: 0,
+            right: 0,
+            marked_and_predicted: 0,
+        }
+    }
+
+    fn measured(&self) -> Measured {
+        // In ns and ns².
+        let moments = |[sum, squares]: [u128; 2], count: u64| {
+            let mean = sum as f64 / count as f64;
+            [mean / 1e6, (squares as f64 / count as f64 - mean * mean) / 1e12]
+        };
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let span = self.ended.saturating_since(self.began.unwrap_or_default());
+        Measured {
+            service: moments(self.service, self.served),
+            response: moments(self.response, self.completed),
+            throughput: self.sectors as f64 / span.as_ms_f64(),
+            marked_as_hits: share(self.marked, self.served),
+            hits: share(self.hits, self.served),
+            recall_and_precision: [share(self.right, self.hits), share(self.right, self.predictions)],
+            recall_of_marked: share(self.marked_and_predicted, self.marked),
+        }
+    }
+}
+
+impl Observer for Capture {
+    fn dispatched(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        if id.index() >= self.predicted.len() {
+            self.predicted.resize(id.index() + 1, false);
+        }
+        let span = Span { start: request.lba, end: request.end() };
+        self.predicted[id.index()] =
+            request.operation == Operation::Read && self.shadow.segment_holding(span).is_some();
+        self.shadow.sent(span);
+    }
+
+    fn served(&mut self, served: &Served) {
+        if self.served == REQUESTS {
+            return;
+        }
+        self.began.get_or_insert(served.dispatched);
+        let service = served.finished.since(served.dispatched).as_ns();
+        add(&mut self.service, service);
+        self.served += 1;
+        self.sectors += served.request.sectors().count();
+        self.ended = served.finished;
+        let (hit, marked, predicted) = (served.hit, service < HIT_NS, self.predicted[served.id.index()]);
+        self.hits += u64::from(hit);
+        self.marked += u64::from(marked);
+        self.predictions += u64::from(predicted);
+        self.right += u64::from(hit && predicted);
+        self.marked_and_predicted += u64::from(marked && predicted);
+    }
+
+    fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        if self.completed < REQUESTS {
+            add(&mut self.response, now.since(request.arrival).as_ns());
+            self.completed += 1;
+        }
+    }
+}
+
+fn add([sum, squares]: &mut [u128; 2], value: u64) {
+    *sum += u128::from(value);
+    *squares += u128::from(value) * u128::from(value);
+}
+
+/// A file system filled once for all runs of a seed.
+pub struct Prepared {
+    image: Image,
+    ranked: Arc<[crate::surge::Ranked]>,
+    metadata: Option<Arc<crate::guest::metadata::Metadata>>,
+}
+
+impl Prepared {
+    /// The image with what its processes share.
+    pub fn new(mut image: Image) -> Prepared {
+        let ranked = std::mem::take(&mut image.ranked).into();
+        let metadata = image.metadata.take().map(Arc::new);
+        Prepared { image, ranked, metadata }
+    }
+}
+
+/// A scheduler's spec, its times divided by `K` if they pass in a guest whose disk is slowed down.
+pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result<Spec, traces::spec::SpecError> {
+    let mut spec: Spec = name.parse()?;
+    let entry = schedulers::registry::find(name)?;
+    if name == "cats" {
+        spec.given.push(("busdriver_reading".to_owned(), choices.busdriver.to_owned()));
+    }
+    if machine == Machine::Virtual && choices.timers == Clock::Guest {
+        for tunable in entry.tunables.iter().filter(|tunable| tunable.unit == Unit::Time) {
+            let default = traces::quantity::parse_nanos(tunable.default).unwrap_or(Nanos::ZERO);
+            spec.given.push((tunable.name.to_owned(), format!("{}ns", default.as_ns() / u64::from(K))));
+        }
+    }
+    Ok(spec)
+}
+
+/// Runs a workload until the paper's number of requests has been captured.
+///
+/// # Errors
+/// A part is refused.
+pub fn run(
+    prepared: &Prepared,
+    machine: Machine,
+    direct: bool,
+    scheduler: &str,
+    choices: &Choices,
+    seed: u64,
+) -> Result<Measured, ReproduceError> {
+    let spec = scheduler_spec(scheduler, machine, choices)?;
+    let scheduler = schedulers::build(&spec)?.scheduler;
+    let drive = drive_models::build(&choices.drive(machine).parse()?)?.drive;
+    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
+    let settings = ReaderSettings { direct, sleep_scale: if slowed { 1000 / K } else { 1000 } };
+    let reader = |number| {
+        let (ranked, metadata) = (prepared.ranked.clone(), prepared.metadata.clone());
+        Box::new(Reader::new(ranked, metadata, settings, seed, number)) as Box<dyn Program>
+    };
+    let guest = Guest {
+        name: "web server".to_owned(),
+        place: Lba::ZERO,
+        files: prepared.image.files.clone(),
+        journal: None,
+        memory: (!direct || prepared.metadata.is_some()).then(MemorySettings::default),
+        programs: (0..PROCESSES).map(reader).collect(),
+    };
+    // A request or two may be merged into others.
+    let until = Until { requests: Some(REQUESTS + REQUESTS / 10), time: None };
+    let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
+    let engine = Engine::new(
+        Guests::new(vec![guest], until),
+        Stage::new(scheduler, limits),
+        drive,
+        Capture::new(choices.geometry),
+    );
+    Ok(engine.run()?.observer.measured())
+}
+
+/// Why a reproduction failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// A part is refused.
+    #[error(transparent)]
+    Spec(#[from] traces::spec::SpecError),
+    /// A drive is refused.
+    #[error(transparent)]
+    Drive(#[from] drive_models::DriveError),
+    /// A replay stopped.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The file set does not fit the disk.
+    #[error(transparent)]
+    Full(#[from] crate::guest::OutOfSpace),
+}

@@ -1,0 +1,119 @@
+//! What `iocast reproduce` stores: the numbers of a paper beside ours.
+
+use serde::{Deserialize, Serialize};
+
+/// A paper's tables and figures, regenerated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reproduction {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version.
+    pub program: String,
+    /// The paper's name on the command line.
+    pub paper: String,
+    /// The seeds, each of which made its own replays.
+    pub seeds: Vec<u64>,
+    /// What was chosen where the paper says nothing, by name.
+    pub choices: Vec<Choice>,
+    /// The numbers.
+    pub cells: Vec<Cell>,
+    /// How far off groups of cells are.
+    pub errors: Vec<GroupError>,
+    /// In how many of the seeds ranks are as in the paper.
+    pub ranks: Vec<Rank>,
+    /// What other choices would have given.
+    pub alternatives: Vec<Alternative>,
+    /// Series of the figures.
+    pub figures: Vec<Series>,
+    /// Where ours differs from the paper and why.
+    pub statements: Vec<String>,
+}
+
+/// Something the paper leaves open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What was to be chosen.
+    pub name: String,
+    /// What was.
+    pub value: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The paper's table or figure.
+    pub table: String,
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// What the paper has, if it has this.
+    pub paper: Option<f64>,
+    /// What we have: the mean over the seeds.
+    pub ours: f64,
+    /// The unit of both.
+    pub unit: String,
+    /// (ours - paper) / paper.
+    pub relative_error: Option<f64>,
+    /// The 95 % confidence interval of the mean over the seeds (Student's t); absent for what does
+    /// not depend on the seed.
+    pub ci95: Option<[f64; 2]>,
+    /// Whether the cell counts in the mean errors; if not, why is among the statements.
+    pub counts: bool,
+}
+
+/// The mean absolute relative error of a group of cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupError {
+    /// Which cells.
+    pub group: String,
+    /// How many.
+    pub cells: u64,
+    /// The mean of the absolute relative errors.
+    pub mean_absolute_relative_error: f64,
+    /// What was to be reached, if something was.
+    pub bar: Option<f64>,
+}
+
+/// How often an order of values is the paper's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rank {
+    /// Which values.
+    pub what: String,
+    /// The paper's order, the best first.
+    pub order: Vec<String>,
+    /// In how many seeds ours is the same, pairs within 3 % in the paper excused.
+    pub right: u64,
+    /// Of how many.
+    pub seeds: u64,
+}
+
+/// The errors that another choice leads to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// The choice, other than which everything is as chosen.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The mean absolute relative errors of the same groups.
+    pub errors: Vec<GroupError>,
+    /// In how many seeds all ranks are right, and of how many.
+    pub ranks_right: [u64; 2],
+}
+
+/// A line or the bars of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The paper's figure.
+    pub figure: String,
+    /// Which of its lines.
+    pub name: String,
+    /// What runs along, with its unit.
+    pub x: String,
+    /// What is shown, with its unit.
+    pub y: String,
+    /// The points.
+    pub points: Vec<[f64; 2]>,
+}
