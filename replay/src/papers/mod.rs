@@ -1,4 +1,60 @@
 //! The papers whose results are regenerated: their set-ups as replays, and their numbers.
 
+use std::sync::atomic::AtomicU64;
+
+use traces::results::reproduction::Reproduction;
+use traces::spec::{SpecError, nearest};
+
+use crate::guest::OutOfSpace;
+use crate::sources::ReplayError;
+
 pub mod estimate;
 pub mod geist2010;
+
+/// A paper that is regenerated.
+pub struct Paper {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Authors, year and title.
+    pub title: &'static str,
+    /// How many jobs it takes for so many seeds, for a progress bar.
+    pub jobs: fn(seeds: usize) -> u64,
+    /// Regenerates it, a job after another or several at a time; counts the jobs that are done. The
+    /// result does not depend on how many threads there are.
+    pub reproduce: fn(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError>,
+}
+
+/// Every paper.
+pub const PAPERS: &[Paper] = &[geist2010::PAPER];
+
+/// The paper with this name.
+///
+/// # Errors
+/// [`SpecError::UnknownName`] with the nearest names.
+pub fn find(name: &str) -> Result<&'static Paper, SpecError> {
+    PAPERS.iter().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {
+        kind: "paper",
+        name: name.to_owned(),
+        near: nearest(name, PAPERS.iter().map(|paper| paper.name)),
+    })
+}
+
+/// Why a reproduction failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// A part is refused.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A drive is refused.
+    #[error(transparent)]
+    Drive(#[from] drive_models::DriveError),
+    /// A replay stopped.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The file set does not fit the disk.
+    #[error(transparent)]
+    Full(#[from] OutOfSpace),
+    /// A drive cannot be measured.
+    #[error(transparent)]
+    Reads(#[from] drive_models::calibration::ReadsError),
+}

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Reproduction {
     /// [`super::SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Program and version.
-    pub program: String,
-    /// The paper's name on the command line.
+    /// Its authors, year and title.
     pub paper: String,
     /// The seeds, each of which made its own replays.
     pub seeds: Vec<u64>,

@@ -7,24 +7,78 @@
 //! the next request from the scheduler while the drive serves one (a look-ahead of one), so that the paper's
 //! service time, from leaving the scheduler to completion, includes the wait behind the request before.
 
-use traces::results::reproduction::{Alternative, Cell, GroupError, Rank};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use traces::results::SCHEMA_VERSION;
+use traces::results::reproduction::{Alternative, Cell, GroupError, Rank, Reproduction};
 
 use self::choices::Choices;
 use self::numbers::{Columns, SCHEDULERS, TABLE_2, TABLE_3};
-use self::run::{Machine, Measured, Prepared, ReproduceError};
+use self::run::{Machine, Measured, Prepared};
 use super::estimate::{cell, group_error};
+use super::{Paper, ReproduceError};
 use crate::surge::Image;
 
 pub mod choices;
+pub mod figure1;
 pub mod numbers;
 pub mod run;
+pub mod statements;
 pub mod table1;
+
+/// The registry's row.
+pub const PAPER: Paper = Paper {
+    name: "geist2010",
+    title: "Geist, Jones, Westall 2010: Predicting Disk Scheduling Performance with Virtual Machines",
+    jobs: |seeds| (seeds + Choices::alternatives().len() * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64,
+    reproduce,
+};
+
+/// How many of the seeds alternatives are tried with.
+const SEEDS_OF_ALTERNATIVES: usize = 2;
 
 /// Files of the workload.
 pub const FILES: u32 = 1_000_000;
 
 const MACHINES: [(Machine, &str); 2] = [(Machine::Real, "real"), (Machine::Virtual, "virtual")];
 const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
+
+fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+    let alternatives = Choices::alternatives();
+    let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
+    let frozen = seeds.iter().map(|&seed| (seed, Choices::FROZEN));
+    let others = alternatives.iter().flat_map(|(_, _, choices)| few.iter().map(move |&seed| (seed, *choices)));
+    let jobs: Vec<(u64, Choices)> = frozen.chain(others).collect();
+    let run = |(seed, choices): &(u64, Choices)| {
+        let runs = replicate(*seed, FILES, choices);
+        done.fetch_add(1, Ordering::Relaxed);
+        runs
+    };
+    let runs: Vec<Runs> = jobs.par_iter().map(run).collect::<Result<_, _>>()?;
+    let (frozen, others) = runs.split_at(seeds.len());
+    let mut cells = table1::cells()?;
+    cells.extend(self::cells(frozen));
+    let (figure, series) = figure1::regenerate()?;
+    cells.extend(figure);
+    let alternatives: Vec<Alternative> = alternatives
+        .iter()
+        .zip(others.chunks(few.len()))
+        .map(|(&(name, value, _), runs)| alternative(name, value, runs))
+        .collect();
+    Ok(Reproduction {
+        schema_version: SCHEMA_VERSION,
+        paper: PAPER.title.to_owned(),
+        seeds: seeds.to_vec(),
+        choices: statements::choices(),
+        errors: errors(&cells),
+        ranks: ranks(frozen),
+        statements: statements::statements(),
+        alternatives,
+        figures: series,
+        cells,
+    })
+}
 
 /// All runs of a seed: by table, machine and scheduler.
 pub type Runs = [[[Measured; 3]; 2]; 2];
@@ -35,9 +89,12 @@ pub type Runs = [[[Measured; 3]; 2]; 2];
 /// A part is refused, or the files do not fit the disk.
 pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, ReproduceError> {
     let mut runs = Runs::default();
+    let capacity = |machine| -> Result<_, ReproduceError> {
+        Ok(drive_models::build(&choices.drive(machine).parse()?)?.drive.capacity())
+    };
+    let capacity = capacity(Machine::Real)?.min(capacity(Machine::Virtual)?);
+    let prepared = Prepared::new(Image::build(&choices.image(files, capacity, seed))?);
     for (machine, of_machine) in [Machine::Real, Machine::Virtual].into_iter().enumerate() {
-        let capacity = drive_models::build(&choices.drive(of_machine).parse()?)?.drive.capacity();
-        let prepared = Prepared::new(Image::build(&choices.image(files, capacity, seed))?);
         for (table, direct) in [true, false].into_iter().enumerate() {
             for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
                 runs[table][machine][index] = run::run(&prepared, of_machine, direct, scheduler, choices, seed)?;

@@ -12,7 +12,8 @@ use crate::engine::Engine;
 use crate::guest::Program;
 use crate::guest::memory::MemorySettings;
 use crate::observer::{Observer, Served};
-use crate::sources::{Guest, Guests, ReplayError, Until};
+use crate::papers::ReproduceError;
+use crate::sources::{Guest, Guests, Until};
 use crate::stage::{Limits, Stage};
 use crate::surge::{Image, Reader, ReaderSettings};
 
@@ -229,21 +230,4 @@ pub fn run(
         Capture::new(choices.geometry),
     );
     Ok(engine.run()?.observer.measured())
-}
-
-/// Why a reproduction failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReproduceError {
-    /// A part is refused.
-    #[error(transparent)]
-    Spec(#[from] traces::spec::SpecError),
-    /// A drive is refused.
-    #[error(transparent)]
-    Drive(#[from] drive_models::DriveError),
-    /// A replay stopped.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// The file set does not fit the disk.
-    #[error(transparent)]
-    Full(#[from] crate::guest::OutOfSpace),
 }

@@ -1,8 +1,12 @@
 //! Table 1: a queue on a line, where a move costs its distance.
 
 use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use traces::results::reproduction::Cell;
 use traces::spec::SpecError;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use super::numbers::TABLE_1;
+use crate::papers::estimate::cell;
 
 /// Where the head is, and what waits.
 const HEAD: u64 = 100;
@@ -26,6 +30,21 @@ impl AccessCost for Line {
     fn access(&self, _now: Timestamp, request: &Request) -> Nanos {
         self.between(self.head, request.lba, request.sectors())
     }
+}
+
+/// Its cells.
+///
+/// # Errors
+/// There is no such scheduler.
+pub fn cells() -> Result<Vec<Cell>, SpecError> {
+    let mut cells = Vec::new();
+    for (scheduler, row, paper) in TABLE_1 {
+        let (_, ours) = serve(scheduler)?;
+        for (index, column) in ["mean service", "mean response"].into_iter().enumerate() {
+            cells.push(cell(["1", row, column], "distance", Some(paper[index]), &[ours[index]], true));
+        }
+    }
+    Ok(cells)
 }
 
 /// The order in which a scheduler serves the queue, and the mean service and response times it gives.
@@ -53,7 +72,6 @@ pub fn serve(scheduler: &str) -> Result<(Vec<u64>, [f64; 2]), SpecError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::numbers::TABLE_1;
     use super::*;
 
     #[test]
