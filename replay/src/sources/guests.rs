@@ -191,7 +191,7 @@ impl Guests {
     }
 
     fn has_ended(&self) -> bool {
-        self.running == 0
+        (self.running == 0 && self.emitted.is_empty())
             || self.until.requests.is_some_and(|most| self.taken >= most)
             || self.until.time.is_some_and(|end| self.now >= end)
     }
@@ -425,6 +425,17 @@ impl Guests {
         self.wake_at(now.saturating_add(interval), Wake::Sweep(guest));
     }
 
+    /// With nothing under way, processes that all wait for events wait for ever.
+    fn check_for_deadlock(&self) -> Result<(), ReplayError> {
+        let waiting = |host: &Host| host.waiting_for_events.len();
+        let waits: usize = self.hosts.iter().map(waiting).sum();
+        if waits == 0 || waits < self.running || !self.runnable.is_empty() {
+            return Ok(());
+        }
+        let host = self.hosts.iter().find(|host| waiting(host) > 0).expect("some wait");
+        Err(ReplayError::Deadlock { guest: host.name.clone(), processes: waiting(host) })
+    }
+
     fn loaded(&mut self, request: &Request) {
         let host = &mut self.hosts[usize::from(request.vm.0)];
         let memory = host.memory.as_mut().expect("only guests with memory load pages");
@@ -527,6 +538,9 @@ impl Host {
 
 impl Source for Guests {
     fn next(&mut self) -> Result<Next, ReplayError> {
+        if self.under_way == 0 && self.emitted.is_empty() {
+            self.check_for_deadlock()?;
+        }
         Ok(if self.has_ended() {
             Next::Exhausted
         } else if !self.emitted.is_empty() {
