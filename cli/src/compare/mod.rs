@@ -165,13 +165,13 @@ impl Setup<'_> {
         Ok(Some(DecisionLog::new(BufWriter::new(file))))
     }
 
-    fn finish<S: Source>(
+    fn finish<S: Source, H>(
         &self,
         scheduler: Part,
-        ended: Ended<S, Watching>,
+        ended: Ended<S, Watching, H>,
         workload: fn(&S) -> &Workload,
     ) -> Result<Replayed> {
-        let Ended { outcome, source, observer: ((metrics, overload), log) } = ended;
+        let Ended { outcome, source, observer: ((metrics, overload), log), .. } = ended;
         if let Some(log) = log {
             log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
         }

@@ -1,0 +1,6 @@
+//! The machine room.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod equal;
+mod support;
+mod tree;
