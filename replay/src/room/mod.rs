@@ -13,7 +13,10 @@
 
 mod layer;
 mod line;
+pub mod presets;
 mod sent;
+mod shares;
+pub mod stack;
 mod watch;
 
 use drive_models::{Completion, DriveModel};
@@ -24,6 +27,9 @@ use crate::observer::Observer;
 use layer::Place;
 
 pub use layer::{Layer, MakeScheduler, Passage};
+pub use presets::{PRESETS, Preset};
+pub use shares::Shares;
+pub use stack::{LAYER_SETTINGS, LayerSpec, Stack, StackError};
 pub use watch::Counts;
 
 /// A room.

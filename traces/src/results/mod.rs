@@ -6,6 +6,7 @@ pub mod calibration;
 pub mod decisions;
 pub mod drive;
 pub mod free_run;
+pub mod room;
 pub mod statistics;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::trace::{Clock, Layer, Losses};
 use crate::units::Nanos;
 
+pub use room::{Fairness, LayerFigures, RoomFigures};
 pub use statistics::SpanFigures;
 
 /// The version of every schema in this module.
@@ -128,6 +130,9 @@ pub struct Run {
     pub queue: QueueFigures,
     /// The same per VM, if asked for.
     pub vms: Vec<VmFigures>,
+    /// The layers that the requests went through, if it was a room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<RoomFigures>,
     /// Ratios to the baseline, if both are comparable.
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.
