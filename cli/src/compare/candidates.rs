@@ -31,16 +31,21 @@ pub enum Column {
     },
 }
 
-impl Candidate {
-    /// All that was given, as one would write it.
-    fn whole(&self) -> String {
-        match &self.column {
-            Column::Scheduler(spec) => spec.to_string(),
-            Column::Stack { stack, layer, replaced: true } => stack.layers[*layer].scheduler.to_string(),
-            Column::Stack { stack, .. } => stack.to_string(),
+impl Column {
+    /// What is compared, in short and in full.
+    fn names(&self) -> [String; 2] {
+        match self {
+            Column::Scheduler(spec) => [spec.name.clone(), spec.to_string()],
+            Column::Stack { stack, layer, replaced: true } => {
+                let spec = &stack.layers[*layer].scheduler;
+                [spec.name.clone(), spec.to_string()]
+            }
+            Column::Stack { stack, .. } => [short_name(stack), stack.to_string()],
         }
     }
+}
 
+impl Candidate {
     /// What is compared, with all its settings; the label is its name.
     ///
     /// # Errors
@@ -61,12 +66,8 @@ impl Candidate {
 
     /// What its files are called.
     pub fn file_stem(&self, index: usize) -> String {
-        let name = match &self.column {
-            Column::Scheduler(spec) => spec.name.clone(),
-            Column::Stack { stack, layer, replaced: true } => stack.layers[*layer].scheduler.name.clone(),
-            Column::Stack { stack, .. } => short_name(stack).replace('/', "+"),
-        };
-        format!("{index}-{name}")
+        let [name, _] = self.column.names();
+        format!("{index}-{}", name.replace('/', "+"))
     }
 }
 
@@ -88,23 +89,21 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
         (Some(list), _) => schedulers(list)?,
     };
     if stacks.is_empty() {
-        return labelled(specs.into_iter().map(|spec| (spec.name.clone(), Column::Scheduler(spec))).collect());
+        return labelled(specs.into_iter().map(Column::Scheduler).collect(), false);
     }
     let mut columns = Vec::new();
     let several = stacks.len() > 1;
     for stack in stacks {
         let layer = stack.layer(room.layer.as_deref()).map_err(UsageError::from_display)?;
-        let name = short_name(&stack);
         for spec in &specs {
             let stack = stack.clone().with_scheduler(layer, spec).map_err(UsageError::from_display)?;
-            let label = if several { format!("{name} {}", spec.name) } else { spec.name.clone() };
-            columns.push((label, Column::Stack { stack, layer, replaced: true }));
+            columns.push(Column::Stack { stack, layer, replaced: true });
         }
         if specs.is_empty() {
-            columns.push((name, Column::Stack { stack, layer, replaced: false }));
+            columns.push(Column::Stack { stack, layer, replaced: false });
         }
     }
-    labelled(columns)
+    labelled(columns, several)
 }
 
 /// The label of what the others are set against.
@@ -112,7 +111,8 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
 /// # Errors
 /// It is none of those compared.
 pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
-    let find = |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.whole() == name);
+    let find =
+        |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.column.names()[1] == name);
     let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
     let what = if candidates.iter().all(|candidate| matches!(candidate.column, Column::Stack { replaced: false, .. })) {
@@ -150,27 +150,24 @@ fn short_name(stack: &Stack) -> String {
     stack.layers.iter().map(|layer| layer.scheduler.name.as_str()).collect::<Vec<&str>>().join("/")
 }
 
-/// Columns under their names; all that was given stands for a name that is there twice.
-fn labelled(columns: Vec<(String, Column)>) -> Result<Vec<Candidate>> {
-    let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+/// Columns under their names, with their stack's before it where schedulers are compared in several; all that was
+/// given stands for a name that is there twice.
+fn labelled(columns: Vec<Column>, several_stacks: bool) -> Result<Vec<Candidate>> {
+    let in_stack = |column: &Column, name: &str| match column {
+        Column::Stack { stack, replaced: true, .. } if several_stacks => format!("{} {name}", short_name(stack)),
+        _ => name.to_owned(),
+    };
+    let short: Vec<String> = columns.iter().map(|column| in_stack(column, &column.names()[0])).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (name, column) in columns {
+    for (column, name) in columns.into_iter().zip(&short) {
         let kind = if matches!(column, Column::Stack { replaced: false, .. }) { "stack" } else { "scheduler" };
-        let shared = names.iter().filter(|other| **other == name).count() > 1;
-        let mut candidate = Candidate { label: name, column };
-        if shared {
-            let whole = candidate.whole();
-            candidate.label = match candidate.label.rsplit_once(' ') {
-                Some((stack, _)) => format!("{stack} {whole}"),
-                None => whole,
-            };
-        }
-        let label = &candidate.label;
+        let shared = short.iter().filter(|other| *other == name).count() > 1;
+        let label = if shared { in_stack(&column, &column.names()[1]) } else { name.clone() };
         ensure!(
-            candidates.iter().all(|candidate| candidate.label != *label),
+            candidates.iter().all(|candidate| candidate.label != label),
             UsageError(format!("{kind} `{label}` is named twice"))
         );
-        candidates.push(candidate);
+        candidates.push(Candidate { label, column });
     }
     Ok(candidates)
 }

@@ -145,6 +145,8 @@ fn room_table(comparison: &Comparison) -> Option<Table> {
         row("  requests sent on", &|room| figure(room, &|layer| layer.requests.to_string()));
         row("  switches of VM", &|room| figure(room, &|layer| layer.context_switches.to_string()));
         row("  merged", &|room| figure(room, &|layer| layer.merged.to_string()));
+        row("  until the drive begins, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_to_drive)));
+        row("  until done, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_below)));
     }
     if layers.is_empty() {
         return None;

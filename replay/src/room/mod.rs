@@ -93,7 +93,11 @@ impl Room {
         let line = &mut upper[layer].line;
         while let Some((id, request)) = line.arriving(now) {
             match (lower.first_mut(), place) {
-                (Some(below), Some(place)) => below.arrive(now, id, request, &self.drive, place, observer),
+                (Some(below), Some(place)) => {
+                    below.arrive(now, id, request, &self.drive, place, observer);
+                    // What there is nothing to do for has ended in the first layer.
+                    debug_assert!(below.finished.is_empty(), "below the first layer every request is the drive's");
+                }
                 _ if self.drive.accepts(&request) => self.drive.submit(now, id, &request),
                 _ => return,
             }
@@ -124,11 +128,7 @@ impl Host for Room {
 
     fn next_event(&self) -> Option<Timestamp> {
         let drive = if self.outstanding() > 0 { self.drive.next_event() } else { None };
-        let of_layer = |layer: &Layer| {
-            // What was done as it arrived goes up in the same instant.
-            let finished = (!layer.finished.is_empty()).then_some(self.now);
-            [layer.wake(), layer.line.next_event(self.now), finished].into_iter().flatten().min()
-        };
+        let of_layer = |layer: &Layer| [layer.wake(), layer.line.next_event(self.now)].into_iter().flatten().min();
         self.layers.iter().filter_map(of_layer).chain(drive).min()
     }
 

@@ -361,7 +361,8 @@ impl Stack {
     /// What a room that was made from this has counted.
     pub fn figures(&self, room: &Room, fairness: Fairness) -> RoomFigures {
         let figures = |(spec, layer): (&LayerSpec, &Layer)| {
-            let Counts { issued, switches, merged, flushes } = layer.counts();
+            let Counts { issued, switches, merged, flushes, to_drive, below, seek_sectors, hits } = layer.counts();
+            let per_request = |sum: f64| (below.count > 0).then(|| sum / below.count as f64);
             LayerFigures {
                 layer: spec.name.clone(),
                 scheduler: spec.scheduler.to_string(),
@@ -370,6 +371,10 @@ impl Stack {
                 context_switches: switches,
                 merged,
                 flushes,
+                time_to_drive: to_drive.moments(),
+                time_below: below.moments(),
+                seek_distance_mean_sectors: per_request(seek_sectors as f64),
+                cache_hit_share: per_request(hits as f64),
             }
         };
         let layers = self.layers.iter().zip(room.layers()).map(figures).collect();

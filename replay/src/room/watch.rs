@@ -1,5 +1,6 @@
 //! What a layer counts of what passes it.
 
+use traces::statistics::Spans;
 use traces::{Operation, Request, RequestId, Timestamp, VmId};
 
 use crate::observer::{Observer, Served};
@@ -17,6 +18,14 @@ pub struct Counts {
     pub merged: u64,
     /// Flushes sent on.
     pub flushes: u64,
+    /// From sending a request on until the drive began with it, or with the first part of it.
+    pub to_drive: Spans,
+    /// From sending a request on until it came back.
+    pub below: Spans,
+    /// What the requests moved the head by, in sectors: the same for every layer.
+    pub seek_sectors: u128,
+    /// Requests that came from the drive's cache altogether.
+    pub hits: u64,
 }
 
 /// Counts, and passes on to the replay's observer what it is to see of this layer.
@@ -64,6 +73,12 @@ impl<O: Observer> Observer for Watch<'_, O> {
     }
 
     fn served(&mut self, served: &Served) {
+        if served.request.operation != Operation::Flush {
+            self.counts.to_drive.add(served.started.since(served.issued));
+            self.counts.below.add(served.finished.since(served.issued));
+            self.counts.seek_sectors += u128::from(served.seek.count());
+            self.counts.hits += u64::from(served.hit);
+        }
         if self.last {
             self.observer.served(served);
         }

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod equal;
+mod published;
+mod stacks;
 mod support;
 mod tree;

@@ -185,3 +185,18 @@ pub fn in_room(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Log {
 pub fn replay(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Ended<Listed, Log, Room> {
     Engine::on(Listed::new(load), Room::new(layers, self::drive(drive)), Log::default()).run().unwrap()
 }
+
+/// `each` reads of 4 KB of every one of `vms`, one behind another at a place of its own, all at once.
+pub fn requests_of(vms: u16, each: u64) -> Vec<Request> {
+    let read = |vm: u16, n: u64| {
+        let lba = u64::from(vm) * 1000 + n * 8;
+        let mut request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
+        request.vm = VmId(vm);
+        request
+    };
+    (0..each).flat_map(|n| (0..vms).map(move |vm| read(vm, n))).collect()
+}
+
+pub fn replay_in(stack: &replay::room::Stack, drive: &str, load: &[Request]) -> Log {
+    Engine::on(Listed::new(load), stack.room(self::drive(drive)), Log::default()).run().unwrap().observer
+}

@@ -1,7 +1,7 @@
 //! Layers above one another: what each does to what passes, and that nothing is lost on the way.
 
 use proptest::prelude::*;
-use replay::room::Passage;
+use replay::room::{Counts, Passage};
 use replay::{Engine, Limits, Metrics, Room};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
@@ -52,6 +52,22 @@ fn delays_are_added_on_the_way_down_and_up() {
     // What the drive has done is the drive's time.
     let served = &log.served[0];
     assert_eq!((served.started.as_ns(), served.finished.as_ns()), (60_000, 1_560_000));
+}
+
+#[test]
+fn a_request_in_parts_begins_with_the_first_and_is_a_hit_if_all_are() {
+    // 32 sectors in two parts of 16: the first part reads them and what follows into the drive's cache.
+    let parts = Passage { limits: Limits { max_sectors: Sectors::new(16), ..depth(1) }, ..Passage::default() };
+    let load = [at(0, 0, Operation::Read, 80_000, 32), at(30_000, 0, Operation::Read, 80_000, 32)];
+    let ended = replay(vec![layer(&fifo(), open_door()), layer(&fifo(), parts)], "cheetah-15k4", &load);
+    let [above, below] = [0, 1].map(|layer| ended.host.layers()[layer].counts());
+    let hits: Vec<bool> = ended.observer.served.iter().map(|served| served.hit).collect();
+    assert_eq!((hits.as_slice(), below.hits, above.hits), (&[false, true, true, true][..], 3, 1));
+    // The upper layer's request begins as it is sent; the second part waits for the first.
+    assert_eq!(above.to_drive.sum_ns(), 0);
+    let served = &ended.observer.served;
+    let whole = served[1].finished.since(served[0].issued).as_ns() + served[3].finished.since(served[2].issued).as_ns();
+    assert_eq!(above.below.sum_ns(), u128::from(whole));
 }
 
 #[test]
@@ -222,19 +238,19 @@ proptest! {
         }
     }
 
-    /// What the head moves is charged once, wherever requests were merged and split.
+    /// What the head moves is charged once in each layer, wherever requests were merged and split.
     #[test]
     fn the_way_of_the_head_is_counted_once(
-        load in prop::collection::vec(request(), 1..60), passages in prop::collection::vec(passage(), 1..3),
+        load in prop::collection::vec(request(), 1..60), passages in prop::collection::vec(passage(), 1..4),
     ) {
-        let load = requests(&load);
-        let layers = |with_door: bool| {
-            let door = with_door.then(|| layer(&fifo(), open_door()));
-            passages.iter().map(|passage| layer(&fifo(), *passage)).chain(door).collect::<Vec<_>>()
-        };
-        let (inner, outer) = (in_room(layers(false), "cheetah-15k4", &load), in_room(layers(true), "cheetah-15k4", &load));
-        prop_assert_eq!(inner.seek, outer.seek);
-        prop_assert_eq!(inner.completed, outer.completed);
+        let layers = passages.iter().map(|passage| layer(&fifo(), *passage)).collect();
+        let ended = replay(layers, "cheetah-15k4", &requests(&load));
+        for layer in ended.host.layers() {
+            prop_assert_eq!(layer.counts().seek_sectors, u128::from(ended.observer.seek));
+            let Counts { to_drive, below, hits, issued, .. } = layer.counts();
+            prop_assert!(to_drive.sum_ns() <= below.sum_ns() && hits <= issued);
+            prop_assert_eq!((to_drive.count, below.count), (issued, issued));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::Moments;
 use crate::error::WriteError;
 use crate::formats::parquet::TableWriter;
 use crate::units::{Nanos, Timestamp};
@@ -37,6 +38,14 @@ pub struct LayerFigures {
     pub merged: u64,
     /// Flushes sent on.
     pub flushes: u64,
+    /// From sending a request on until the drive began with it, or with the first part of it.
+    pub time_to_drive: Moments,
+    /// From sending a request on until it came back.
+    pub time_below: Moments,
+    /// Mean distance the head moved per request sent on, hits counted as zero.
+    pub seek_distance_mean_sectors: Option<f64>,
+    /// Share of requests that came from the drive's cache altogether.
+    pub cache_hit_share: Option<f64>,
 }
 
 /// Jain's index of the bytes that each VM was served, (Σx)² / (n·Σx²): 1 if all got the same, 1/n if one
