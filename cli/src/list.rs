@@ -3,6 +3,7 @@
 use anyhow::Result;
 use drive_models::array::Parts;
 use drive_models::{Build, MODELS, PROFILES, Profile};
+use replay::room::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
@@ -15,9 +16,12 @@ use crate::output::{Table, print, print_json, terminal_width};
 struct Listed {
     name: String,
     summary: String,
-    /// Origin of a scheduler, validation of a drive.
+    /// Origin of a scheduler or a stack, validation of a drive.
     remark: String,
     tunables: Vec<ListedTunable>,
+    /// A stack's, from the guests down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    layers: Vec<String>,
     /// Whether it is a drive's profile: its tunables are its model's, with values in a file of its own.
     #[serde(skip)]
     is_profile: bool,
@@ -35,6 +39,7 @@ pub fn run(arguments: &List) -> Result<()> {
     let (title, remark, listed) = match arguments.what {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
+        ListWhat::Stacks => ("Stacks", "origin", stacks()),
         ListWhat::Formats => return formats(arguments.output_format),
     };
     if arguments.output_format == OutputFormat::Json {
@@ -56,6 +61,10 @@ pub fn run(arguments: &List) -> Result<()> {
         entry.tunables.iter().map(row).collect::<Vec<_>>()
     };
     let tunables: Vec<Vec<String>> = listed.iter().filter(|entry| !entry.is_profile).flat_map(tunable_rows).collect();
+    if arguments.what == ListWhat::Stacks {
+        tables.push(layers(&listed));
+        tables.push(layer_settings());
+    }
     if !tunables.is_empty() {
         tables.push(Table {
             title: if listed.iter().any(|entry| entry.is_profile) {
@@ -78,9 +87,51 @@ fn schedulers() -> Vec<Listed> {
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
+        layers: Vec::new(),
         is_profile: false,
     };
     SCHEDULERS.iter().map(listed).collect()
+}
+
+/// The shipped stacks.
+fn stacks() -> Vec<Listed> {
+    let listed = |preset: &replay::room::Preset| Listed {
+        name: preset.name.to_owned(),
+        summary: preset.summary.to_owned(),
+        remark: preset.origin.to_owned(),
+        tunables: Vec::new(),
+        layers: preset.line.split('/').map(str::to_owned).collect(),
+        is_profile: false,
+    };
+    PRESETS.iter().map(listed).collect()
+}
+
+/// The layers of every stack, the guests' first.
+fn layers(listed: &[Listed]) -> Table {
+    let rows = |entry: &Listed| {
+        let name = entry.name.clone();
+        entry.layers.iter().map(move |layer| vec![name.clone(), layer.clone()]).collect::<Vec<_>>()
+    };
+    Table {
+        title: "Their layers, from the guests down (joined by / they are a line for --stack)".to_owned(),
+        header: ["stack", "layer"].map(str::to_owned).to_vec(),
+        rows: listed.iter().flat_map(rows).collect(),
+        text_columns: 2,
+    }
+}
+
+fn layer_settings() -> Table {
+    let row = |setting: &Tunable| {
+        let largest = setting.default == u32::MAX.to_string();
+        let default = if largest { "no limit" } else { setting.default };
+        vec![setting.name.to_owned(), setting.unit.describe(), default.to_owned(), setting.summary.to_owned()]
+    };
+    Table {
+        title: "Settings of a layer, behind its scheduler and an @".to_owned(),
+        header: ["setting", "takes", "default", "what it does"].map(str::to_owned).to_vec(),
+        rows: LAYER_SETTINGS.iter().map(row).collect(),
+        text_columns: 4,
+    }
 }
 
 fn drives() -> Vec<Listed> {
@@ -91,7 +142,7 @@ fn drives() -> Vec<Listed> {
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
         tunables.extend(description.parts().into_iter().flat_map(listed_parts));
-        Some(Listed { name, summary, remark: validation, tunables, is_profile: true })
+        Some(Listed { name, summary, remark: validation, tunables, layers: Vec::new(), is_profile: true })
     };
     let model = |model: &drive_models::Model| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
@@ -103,6 +154,7 @@ fn drives() -> Vec<Listed> {
             summary: model.summary.to_owned(),
             remark: "a model, without a drive of its own".to_owned(),
             tunables,
+            layers: Vec::new(),
             is_profile: false,
         }
     };

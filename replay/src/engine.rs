@@ -1,9 +1,10 @@
-//! The engine: one source, one stage, one drive, one clock.
+//! The engine: one source, one host that serves it, one clock.
 
-use drive_models::{Completion, DriveModel};
+use drive_models::DriveModel;
 use schedulers::Scheduler;
 use traces::{Request, RequestId, Timestamp};
 
+use crate::host::{Host, Single};
 use crate::observer::Observer;
 use crate::sources::{Next, ReplayError, Source};
 use crate::stage::Stage;
@@ -18,44 +19,49 @@ pub struct Outcome {
 }
 
 /// A replay that has ended, with what took part in it.
-pub struct Ended<Src, Obs> {
+pub struct Ended<Src, Obs, Hst = ()> {
     /// How it ended.
     pub outcome: Outcome,
     /// The source, exhausted.
     pub source: Src,
     /// What was observed.
     pub observer: Obs,
+    /// The host, idle.
+    pub host: Hst,
 }
 
 /// A replay. Generic over its parts, so that a benchmark runs concrete types; boxed ones do as well.
-pub struct Engine<Src, Sch, Drv, Obs> {
+pub struct Engine<Src, Hst, Obs> {
     source: Src,
-    stage: Stage<Sch>,
-    drive: Drv,
+    host: Hst,
     observer: Obs,
     max_outstanding: usize,
     now: Timestamp,
     outcome: Outcome,
     // Reused so that nothing is allocated per request.
-    completions: Vec<Completion>,
     done: Vec<(RequestId, Request)>,
 }
 
-impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sch, Drv, Obs> {
+impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Single<Sch, Drv>, Obs> {
+    /// A replay on one stage over a drive that has not begun.
+    pub fn new(source: Src, stage: Stage<Sch>, drive: Drv, observer: Obs) -> Self {
+        Engine::on(source, Single::new(stage, drive), observer)
+    }
+}
+
+impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
     /// The default bound on outstanding arrivals: far above any real queue, and about 20 MB.
     pub const MAX_OUTSTANDING: usize = 100_000;
 
-    /// A replay that has not begun.
-    pub fn new(source: Src, stage: Stage<Sch>, drive: Drv, observer: Obs) -> Self {
+    /// A replay on `host` that has not begun.
+    pub fn on(source: Src, host: Hst, observer: Obs) -> Self {
         Engine {
             source,
-            stage,
-            drive,
+            host,
             observer,
             max_outstanding: Self::MAX_OUTSTANDING,
             now: Timestamp::ZERO,
             outcome: Outcome::default(),
-            completions: Vec::new(),
             done: Vec::new(),
         }
     }
@@ -76,38 +82,30 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
     /// # Panics
     /// If requests are outstanding and nothing will ever happen: a scheduler that strands requests
     /// or a source that waits for a completion nobody owes it.
-    pub fn run(mut self) -> Result<Ended<Src, Obs>, ReplayError> {
+    pub fn run(mut self) -> Result<Ended<Src, Obs, Hst>, ReplayError> {
         while let Some(now) = self.next_time()? {
             self.now = now;
-            self.complete(now);
+            self.host.complete(now, &mut self.observer, &mut self.done);
+            self.report_done(now);
             self.arrive(now)?;
-            self.stage.dispatch(now, &mut self.drive, &mut self.observer);
+            self.host.dispatch(now, &mut self.observer);
         }
-        Ok(Ended { outcome: self.outcome, source: self.source, observer: self.observer })
+        let Engine { source, host, observer, outcome, .. } = self;
+        Ok(Ended { outcome, source, observer, host })
     }
 
-    /// The earliest of the next arrival, the drive's next event and the scheduler's wake-up.
+    /// The earliest of the next arrival and the host's next event.
     fn next_time(&mut self) -> Result<Option<Timestamp>, ReplayError> {
         let arrival = if self.is_full() { Next::Blocked } else { self.source.next()? };
-        let outstanding = self.stage.outstanding() > 0;
         let arrival = match arrival {
             Next::At(time) => Some(time),
-            Next::Exhausted if !outstanding => return Ok(None),
+            Next::Exhausted if self.host.outstanding() == 0 => return Ok(None),
             Next::Exhausted | Next::Blocked => None,
         };
-        let drive = if outstanding { self.drive.next_event() } else { None };
-        let next = [arrival, drive, self.stage.wake()].into_iter().flatten().min();
-        assert!(next.is_some(), "{} requests are outstanding and nothing will happen", self.stage.outstanding());
+        let next = [arrival, self.host.next_event()].into_iter().flatten().min();
+        assert!(next.is_some(), "{} requests are outstanding and nothing will happen", self.host.outstanding());
         assert!(next >= Some(self.now), "a source, drive or scheduler promised something for a time that has passed");
         Ok(next)
-    }
-
-    fn complete(&mut self, now: Timestamp) {
-        self.drive.advance(now, &mut self.completions);
-        for completion in self.completions.drain(..) {
-            self.stage.complete(now, &completion, &mut self.observer, &mut self.done);
-        }
-        self.report_done(now);
     }
 
     fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {
@@ -122,8 +120,8 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
             if full {
                 return Ok(());
             }
-            let request = self.source.take(now, self.stage.next_id())?;
-            self.stage.arrive(now, request, &self.drive, &mut self.observer, &mut self.done);
+            let request = self.source.take(now, self.host.next_id())?;
+            self.host.arrive(now, request, &mut self.observer, &mut self.done);
             self.report_done(now);
         }
     }
@@ -137,6 +135,6 @@ impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Sc
     }
 
     fn is_full(&self) -> bool {
-        self.stage.outstanding() >= self.max_outstanding
+        self.host.outstanding() >= self.max_outstanding
     }
 }

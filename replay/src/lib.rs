@@ -1,5 +1,5 @@
-//! The replay engine: a [`Source`] of requests, a scheduling [`Stage`] and a drive on a simulated
-//! clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
+//! The replay engine: a [`Source`] of requests and a [`Host`] that serves them, a scheduling [`Stage`]
+//! over a drive or a whole [`Room`] of stages, on a simulated clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
 
 pub mod decision_log;
 pub mod decisions;
@@ -7,6 +7,7 @@ pub mod engine;
 pub mod figures;
 mod flush;
 pub mod guest;
+pub mod host;
 pub mod measured;
 mod merge;
 pub mod metrics;
@@ -14,6 +15,7 @@ pub mod observer;
 pub mod overload;
 pub mod papers;
 mod requests;
+pub mod room;
 pub mod sources;
 pub mod stage;
 pub mod surge;
@@ -23,9 +25,11 @@ pub use decisions::Decisions;
 pub use decisions::arrivals::Pacing;
 pub use decisions::free::Recording;
 pub use engine::{Ended, Engine, Outcome};
+pub use host::Host;
 pub use measured::{MeasuredError, Measurements};
 pub use metrics::Metrics;
 pub use observer::{Observer, Served};
 pub use overload::Overload;
+pub use room::Room;
 pub use sources::{Next, ReplayError, Source};
 pub use stage::{Limits, Stage};

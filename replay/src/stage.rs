@@ -92,6 +92,11 @@ impl<S: Scheduler> Stage<S> {
         self.wake
     }
 
+    /// There is no room below, so the scheduler is not asked before there is, whatever it asked for.
+    pub(crate) fn wait_for_room(&mut self) {
+        self.wake = None;
+    }
+
     /// Arrivals and parts that are not done.
     pub fn outstanding(&self) -> usize {
         self.requests.outstanding()
@@ -142,44 +147,67 @@ impl<S: Scheduler> Stage<S> {
 
     /// Sends to the drive whatever there is room for.
     pub fn dispatch<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &mut D, observer: &mut O) {
+        while self.dispatch_one(now, drive, observer) {}
+    }
+
+    /// Sends one request to the drive if there is one to send and room for it; whether it did.
+    pub fn dispatch_one<D: DriveModel, O: Observer>(
+        &mut self,
+        now: Timestamp,
+        drive: &mut D,
+        observer: &mut O,
+    ) -> bool {
         self.wake = None;
-        loop {
-            if let Some(&id) = self.bypass.front() {
-                if !self.issue(now, id, drive, observer) {
-                    return;
-                }
+        if let Some(&id) = self.bypass.front() {
+            let issued = self.issue(now, id, drive, observer);
+            if issued {
                 self.bypass.pop_front();
-                continue;
             }
-            if let Some(id) = self.held {
-                if !self.issue(now, id, drive, observer) {
-                    return;
-                }
-                self.held = None;
-            }
-            let room = self.room_to_ask();
-            if room.reads == 0 && room.writes == 0 {
-                return;
-            }
-            match self.scheduler.dispatch(now, room, drive.cost()) {
-                Dispatch::Send(id) => {
-                    let slot = &mut self.requests[id];
-                    slot.dispatched = now;
-                    let request = slot.request;
-                    if self.limits.merge {
-                        self.merge.remove(id);
-                    }
-                    observer.dispatched(now, id, &request);
-                    self.held = Some(id);
-                }
-                Dispatch::WaitUntil(time) => {
-                    assert!(time > now, "the scheduler waits until a time that has passed");
-                    self.wake = Some(time);
-                    return;
-                }
-                Dispatch::Idle => return,
-            }
+            return issued;
         }
+        if self.held.is_none() {
+            self.held = self.ask(now, drive, observer);
+        }
+        let Some(id) = self.held else { return false };
+        let issued = self.issue(now, id, drive, observer);
+        if issued {
+            self.held = None;
+        }
+        issued
+    }
+
+    /// Asks the scheduler for the next request, if there is room for one or the look-ahead makes it.
+    fn ask<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &D, observer: &mut O) -> Option<RequestId> {
+        let room = self.room_to_ask();
+        if room.reads == 0 && room.writes == 0 {
+            return None;
+        }
+        match self.scheduler.dispatch(now, room, drive.cost()) {
+            Dispatch::Send(id) => {
+                let slot = &mut self.requests[id];
+                slot.dispatched = now;
+                let request = slot.request;
+                if self.limits.merge {
+                    self.merge.remove(id);
+                }
+                observer.dispatched(now, id, &request);
+                Some(id)
+            }
+            Dispatch::WaitUntil(time) => {
+                assert!(time > now, "the scheduler waits until a time that has passed");
+                self.wake = Some(time);
+                None
+            }
+            Dispatch::Idle => None,
+        }
+    }
+
+    /// The arrivals that `id` was made of, which complete with it or wait for their other parts; none
+    /// for a flush, which belongs to whom it serves.
+    pub(crate) fn arrivals(&self, id: RequestId) -> impl Iterator<Item = RequestId> + '_ {
+        let first = (self.requests[id].request.operation != Operation::Flush).then_some(id);
+        std::iter::successors(first, |&member| self.requests[member].next)
+            .map(|member| self.requests[member].parent.unwrap_or(member))
     }
 
     /// The drive is done with a request; appends the arrivals that are done by it.

@@ -3,6 +3,7 @@
 mod calibrate;
 mod pacing;
 mod reading;
+mod room;
 mod stage;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use traces::results::statistics::STAGES;
 pub use calibrate::{Calibrate, DriveCache};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
+pub use room::Room;
 pub use stage::Stage;
 
 /// Trace-driven replay and benchmarking for block I/O.
@@ -60,7 +62,7 @@ pub enum Command {
     Stat(Stat),
     /// Hold schedulers against what the real ones did
     Validate(Validate),
-    /// List schedulers, drives or trace formats with their tunables
+    /// List schedulers, drives, trace formats or stacks with their tunables
     List(List),
 }
 
@@ -89,8 +91,11 @@ pub struct Compare {
     #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
     pub vms: Vec<String>,
     /// Schedulers with tunables (fifo,deadline:fifo_batch=8,cats), or `all`
-    #[arg(long, default_value = "fifo,sstf,cscan,deadline,cats")]
-    pub schedulers: String,
+    /// [default: fifo,sstf,cscan,deadline,cats; with --stack those of the stack]
+    #[arg(long)]
+    pub schedulers: Option<String>,
+    #[command(flatten)]
+    pub room: Room,
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile
     #[arg(long, default_value = "cheetah-15k4")]
     pub drive: String,
@@ -256,6 +261,7 @@ pub enum ListWhat {
     Schedulers,
     Drives,
     Formats,
+    Stacks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,22 +1,28 @@
 //! `iocast compare`: one replay per scheduler, side by side.
 
+mod candidates;
 mod tables;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
+use replay::host::Single;
 use replay::overload::{Overload, Verdict};
+use replay::room::Shares;
 use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead, Workload};
-use replay::{DecisionLog, Ended, Engine, Metrics, Source, Stage};
-use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
-use traces::spec::{Settings, Spec, parse_list};
+use replay::{DecisionLog, Ended, Engine, Host, Metrics, Source, Stage};
+use traces::results::room::VmSeriesWriter;
+use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
+use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
+
+use candidates::{Candidate, Column};
 
 use crate::arguments::{Compare, OutputFormat, Pacing, UsageError};
 use crate::output;
@@ -35,36 +41,37 @@ struct Setup<'a> {
 type Log = DecisionLog<BufWriter<File>>;
 
 /// What watches each replay.
-type Watching = ((Metrics, Overload), Option<Log>);
+type Watching = ((Metrics, Overload), (Option<Log>, Option<Shares>));
 
-/// A scheduler to be replayed, and what it is called in the results: its name, or all that was given
-/// where the same name is there twice.
-struct Candidate {
-    label: String,
-    spec: Spec,
+/// A replay that is about to begin.
+struct Start {
+    part: Part,
+    workload: Workload,
+    observer: Watching,
 }
 
 /// One finished replay.
 struct Replayed {
     run: Run,
     read: Vec<TraceRead>,
+    fairness: Option<Fairness>,
 }
 
 pub fn run(arguments: &Compare) -> Result<()> {
-    let schedulers = schedulers(&arguments.schedulers)?;
-    let baseline = baseline(arguments.baseline.as_deref(), &schedulers)?;
+    let candidates = candidates::of(arguments)?;
+    let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
     let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
     let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let mapping = arguments.map.mapping();
     let capacity = built.drive.capacity();
     let vms = vms::gather(&arguments.traces, &arguments.vms, &options, mapping, window, capacity)?;
-    if let Some(folder) = &arguments.decision_log {
+    for folder in [&arguments.decision_log, &arguments.room.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let warnings = vms::overlaps(&vms);
     let setup = Setup { arguments, drive, vms, options, window };
-    let replayed = setup.replay_all(&schedulers)?;
+    let replayed = setup.replay_all(&candidates)?;
     ensure!(
         replayed.iter().all(|replayed| replayed.read.iter().any(|read| read.requests > 0)),
         "no request lies in the window that --from, --to and --limit leave"
@@ -79,102 +86,96 @@ pub fn run(arguments: &Compare) -> Result<()> {
     }
 }
 
-fn schedulers(list: &str) -> Result<Vec<Candidate>> {
-    let specs = if list == "all" {
-        let spec = |entry: &schedulers::Entry| Spec { name: entry.name.to_owned(), given: Vec::new() };
-        schedulers::SCHEDULERS.iter().map(spec).collect()
-    } else {
-        parse_list(list).map_err(UsageError::from_display)?
-    };
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for spec in &specs {
-        // Built once here, so that a wrong name or tunable is said before anything is read.
-        schedulers::build(spec).map_err(UsageError::from_display)?;
-        let shared = specs.iter().filter(|other| other.name == spec.name).count() > 1;
-        let label = if shared { spec.to_string() } else { spec.name.clone() };
-        ensure!(
-            candidates.iter().all(|candidate| candidate.label != label),
-            UsageError(format!("scheduler `{label}` is named twice"))
-        );
-        candidates.push(Candidate { label, spec: spec.clone() });
-    }
-    Ok(candidates)
-}
-
-/// The label of the scheduler that the others are set against.
-fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
-    let find =
-        |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.spec.to_string() == name);
-    let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
-    let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
-    let unknown =
-        || UsageError(format!("the baseline `{name}` is none of the schedulers compared: {}", labels.join(", ")));
-    Ok(Some(find(name).ok_or_else(unknown)?.label.clone()))
-}
-
 impl Setup<'_> {
     /// All replays, several at a time. Their order and their bytes do not depend on how many.
-    fn replay_all(&self, schedulers: &[Candidate]) -> Result<Vec<Replayed>> {
+    fn replay_all(&self, candidates: &[Candidate]) -> Result<Vec<Replayed>> {
         let bytes: u64 = self.vms.iter().map(|vm| vm.bytes).sum();
-        let progress = Progress::new("replaying", bytes * schedulers.len() as u64, schedulers.len());
-        let replays = schedulers.par_iter().enumerate();
+        let progress = Progress::new("replaying", bytes * candidates.len() as u64, candidates.len());
+        let replays = candidates.par_iter().enumerate();
         replays.map(|(index, candidate)| self.replay(index, candidate, progress.counter(index))).collect()
     }
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
-        let scheduler = schedulers::build(&candidate.spec).map_err(UsageError::from_display)?;
-        let part = part(&candidate.label, scheduler.entry.name, &scheduler.settings);
-        let stage = Stage::new(scheduler.scheduler, self.arguments.stage.limits());
+        let part = candidate.part()?;
         let drive = drive_models::build(&self.drive)?.drive;
         let traces = self.vms.iter().map(|vm| vm.open(&self.options)).collect::<Result<_>>()?;
         let workload = Workload::new(traces, self.window, drive.capacity()).with_progress(progress);
-        let log = self.decision_log(index, &candidate.spec.name)?;
-        let observer = ((Metrics::new(self.arguments.per_vm), Overload::default()), log);
-        let max_queue = self.arguments.stage.max_queue as usize;
-        match self.arguments.pacing {
-            Pacing::Recorded => {
-                let ended = Engine::new(Open::recorded(workload), stage, drive, observer).max_outstanding(max_queue);
-                self.finish(part, ended.run()?, Open::workload)
+        let (log, shares) = (self.decision_log(index, candidate)?, self.shares(index, candidate)?);
+        let observer = ((Metrics::new(self.arguments.per_vm), Overload::default()), (log, shares));
+        let start = Start { part, workload, observer };
+        match &candidate.column {
+            Column::Scheduler(spec) => {
+                let scheduler = schedulers::build(spec).map_err(UsageError::from_display)?.scheduler;
+                let stage = Stage::new(scheduler, self.arguments.stage.limits());
+                Ok(self.replay_on(Single::new(stage, drive), start)?.0)
             }
-            Pacing::Scaled(factor) => {
-                let source = Open::scaled(workload, factor);
-                let ended = Engine::new(source, stage, drive, observer).max_outstanding(max_queue);
-                self.finish(part, ended.run()?, Open::workload)
-            }
-            Pacing::Asap(outstanding) => {
-                let source = Asap::new(workload, outstanding);
-                let ended = Engine::new(source, stage, drive, observer).max_outstanding(max_queue);
-                self.finish(part, ended.run()?, Asap::workload)
-            }
-            Pacing::Closed => {
-                let ended =
-                    Engine::new(Closed::new(workload), stage, drive, observer).max_outstanding(max_queue).run()?;
-                let (late, incomplete) = (ended.source.late(), ended.source.incomplete());
-                let held_back = ended.outcome.held_back;
-                let mut replayed = self.finish(part, ended, Closed::workload)?;
-                replayed.run.notes.extend(closed_notes(if held_back { 0 } else { late }, incomplete));
+            Column::Stack { stack, layer, .. } => {
+                let (mut replayed, room) = self.replay_on(stack.room(drive).watching(*layer), start)?;
+                replayed.run.room = Some(stack.figures(&room, replayed.fairness.unwrap_or_default()));
                 Ok(replayed)
             }
         }
     }
 
-    fn decision_log(&self, index: usize, scheduler: &str) -> Result<Option<Log>> {
+    /// Replays on any host, and gives it back.
+    fn replay_on<H: Host>(&self, host: H, start: Start) -> Result<(Replayed, H)> {
+        let Start { part, workload, observer } = start;
+        let max_queue = self.arguments.stage.max_queue as usize;
+        match self.arguments.pacing {
+            Pacing::Recorded => {
+                let engine = Engine::on(Open::recorded(workload), host, observer).max_outstanding(max_queue);
+                self.finish(part, engine.run()?, Open::workload)
+            }
+            Pacing::Scaled(factor) => {
+                let engine = Engine::on(Open::scaled(workload, factor), host, observer).max_outstanding(max_queue);
+                self.finish(part, engine.run()?, Open::workload)
+            }
+            Pacing::Asap(outstanding) => {
+                let engine = Engine::on(Asap::new(workload, outstanding), host, observer).max_outstanding(max_queue);
+                self.finish(part, engine.run()?, Asap::workload)
+            }
+            Pacing::Closed => {
+                let ended = Engine::on(Closed::new(workload), host, observer).max_outstanding(max_queue).run()?;
+                let (late, incomplete) = (ended.source.late(), ended.source.incomplete());
+                let held_back = ended.outcome.held_back;
+                let (mut replayed, host) = self.finish(part, ended, Closed::workload)?;
+                replayed.run.notes.extend(closed_notes(if held_back { 0 } else { late }, incomplete));
+                Ok((replayed, host))
+            }
+        }
+    }
+
+    fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
         let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
-        let path = folder.join(format!("{index}-{scheduler}.tsv"));
+        let path = folder.join(format!("{}.tsv", candidate.file_stem(index)));
         let file = File::create(&path).with_context(|| path.display().to_string())?;
         Ok(Some(DecisionLog::new(BufWriter::new(file))))
     }
 
-    fn finish<S: Source>(
+    /// Who is served how much, if anybody wants to know, with its file if there is to be one.
+    fn shares(&self, index: usize, candidate: &Candidate) -> Result<Option<Shares>> {
+        let room = &self.arguments.room;
+        if !room.watches_shares() {
+            return Ok(None);
+        }
+        let create = |folder: &PathBuf| {
+            let path = folder.join(format!("{}.parquet", candidate.file_stem(index)));
+            VmSeriesWriter::create(&path, room.interval)
+        };
+        Ok(Some(Shares::new(room.interval, room.series.as_ref().map(create).transpose()?)))
+    }
+
+    fn finish<S: Source, H>(
         &self,
         scheduler: Part,
-        ended: Ended<S, Watching>,
+        ended: Ended<S, Watching, H>,
         workload: fn(&S) -> &Workload,
-    ) -> Result<Replayed> {
-        let Ended { outcome, source, observer: ((metrics, overload), log) } = ended;
+    ) -> Result<(Replayed, H)> {
+        let Ended { outcome, source, observer: ((metrics, overload), (log, shares)), host } = ended;
         if let Some(log) = log {
             log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
         }
+        let fairness = shares.map(Shares::finish).transpose()?;
         let verdict = overload.verdict();
         let open = matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
         let status = match why_overloaded(verdict, outcome.held_back) {
@@ -187,7 +188,7 @@ impl Setup<'_> {
         if !open && outcome.held_back {
             run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
         }
-        Ok(Replayed { run, read: workload(&source).read() })
+        Ok((Replayed { run, read: workload(&source).read(), fairness }, host))
     }
 
     fn compare(
@@ -226,7 +227,7 @@ impl Setup<'_> {
             Pacing::Closed => "closed".to_owned(),
         };
         let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
-        [
+        let mut options: BTreeMap<String, String> = [
             ("pacing", pacing),
             ("map", self.arguments.map.to_string()),
             ("max_segments", limits.max_segments.to_string()),
@@ -244,9 +245,18 @@ impl Setup<'_> {
             ("seed", "none: nothing is random".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .into();
+        if !self.arguments.room.stacks.is_empty() {
+            // A room's layers have these each for themselves.
+            options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
+            options.insert("interval".to_owned(), self.arguments.room.interval.to_string());
+        }
+        options
     }
 }
+
+/// The options of the one stage there is without a stack.
+const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
 
 const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";

@@ -1,6 +1,6 @@
 //! A comparison as tables: one column per scheduler, one block per class of requests.
 
-use traces::results::{ClassFigures, Comparison, Moments, PERCENTILES, Run, Status};
+use traces::results::{ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, RoomFigures, Run, Status};
 
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
@@ -26,6 +26,9 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
         block(&mut text, comparison, format, &format!("VM {name}: writes"), &|run| run.vms.get(vm).map(|vm| &vm.write));
     }
     text.push_str(&run_table(comparison).render(format));
+    if let Some(table) = room_table(comparison) {
+        text.push_str(&format!("\n{}", table.render(format)));
+    }
     for run in &comparison.runs {
         if let Status::Overloaded { reason, remedy } = &run.status {
             let name = &run.scheduler.name;
@@ -118,6 +121,41 @@ fn run_table(comparison: &Comparison) -> Table {
         row(&format!("throughput / {baseline}"), &|run| number(run.ratio.and_then(|r| r.throughput)));
     }
     Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }
+}
+
+/// What passed each layer, and how evenly the VMs were served; `None` where there are no layers.
+fn room_table(comparison: &Comparison) -> Option<Table> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: &dyn Fn(&RoomFigures) -> String| {
+        let cell = |run: &Run| run.room.as_ref().map_or_else(|| "-".to_owned(), value);
+        rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(cell)).collect());
+    };
+    // Columns may have different layers: each name once, in the order in which they come.
+    let mut layers: Vec<&str> = Vec::new();
+    for layer in comparison.runs.iter().filter_map(|run| run.room.as_ref()).flat_map(|room| &room.layers) {
+        if !layers.contains(&layer.layer.as_str()) {
+            layers.push(&layer.layer);
+        }
+    }
+    for name in &layers {
+        let figure = |room: &RoomFigures, of: &dyn Fn(&LayerFigures) -> String| {
+            room.layers.iter().find(|layer| layer.layer == *name).map_or_else(|| "-".to_owned(), of)
+        };
+        row(&format!("{name}:"), &|room| figure(room, &|layer| layer.scheduler.clone()));
+        row("  requests sent on", &|room| figure(room, &|layer| layer.requests.to_string()));
+        row("  switches of VM", &|room| figure(room, &|layer| layer.context_switches.to_string()));
+        row("  merged", &|room| figure(room, &|layer| layer.merged.to_string()));
+        row("  until the drive begins, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_to_drive)));
+        row("  until done, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_below)));
+    }
+    if layers.is_empty() {
+        return None;
+    }
+    row("fairness (Jain) of the run", &|room| number(room.fairness.jain));
+    let length = comparison.runs.iter().find_map(|run| run.room.as_ref()).map(|room| room.fairness.interval_ns);
+    row(&format!("  of {}, mean", length.unwrap_or_default()), &|room| number(room.fairness.jain_interval_mean));
+    row("  least", &|room| number(room.fairness.jain_interval_min));
+    Some(Table { title: "Layers and fairness".to_owned(), header: header(comparison), rows, text_columns: 1 })
 }
 
 /// The schedulers; a mark behind those whose figures must not be compared.

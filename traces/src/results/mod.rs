@@ -7,6 +7,7 @@ pub mod decisions;
 pub mod drive;
 pub mod free_run;
 pub mod reproduction;
+pub mod room;
 pub mod statistics;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::trace::{Clock, Layer, Losses};
 use crate::units::Nanos;
 
+pub use room::{Fairness, LayerFigures, RoomFigures};
 pub use statistics::SpanFigures;
 
 /// The version of every schema in this module.
@@ -129,6 +131,9 @@ pub struct Run {
     pub queue: QueueFigures,
     /// The same per VM, if asked for.
     pub vms: Vec<VmFigures>,
+    /// The layers that the requests went through, if it was a room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<RoomFigures>,
     /// Ratios to the baseline, if both are comparable.
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.

@@ -1,0 +1,173 @@
+//! What is compared: schedulers, stacks, or schedulers in a layer of stacks.
+
+use anyhow::{Result, ensure};
+use replay::room::Stack;
+use traces::results::Part;
+use traces::spec::{Spec, parse_list};
+
+use crate::arguments::{Compare, UsageError};
+
+/// The schedulers that are compared if none is named.
+const SCHEDULERS: &str = "fifo,sstf,cscan,deadline,cats";
+
+/// What is replayed in one column, and what it is called in the results: its name, or all that was given
+/// where the same name is there twice.
+pub struct Candidate {
+    pub label: String,
+    pub column: Column,
+}
+
+/// One column.
+pub enum Column {
+    /// A scheduler in a stage of its own.
+    Scheduler(Spec),
+    /// A stack with what is compared in one of its layers.
+    Stack {
+        stack: Stack,
+        /// The layer that is looked at.
+        layer: usize,
+        /// Whether the layer's scheduler is what is compared; else it is the stack as it is.
+        replaced: bool,
+    },
+}
+
+impl Column {
+    /// What is compared, in short and in full.
+    fn names(&self) -> [String; 2] {
+        match self {
+            Column::Scheduler(spec) => [spec.name.clone(), spec.to_string()],
+            Column::Stack { stack, layer, replaced: true } => {
+                let spec = &stack.layers[*layer].scheduler;
+                [spec.name.clone(), spec.to_string()]
+            }
+            Column::Stack { stack, .. } => [short_name(stack), stack.to_string()],
+        }
+    }
+}
+
+impl Candidate {
+    /// What is compared, with all its settings; the label is its name.
+    ///
+    /// # Errors
+    /// A scheduler that is none.
+    pub fn part(&self) -> Result<Part> {
+        let spec = match &self.column {
+            Column::Scheduler(spec) => spec,
+            Column::Stack { stack, layer, replaced: true } => &stack.layers[*layer].scheduler,
+            Column::Stack { stack, .. } => {
+                let layer = |layer: &replay::room::LayerSpec| (layer.name.clone(), layer.scheduler.to_string());
+                let settings = stack.layers.iter().map(layer).collect();
+                return Ok(Part { name: self.label.clone(), model: "stack".to_owned(), settings });
+            }
+        };
+        let built = schedulers::build(spec).map_err(UsageError::from_display)?;
+        Ok(super::part(&self.label, built.entry.name, &built.settings))
+    }
+
+    /// What its files are called.
+    pub fn file_stem(&self, index: usize) -> String {
+        let [name, _] = self.column.names();
+        format!("{index}-{}", name.replace('/', "+"))
+    }
+}
+
+/// What the command line asks for, in its order.
+///
+/// # Errors
+/// A name that is none, a tunable or value that is not accepted, the same thing twice.
+pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
+    let room = &arguments.room;
+    let stacks = room
+        .stacks
+        .iter()
+        .map(|text| Stack::of(text))
+        .collect::<Result<Vec<Stack>, _>>()
+        .map_err(UsageError::from_display)?;
+    let specs = match (&arguments.schedulers, stacks.is_empty()) {
+        (None, true) => schedulers(SCHEDULERS)?,
+        (None, false) => Vec::new(),
+        (Some(list), _) => schedulers(list)?,
+    };
+    if stacks.is_empty() {
+        return labelled(specs.into_iter().map(Column::Scheduler).collect(), false);
+    }
+    let mut columns = Vec::new();
+    let several = stacks.len() > 1;
+    for stack in stacks {
+        let layer = stack.layer(room.layer.as_deref()).map_err(UsageError::from_display)?;
+        for spec in &specs {
+            let stack = stack.clone().with_scheduler(layer, spec).map_err(UsageError::from_display)?;
+            columns.push(Column::Stack { stack, layer, replaced: true });
+        }
+        if specs.is_empty() {
+            columns.push(Column::Stack { stack, layer, replaced: false });
+        }
+    }
+    labelled(columns, several)
+}
+
+/// The label of what the others are set against.
+///
+/// # Errors
+/// It is none of those compared.
+pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
+    let find =
+        |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.column.names()[1] == name);
+    let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
+    let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
+    let what = if candidates.iter().all(|candidate| matches!(candidate.column, Column::Stack { replaced: false, .. })) {
+        "stacks"
+    } else {
+        "schedulers"
+    };
+    let unknown = || UsageError(format!("the baseline `{name}` is none of the {what} compared: {}", labels.join(", ")));
+    Ok(Some(find(name).ok_or_else(unknown)?.label.clone()))
+}
+
+fn schedulers(list: &str) -> Result<Vec<Spec>> {
+    let specs = if list == "all" {
+        let spec = |entry: &schedulers::Entry| Spec { name: entry.name.to_owned(), given: Vec::new() };
+        schedulers::SCHEDULERS.iter().map(spec).collect()
+    } else {
+        parse_list(list).map_err(UsageError::from_display)?
+    };
+    for spec in &specs {
+        // Built once here, so that a wrong name or tunable is said before anything is read.
+        schedulers::build(spec).map_err(UsageError::from_display)?;
+    }
+    Ok(specs)
+}
+
+/// A shipped stack's name, a file's name without its folder and ending, or the schedulers of a line.
+fn short_name(stack: &Stack) -> String {
+    let path = std::path::Path::new(&stack.name);
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    if !stack.name.contains('=') {
+        return stack.name.clone();
+    }
+    stack.layers.iter().map(|layer| layer.scheduler.name.as_str()).collect::<Vec<&str>>().join("/")
+}
+
+/// Columns under their names, with their stack's before it where schedulers are compared in several; all that was
+/// given stands for a name that is there twice.
+fn labelled(columns: Vec<Column>, several_stacks: bool) -> Result<Vec<Candidate>> {
+    let in_stack = |column: &Column, name: &str| match column {
+        Column::Stack { stack, replaced: true, .. } if several_stacks => format!("{} {name}", short_name(stack)),
+        _ => name.to_owned(),
+    };
+    let short: Vec<String> = columns.iter().map(|column| in_stack(column, &column.names()[0])).collect();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (column, name) in columns.into_iter().zip(&short) {
+        let kind = if matches!(column, Column::Stack { replaced: false, .. }) { "stack" } else { "scheduler" };
+        let shared = short.iter().filter(|other| *other == name).count() > 1;
+        let label = if shared { in_stack(&column, &column.names()[1]) } else { name.clone() };
+        ensure!(
+            candidates.iter().all(|candidate| candidate.label != label),
+            UsageError(format!("{kind} `{label}` is named twice"))
+        );
+        candidates.push(Candidate { label, column });
+    }
+    Ok(candidates)
+}

@@ -1,0 +1,396 @@
+//! A room described: as a line, as a file, or by the name of one that is shipped.
+//!
+//! A line is `LAYER/LAYER/…` from the guests down, each `NAME=SCHEDULER` or
+//! `NAME=SCHEDULER@setting=value,…`, with the scheduler's tunables where they always are:
+//! `guest=cfq-3.5@depth=32/hypervisor=ba:S_quantum=2s/lun=fifo@depth=32,write_depth=16`. No character of it means
+//! anything to a shell.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use drive_models::DriveModel;
+use serde::Deserialize;
+use toml::Spanned;
+use traces::results::{Fairness, LayerFigures, RoomFigures};
+use traces::spec::{Settings, Spec, SpecError, Tunable, Unit, nearest};
+use traces::{Request, SECTOR_BYTES, Sectors};
+
+use super::presets::{PRESETS, Preset};
+use super::{Counts, Layer, Passage, Room};
+use crate::stage::Limits;
+
+/// What a layer can be told beside its scheduler. Numbers without a limit are the largest there are.
+pub const LAYER_SETTINGS: &[Tunable] = &[
+    Tunable::new("depth", Unit::Count, "1", "requests below each stage at most").within(1, U32_MAX),
+    Tunable::new("write_depth", Unit::Count, "4294967295", "how many of them may be other than reads")
+        .within(1, U32_MAX),
+    Tunable::new("look_ahead", Unit::Switch, "off", "whether the next request is chosen before there is room for it"),
+    Tunable::new("merge", Unit::Switch, "on", "whether adjacent waiting requests are merged"),
+    Tunable::new("max_request", Unit::Bytes, "1280k", "the longest request made by merging; longer ones are split")
+        .within(SECTOR_BYTES, Request::SECTORS_MAX.bytes()),
+    Tunable::new("max_segments", Unit::Count, "128", "requests of the layer above merged into one at most")
+        .within(1, U32_MAX),
+    Tunable::new("queue", Unit::Count, "4294967295", "requests that the layer holds; more wait above it")
+        .within(1, U32_MAX),
+    Tunable::new(
+        "per_vm",
+        Unit::Choice(&["first", "on", "off"]),
+        "first",
+        "a stage for each VM; first: in the first of several layers",
+    ),
+    Tunable::new(
+        "streams",
+        Unit::Choice(&["guest", "vm"]),
+        "guest",
+        "vm: a VM's processes and priorities are not seen, it is one stream",
+    ),
+    Tunable::new(
+        "writes",
+        Unit::Choice(&["guest", "sync"]),
+        "guest",
+        "sync: writes become synchronous, as in a back end that submits them directly",
+    ),
+    Tunable::new("delay_down", Unit::Time, "0s", "how long a request takes to the layer below").within(0, DAY_NS),
+    Tunable::new("delay_up", Unit::Time, "0s", "how long a completion takes from the layer below").within(0, DAY_NS),
+];
+
+const U32_MAX: u64 = u32::MAX as u64;
+/// Longer delays are slips of the pen.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// One layer of a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerSpec {
+    /// Its name, unique in the stack.
+    pub name: String,
+    /// Its scheduler, known to be one.
+    pub scheduler: Spec,
+    /// What was given of [`LAYER_SETTINGS`].
+    pub given: Vec<(String, String)>,
+    /// All of [`LAYER_SETTINGS`].
+    pub settings: Settings,
+}
+
+/// The description of a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// The name of a shipped one, the path of a file, or the line itself.
+    pub name: String,
+    /// From the guests down; at least one.
+    pub layers: Vec<LayerSpec>,
+}
+
+/// Why a description was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// A name that is none of the shipped ones, or no layer of the stack.
+    #[error("{0}")]
+    Name(#[from] SpecError),
+    /// There is no such layer.
+    #[error("stack {stack} has no layer `{layer}`; it has {}", layers.join(", "))]
+    Layer {
+        /// The stack.
+        stack: String,
+        /// What was asked for.
+        layer: String,
+        /// Its layers.
+        layers: Vec<String>,
+    },
+    /// Something in the description.
+    #[error("stack {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
+    Text {
+        /// The stack.
+        name: String,
+        /// The line of a file that is to blame.
+        line: Option<usize>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// What the operating system says of the file.
+    #[error("stack {path}: {error}")]
+    File {
+        /// The file.
+        path: String,
+        /// What it says.
+        error: std::io::Error,
+    },
+}
+
+/// A file's text.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    layer: Vec<Spanned<LayerText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LayerText {
+    name: Spanned<String>,
+    scheduler: Spanned<String>,
+    #[serde(default)]
+    settings: BTreeMap<Spanned<String>, Spanned<Value>>,
+}
+
+/// A setting as one likes to write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Switch(bool),
+    Count(u64),
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            Value::Count(count) => count.fmt(f),
+            Value::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// What of a layer is to blame.
+enum Blame {
+    Name,
+    Scheduler,
+    /// The setting at this place.
+    Setting(usize),
+}
+
+impl LayerSpec {
+    /// A layer behind `others`, which it must differ from in name.
+    fn new(
+        name: &str,
+        scheduler: &str,
+        given: Vec<(String, String)>,
+        others: &[LayerSpec],
+    ) -> Result<LayerSpec, (Blame, String)> {
+        let named = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(named) {
+            let problem = format!("`{name}` is no name for a layer: letters, digits, `-`, `_` and `.` make one");
+            return Err((Blame::Name, problem));
+        }
+        if others.iter().any(|layer| layer.name == name) {
+            return Err((Blame::Name, format!("two layers are named `{name}`")));
+        }
+        let of_scheduler = |error: SpecError| (Blame::Scheduler, format!("layer {name}: {error}"));
+        let scheduler: Spec = scheduler.parse().map_err(of_scheduler)?;
+        // Built once here, so that a wrong name or tunable is said before anything is read.
+        schedulers::build(&scheduler).map_err(of_scheduler)?;
+        let mut spec = Spec { name: format!("layer {name}"), given: Vec::new() };
+        for (index, setting) in given.iter().enumerate() {
+            let wrong = |problem: String| (Blame::Setting(index), problem);
+            if spec.given.iter().any(|(known, _)| *known == setting.0) {
+                return Err(wrong(format!("layer {name}: `{}` is given twice", setting.0)));
+            }
+            spec.given.push(setting.clone());
+            let settings = Settings::resolve(&spec, LAYER_SETTINGS).map_err(|error| wrong(error.to_string()))?;
+            if !settings.bytes("max_request").is_multiple_of(SECTOR_BYTES) {
+                return Err(wrong(format!("layer {name}: max_request is not a multiple of {SECTOR_BYTES} bytes")));
+            }
+        }
+        let settings = Settings::resolve(&spec, LAYER_SETTINGS).map_err(|error| (Blame::Name, error.to_string()))?;
+        Ok(LayerSpec { name: name.to_owned(), scheduler, given, settings })
+    }
+
+    /// `first`: whether it is the first of several.
+    fn passage(&self, first: bool) -> Passage {
+        let count = |name: &str| u32::try_from(self.settings.count(name)).unwrap_or(u32::MAX);
+        let limits = Limits {
+            depth: count("depth"),
+            write_depth: count("write_depth"),
+            look_ahead: self.settings.switch("look_ahead"),
+            merge: self.settings.switch("merge"),
+            max_sectors: Sectors::new(self.settings.bytes("max_request") / SECTOR_BYTES),
+            max_segments: count("max_segments"),
+        };
+        Passage {
+            limits,
+            per_vm: match self.settings.word("per_vm") {
+                "first" => first,
+                word => word == "on",
+            },
+            queue: count("queue"),
+            by_vm: self.settings.word("streams") == "vm",
+            sync_writes: self.settings.word("writes") == "sync",
+            delay_down: self.settings.nanos("delay_down"),
+            delay_up: self.settings.nanos("delay_up"),
+        }
+    }
+}
+
+impl fmt::Display for LayerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.scheduler)?;
+        for (index, (name, value)) in self.given.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { '@' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Stack {
+    /// As a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, layer) in self.layers.iter().enumerate() {
+            write!(f, "{}{layer}", if index == 0 { "" } else { "/" })?;
+        }
+        Ok(())
+    }
+}
+
+impl Stack {
+    /// The name that the layer has which schedulers are compared in, unless another is asked for.
+    pub const HYPERVISOR: &str = "hypervisor";
+
+    /// What a user names: a file if it ends in `.toml`, a line if it has a `=`, else a shipped stack.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn of(text: &str) -> Result<Stack, StackError> {
+        if Path::new(text).extension().is_some_and(|extension| extension == "toml") {
+            let file = std::fs::read_to_string(text);
+            return Stack::from_toml(text, &file.map_err(|error| StackError::File { path: text.to_owned(), error })?);
+        }
+        if text.contains('=') {
+            return Stack::from_line(text, text);
+        }
+        let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) else {
+            let near = nearest(text, PRESETS.iter().map(|preset| preset.name));
+            return Err(SpecError::UnknownName { kind: "stack", name: text.to_owned(), near }.into());
+        };
+        Stack::shipped(preset)
+    }
+
+    /// A shipped stack.
+    ///
+    /// # Errors
+    /// None for those of the table, which a test excludes.
+    pub fn shipped(preset: &Preset) -> Result<Stack, StackError> {
+        Stack::from_line(preset.name, preset.line)
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// The first layer that is not one.
+    pub fn from_line(name: &str, line: &str) -> Result<Stack, StackError> {
+        let fail = |problem: String| StackError::Text { name: name.to_owned(), line: None, problem };
+        let mut layers = Vec::new();
+        for text in line.split('/') {
+            let (layer, rest) = text
+                .split_once('=')
+                .ok_or_else(|| fail(format!("`{text}` is not of the form NAME=SCHEDULER@setting=value,…")))?;
+            let (scheduler, settings) = rest.split_once('@').unwrap_or((rest, ""));
+            let mut given = Vec::new();
+            for setting in settings.split(',').filter(|_| rest.contains('@')) {
+                let (key, value) = setting
+                    .split_once('=')
+                    .filter(|(key, value)| !key.is_empty() && !value.is_empty())
+                    .ok_or_else(|| fail(format!("layer {layer}: `{setting}` is not of the form setting=value")))?;
+                given.push((key.to_owned(), value.to_owned()));
+            }
+            layers.push(LayerSpec::new(layer, scheduler, given, &layers).map_err(|(_, problem)| fail(problem))?);
+        }
+        Ok(Stack { name: name.to_owned(), layers })
+    }
+
+    /// Reads a file's text: an array of tables `[[layer]]`, each with `name`, `scheduler` and a table `settings`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn from_toml(name: &str, text: &str) -> Result<Stack, StackError> {
+        let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+        let fail = |offset: Option<usize>, problem: String| StackError::Text {
+            name: name.to_owned(),
+            line: offset.map(line_of),
+            problem,
+        };
+        let file: File = toml::from_str(text)
+            .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
+        let mut layers = Vec::new();
+        for layer in file.layer {
+            let LayerText { name, scheduler, settings } = layer.into_inner();
+            let given = settings.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().to_string()));
+            let layer = LayerSpec::new(name.get_ref(), scheduler.get_ref(), given.collect(), &layers);
+            layers.push(layer.map_err(|(blame, problem)| {
+                let place = match blame {
+                    Blame::Name => Some(name.span()),
+                    Blame::Scheduler => Some(scheduler.span()),
+                    Blame::Setting(index) => settings.keys().nth(index).map(Spanned::span),
+                };
+                fail(place.map(|span| span.start), problem)
+            })?);
+        }
+        if layers.is_empty() {
+            return Err(fail(None, "it has no layer: write at least one [[layer]]".to_owned()));
+        }
+        Ok(Stack { name: name.to_owned(), layers })
+    }
+
+    /// The layer in which schedulers are compared: the one named, or `hypervisor`, or the last.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn layer(&self, name: Option<&str>) -> Result<usize, StackError> {
+        let find = |name: &str| self.layers.iter().position(|layer| layer.name == name);
+        let Some(name) = name else { return Ok(find(Self::HYPERVISOR).unwrap_or(self.layers.len() - 1)) };
+        find(name).ok_or_else(|| StackError::Layer {
+            stack: self.name.clone(),
+            layer: name.to_owned(),
+            layers: self.layers.iter().map(|layer| layer.name.clone()).collect(),
+        })
+    }
+
+    /// The same with another scheduler in one layer.
+    ///
+    /// # Errors
+    /// It is no scheduler.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn with_scheduler(mut self, layer: usize, scheduler: &Spec) -> Result<Stack, SpecError> {
+        schedulers::build(scheduler)?;
+        self.layers[layer].scheduler = scheduler.clone();
+        Ok(self)
+    }
+
+    /// What a room that was made from this has counted.
+    pub fn figures(&self, room: &Room, fairness: Fairness) -> RoomFigures {
+        let figures = |(spec, layer): (&LayerSpec, &Layer)| {
+            let Counts { issued, switches, merged, flushes, to_drive, below, seek_sectors, hits } = layer.counts();
+            let per_request = |sum: f64| (below.count > 0).then(|| sum / below.count as f64);
+            LayerFigures {
+                layer: spec.name.clone(),
+                scheduler: spec.scheduler.to_string(),
+                settings: spec.settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                requests: issued,
+                context_switches: switches,
+                merged,
+                flushes,
+                time_to_drive: to_drive.moments(),
+                time_below: below.moments(),
+                seek_distance_mean_sectors: per_request(seek_sectors as f64),
+                cache_hit_share: per_request(hits as f64),
+            }
+        };
+        let layers = self.layers.iter().zip(room.layers()).map(figures).collect();
+        RoomFigures { stack: self.to_string(), layers, fairness }
+    }
+
+    /// The room above `drive`.
+    ///
+    /// # Panics
+    /// If a layer's scheduler was put there unchecked.
+    pub fn room(&self, drive: Box<dyn DriveModel>) -> Room {
+        let layer = |(index, spec): (usize, &LayerSpec)| {
+            let scheduler = spec.scheduler.clone();
+            let build = move || schedulers::build(&scheduler).expect("checked when it was described").scheduler;
+            Layer::new(Box::new(build), spec.passage(index == 0 && self.layers.len() > 1))
+        };
+        Room::new(self.layers.iter().enumerate().map(layer).collect(), drive)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a layer counts of what passes it.
+
+use traces::statistics::Spans;
+use traces::{Operation, Request, RequestId, Timestamp, VmId};
+
+use crate::observer::{Observer, Served};
+
+/// What a layer has counted. All of it is about requests as they leave the layer: merged and split by
+/// it, and by those above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests sent on, without flushes.
+    pub issued: u64,
+    /// How many of them were from another VM than the one before (Kim et al. 2015, Fig. 7: context
+    /// switches).
+    pub switches: u64,
+    /// Arrivals at the layer that were merged into a waiting request.
+    pub merged: u64,
+    /// Flushes sent on.
+    pub flushes: u64,
+    /// From sending a request on until the drive began with it, or with the first part of it.
+    pub to_drive: Spans,
+    /// From sending a request on until it came back.
+    pub below: Spans,
+    /// What the requests moved the head by, in sectors: the same for every layer.
+    pub seek_sectors: u128,
+    /// Requests that came from the drive's cache altogether.
+    pub hits: u64,
+}
+
+/// Counts, and passes on to the replay's observer what it is to see of this layer.
+pub(super) struct Watch<'a, O> {
+    pub(super) counts: &'a mut Counts,
+    pub(super) last_vm: &'a mut Option<VmId>,
+    /// Whether the observer sees what the layer decides.
+    pub(super) decides: bool,
+    /// Whether the observer sees what the layer sends down: it is the last, above the drive.
+    pub(super) last: bool,
+    pub(super) observer: &'a mut O,
+}
+
+impl<O: Observer> Observer for Watch<'_, O> {
+    fn inserted(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if self.decides {
+            self.observer.inserted(now, id, request);
+        }
+    }
+
+    fn merged(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request, was_waiting: bool) {
+        self.counts.merged += u64::from(!was_waiting);
+        if self.decides {
+            self.observer.merged(now, into, from, request, was_waiting);
+        }
+    }
+
+    fn dispatched(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if self.decides {
+            self.observer.dispatched(now, id, request);
+        }
+    }
+
+    fn issued(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if request.operation == Operation::Flush {
+            self.counts.flushes += 1;
+        } else {
+            self.counts.issued += 1;
+            self.counts.switches += u64::from(self.last_vm.is_some_and(|vm| vm != request.vm));
+            *self.last_vm = Some(request.vm);
+        }
+        if self.last {
+            self.observer.issued(now, id, request);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        if served.request.operation != Operation::Flush {
+            self.counts.to_drive.add(served.started.since(served.issued));
+            self.counts.below.add(served.finished.since(served.issued));
+            self.counts.seek_sectors += u128::from(served.seek.count());
+            self.counts.hits += u64::from(served.hit);
+        }
+        if self.last {
+            self.observer.served(served);
+        }
+    }
+}

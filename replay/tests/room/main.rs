@@ -1,0 +1,8 @@
+//! The machine room.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod equal;
+mod published;
+mod stacks;
+mod support;
+mod tree;

@@ -1,0 +1,202 @@
+//! What the room's tests share: loads, drives, and an observer that keeps every line.
+
+use proptest::prelude::*;
+use replay::room::{Layer, Passage};
+use replay::sources::ReplayError;
+use replay::{Ended, Engine, Limits, Next, Observer, Room, Served, Source, Stage};
+use traces::spec::Spec;
+use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+
+/// Requests in order of arrival, open loop.
+pub struct Listed {
+    requests: Vec<Request>,
+    next: usize,
+    /// Outstanding arrivals, by id.
+    outstanding: Vec<Option<Request>>,
+}
+
+impl Listed {
+    pub fn new(requests: &[Request]) -> Listed {
+        Listed { requests: requests.to_vec(), next: 0, outstanding: Vec::new() }
+    }
+}
+
+impl Source for Listed {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        Ok(self.requests.get(self.next).map_or(Next::Exhausted, |request| Next::At(request.arrival)))
+    }
+
+    fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
+        self.next += 1;
+        let request = self.requests[self.next - 1];
+        assert_eq!(request.arrival, now, "arrivals come when they were announced");
+        if id.index() >= self.outstanding.len() {
+            self.outstanding.resize(id.index() + 1, None);
+        }
+        assert!(self.outstanding[id.index()].replace(request).is_none(), "ids are unique among outstanding requests");
+        Ok(request)
+    }
+
+    fn completed(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        assert_eq!(self.outstanding[id.index()].take(), Some(*request), "an arrival completes once, as it arrived");
+    }
+}
+
+/// Everything that happened, but for ids, which are each engine's own.
+#[derive(Default)]
+pub struct Log {
+    /// Every event: time, letter as in blktrace, request.
+    pub events: Vec<(Timestamp, char, Request)>,
+    /// Time and request of each completion, by time and arrival.
+    pub completed: Vec<(u64, String)>,
+    /// What the head moved by.
+    pub seek: u64,
+    /// Requests that the drive served.
+    pub served: Vec<Served>,
+}
+
+impl Log {
+    fn event(&mut self, now: Timestamp, letter: char, request: &Request) {
+        self.events.push((now, letter, *request));
+    }
+}
+
+impl Observer for Log {
+    fn arrived(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.event(now, 'Q', request);
+    }
+    fn inserted(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.event(now, 'I', request);
+    }
+    fn merged(&mut self, now: Timestamp, _: RequestId, _: RequestId, request: &Request, was_waiting: bool) {
+        self.event(now, if was_waiting { 'J' } else { 'M' }, request);
+    }
+    fn dispatched(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.event(now, 'S', request);
+    }
+    fn issued(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.event(now, 'D', request);
+    }
+    fn served(&mut self, served: &Served) {
+        self.event(served.finished, 'C', &served.request);
+        self.seek += served.seek.count();
+        self.served.push(Served { id: RequestId(0), ..*served });
+    }
+    fn completed(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.event(now, 'F', request);
+        self.completed.push((now.as_ns(), format!("{request:?}")));
+        self.completed.sort_unstable();
+    }
+}
+
+/// A request and the time since the one before, mostly none: bursts. Few places, so that neighbours
+/// meet and merge.
+pub fn request() -> impl Strategy<Value = (u64, Request)> {
+    let operation = prop_oneof![
+        6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
+    ];
+    let place = prop_oneof![0u64..40, 0u64..4000];
+    (operation, place, 1u64..40, 0u64..6_000_000, 0u8..32, 0u16..3, 0u32..4, 0u8..2).prop_map(
+        |(operation, place, eights, gap, flags, vm, stream, level)| {
+            let sectors = if operation == Operation::Flush { 0 } else { eights * 8 };
+            let lba = Lba::new(if operation == Operation::Flush { 0 } else { place * 8 });
+            let mut request = Request::new(Timestamp::ZERO, operation, lba, Sectors::new(sectors));
+            request.flags = Flags::from_bits_truncate(flags);
+            request.vm = VmId(vm);
+            request.stream = StreamId(stream);
+            request.priority = Priority::new(2, level).unwrap();
+            (if gap > 3_000_000 { gap } else { 0 }, request)
+        },
+    )
+}
+
+/// The requests at their times.
+pub fn requests(load: &[(u64, Request)]) -> Vec<Request> {
+    let mut now = Timestamp::ZERO;
+    let place = |&(gap, mut request): &(u64, Request)| {
+        now += Nanos::from_ns(gap);
+        request.arrival = now;
+        request
+    };
+    load.iter().map(place).collect()
+}
+
+pub fn limits() -> impl Strategy<Value = Limits> {
+    (1u32..6, 1u32..4, any::<bool>(), any::<bool>(), 1u64..30, 1u32..6).prop_map(
+        |(depth, write_depth, look_ahead, merge, eights, max_segments)| Limits {
+            depth,
+            write_depth,
+            look_ahead,
+            merge,
+            max_sectors: Sectors::new(eights * 8),
+            max_segments,
+        },
+    )
+}
+
+pub fn drives() -> [&'static str; 8] {
+    [
+        "cheetah-15k4",
+        "linear:a=0,b=0,hit=0,capacity=2m",
+        "fixed:service=0,flush=0,write_cache=volatile",
+        "fixed:write_cache=volatile",
+        "fixed:write_cache=volatile-fua",
+        "raid:member=fixed,write_cache=64k,read_cache=1m,overhead=100us",
+        "flash:capacity=32m,planes=1,page=4k,channels=2,dies=1,buffer=8k,interface=sata,depth=3,precondition=empty",
+        "cheetah-15k5:queue_depth=4,queue_order=satf,age_limit=20ms",
+    ]
+}
+
+pub fn schedulers() -> Vec<Spec> {
+    schedulers::SCHEDULERS.iter().map(|entry| entry.name.parse().unwrap()).collect()
+}
+
+pub fn drive(spec: &str) -> Box<dyn drive_models::DriveModel> {
+    drive_models::build(&spec.parse().unwrap()).unwrap().drive
+}
+
+pub fn layer(scheduler: &Spec, passage: Passage) -> Layer {
+    let scheduler = scheduler.clone();
+    Layer::new(Box::new(move || schedulers::build(&scheduler).unwrap().scheduler), passage)
+}
+
+/// Passes everything on at once, as it is.
+pub fn open_door() -> Passage {
+    let limits = Limits {
+        depth: u32::MAX,
+        merge: false,
+        max_sectors: Request::SECTORS_MAX,
+        max_segments: u32::MAX,
+        ..Limits::default()
+    };
+    Passage { limits, ..Passage::default() }
+}
+
+/// On one stage over a drive.
+pub fn alone(spec: &Spec, drive: &str, limits: Limits, load: &[Request]) -> Log {
+    let stage = Stage::new(schedulers::build(spec).unwrap().scheduler, limits);
+    Engine::new(Listed::new(load), stage, self::drive(drive), Log::default()).run().unwrap().observer
+}
+
+pub fn in_room(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Log {
+    replay(layers, drive, load).observer
+}
+
+pub fn replay(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Ended<Listed, Log, Room> {
+    Engine::on(Listed::new(load), Room::new(layers, self::drive(drive)), Log::default()).run().unwrap()
+}
+
+/// `each` reads of 4 KB of every one of `vms`, one behind another at a place of its own, all at once.
+pub fn requests_of(vms: u16, each: u64) -> Vec<Request> {
+    let read = |vm: u16, n: u64| {
+        let lba = u64::from(vm) * 1000 + n * 8;
+        let mut request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
+        request.vm = VmId(vm);
+        request
+    };
+    (0..each).flat_map(|n| (0..vms).map(move |vm| read(vm, n))).collect()
+}
+
+pub fn replay_in(stack: &replay::room::Stack, drive: &str, load: &[Request]) -> Log {
+    Engine::on(Listed::new(load), stack.room(self::drive(drive)), Log::default()).run().unwrap().observer
+}
