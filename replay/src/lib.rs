@@ -12,6 +12,7 @@ mod merge;
 pub mod metrics;
 pub mod observer;
 pub mod overload;
+pub mod programs;
 mod requests;
 pub mod sources;
 pub mod stage;
