@@ -8,9 +8,11 @@
 //! it cannot run for ever at one point of time.
 
 mod dd;
+mod filebench;
 pub mod fio;
 mod generators;
 mod iozone;
+mod terasort;
 mod transfer;
 
 use std::path::Path;
@@ -52,7 +54,15 @@ pub enum Build {
 }
 
 /// Every program.
-pub const PROGRAMS: &[Entry] = &[dd::ENTRY, iozone::ENTRY, fio::ENTRY];
+pub const PROGRAMS: &[Entry] = &[
+    dd::ENTRY,
+    iozone::ENTRY,
+    fio::ENTRY,
+    filebench::VARMAIL,
+    filebench::WEBSERVER,
+    filebench::FILESERVER,
+    terasort::ENTRY,
+];
 
 /// The registry row with this name.
 ///

@@ -18,6 +18,9 @@ fn small(entry: &Entry) -> Workload {
         "dd" => "dd:size=8m",
         "iozone" => "iozone:size=4m,threads=2",
         "fio" => "fio:size=4m,rw=randrw,io_size=8m",
+        "varmail" => "varmail:nfiles=1000",
+        "webserver" => "webserver:nfiles=1000",
+        "fileserver" => "fileserver:nfiles=1000",
         "terasort" => "terasort:data=64m,chunk=16m,io.sort.mb=4m",
         name => name,
     };

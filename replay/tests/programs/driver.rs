@@ -113,18 +113,18 @@ pub fn drive(mut processes: Processes, mut files: Files, delay: Nanos, most: usi
             Step::Sleep(span) => state.ready = now.saturating_add(span),
             Step::Access(access) => {
                 check(&access, &files);
-                state.ready = now + delay;
+                state.ready = now.saturating_add(delay);
             }
             Step::Start(access) => {
                 check(&access, &files);
                 assert!(access.direct, "only what goes past the cache is asynchronous");
-                state.in_flight.push(now + delay);
+                state.in_flight.push(now.saturating_add(delay));
                 most_in_flight = most_in_flight.max(state.in_flight.len());
             }
             Step::AwaitAtMost(most) => state.waits = Some(Wait::AtMost(most)),
             Step::Sync(file) => {
                 files.size(file);
-                state.ready = now + delay;
+                state.ready = now.saturating_add(delay);
             }
             Step::Post(event) => *posted.entry(event).or_default() += 1,
             Step::Await(event, count) => state.waits = Some(Wait::For(event, count)),

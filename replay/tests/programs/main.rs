@@ -5,6 +5,8 @@
 
 mod conformance;
 mod driver;
+mod filebench;
 mod fio;
 mod fio_peer;
 mod sequential;
+mod terasort;

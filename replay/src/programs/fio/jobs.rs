@@ -55,8 +55,6 @@ pub(super) struct Plan {
     pub(super) start: u64,
     /// How long that part is.
     pub(super) region: u64,
-    /// How much of it a pass moves.
-    pub(super) size: u64,
     /// How much it moves in all.
     pub(super) limit: u64,
 }
@@ -291,5 +289,5 @@ fn plan(options: &Options, copy: u64) -> Result<Plan, String> {
         return Err(format!("size is too small: {size} bytes, and a block has {least}"));
     }
     let limit = options.io_size.map_or(size, |io_size| io_size.of(size)).saturating_mul(options.loops);
-    Ok(Plan { start, region, size, limit })
+    Ok(Plan { start, region, limit })
 }

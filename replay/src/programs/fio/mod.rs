@@ -25,6 +25,9 @@ use super::{Build, Entry};
 
 pub use jobs::{JobError, Jobs};
 
+/// Longest pause and run that a tunable asks for.
+const DAY_NS: u64 = 86_400_000_000_000;
+
 pub(super) const ENTRY: Entry = Entry {
     name: "fio",
     summary: "what a fio job file describes (a path that ends in .fio), or one job from these options",
@@ -55,8 +58,8 @@ pub(super) const ENTRY: Entry = Entry {
         Tunable::new("iodepth", Unit::Count, "1", "accesses at a time; above 1 with libaio").within(1, 65_536),
         Tunable::new("numjobs", Unit::Count, "1", "processes, each with a file of its own").within(1, 4096),
         Tunable::new("runtime", Unit::Time, "0", "how long to run, over the file again and again; 0 for once")
-            .within(0, 1 << 60),
-        Tunable::new("thinktime", Unit::Time, "0", "pause after each access").within(0, 1 << 60),
+            .within(0, DAY_NS),
+        Tunable::new("thinktime", Unit::Time, "0", "pause after each access").within(0, DAY_NS),
         Tunable::new("rate_iops", Unit::Count, "0", "most accesses a second, 0 for no limit"),
         Tunable::new("fsync", Unit::Count, "0", "after how many writes to make them durable, 0 for never"),
         Tunable::new("end_fsync", Unit::Switch, "off", "whether to do that at the end"),

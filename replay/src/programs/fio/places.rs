@@ -87,12 +87,10 @@ impl Places {
             None => return None,
         };
         let mut bytes = self.length(direction, offset, generator)?;
-        if let Some(visited) = &mut self.visited {
+        if let Some(visited) = self.visited.as_mut().filter(|_| in_sequence.is_none()) {
             let align = self.align[direction];
             let blocks = visited.visit((offset - self.start) / align, bytes.div_ceil(align));
-            if in_sequence.is_none() {
-                bytes = bytes.min(blocks * align);
-            }
+            bytes = bytes.min(blocks * align);
         }
         self.positions[direction] = offset + bytes;
         Some(Piece { offset, bytes })

@@ -26,8 +26,6 @@ pub(super) struct Process {
     ends: Event,
     /// Accesses in flight.
     depth: u32,
-    /// How much a pass moves.
-    pass_limit: u64,
     longest: u64,
     /// Bytes per second of each direction, 0 for no limit.
     rates: [u64; 3],
@@ -54,7 +52,6 @@ enum Stage {
 struct Progress {
     /// What counts towards the limit.
     bytes: u64,
-    pass_bytes: u64,
     passes: u64,
     accesses: u64,
     /// Bytes of each direction, for the rates.
@@ -84,8 +81,6 @@ impl Process {
         awaited: &[Step],
         generator: Xoshiro256PlusPlus,
     ) -> Process {
-        let unmapped_writes = job.random && job.kind.has(WRITE) && !job.maps();
-        let in_one_pass = unmapped_writes || (job.kind == Kind::Mixed && !job.random);
         let rates = std::array::from_fn(|direction| match (job.rate[direction], job.rate_iops[direction]) {
             (0, iops) => iops.saturating_mul(shortest(&job.lengths[direction])),
             (bytes, 0) => bytes,
@@ -95,7 +90,6 @@ impl Process {
         steps.push_back(Step::Sleep(Nanos::from_us(job.start_delay_us)));
         Process {
             depth: if job.asynchronous { u32::try_from(job.depth).unwrap_or(u32::MAX) } else { 1 },
-            pass_limit: if in_one_pass { plan.size.max(plan.limit) } else { plan.size },
             longest: (0..3).filter(|&way| job.kind.has(way)).map(|way| longest(&job.lengths[way])).max().unwrap_or(1),
             rates,
             seeded: generator.clone(),
@@ -157,9 +151,6 @@ impl Process {
     }
 
     fn queue_access(&mut self, now: Timestamp) -> Found {
-        if !self.job.time_based && self.progress.pass_bytes >= self.pass_limit {
-            return Found::PassIsOver;
-        }
         let direction = match self.progress.delayed.take() {
             Some(direction) => direction,
             None => {
@@ -219,7 +210,6 @@ impl Process {
             progress.trimmed = Some(piece);
         } else {
             progress.bytes += piece.bytes;
-            progress.pass_bytes += piece.bytes;
         }
     }
 
@@ -269,7 +259,6 @@ impl Process {
             || progress.passes < self.job.loops
             || (self.job.io_size.is_some() && left >= self.longest);
         if goes_on {
-            progress.pass_bytes = 0;
             self.places.restart();
             if self.job.repeatable && !self.job.time_based {
                 self.generator = self.seeded.clone();

@@ -3,9 +3,9 @@
 /// Which of the two families of unit prefixes is binary (`kb_base`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
-    /// `kb_base=1024`: `k` and `kb` are 1024, `ki` and `kib` 1000.
+    /// `kb_base=1024`: `k`, `ki` and `kb` are 1024, `kib` is 1000.
     Compatible,
-    /// `kb_base=1000`: `k` and `kb` are 1000, `ki` and `kib` 1024.
+    /// `kb_base=1000`: `k`, `ki` and `kb` are 1000, `kib` is 1024.
     Standard,
 }
 
@@ -46,10 +46,13 @@ pub(super) fn size(text: &str, prefixes: Prefixes) -> Result<u64, String> {
     let error = || format!("`{text}` is not a size such as 512, 4k or 1g; fio takes whole numbers");
     let (number, unit) = number(text.trim()).ok_or_else(error)?;
     let unit = unit.to_ascii_lowercase();
-    let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let (prefix, other_family) = unit.strip_suffix('i').map_or((unit, false), |prefix| (prefix, true));
+    // Of the two families only `kib`, `mib` … is told apart: `ki` is as `k`.
+    let (prefix, other_family) = match unit.strip_suffix("ib") {
+        Some(prefix) => (prefix, true),
+        None => (unit.strip_suffix(['b', 'i']).unwrap_or(&unit), false),
+    };
     let power = match prefix {
-        "" if !other_family => 0,
+        "" if unit.is_empty() || unit == "b" => 0,
         "k" => 1,
         "m" => 2,
         "g" => 3,
@@ -70,6 +73,9 @@ pub(super) fn amount(text: &str, prefixes: Prefixes) -> Result<Amount, String> {
     }
 }
 
+/// The longest span that is accepted, so that sums of a few hundred can be expressed.
+const YEAR_US: u64 = 365 * 86_400_000_000;
+
 /// A span of time in microseconds; without a unit it is so many of `unit_us`.
 pub(super) fn micros(text: &str, unit_us: u64) -> Result<u64, String> {
     let error = || format!("`{text}` is not a time such as 10, 250us, 7ms, 30s, 5m or 1h");
@@ -84,8 +90,8 @@ pub(super) fn micros(text: &str, unit_us: u64) -> Result<u64, String> {
         "d" => 86_400_000_000,
         _ => return Err(error()),
     };
-    // Nanoseconds have to fit too.
-    number.checked_mul(us).filter(|us| us.checked_mul(1000).is_some()).ok_or_else(error)
+    let longest = || format!("`{text}` is longer than a year");
+    number.checked_mul(us).filter(|&us| us <= YEAR_US).ok_or_else(longest)
 }
 
 /// `0`, `1` or nothing, which is 1.
@@ -128,7 +134,7 @@ mod tests {
             ("4096", 4096, 4096),
             ("4k", 4096, 4000),
             ("4KB", 4096, 4000),
-            ("4ki", 4000, 4096),
+            ("4ki", 4096, 4000),
             ("4KiB", 4000, 4096),
             ("2m", 2 << 20, 2_000_000),
             ("0x10k", 16 << 10, 16_000),
@@ -138,7 +144,7 @@ mod tests {
             assert_eq!(size(text, Prefixes::Compatible), Ok(compatible), "{text}");
             assert_eq!(size(text, Prefixes::Standard), Ok(standard), "{text}");
         }
-        for text in ["", "k", "4i", "4x", "1.5k", "-1", "99999999t"] {
+        for text in ["", "k", "4i", "4ib", "4bb", "4kbb", "4x", "1.5k", "-1", "99999999t"] {
             assert!(size(text, Prefixes::Compatible).is_err(), "{text}");
         }
     }
