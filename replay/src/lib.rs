@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod observer;
 pub mod overload;
 pub mod papers;
+pub mod programs;
 mod requests;
 pub mod room;
 pub mod sources;

@@ -1,0 +1,98 @@
+//! fio (3.33): the synthetic load that its job files describe.
+//!
+//! What is modelled is what reaches the disk: which bytes of which file are accessed in which order,
+//! how many at a time, with which pauses. An option that would change that and is not modelled is an
+//! error; `options.rs` lists those that cannot.
+//!
+//! Approximations: random numbers are others than fio's, with the same laws; files exist in full size
+//! before a job begins; a rate is kept by the process itself, without fio's second of leeway;
+//! asynchronous accesses are submitted one by one; what a job before has left in the page cache stays
+//! there (`invalidate=0`); `fdatasync` is as `fsync`.
+
+mod distribution;
+mod jobs;
+mod options;
+mod places;
+mod process;
+mod values;
+mod visited;
+
+use std::fmt::Write;
+
+use traces::spec::{Settings, Tunable, Unit};
+
+use super::{Build, Entry};
+
+pub use jobs::{JobError, Jobs};
+
+/// Longest pause and run that a tunable asks for.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "fio",
+    summary: "what a fio job file describes (a path that ends in .fio), or one job from these options",
+    origin: "fio 3.33; Kim 2015, section 4, runs it with 100 % to 0 % writes in every VM",
+    tunables: &[
+        Tunable::new(
+            "rw",
+            Unit::Choice(&[
+                "read",
+                "write",
+                "trim",
+                "randread",
+                "randwrite",
+                "randtrim",
+                "rw",
+                "randrw",
+                "trimwrite",
+                "randtrimwrite",
+            ]),
+            "read",
+            "what it does, in sequence or at random places",
+        ),
+        Tunable::new("bs", Unit::Bytes, "4k", "bytes of an access").within(512, 1 << 30),
+        Tunable::new("size", Unit::Bytes, "1g", "bytes of the file").within(512, 1 << 43),
+        Tunable::new("io_size", Unit::Bytes, "0", "bytes to move in all, 0 for those of the file"),
+        Tunable::new("rwmixread", Unit::Count, "50", "reads in a hundred of a mix").within(0, 100),
+        Tunable::new("direct", Unit::Switch, "on", "whether it goes past the page cache"),
+        Tunable::new("iodepth", Unit::Count, "1", "accesses at a time; above 1 with libaio").within(1, 65_536),
+        Tunable::new("numjobs", Unit::Count, "1", "processes, each with a file of its own").within(1, 4096),
+        Tunable::new("runtime", Unit::Time, "0", "how long to run, over the file again and again; 0 for once")
+            .within(0, DAY_NS),
+        Tunable::new("thinktime", Unit::Time, "0", "pause after each access").within(0, DAY_NS),
+        Tunable::new("rate_iops", Unit::Count, "0", "most accesses a second, 0 for no limit"),
+        Tunable::new("fsync", Unit::Count, "0", "after how many writes to make them durable, 0 for never"),
+        Tunable::new("end_fsync", Unit::Switch, "off", "whether to do that at the end"),
+    ],
+    events: &["fio ends"],
+    ends: |_| true,
+    build: Build::Jobs(text),
+};
+
+/// The job file that says what the settings say.
+fn text(settings: &Settings) -> String {
+    let switch = |name: &str| u8::from(settings.switch(name));
+    let mut text = String::from("[fio]\n");
+    // Writing to a string cannot fail.
+    let mut line = |name: &str, value: &dyn std::fmt::Display| _ = writeln!(text, "{name}={value}");
+    line("rw", &settings.word("rw"));
+    for name in ["bs", "size"] {
+        line(name, &settings.bytes(name));
+    }
+    for name in ["rwmixread", "iodepth", "numjobs", "rate_iops", "fsync"] {
+        line(name, &settings.count(name));
+    }
+    line("ioengine", if settings.count("iodepth") > 1 { &"libaio" } else { &"psync" });
+    line("direct", &switch("direct"));
+    line("end_fsync", &switch("end_fsync"));
+    let us = |name: &str| settings.nanos(name).as_ns().div_ceil(1000);
+    line("thinktime", &us("thinktime"));
+    if settings.bytes("io_size") > 0 {
+        line("io_size", &settings.bytes("io_size"));
+    }
+    if us("runtime") > 0 {
+        line("runtime", &format!("{}us", us("runtime")));
+        line("time_based", &1);
+    }
+    text
+}
