@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_host_cache_is_a_list_of_regions_by_last_use(requests in load(), regions in 1usize..40, sectors in 8u64..800) {
+    fn the_host_cache_is_a_list_of_regions_by_last_use(requests in load(), regions in 1usize..12, sectors in prop::sample::select(vec![8u64, 100, 801, 5000, 12_000])) {
         let region = sectors * 512;
         let tunables = format!("cache={},region={region},cached=10us,service=1ms", region * regions as u64);
         let mut list: Vec<u64> = Vec::new();
@@ -61,6 +61,14 @@ proptest! {
         let step = passed * i128::from(steps) / i128::from(over);
         prop_assert_eq!(i128::from(at_once("steps")), start + span * step / i128::from(steps));
     }
+}
+
+#[test]
+fn the_least_recently_used_region_goes_first() {
+    // Two regions of 8 sectors: the third takes the place of the one not used since.
+    let requests = [0, 8, 0, 16, 0, 8].map(|lba| read(0, lba));
+    let hits = services("cache=8k,region=4k", &requests).into_iter().map(|time| time == 100_000).collect::<Vec<_>>();
+    assert_eq!(hits, [false, false, true, false, true, false]);
 }
 
 #[test]
