@@ -57,6 +57,23 @@ fn late_completions_raise_k_until_none_is_late() {
 }
 
 #[test]
+fn a_cheaper_hit_asks_for_a_larger_k() {
+    // The paper's trade-off (section 7): with hits of 250 us its k = 8 stands for a virtual disk of at most 2 ms.
+    let run: Vec<Request> = (0..200).map(|nth| read(0, nth * 8)).collect();
+    for (hit_us, k, service_ns) in [(250, 8, 2_000_000), (125, 16, 2_000_000), (125, 8, 1_000_000)] {
+        let late = |k: u64, service: u64| {
+            let tunables =
+                format!("k={k},cache=on,hit={hit_us}us,virtual.service={service}ns,virtual.capacity={CAPACITY}");
+            let mut slowed = throttle(&format!("throttle:{tunables}"));
+            one_by_one(&mut slowed, &run, Nanos::ZERO);
+            slowed.report().late
+        };
+        assert_eq!(late(k, service_ns), 0, "{hit_us} us");
+        assert!(late(k, service_ns + 1) > 0 && late(k - 1, service_ns) > 0, "{hit_us} us");
+    }
+}
+
+#[test]
 fn changes_are_told_with_their_times() {
     let mut slowed = dynamic("k=1,raise=1.5,virtual.service=7ms");
     let near: Vec<Request> = (0..4).map(|nth| read(0, nth * 8)).collect();
