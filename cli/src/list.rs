@@ -1,8 +1,7 @@
 //! `iocast list`: what there is, straight from the registries.
 
 use anyhow::Result;
-use drive_models::array::Parts;
-use drive_models::{Build, MODELS, PROFILES, Profile};
+use drive_models::{Description, MODELS, PROFILES, Profile};
 use replay::room::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
@@ -141,14 +140,12 @@ fn drives() -> Vec<Listed> {
         let value =
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
-        tunables.extend(description.parts().into_iter().flat_map(listed_parts));
+        tunables.extend(listed_parts(&description));
         Some(Listed { name, summary, remark: validation, tunables, layers: Vec::new(), is_profile: true })
     };
     let model = |model: &drive_models::Model| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
-        if let Build::WithMembers { .. } = model.build {
-            tunables.extend(listed_parts(&Parts::default()));
-        }
+        tunables.extend(listed_parts(&model.default_description()));
         Listed {
             name: model.name.to_owned(),
             summary: model.summary.to_owned(),
@@ -161,13 +158,13 @@ fn drives() -> Vec<Listed> {
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
 }
 
-/// What an array is made of.
-fn listed_parts(parts: &Parts) -> [ListedTunable; 2] {
+/// What an array is made of, or what stands behind a throttle.
+fn listed_parts(description: &Description) -> Vec<ListedTunable> {
     let part = |(name, spec, summary): (&'static str, &Spec, &'static str)| {
-        let kind = if name == "member" { "drive" } else { name };
+        let kind = if name == "scheduler" { name } else { "drive" };
         ListedTunable { name, unit: kind.to_owned(), default: spec.to_string(), summary }
     };
-    parts.named().map(part)
+    description.named_parts().into_iter().map(part).collect()
 }
 
 /// A trace format.

@@ -1,12 +1,14 @@
 //! What makes a drive beside the values of its tunables, and what those may not be together.
 
+use serde::Deserialize;
 use toml::Spanned;
-use traces::spec::{Settings, SpecError};
+use traces::spec::{Settings, Spec, SpecError};
 
 use crate::array::{Parts, PartsText};
 use crate::empirical::{Cells, CellsText};
 use crate::mechanical::{LayoutText, Mechanics, Refused, SeekText};
 use crate::registry::{Build, Model};
+use crate::throttle::{Behind, BehindText};
 
 /// What a profile says of a drive beside its settings; each model is built with one kind.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub enum Description {
     Cells(Cells),
     /// `[array]`: what an array is made of.
     Parts(Parts),
+    /// `[throttle]`: what a throttle stands in front of.
+    Behind(Behind),
 }
 
 impl Description {
@@ -26,7 +30,16 @@ impl Description {
     pub fn parts(&self) -> Option<&Parts> {
         match self {
             Description::Parts(parts) => Some(parts),
-            Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The drives and schedulers that it is made of: the name that specs have for each, which it is, what it does.
+    pub fn named_parts(&self) -> Vec<(&'static str, &Spec, &'static str)> {
+        match self {
+            Description::Parts(parts) => parts.named().to_vec(),
+            Description::Behind(behind) => vec![behind.named()],
+            Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => Vec::new(),
         }
     }
 
@@ -34,7 +47,10 @@ impl Description {
     pub(crate) fn read(model: &Model, sections: Sections) -> Result<Description, Refusal> {
         sections.match_those_of(model)?;
         let refuse = |Refused { offset, problem }| (Some(offset), problem);
-        let Sections { seek, layout, empirical, array } = sections;
+        let Sections { seek, layout, empirical, array, throttle } = sections;
+        if let Some(throttle) = throttle {
+            return Behind::from_text(throttle.get_ref()).map(Description::Behind).map_err(refuse);
+        }
         match (seek, layout, empirical, array) {
             (Some(seek), Some(layout), ..) => {
                 Mechanics::new(seek.get_ref(), layout.into_inner()).map(Description::Mechanics).map_err(refuse)
@@ -55,6 +71,7 @@ pub(crate) struct Sections {
     pub(crate) layout: Option<Spanned<LayoutText>>,
     pub(crate) empirical: Option<Spanned<CellsText>>,
     pub(crate) array: Option<Spanned<PartsText>>,
+    pub(crate) throttle: Option<Spanned<BehindText>>,
 }
 
 impl Sections {
@@ -64,6 +81,7 @@ impl Sections {
             Build::WithMechanics(_) => &["seek", "layout"],
             Build::WithCells(_) => &["empirical"],
             Build::WithMembers { .. } => &["array"],
+            Build::OverDrive { .. } => &["throttle"],
         };
         let article = if model.name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let drive = format!("{article} {} drive", model.name);
@@ -72,6 +90,7 @@ impl Sections {
             ("layout", offset(self.layout.as_ref())),
             ("empirical", offset(self.empirical.as_ref())),
             ("array", offset(self.array.as_ref())),
+            ("throttle", offset(self.throttle.as_ref())),
         ] {
             match (needed.contains(&section), offset) {
                 (false, Some(_)) => return Err((offset, format!("{drive} has no [{section}]"))),
@@ -85,6 +104,39 @@ impl Sections {
 
 fn offset<T>(section: Option<&Spanned<T>>) -> Option<usize> {
     section.map(|section| section.span().start)
+}
+
+/// A drive or scheduler that another drive is made of, as a profile names it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartText {
+    value: String,
+    source: String,
+}
+
+impl PartText {
+    /// What the part `name`, which stands at byte `offset`, is.
+    pub(crate) fn spec(&self, name: &str, offset: usize) -> Result<Spec, Refused> {
+        if self.source.trim().is_empty() {
+            return Err(Refused { offset, problem: format!("`{name}` has no source") });
+        }
+        self.value.parse().map_err(|error: SpecError| Refused { offset, problem: error.to_string() })
+    }
+}
+
+/// Takes what is given of the part `name` (`name=X`, `name.tunable=V`) out of the whole drive's spec and
+/// puts it over `part`.
+pub(crate) fn take_part(name: &str, part: &mut Spec, given: &mut Vec<(String, String)>) -> Result<(), SpecError> {
+    if let Some(at) = given.iter().position(|(key, _)| key == name) {
+        *part = given.remove(at).1.parse()?;
+    }
+    given.retain(|(key, value)| {
+        let Some(tunable) = key.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) else { return true };
+        part.given.retain(|(known, _)| known != tunable);
+        part.given.push((tunable.to_owned(), value.clone()));
+        false
+    });
+    Ok(())
 }
 
 /// A setting that is fine by itself but contradicts another.

@@ -60,6 +60,34 @@ pub trait DriveModel: Send {
     fn discards(&self) -> bool;
 }
 
+/// A drive that whoever lends it wants back, such as a throttle with its report.
+impl<D: DriveModel + ?Sized> DriveModel for &mut D {
+    fn capacity(&self) -> Sectors {
+        (**self).capacity()
+    }
+    fn accepts(&self, request: &Request) -> bool {
+        (**self).accepts(request)
+    }
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        (**self).submit(now, id, request);
+    }
+    fn next_event(&self) -> Option<Timestamp> {
+        (**self).next_event()
+    }
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        (**self).advance(now, completions);
+    }
+    fn cost(&self) -> &dyn AccessCost {
+        (**self).cost()
+    }
+    fn write_cache(&self) -> WriteCache {
+        (**self).write_cache()
+    }
+    fn discards(&self) -> bool {
+        (**self).discards()
+    }
+}
+
 impl<D: DriveModel + ?Sized> DriveModel for Box<D> {
     fn capacity(&self) -> Sectors {
         (**self).capacity()

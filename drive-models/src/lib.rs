@@ -16,10 +16,12 @@ pub mod profile;
 pub mod queued;
 pub mod registry;
 pub mod single_server;
+pub mod throttle;
 
 pub use description::{Contradiction, Description};
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use profile::{PROFILES, Profile, ProfileError};
 pub use queued::Queued;
-pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical, build_profile};
+pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical, build_profile, build_throttle};
 pub use single_server::SingleServer;
+pub use throttle::Throttle;

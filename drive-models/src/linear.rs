@@ -81,7 +81,11 @@ pub struct Linear {
 impl Linear {
     /// A drive with the settings of [`MODEL`].
     pub fn new(settings: &Settings) -> Linear {
-        let capacity = Sectors::new(settings.bytes("capacity") / traces::SECTOR_BYTES);
+        Linear::with_capacity(settings, Sectors::new(settings.bytes("capacity") / traces::SECTOR_BYTES))
+    }
+
+    /// A drive of `capacity`, at least a sector, with all other settings of [`MODEL`].
+    pub fn with_capacity(settings: &Settings, capacity: Sectors) -> Linear {
         let cache = settings.switch("cache").then(|| {
             ShadowCache::new(
                 settings.count("segments") as usize,

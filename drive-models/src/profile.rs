@@ -12,6 +12,7 @@ use crate::description::{Description, Sections};
 use crate::empirical::CellsText;
 use crate::mechanical::{LayoutText, SeekText};
 use crate::registry::{MODELS, Model};
+use crate::throttle::BehindText;
 
 /// A drive profile.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Profile {
     pub settings: BTreeMap<String, (String, String)>,
     /// What its model needs beside them.
     pub description: Description,
-    /// The lines of settings and of an array's parts.
+    /// The lines of settings and of the drives and schedulers that it is made of.
     pub(crate) lines: BTreeMap<String, usize>,
 }
 
@@ -80,6 +81,7 @@ struct File {
     layout: Option<toml::Spanned<LayoutText>>,
     empirical: Option<toml::Spanned<CellsText>>,
     array: Option<toml::Spanned<PartsText>>,
+    throttle: Option<toml::Spanned<BehindText>>,
 }
 
 #[derive(Deserialize)]
@@ -104,7 +106,7 @@ impl Profile {
         };
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
-        let File { model, summary, validation, settings, seek, layout, empirical, array } = file;
+        let File { model, summary, validation, settings, seek, layout, empirical, array, throttle } = file;
         let model_at = model.span().start;
         let model = find_model(model.get_ref())
             .ok_or_else(|| fail(Some(model_at), format!("there is no model `{}`", model.get_ref())))?;
@@ -133,7 +135,9 @@ impl Profile {
         })?;
         offsets
             .extend(array.iter().flat_map(|array| array.get_ref().offsets()).map(|(part, at)| (part.to_owned(), at)));
-        let sections = Sections { seek, layout, empirical, array };
+        let virtual_disk = throttle.iter().map(|throttle| throttle.get_ref().offset());
+        offsets.extend(virtual_disk.map(|(part, at)| (part.to_owned(), at)));
+        let sections = Sections { seek, layout, empirical, array, throttle };
         // A section that is missing is missed by the model.
         let description =
             Description::read(model, sections).map_err(|(offset, problem)| fail(offset.or(Some(model_at)), problem))?;

@@ -12,6 +12,7 @@ use crate::empirical::{self, Cells};
 use crate::mechanical::{self, Mechanical, Mechanics};
 use crate::profile::{PROFILES, Profile, ProfileError, find_model};
 use crate::queued::{self, Queued};
+use crate::throttle::{self, Behind, Throttle, virtual_disk};
 use crate::{fixed, flash, linear};
 
 /// One drive model.
@@ -39,13 +40,14 @@ impl Model {
     }
 
     /// The description that a drive has which is named by its model alone.
-    fn default_description(&self) -> Description {
+    pub fn default_description(&self) -> Description {
         let of = |profile| Profile::shipped(profile).map(|profile| profile.description);
         let found = match self.build {
             Build::FromSettings(_) | Build::Checked { .. } => None,
             Build::WithMechanics(_) => of(DEFAULT_MECHANICS),
             Build::WithCells(_) => of(DEFAULT_CELLS),
             Build::WithMembers { .. } => Some(Description::Parts(Parts::default())),
+            Build::OverDrive { .. } => Some(Description::Behind(Behind::default())),
         };
         found.unwrap_or(Description::SettingsAlone)
     }
@@ -53,6 +55,9 @@ impl Model {
 
 /// Makes an array of its members.
 pub type BuildArray = fn(&Settings, Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction>;
+
+/// Makes a throttle in front of a virtual disk.
+pub type BuildThrottle = fn(&Settings, Box<dyn DriveModel>) -> Result<Throttle<Box<dyn DriveModel>>, Contradiction>;
 
 /// What a model is made from.
 pub enum Build {
@@ -76,6 +81,13 @@ pub enum Build {
         /// Makes one of settings that do not, if they do not contradict the members either.
         build: BuildArray,
     },
+    /// Settings, and the drive that it stands in front of.
+    OverDrive {
+        /// Finds the first setting that contradicts another.
+        check: fn(&Settings) -> Result<(), Contradiction>,
+        /// Makes one of settings that do not.
+        build: BuildThrottle,
+    },
 }
 
 impl Build {
@@ -85,7 +97,9 @@ impl Build {
     /// The first that does.
     pub fn check(&self, settings: &Settings) -> Result<(), Contradiction> {
         match self {
-            Build::Checked { check, .. } | Build::WithMembers { check, .. } => check(settings),
+            Build::Checked { check, .. } | Build::WithMembers { check, .. } | Build::OverDrive { check, .. } => {
+                check(settings)
+            }
             Build::FromSettings(_) | Build::WithMechanics(_) | Build::WithCells(_) => Ok(()),
         }
     }
@@ -101,8 +115,16 @@ const DEFAULT_MECHANICS: &str = "cheetah-15k5";
 const DEFAULT_CELLS: &str = "qemu-virtio";
 
 /// Every drive model.
-pub const MODELS: &[Model] =
-    &[linear::MODEL, mechanical::MODEL, array::MODEL, flash::MODEL, empirical::MODEL, fixed::MODEL];
+pub const MODELS: &[Model] = &[
+    linear::MODEL,
+    mechanical::MODEL,
+    array::MODEL,
+    flash::MODEL,
+    empirical::MODEL,
+    fixed::MODEL,
+    throttle::MODEL,
+    virtual_disk::MODEL,
+];
 
 /// A drive with its tunables as they are in force.
 pub struct Built {
@@ -127,18 +149,18 @@ pub enum DriveError {
     /// The profile is not accepted.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A part of an array cannot be built.
-    #[error("{array}: its {part}: {error}")]
+    /// A part of an array or a throttle cannot be built.
+    #[error("{whole}: its {part}: {error}")]
     Part {
-        /// The array.
-        array: String,
-        /// `member` or `scheduler`.
+        /// The array or throttle.
+        whole: String,
+        /// `member`, `scheduler` or `virtual`.
         part: &'static str,
         /// Why not.
         error: Box<DriveError>,
     },
-    /// An array is, through however many others, its own member.
-    #[error("an array cannot be a member of itself: {0}")]
+    /// A drive is, through however many others, a part of itself: an array's member, a throttle's virtual disk.
+    #[error("a drive cannot be a part of itself: {0}")]
     Recursion(String),
 }
 
@@ -168,8 +190,16 @@ pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
     let Resolved { settings, description, .. } = resolve(spec, &[])?;
     match description {
         Description::Mechanics(mechanics) => Ok(Some(Mechanical::new(&settings, &mechanics))),
-        Description::SettingsAlone | Description::Cells(_) | Description::Parts(_) => Ok(None),
+        _ => Ok(None),
     }
+}
+
+/// The throttle that `spec` names, if it names one, with its settings and report within reach.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_throttle(spec: &Spec) -> Result<Option<Throttle<Box<dyn DriveModel>>>, DriveError> {
+    resolve(spec, &[])?.throttle()
 }
 
 /// What a spec names, its settings in accord with one another.
@@ -179,8 +209,8 @@ struct Resolved {
     settings: Settings,
     /// Of the kind that the model is built with.
     description: Description,
-    /// What every member is, if it is an array.
-    member: Option<Box<Resolved>>,
+    /// What every member is, if it is an array, or what it stands in front of, if it is a throttle.
+    inner: Option<Box<Resolved>>,
     /// Where the profile's settings and parts stand that are in force.
     lines: BTreeMap<String, usize>,
 }
@@ -194,7 +224,7 @@ impl Resolved {
 
     fn drive(&self) -> Result<Box<dyn DriveModel>, DriveError> {
         let settings = &self.settings;
-        match (&self.model.build, &self.description, &self.member) {
+        match (&self.model.build, &self.description, &self.inner) {
             (Build::FromSettings(build), ..) => Ok(Queued::in_front_of(build(settings), settings)),
             (Build::WithMechanics(build), Description::Mechanics(mechanics), _) => {
                 Ok(Queued::in_front_of(build(settings, mechanics), settings))
@@ -211,8 +241,15 @@ impl Resolved {
                     self.blame(tunable, contradiction.among(settings, &self.name).into())
                 })
             }
+            (Build::OverDrive { .. }, ..) => Ok(Box::new(self.throttle()?.expect("it is a throttle"))),
             _ => unreachable!("a description is read for its model"),
         }
+    }
+
+    fn throttle(&self) -> Result<Option<Throttle<Box<dyn DriveModel>>>, DriveError> {
+        let (Build::OverDrive { build, .. }, Some(inner)) = (&self.model.build, &self.inner) else { return Ok(None) };
+        let throttle = build(&self.settings, inner.drive()?);
+        throttle.map(Some).map_err(|contradiction| contradiction.among(&self.settings, &self.name).into())
     }
 
     /// The error, with its line if the profile says what is to blame.
@@ -225,14 +262,21 @@ impl Resolved {
         }
     }
 
-    /// Resolves what every member is.
-    fn resolve_member(&self, parts: &Parts, within: &[PathBuf]) -> Result<Resolved, DriveError> {
+    /// Resolves what every member of an array is, or what stands behind a throttle.
+    fn resolve_inner(&self, within: &[PathBuf]) -> Result<Option<Box<Resolved>>, DriveError> {
         let refused = |part: &'static str, error: DriveError| match self.lines.get(part) {
             Some(_) => self.blame(part, error),
-            None => DriveError::Part { array: self.name.clone(), part, error: Box::new(error) },
+            None => DriveError::Part { whole: self.name.clone(), part, error: Box::new(error) },
         };
-        schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
-        resolve(&parts.member, within).map_err(|error| refused("member", error))
+        let (part, spec) = match &self.description {
+            Description::Parts(parts) => {
+                schedulers::build(&parts.scheduler).map_err(|error| refused("scheduler", error.into()))?;
+                ("member", &parts.member)
+            }
+            Description::Behind(behind) => ("virtual", &behind.disk),
+            Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => return Ok(None),
+        };
+        resolve(spec, within).map(|inner| Some(Box::new(inner))).map_err(|error| refused(part, error))
     }
 }
 
@@ -263,9 +307,11 @@ fn resolve_profile(profile: Option<Profile>, spec: &Spec, within: &[PathBuf]) ->
     let mut own = spec.clone();
     let mut description =
         profile.as_ref().map_or_else(|| model.default_description(), |profile| profile.description.clone());
-    if let Description::Parts(parts) = description {
-        description = Description::Parts(parts.take_from(&mut own.given)?);
-    }
+    description = match description {
+        Description::Parts(parts) => Description::Parts(parts.take_from(&mut own.given)?),
+        Description::Behind(behind) => Description::Behind(behind.take_from(&mut own.given)?),
+        other => other,
+    };
     let settings = match &profile {
         Some(profile) => profile.resolve(model, &own)?,
         None => model.settings(&own)?,
@@ -273,12 +319,9 @@ fn resolve_profile(profile: Option<Profile>, spec: &Spec, within: &[PathBuf]) ->
     model.build.check(&settings).map_err(|contradiction| contradiction.among(&settings, &spec.name))?;
     let mut lines = profile.map_or_else(BTreeMap::new, |profile| profile.lines);
     lines.retain(|key, _| !spec.given.iter().any(|(given, _)| given.split('.').next() == Some(key)));
-    let resolved = Resolved { name: spec.name.clone(), model, settings, description, member: None, lines };
-    let member = match &resolved.description {
-        Description::Parts(parts) => Some(Box::new(resolved.resolve_member(parts, within)?)),
-        Description::SettingsAlone | Description::Mechanics(_) | Description::Cells(_) => None,
-    };
-    Ok(Resolved { member, ..resolved })
+    let resolved = Resolved { name: spec.name.clone(), model, settings, description, inner: None, lines };
+    let inner = resolved.resolve_inner(within)?;
+    Ok(Resolved { inner, ..resolved })
 }
 
 fn unknown(name: &str) -> SpecError {

@@ -138,7 +138,7 @@ fn an_array_that_is_its_own_member_is_refused() {
     std::fs::write(path("one.toml"), made_of("other.toml")).unwrap();
     std::fs::write(path("other.toml"), made_of("one.toml")).unwrap();
     let own = path("self.toml");
-    let message = format!("drive profile {own} at line 8: an array cannot be a member of itself: {own}");
+    let message = format!("drive profile {own} at line 8: a drive cannot be a part of itself: {own}");
     assert_eq!(refused(&own), message);
-    assert!(refused(&path("one.toml")).contains("an array cannot be a member of itself"));
+    assert!(refused(&path("one.toml")).contains("a drive cannot be a part of itself"));
 }

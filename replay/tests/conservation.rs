@@ -165,6 +165,7 @@ fn drives() -> Vec<Box<dyn DriveModel>> {
         "qemu-virtio:depth=4",
         "cheetah-15k5:queue_depth=4,queue_order=satf,age_limit=20ms",
         "fixed:write_cache=volatile,queue_depth=3,queue_order=look",
+        "throttle:k=0.5,dynamic=on,lower_at=3,timer=1ms,overhead=10us,virtual.cv=0.5,virtual.cache=64m",
     ]
     .iter()
     .map(|spec| drive_models::build(&spec.parse().unwrap()).unwrap().drive)

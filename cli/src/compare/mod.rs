@@ -298,11 +298,11 @@ fn part(name: &str, model: &str, settings: &Settings) -> Part {
     Part { name: name.to_owned(), model: model.to_owned(), settings }
 }
 
-/// The drive with its tunables; if it is an array, also what it is made of.
+/// The drive with its tunables and what it is made of, if it is made of drives.
 fn drive_part(drive: &drive_models::Built) -> Part {
     let mut part = part(&drive.name, drive.model.name, &drive.settings);
-    let parts = drive.description.parts().into_iter().flat_map(drive_models::array::Parts::named);
-    part.settings.extend(parts.map(|(name, spec, _)| (name.to_owned(), spec.to_string())));
+    let parts = drive.description.named_parts();
+    part.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
     part
 }
 

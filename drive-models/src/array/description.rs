@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use traces::spec::{Spec, SpecError};
 
+use crate::description::{PartText, take_part};
 use crate::mechanical::Refused;
 
 /// The parts of an array.
@@ -20,13 +21,6 @@ pub struct Parts {
 pub struct PartsText {
     member: toml::Spanned<PartText>,
     scheduler: toml::Spanned<PartText>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PartText {
-    value: String,
-    source: String,
 }
 
 impl PartsText {
@@ -61,13 +55,7 @@ impl Parts {
     /// # Errors
     /// What is not a spec or has no source, with its place.
     pub fn from_text(text: &PartsText) -> Result<Parts, Refused> {
-        let [member, scheduler] = text.named().map(|(name, part)| {
-            let (offset, PartText { value, source }) = (part.span().start, part.get_ref());
-            if source.trim().is_empty() {
-                return Err(Refused { offset, problem: format!("`{name}` has no source") });
-            }
-            value.parse::<Spec>().map_err(|error| Refused { offset, problem: error.to_string() })
-        });
+        let [member, scheduler] = text.named().map(|(name, part)| part.get_ref().spec(name, part.span().start));
         Ok(Parts { member: member?, scheduler: scheduler? })
     }
 
@@ -77,17 +65,8 @@ impl Parts {
     /// # Errors
     /// A part's name that is not one.
     pub fn take_from(mut self, given: &mut Vec<(String, String)>) -> Result<Parts, SpecError> {
-        for (part, spec) in [("member", &mut self.member), ("scheduler", &mut self.scheduler)] {
-            if let Some(at) = given.iter().position(|(key, _)| key == part) {
-                *spec = given.remove(at).1.parse()?;
-            }
-            given.retain(|(key, value)| {
-                let Some(tunable) = key.strip_prefix(part).and_then(|rest| rest.strip_prefix('.')) else { return true };
-                spec.given.retain(|(known, _)| known != tunable);
-                spec.given.push((tunable.to_owned(), value.clone()));
-                false
-            });
-        }
+        take_part("member", &mut self.member, given)?;
+        take_part("scheduler", &mut self.scheduler, given)?;
         Ok(self)
     }
 }

@@ -17,7 +17,7 @@ pub mod plan;
 mod raid;
 mod read_cache;
 mod settings;
-mod tracks;
+pub(crate) mod tracks;
 mod write_cache;
 
 use schedulers::Scheduler;

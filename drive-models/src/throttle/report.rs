@@ -1,0 +1,129 @@
+//! What a throttle tells of a run.
+
+use std::collections::VecDeque;
+
+use traces::{Nanos, Timestamp};
+
+use super::scale::Scale;
+
+/// Most changes of k that a report keeps; with more, the oldest are forgotten.
+pub const CHANGES_MAX: usize = 65_536;
+
+/// Why k changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A completion arrived after its target.
+    Late,
+    /// Too many completions were held.
+    LongQueue,
+}
+
+/// A change of k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When, on the clock of the virtual system.
+    pub at: Timestamp,
+    /// What it was.
+    pub from: Scale,
+    /// What it is from then on.
+    pub to: Scale,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What a throttle tells of a run so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The k in force.
+    pub k: Scale,
+    /// Its changes, the oldest first, at most [`CHANGES_MAX`].
+    pub changes: VecDeque<Change>,
+    /// How many changes before those were forgotten.
+    pub forgotten: u64,
+    /// Completions that have come from the virtual disk.
+    pub completions: u64,
+    /// Those of them that arrived after their target.
+    pub late: u64,
+    /// The longest time that one was late by.
+    pub lateness_max: Nanos,
+    /// Most completions held at the same time.
+    pub held_max: u64,
+    /// When the virtual disk last completed something.
+    pub last: Timestamp,
+}
+
+impl Report {
+    pub(super) fn new(k: Scale) -> Report {
+        Report {
+            k,
+            changes: VecDeque::new(),
+            forgotten: 0,
+            completions: 0,
+            late: 0,
+            lateness_max: Nanos::ZERO,
+            held_max: 0,
+            last: Timestamp::ZERO,
+        }
+    }
+
+    pub(super) fn changed(&mut self, change: Change) {
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+            self.forgotten += 1;
+        }
+        self.k = change.to;
+        self.changes.push_back(change);
+    }
+
+    /// The largest k that was in force at or after `time`, as far back as changes are kept.
+    pub fn largest_k_since(&self, time: Timestamp) -> Scale {
+        let after = self.changes.iter().rev().take_while(|change| change.at >= time);
+        after.fold(self.k, |largest, change| largest.max(change.from).max(change.to))
+    }
+
+    /// The largest k of the last `parts`-th part of the run by time: the k that a dynamic run has found
+    /// to be stable. The whole run with 0 or 1.
+    pub fn stable_k(&self, parts: u64) -> Scale {
+        let part = self.last.as_ns() / parts.max(1);
+        self.largest_k_since(Timestamp::from_ns(self.last.as_ns() - part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn k(times: u64) -> Scale {
+        Scale::from_millionths(times * 1_000_000)
+    }
+
+    fn report(steps: &[(u64, u64, u64)], last: u64) -> Report {
+        let mut report = Report::new(k(steps.first().map_or(1, |step| step.1)));
+        for &(at, from, to) in steps {
+            let cause = if from < to { Cause::Late } else { Cause::LongQueue };
+            report.changed(Change { at: Timestamp::from_ns(at), from: k(from), to: k(to), cause });
+        }
+        report.last = Timestamp::from_ns(last);
+        report
+    }
+
+    #[test]
+    fn the_stable_k_is_the_largest_of_the_last_part() {
+        let report = report(&[(10, 1, 9), (40, 9, 3), (60, 3, 5), (80, 5, 4)], 100);
+        for (parts, stable) in [(1, 9), (0, 9), (2, 5), (4, 5), (5, 5), (10, 4)] {
+            assert_eq!(report.stable_k(parts), k(stable), "the last 1/{parts}");
+        }
+        // At 40 it was still 9, and before the first change what that changed.
+        assert_eq!(report.largest_k_since(Timestamp::from_ns(40)), k(9));
+        assert_eq!(report.largest_k_since(Timestamp::from_ns(41)), k(5));
+        assert_eq!(Report::new(k(7)).stable_k(2), k(7));
+    }
+
+    #[test]
+    fn the_oldest_changes_are_forgotten() {
+        let steps: Vec<(u64, u64, u64)> = (0..CHANGES_MAX as u64 + 3).map(|at| (at, at + 1, at + 2)).collect();
+        let report = report(&steps, 1);
+        assert_eq!((report.changes.len(), report.forgotten), (CHANGES_MAX, 3));
+        assert_eq!(report.changes[0].at, Timestamp::from_ns(3));
+    }
+}

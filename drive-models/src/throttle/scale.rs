@@ -1,0 +1,93 @@
+//! The scale factor k between the time of the virtual system and that of the real disk.
+
+use std::fmt;
+
+use traces::Nanos;
+
+/// One, in millionths.
+const ONE: u64 = 1_000_000;
+
+/// The factor k, in millionths; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scale(u64);
+
+impl Scale {
+    /// Both clocks run alike.
+    pub const ONE: Scale = Scale(ONE);
+
+    /// A factor of so many millionths, of which there is at least one.
+    pub const fn from_millionths(millionths: u64) -> Scale {
+        Scale(if millionths == 0 { 1 } else { millionths })
+    }
+
+    /// The factor in millionths.
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+
+    /// A span of the real disk's time as the virtual system is to take it, k·span, rounded down.
+    pub fn virtual_time(self, real: Nanos) -> Nanos {
+        ratio(real, self.0, ONE)
+    }
+
+    /// A span of the virtual system's time in the real disk's scale, span/k, rounded down. The paper
+    /// prints its columns in this scale without saying so.
+    pub fn real_time(self, span: Nanos) -> Nanos {
+        ratio(span, ONE, self.0)
+    }
+
+    /// k times so many thousandths, rounded up.
+    pub(super) fn raised(self, thousandths: u64) -> Scale {
+        let raised = (u128::from(self.0) * u128::from(thousandths)).div_ceil(1000);
+        Scale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
+    }
+
+    /// k times so many thousandths, rounded down.
+    pub(super) fn lowered(self, thousandths: u64) -> Scale {
+        let lowered = u128::from(self.0) * u128::from(thousandths) / 1000;
+        Scale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Scale {
+    /// As a decimal without zeros behind it: `8`, `1.1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = format!("{}.{:06}", self.0 / ONE, self.0 % ONE);
+        f.write_str(digits.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// `span`·`times`/`by`, rounded down; what is too long for a span is the longest one.
+pub(super) fn ratio(span: Nanos, times: u64, by: u64) -> Nanos {
+    let product = u128::from(span.as_ns()) * u128::from(times) / u128::from(by);
+    Nanos::from_ns(u64::try_from(product).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_multiplies_and_divides_to_the_nanosecond() {
+        let k = Scale::from_millionths(1_500_000);
+        assert_eq!(k.virtual_time(Nanos::from_ns(3)).as_ns(), 4);
+        assert_eq!(k.real_time(Nanos::from_ns(4)).as_ns(), 2);
+        assert_eq!(k.real_time(k.virtual_time(Nanos::from_ms(9))), Nanos::from_ms(9));
+        assert_eq!(k.virtual_time(Nanos::from_ns(u64::MAX)).as_ns(), u64::MAX);
+    }
+
+    #[test]
+    fn it_rises_rounded_up_and_falls_rounded_down() {
+        let k = Scale::from_millionths(1_000_001);
+        assert_eq!((k.raised(1100).millionths(), k.lowered(900).millionths()), (1_100_002, 900_000));
+        let least = Scale::from_millionths(0);
+        assert_eq!((least.raised(1001).millionths(), least.lowered(500).millionths()), (2, 1));
+    }
+
+    #[test]
+    fn it_prints_as_one_writes_it() {
+        for (millionths, text) in [(8_000_000, "8"), (1_100_000, "1.1"), (1, "0.000001"), (10_000_000, "10")] {
+            assert_eq!(Scale::from_millionths(millionths).to_string(), text);
+        }
+    }
+}
