@@ -9,7 +9,10 @@
 //! Where the paper says nothing, ours is: Demand is what waits here at the start of a `window` plus what
 //! arrives in it, judged as soon as it is above the threshold and again when the window ends; a VM's
 //! window begins anew with its turn, and a bursty VM that is held back stays bursty, because what it
-//! would ask for cannot be seen. A turn ends early when its VM is no longer bursty, or has asked
+//! would ask for cannot be seen. For the same reason a VM's window stands still while it waits for
+//! something in another's turn: what counts is what it would ask for if it did not. And what has been held back for a
+//! window without a break makes its VM bursty, however little it is: a VM whose processes have only so much
+//! outstanding could otherwise never pile up enough, and its writes would wait for ever. A turn ends early when its VM is no longer bursty, or has asked
 //! for nothing, with nothing outstanding, for `turn_idle`. A VM in its turn has at most `depth`
 //! requests below, so that few are left when it ends (they are served). Reads let through are spaced
 //! by their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq of Linux
@@ -81,6 +84,10 @@ struct Demand {
     demanded: u64,
     /// Bytes held back now.
     held: u64,
+    /// Since when another's turn has held some back without a break.
+    held_since: Option<Timestamp>,
+    /// Since when it has waited for something in another's turn, held back or let through.
+    waits_since: Option<Timestamp>,
     is_bursty: bool,
 }
 
@@ -119,6 +126,23 @@ impl BurstinessDetector {
         self.vms[usize::from(vm.0)].held -= bytes;
     }
 
+    /// Notes from when on VMs wait for another's turn; a window has stood still meanwhile.
+    fn note_waiting(&mut self, now: Timestamp, in_turn: Option<VmId>, work: &[Work]) {
+        for (index, (demand, work)) in self.vms.iter_mut().zip(work).enumerate() {
+            let is_others = in_turn.is_some_and(|vm| vm != VmId(index as u16));
+            if !is_others || demand.held == 0 {
+                demand.held_since = None;
+            } else {
+                demand.held_since.get_or_insert(now);
+            }
+            if is_others && work.unfinished > 0 {
+                demand.waits_since.get_or_insert(now);
+            } else if let Some(since) = demand.waits_since.take() {
+                demand.window_start += now.saturating_since(since);
+            }
+        }
+    }
+
     fn cancelled(&mut self, vm: VmId, bytes: u64) {
         let demand = &mut self.vms[usize::from(vm.0)];
         demand.demanded = demand.demanded.saturating_sub(bytes);
@@ -126,13 +150,15 @@ impl BurstinessDetector {
 
     fn turn_begins(&mut self, now: Timestamp, vm: VmId) {
         let demand = &mut self.vms[usize::from(vm.0)];
-        (demand.window_start, demand.demanded) = (now, demand.held);
+        (demand.window_start, demand.demanded, demand.waits_since) = (now, demand.held, None);
     }
 
     /// Judges the windows that have ended.
     fn judge(&mut self, now: Timestamp, in_turn: Option<VmId>) {
         for (index, demand) in self.vms.iter_mut().enumerate() {
-            let windows = now.saturating_since(demand.window_start).as_ns() / self.window.as_ns();
+            demand.is_bursty |= demand.held_since.is_some_and(|since| now.saturating_since(since) >= self.window);
+            let windows =
+                demand.waits_since.unwrap_or(now).saturating_since(demand.window_start).as_ns() / self.window.as_ns();
             if windows == 0 {
                 continue;
             }
@@ -301,6 +327,7 @@ impl Ba {
         self.detector.judge(now, self.dispatcher.turn.map(|(vm, _)| vm));
         self.dispatcher.take_turns(now, &mut self.detector, &self.work);
         self.open(now);
+        self.detector.note_waiting(now, self.dispatcher.turn.map(|(vm, _)| vm), &self.work);
     }
 
     /// When something that is held back may be let through without an arrival or a completion.

@@ -102,26 +102,76 @@ fn reads_of_the_others_are_let_through_at_the_reserved_rate() {
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(1000)));
 }
 
-#[test]
-fn what_is_held_back_piles_up_until_it_is_bursty() {
+/// The millisecond at which VM 1 is first sent something in its turn while VM 0 keeps the disk, if VM 1
+/// asks for `step` every 100 ms.
+fn has_its_turn(mut step: impl FnMut(&mut Driver, u64)) -> Option<u64> {
     let mut driver = ba("");
     asks(&mut driver, 0, 50);
     driver.all();
-    // A megabyte of writes a second is not bursty, but is held back, second after second.
-    let mut sent_at = None;
-    for second in 0..8_u64 {
-        driver.time(ms(second * 1000 + 1));
+    for tenth in 0..100 {
+        driver.time(ms(tenth * 100 + 1));
         asks(&mut driver, 0, 5);
-        driver.of_vm(1, Write, 0, MEGABYTE);
+        step(&mut driver, tenth);
         let sent = driver.all();
-        if sent.iter().any(|&id| driver.requests[id as usize].vm.0 == 1) {
-            sent_at = Some(second);
-            break;
+        if sent.iter().any(|&id| driver.requests[id as usize].operation == Write) {
+            return Some(tenth * 100);
         }
         complete_all(&mut driver, &sent);
     }
-    // Above 4 MB with the fifth, and its turn comes when the other's ends.
-    assert_eq!(sent_at, Some(5));
+    None
+}
+
+#[test]
+fn what_is_held_back_piles_up_until_it_is_bursty() {
+    // Two megabytes of writes a tenth of a second: bursty with the third, in turn when the other's ends.
+    let piles = |driver: &mut Driver, tenth| {
+        if tenth < 5 {
+            driver.of_vm(1, Write, tenth * 2 * MEGABYTE, 2 * MEGABYTE);
+        }
+    };
+    assert_eq!(has_its_turn(piles), Some(1000));
+}
+
+#[test]
+fn what_is_held_back_for_a_window_makes_its_vm_bursty_however_little_it_is() {
+    let one_page = |from: u64| {
+        move |driver: &mut Driver, tenth: u64| {
+            if tenth == from {
+                driver.of_vm(1, Write, 0, 8);
+            }
+        }
+    };
+    // Held from 0 and from 0.5 s on; VM 0's turns end every second.
+    assert_eq!(has_its_turn(one_page(0)), Some(1000));
+    assert_eq!(has_its_turn(one_page(5)), Some(2000));
+}
+
+#[test]
+fn a_window_stands_still_while_something_is_held_back() {
+    // Half a megabyte of reads at a time, the next one 10 ms behind the one before. With M_reserved at
+    // 1 MB a second each waits half a second, so that it is 1 MB a second; but 4 MB of what it is not held back for.
+    let mut driver = ba("M_reserved=1m");
+    asks(&mut driver, 0, 50);
+    driver.all();
+    let (mut read, mut bursty_at) = (driver.of_vm(1, Read, 0, MEGABYTE / 2), None);
+    for step in 1..900_u64 {
+        driver.time(ms(step * 10));
+        asks(&mut driver, 0, 1);
+        let sent = driver.all();
+        let others = sent.iter().filter(|&&id| driver.requests[id as usize].vm.0 == 1).count();
+        let came = sent.contains(&read);
+        complete_all(&mut driver, &sent);
+        if came {
+            read = driver.of_vm(1, Read, step * MEGABYTE, MEGABYTE / 2);
+        }
+        // In its turn it is not held back: one read after another.
+        if others > 0 && driver.all().contains(&read) {
+            bursty_at = Some(step * 10);
+            break;
+        }
+    }
+    // Nine halves of a megabyte are above 4 MB: the last of them is asked for at 4 s.
+    assert!(bursty_at.is_some_and(|at| (3_900..=5_100).contains(&at)), "{bursty_at:?}");
 }
 
 #[test]
