@@ -10,6 +10,7 @@ use crate::sources::ReplayError;
 
 pub mod estimate;
 pub mod geist2010;
+pub mod kim2015;
 
 /// A paper that is regenerated.
 pub struct Paper {
@@ -25,7 +26,7 @@ pub struct Paper {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[geist2010::PAPER];
+pub const PAPERS: &[Paper] = &[geist2010::PAPER, kim2015::PAPER];
 
 /// The paper with this name.
 ///
@@ -54,6 +55,12 @@ pub enum ReproduceError {
     /// The file set does not fit the disk.
     #[error(transparent)]
     Full(#[from] OutOfSpace),
+    /// A workload is refused.
+    #[error(transparent)]
+    Workload(#[from] crate::programs::WorkloadError),
+    /// A stack is refused.
+    #[error(transparent)]
+    Stack(#[from] crate::room::StackError),
     /// A drive cannot be measured.
     #[error(transparent)]
     Reads(#[from] drive_models::calibration::ReadsError),

@@ -14,7 +14,7 @@ use crate::guest::journal::Journal;
 use crate::guest::memory::{Memory, MemorySettings, PageRun};
 use crate::guest::page_cache::PageFlags;
 use crate::guest::transfer::{Progress, Transfer};
-use crate::guest::{Access, FileId, Files, Program, Step};
+use crate::guest::{Access, Event, FileId, Files, Program, Step};
 
 mod process;
 
@@ -55,8 +55,8 @@ struct Host {
     starved: Vec<u32>,
     /// Processes that wait until a file's writes are done.
     syncing: Vec<(u32, FileId)>,
-    /// Occurrences of each event, and who waits for how many.
-    events: Vec<u64>,
+    /// How often each event has occurred and when last, and who waits for how many.
+    events: Vec<(u64, Timestamp)>,
     waiting_for_events: Vec<(u32, u32, u64)>,
 }
 
@@ -151,9 +151,9 @@ impl Guests {
         self.hosts.iter().map(|host| host.name.clone()).collect()
     }
 
-    /// When each event of a guest occurred last is its programs' to say; here how often it did.
-    pub fn occurrences(&self, guest: usize, event: crate::guest::Event) -> u64 {
-        self.hosts[guest].events.get(event.0 as usize).copied().unwrap_or(0)
+    /// How often an event of a guest has occurred, and when last.
+    pub fn occurred(&self, guest: usize, event: Event) -> Option<(u64, Timestamp)> {
+        self.hosts[guest].events.get(event.0 as usize).copied().filter(|(count, _)| *count > 0)
     }
 
     fn boot(&mut self, guest: Guest) {
@@ -257,10 +257,10 @@ impl Guests {
             Step::Post(event) => {
                 let event = event.0 as usize;
                 if event >= host.events.len() {
-                    host.events.resize(event + 1, 0);
+                    host.events.resize(event + 1, (0, now));
                 }
-                host.events[event] += 1;
-                let count = host.events[event];
+                let count = host.events[event].0 + 1;
+                host.events[event] = (count, now);
                 let runnable = &mut self.runnable;
                 host.waiting_for_events.retain(|&(process, awaited, least)| {
                     let waits = awaited as usize != event || count < least;
@@ -272,7 +272,7 @@ impl Guests {
                 true
             }
             Step::Await(event, least) => {
-                let has_occurred = host.events.get(event.0 as usize).copied().unwrap_or(0) >= least;
+                let has_occurred = host.events.get(event.0 as usize).is_some_and(|(count, _)| *count >= least);
                 if !has_occurred {
                     host.waiting_for_events.push((index, event.0, least));
                 }

@@ -17,6 +17,8 @@ pub struct Reproduction {
     pub cells: Vec<Cell>,
     /// How far off groups of cells are.
     pub errors: Vec<GroupError>,
+    /// What else was to be reached.
+    pub bars: Vec<Bar>,
     /// In how many of the seeds ranks are as in the paper.
     pub ranks: Vec<Rank>,
     /// What other choices would have given.
@@ -73,6 +75,29 @@ pub struct GroupError {
     pub mean_absolute_relative_error: f64,
     /// What was to be reached, if something was.
     pub bar: Option<f64>,
+}
+
+/// A bound that a number was to keep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bar {
+    /// Which number, with its unit.
+    pub what: String,
+    /// What it is: a mean over the seeds, or the worst of them where that is said.
+    pub ours: f64,
+    /// The least it was to be.
+    pub at_least: Option<f64>,
+    /// The most it was to be.
+    pub at_most: Option<f64>,
+    /// Whether it is.
+    pub reached: bool,
+}
+
+impl Bar {
+    /// A number and its bounds.
+    pub fn new(what: &str, ours: f64, at_least: Option<f64>, at_most: Option<f64>) -> Bar {
+        let reached = at_least.is_none_or(|least| ours >= least) && at_most.is_none_or(|most| ours <= most);
+        Bar { what: what.to_owned(), ours, at_least, at_most, reached }
+    }
 }
 
 /// How often an order of values is the paper's.

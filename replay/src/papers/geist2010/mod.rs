@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Alternative, Cell, GroupError, Rank, Reproduction};
+use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduction};
 
 use self::choices::Choices;
 use self::numbers::{Columns, SCHEDULERS, TABLE_2, TABLE_3};
 use self::run::{Machine, Measured, Prepared};
-use super::estimate::{cell, group_error};
+use super::estimate::{cell, group_error, mean_and_half_width};
 use super::{Paper, ReproduceError};
 use crate::surge::Image;
 
@@ -72,6 +72,7 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
         seeds: seeds.to_vec(),
         choices: statements::choices(),
         errors: errors(&cells),
+        bars: bars(frozen),
         ranks: ranks(frozen),
         statements: statements::statements(),
         alternatives,
@@ -156,6 +157,24 @@ pub fn errors(cells: &[Cell]) -> Vec<GroupError> {
         group("Table 2, virtual (chosen on)", Some(0.12), &["2"], "virtual"),
         group("Table 3, virtual", Some(0.20), &["3"], "virtual"),
         group("Tables 2 and 3, real", Some(0.18), &["2", "3"], "real"),
+    ]
+}
+
+/// The bounds of the shadow cache.
+fn bars(seeds: &[Runs]) -> Vec<Bar> {
+    let mean = |ours: fn(&Measured) -> f64| {
+        mean_and_half_width(&seeds.iter().map(|runs| ours(&runs[0][0][0])).collect::<Vec<_>>()).0
+    };
+    let marked = numbers::HITS as f64 / numbers::REQUESTS as f64;
+    vec![
+        Bar::new(
+            "share of services below 250 us",
+            mean(|ours| ours.marked_as_hits),
+            Some(marked - 0.1),
+            Some(marked + 0.1),
+        ),
+        Bar::new("recall of the shadow cache", mean(|ours| ours.recall_and_precision[0]), Some(0.97), None),
+        Bar::new("precision of the shadow cache", mean(|ours| ours.recall_and_precision[1]), Some(0.95), None),
     ]
 }
 
