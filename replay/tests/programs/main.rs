@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 mod conformance;
+mod description;
 mod driver;
 mod filebench;
 mod fio;
