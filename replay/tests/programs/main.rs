@@ -10,4 +10,5 @@ mod filebench;
 mod fio;
 mod fio_peer;
 mod sequential;
+mod table;
 mod terasort;
