@@ -264,7 +264,8 @@ fn read_jobs(jobs: &Spanned<String>, guest: &str, text: &str) -> Result<Workload
         let start = jobs.span().start;
         let written = text.get(jobs.span()).unwrap_or("");
         // A line break directly behind the opening quotes is not part of the string.
-        let first = if written.starts_with("'''\n") || written.starts_with("\"\"\"\n") { 1 } else { 0 };
+        let content = written.trim_start_matches(['\'', '"']);
+        let first = usize::from(content.starts_with('\n') || content.starts_with("\r\n"));
         let line = first + error.line.unwrap_or(1) - 1;
         let offset =
             written.match_indices('\n').nth(line.wrapping_sub(1)).filter(|_| line > 0).map_or(0, |(at, _)| at + 1);

@@ -123,6 +123,8 @@ fn a_job_that_begins_with_its_string_has_its_line_too() {
     let text = GOOD.replace("'''\n[one]\nsize=4k", "'''[one]\nsiz=4k");
     let error = Description::parse("x", &text).unwrap_err();
     assert_eq!(error.line, Some(13));
+    let text = GOOD.replace("[one]\nsize=4k", "[one]\nsiz=4k").replace('\n', "\r\n");
+    assert_eq!(Description::parse("x", &text).unwrap_err().line, Some(14));
 }
 
 #[test]
