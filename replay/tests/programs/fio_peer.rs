@@ -56,37 +56,50 @@ fn ours(job: &str) -> Vec<Logged> {
         .collect()
 }
 
+/// Checks each job in a thread of its own: fio waits most of the time that it takes.
+fn side_by_side(jobs: &[&str], check: impl Fn(&str) + Sync) {
+    std::thread::scope(|scope| {
+        for &options in jobs {
+            let check = &check;
+            scope.spawn(move || check(options));
+        }
+    });
+}
+
 #[test]
 fn what_is_in_sequence_is_the_same_to_the_byte() {
-    for options in [
-        "rw=write\nbs=64k\nsize=1m",
-        "rw=read\nbs=64k\nsize=1000k",
-        "rw=write\nbs=64k\nsize=1m\nio_size=1536k",
-        "rw=write\nbs=64k\nsize=1m\nio_size=1500k",
-        "rw=write\nbs=64k\nsize=1m\nio_size=500k",
-        "rw=write\nbs=64k\nsize=1m\nio_size=50%",
-        "rw=write\nbs=64k\nsize=1000k\nloops=3",
-        "rw=write\nbs=64k\nsize=1m\nloops=2\nio_size=512k",
-        "rw=write\nbs=64k\nsize=512k\nfilesize=2m",
-        "rw=write\nbs=64k\nsize=512k\nfilesize=2m\nio_size=1m",
-        "rw=write\nbs=64k\nsize=512k\nfilesize=2m\nloops=6",
-        "rw=write\nbs=64k\nfilesize=2m\noffset=512k",
-        "rw=write\nbs=64k\nsize=4m\nfilesize=1m",
-        "rw=write\nbs=64k\nsize=50%\nfilesize=2m",
-        "rw=write\nbs=64k\nsize=1m\noffset=256k",
-        "rw=write\nbs=64k\nsize=512k\nfsync=3",
-        "rw=write\nbs=64k\nsize=512k\nfsync=4\nend_fsync=1",
-        "rw=write\nbs=64k\nsize=512k\nfdatasync=3\nloops=2",
-        "rw=write\nbs=4ki\nsize=16ki",
-        "rw=write\nbs=4kib\nsize=17kb\nkb_base=1000",
-        "rw=write\nbs=512\nsize=4kib",
-        "rw=write\nbs=0x1000\nsize=16K",
-        "rw=write\nbs=4k\nsize=1m\nnumber_ios=7",
-        "readwrite=write\nblocksize=4k ; eight\nsize=32k # of them\n\n# all",
-    ] {
-        let job = format!("[j]\nfilename=f\n{options}\n");
-        assert_eq!(ours(&job), peer(&job), "{options}");
-    }
+    side_by_side(
+        &[
+            "rw=write\nbs=64k\nsize=1m",
+            "rw=read\nbs=64k\nsize=1000k",
+            "rw=write\nbs=64k\nsize=1m\nio_size=1536k",
+            "rw=write\nbs=64k\nsize=1m\nio_size=1500k",
+            "rw=write\nbs=64k\nsize=1m\nio_size=500k",
+            "rw=write\nbs=64k\nsize=1m\nio_size=50%",
+            "rw=write\nbs=64k\nsize=1000k\nloops=3",
+            "rw=write\nbs=64k\nsize=1m\nloops=2\nio_size=512k",
+            "rw=write\nbs=64k\nsize=512k\nfilesize=2m",
+            "rw=write\nbs=64k\nsize=512k\nfilesize=2m\nio_size=1m",
+            "rw=write\nbs=64k\nsize=512k\nfilesize=2m\nloops=6",
+            "rw=write\nbs=64k\nfilesize=2m\noffset=512k",
+            "rw=write\nbs=64k\nsize=4m\nfilesize=1m",
+            "rw=write\nbs=64k\nsize=50%\nfilesize=2m",
+            "rw=write\nbs=64k\nsize=1m\noffset=256k",
+            "rw=write\nbs=64k\nsize=512k\nfsync=3",
+            "rw=write\nbs=64k\nsize=512k\nfsync=4\nend_fsync=1",
+            "rw=write\nbs=64k\nsize=512k\nfdatasync=3\nloops=2",
+            "rw=write\nbs=4ki\nsize=16ki",
+            "rw=write\nbs=4kib\nsize=17kb\nkb_base=1000",
+            "rw=write\nbs=512\nsize=4kib",
+            "rw=write\nbs=0x1000\nsize=16K",
+            "rw=write\nbs=4k\nsize=1m\nnumber_ios=7",
+            "readwrite=write\nblocksize=4k ; eight\nsize=32k # of them\n\n# all",
+        ],
+        |options| {
+            let job = format!("[j]\nfilename=f\n{options}\n");
+            assert_eq!(ours(&job), peer(&job), "{options}");
+        },
+    );
 }
 
 /// Figures of some logs: accesses and bytes of each kind, distinct places, accesses that continue the one
@@ -124,62 +137,52 @@ fn near(ours: usize, theirs: usize, of: usize, percent: usize) -> bool {
 
 #[test]
 fn what_is_random_has_the_same_shape() {
-    for options in [
-        "rw=randread\nbs=4k\nsize=8m",
-        "rw=randwrite\nbs=16k\nsize=8m\nnorandommap",
-        "rw=randwrite\nbs=4k\nsize=4m\nio_size=6m",
-        "rw=randwrite\nbs=12k\nsize=4m",
-        "rw=randwrite\nbs=4k\nsize=4m\nloops=3",
-        "rw=randwrite\nbs=4k\nsize=2m\nfilesize=8m",
-        "rw=randwrite\nbs=4k\nsize=1m\nfilesize=4m\nio_size=2m",
-        "rw=randwrite\nbs=16k\nba=4k\nsize=4m",
-        "rw=randwrite\nbs=16k\nblockalign=64k\nsize=4m",
-        "rw=randread\nbs=4k\nsize=8m\npercentage_random=20",
-        "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=zipf:1.2",
-        "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=zipf:0.7",
-        "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=pareto:0.2",
-        "rw=randwrite\nbssplit=4k/50:64k/50\nsize=64m\nnorandommap",
-        "rw=randwrite\nbssplit=4k/50:64k/50\nsize=64m",
-        "rw=write\nbssplit=4k/10:64k/50:32k/\nsize=32m",
-        "rw=rw\nbs=4k\nsize=8m\nrwmixread=25",
-        "rw=rw\nbs=4k\nsize=4m\nio_size=6m",
-        "rw=randrw\nbs=4k\nsize=8m\nrwmixwrite=30\nfsync=16",
-        "rw=rw\nbs=4k,16k\nsize=8m",
-    ] {
-        let (mut modelled, mut theirs) = (Shape::default(), Shape::default());
-        for seed in 1..=SEEDS {
-            let job = format!("[j]\nfilename=f\nrandseed={seed}\n{options}\n");
-            add(&mut modelled, &ours(&job));
-            add(&mut theirs, &peer(&job));
-        }
-        let ours = modelled;
-        let total: usize = theirs.accesses.values().sum();
-        for kind in ['r', 'w', 's'] {
-            let count = |shape: &Shape| shape.accesses.get(&kind).copied().unwrap_or(0);
-            assert!(
-                near(count(&ours), count(&theirs), total, 4),
-                "{options}: {kind} {} {}",
-                count(&ours),
-                count(&theirs)
-            );
-        }
-        assert!(
-            ours.bytes.abs_diff(theirs.bytes) <= 65_536 * SEEDS,
-            "{options}: {} {} bytes",
-            ours.bytes,
-            theirs.bytes
-        );
-        assert!(
-            near(ours.distinct, theirs.distinct, total, 4),
-            "{options}: {} {} places",
-            ours.distinct,
-            theirs.distinct
-        );
-        assert!(near(ours.continued, theirs.continued, total, 3), "{options}: {} {}", ours.continued, theirs.continued);
-        for (bytes, &count) in theirs.lengths.iter().filter(|&(_, &count)| count * 20 > total) {
-            let mine = ours.lengths.get(bytes).copied().unwrap_or(0);
-            assert!(near(mine, count, total, 4), "{options}: {bytes} bytes: {mine} {count}");
-        }
+    side_by_side(
+        &[
+            "rw=randread\nbs=4k\nsize=8m",
+            "rw=randwrite\nbs=16k\nsize=8m\nnorandommap",
+            "rw=randwrite\nbs=4k\nsize=4m\nio_size=6m",
+            "rw=randwrite\nbs=12k\nsize=4m",
+            "rw=randwrite\nbs=4k\nsize=4m\nloops=3",
+            "rw=randwrite\nbs=4k\nsize=2m\nfilesize=8m",
+            "rw=randwrite\nbs=4k\nsize=1m\nfilesize=4m\nio_size=2m",
+            "rw=randwrite\nbs=16k\nba=4k\nsize=4m",
+            "rw=randwrite\nbs=16k\nblockalign=64k\nsize=4m",
+            "rw=randread\nbs=4k\nsize=8m\npercentage_random=20",
+            "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=zipf:1.2",
+            "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=zipf:0.7",
+            "rw=randread\nbs=4k\nsize=8m\nrandom_distribution=pareto:0.2",
+            "rw=randwrite\nbssplit=4k/50:64k/50\nsize=64m\nnorandommap",
+            "rw=randwrite\nbssplit=4k/50:64k/50\nsize=64m",
+            "rw=write\nbssplit=4k/10:64k/50:32k/\nsize=32m",
+            "rw=rw\nbs=4k\nsize=8m\nrwmixread=25",
+            "rw=rw\nbs=4k\nsize=4m\nio_size=6m",
+            "rw=randrw\nbs=4k\nsize=8m\nrwmixwrite=30\nfsync=16",
+            "rw=rw\nbs=4k,16k\nsize=8m",
+        ],
+        has_the_same_shape,
+    );
+}
+
+fn has_the_same_shape(options: &str) {
+    let (mut modelled, mut theirs) = (Shape::default(), Shape::default());
+    for seed in 1..=SEEDS {
+        let job = format!("[j]\nfilename=f\nrandseed={seed}\n{options}\n");
+        add(&mut modelled, &ours(&job));
+        add(&mut theirs, &peer(&job));
+    }
+    let ours = modelled;
+    let total: usize = theirs.accesses.values().sum();
+    for kind in ['r', 'w', 's'] {
+        let count = |shape: &Shape| shape.accesses.get(&kind).copied().unwrap_or(0);
+        assert!(near(count(&ours), count(&theirs), total, 4), "{options}: {kind} {} {}", count(&ours), count(&theirs));
+    }
+    assert!(ours.bytes.abs_diff(theirs.bytes) <= 65_536 * SEEDS, "{options}: {} {} bytes", ours.bytes, theirs.bytes);
+    assert!(near(ours.distinct, theirs.distinct, total, 4), "{options}: {} {} places", ours.distinct, theirs.distinct);
+    assert!(near(ours.continued, theirs.continued, total, 3), "{options}: {} {}", ours.continued, theirs.continued);
+    for (bytes, &count) in theirs.lengths.iter().filter(|&(_, &count)| count * 20 > total) {
+        let mine = ours.lengths.get(bytes).copied().unwrap_or(0);
+        assert!(near(mine, count, total, 4), "{options}: {bytes} bytes: {mine} {count}");
     }
 }
 
