@@ -223,6 +223,35 @@ fn times_are_read_as_fio_reads_them() {
     }
 }
 
+/// How long fio runs a job, in milliseconds.
+fn runtime_of(job: &str) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("job.fio"), job).unwrap();
+    let output = fio(folder.path(), &["job.fio", "--output-format=json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let number = text.split("\"job_runtime\" : ").nth(1).unwrap_or_else(|| panic!("{job}: {text}"));
+    number.split(',').next().unwrap().parse().unwrap()
+}
+
+/// Rates and pauses decide how long these take. fio may be held up, but is not faster.
+#[test]
+fn rates_and_pauses_take_as_long_as_in_fio() {
+    for options in [
+        "rate_iops=100",
+        "rate=200k",
+        "thinktime=10ms\nthinktime_blocks=10",
+        "rw=rw\nsize=1600k\nrate_iops=100,300",
+        "rate_iops=100\nthinktime=20ms\nthinktime_blocks=10",
+        "startdelay=1\nruntime=500ms\ntime_based\nthinktime=1ms",
+    ] {
+        let job = format!("[j]\nfilename=f\nioengine=psync\nbs=4k\nsize=400k\n{options}\n");
+        let run = run_jobs(&job);
+        let first = run.seen.iter().find(|seen| matches!(seen.step, Step::Access(_))).unwrap().at;
+        let (ours, theirs) = (run.end.since(first).as_ns() / 1_000_000, runtime_of(&job));
+        assert!(theirs * 100 >= ours * 95 && theirs <= ours * 3 / 2 + 50, "{options}: {ours} ms, fio {theirs} ms");
+    }
+}
+
 #[test]
 fn both_refuse_the_same_job_files() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 //! error; `unmodelled.rs` lists those that cannot.
 //!
 //! Approximations: random numbers are others than fio's, with the same laws; files exist in full size
-//! before a job begins; a rate is kept by the process itself, without fio's second of leeway;
+//! before a job begins;
 //! asynchronous accesses are submitted one by one; what a job before has left in the page cache stays
 //! there (`invalidate=0`); `fdatasync` is as `fsync`; a device as `filename` is a file like others.
 
