@@ -74,6 +74,7 @@ fn what_is_in_sequence_is_the_same_to_the_byte() {
             "rw=read\nbs=64k\nsize=1000k",
             "rw=write\nbs=64k\nsize=1m\nio_size=1536k",
             "rw=write\nbs=64k\nsize=1m\nio_size=1500k",
+            "rw=write\nbs=64k\nsize=1m\nio_size=1030k",
             "rw=write\nbs=64k\nsize=1m\nio_size=500k",
             "rw=write\nbs=64k\nsize=1m\nio_size=50%",
             "rw=write\nbs=64k\nsize=1000k\nloops=3",
