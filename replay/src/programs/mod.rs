@@ -8,6 +8,7 @@
 //! it cannot run for ever at one point of time.
 
 mod dd;
+pub mod description;
 mod filebench;
 pub mod fio;
 mod generators;

@@ -360,7 +360,7 @@ impl Slot {
     }
 
     fn compute(&mut self, bytes: u64, per_mib: Nanos) {
-        let ns = (u128::from(bytes) * u128::from(per_mib.as_ns()) >> 20) as u64;
+        let ns = ((u128::from(bytes) * u128::from(per_mib.as_ns())) >> 20) as u64;
         if ns > 0 {
             self.steps.push_back(Step::Sleep(Nanos::from_ns(ns)));
         }

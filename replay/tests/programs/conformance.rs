@@ -47,10 +47,8 @@ fn programs_end_or_go_on_as_they_say() {
         assert_eq!(run.ended, workload.ends(), "{} after {} steps", entry.name, run.seen.len());
         assert_eq!(run.seen.len() == STEPS, !workload.ends(), "{}", entry.name);
     }
-    for endless in ["dd:repeat=0,size=1m"] {
-        let workload = build(&endless.parse().unwrap()).unwrap();
-        assert!(!workload.ends() && !run(&workload, 1, DELAY, STEPS).ended, "{endless}");
-    }
+    let workload = build(&"dd:repeat=0,size=1m".parse().unwrap()).unwrap();
+    assert!(!workload.ends() && !run(&workload, 1, DELAY, STEPS).ended);
 }
 
 /// Even if nothing takes time at the disk, no process asks for more than a few steps at one time.

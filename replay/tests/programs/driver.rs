@@ -71,7 +71,13 @@ fn is_over(state: &State, posted: &BTreeMap<Event, u64>) -> bool {
     }
 }
 
-pub fn drive(mut processes: Processes, mut files: Files, delay: Nanos, most: usize) -> Run {
+/// Runs processes until they end, or for so many steps.
+pub fn drive(processes: Processes, files: Files, delay: Nanos, most: usize) -> Run {
+    drive_each(processes, files, &[delay], most)
+}
+
+/// The same with a delay for each process, in turn.
+pub fn drive_each(mut processes: Processes, mut files: Files, delays: &[Nanos], most: usize) -> Run {
     let new = || State { ready: Timestamp::ZERO, in_flight: Vec::new(), waits: None, ended: false };
     let mut states: Vec<State> = processes.iter().map(|_| new()).collect();
     let mut posted: BTreeMap<Event, u64> = BTreeMap::new();
@@ -106,6 +112,7 @@ pub fn drive(mut processes: Processes, mut files: Files, delay: Nanos, most: usi
                 break;
             }
         };
+        let delay = delays[index % delays.len()];
         seen.push(Seen { at: now, process: index, step });
         let state = &mut states[index];
         state.ready = now;

@@ -30,6 +30,12 @@ fn a_set_has_as_many_files_of_as_many_bytes_as_the_personality_says() {
         assert_eq!((processes.len(), files.count()), (threads, existing + 1), "{name}: the log too");
         let bytes: u64 = (0..existing as u32).map(|file| files.size(FileId(file)).bytes()).sum();
         about((bytes / existing as u64) as usize, f64::from(mean) + 256.0, name);
+        let average = bytes / existing as u64;
+        let squares = (0..existing as u32).map(|file| files.size(FileId(file)).bytes().abs_diff(average).pow(2));
+        let variance = squares.sum::<u64>() / existing as u64;
+        // The variance of the law is the mean's square over the shape.
+        let expected = f64::from(mean) * f64::from(mean) / 1.5;
+        about(variance as usize, expected, "variance of the sizes");
         // Shape 1.5: the share below the mean is P(1.5, 1.5) = 0.608.
         let small = (0..existing as u32).filter(|&file| files.size(FileId(file)).bytes() <= mean as u64).count();
         about(small, 0.608 * existing as f64, "files below the mean");

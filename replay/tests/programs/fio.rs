@@ -68,17 +68,22 @@ fn a_mix_has_the_share_of_reads_that_is_asked_for() {
 
 #[test]
 fn sizes_of_a_split_have_their_shares() {
-    let run = run_jobs("[a]\nrw=randwrite\nnorandommap\nsize=64m\nbssplit=4k/10:64k/50:32k/\n");
-    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-    let accesses = places(&run);
-    for &(_, bytes) in &accesses {
-        *counts.entry(bytes).or_default() += 1;
+    for (split, shares) in [
+        ("4k/10:64k/50:32k/", [(4, 10), (64, 50), (32, 40)]),
+        ("4k/20:8k/:16k", [(4, 20), (8, 40), (16, 40)]),
+        ("4k/20:8k/80:16k/0", [(4, 20), (8, 80), (16, 0)]),
+    ] {
+        let run = run_jobs(&format!("[a]\nrw=randwrite\nnorandommap\nsize=64m\nbssplit={split}\n"));
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        let accesses = places(&run);
+        for &(_, bytes) in &accesses {
+            *counts.entry(bytes >> 10).or_default() += 1;
+        }
+        for (kib, expected) in shares {
+            let share = counts.get(&kib).copied().unwrap_or(0) * 100 / accesses.len();
+            assert!(share.abs_diff(expected) < 4, "{split}: {counts:?}");
+        }
     }
-    let share = |bytes| counts[&bytes] * 100 / accesses.len();
-    assert!(
-        share(4096).abs_diff(10) < 3 && share(65_536).abs_diff(50) < 4 && share(32_768).abs_diff(40) < 4,
-        "{counts:?}"
-    );
 }
 
 #[test]

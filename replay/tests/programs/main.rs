@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 mod conformance;
+mod description;
 mod driver;
 mod filebench;
 mod fio;
 mod fio_peer;
 mod sequential;
+mod table;
 mod terasort;

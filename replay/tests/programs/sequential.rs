@@ -1,9 +1,10 @@
 //! dd and IOzone: every byte in its order.
 
-use replay::guest::Step;
-use traces::Operation;
+use replay::guest::{Files, Step};
+use replay::programs::build;
+use traces::{Nanos, Operation, Sectors};
 
-use crate::driver::run_spec;
+use crate::driver::{drive_each, run_spec};
 
 #[test]
 fn dd_goes_through_the_file_block_by_block() {
@@ -53,7 +54,10 @@ fn a_written_file_is_durable_within_the_phase_with_e_and_behind_it_without() {
 
 #[test]
 fn threads_begin_a_phase_together_on_files_of_their_own() {
-    let run = run_spec("iozone:size=256k,threads=3", 10_000);
+    let mut disk = Files::new(Sectors::new(1 << 20));
+    let workload = build(&"iozone:size=256k,threads=3".parse().unwrap()).unwrap();
+    let processes = workload.processes(&mut disk, 1).unwrap();
+    let run = drive_each(processes, disk, &[100, 300, 200].map(Nanos::from_us), 10_000);
     assert!(run.ended);
     let mut phases = [0; 3];
     for seen in &run.seen {

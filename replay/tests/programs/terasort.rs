@@ -1,5 +1,7 @@
 //! Terasort by the bytes that its phases have to move.
 
+use std::collections::BTreeSet;
+
 use replay::guest::{FileId, Step};
 use traces::Operation;
 
@@ -61,6 +63,19 @@ fn a_buffer_is_written_at_once_when_it_is_full() {
     }
     let expected: Vec<_> = (0..5).flat_map(|_| [(Operation::Read, 8 * MIB), (Operation::Write, 8 * MIB)]).collect();
     assert_eq!(bursts, expected);
+}
+
+#[test]
+fn a_merge_reads_its_files_alternately() {
+    let run = ended("terasort:data=40m,chunk=40m,io.sort.mb=10m,map_slots=1,reduces=1");
+    let accesses = run.accesses().into_iter().filter(|access| access.0 == 0);
+    let (reads, writes): (Vec<_>, Vec<_>) = accesses.skip(2 * 40 * 16).partition(|access| access.1 == Operation::Read);
+    assert_eq!((reads.len(), writes.len()), (40 * 16, 40 * 16));
+    for five in reads.chunks(5) {
+        let files: BTreeSet<_> = five.iter().map(|read| read.2).collect();
+        assert_eq!(files.len(), 5, "a call's bytes of each spill in turn");
+    }
+    assert!(writes.windows(2).all(|pair| pair[0].2 == pair[1].2 && pair[0].3 + pair[0].4 == pair[1].3));
 }
 
 #[test]

@@ -2,18 +2,19 @@
 //!
 //! What is modelled is what reaches the disk: which bytes of which file are accessed in which order,
 //! how many at a time, with which pauses. An option that would change that and is not modelled is an
-//! error; `options.rs` lists those that cannot.
+//! error; `unmodelled.rs` lists those that cannot.
 //!
 //! Approximations: random numbers are others than fio's, with the same laws; files exist in full size
-//! before a job begins; a rate is kept by the process itself, without fio's second of leeway;
+//! before a job begins;
 //! asynchronous accesses are submitted one by one; what a job before has left in the page cache stays
-//! there (`invalidate=0`); `fdatasync` is as `fsync`.
+//! there (`invalidate=0`); `fdatasync` is as `fsync`; a device as `filename` is a file like others.
 
 mod distribution;
 mod jobs;
 mod options;
 mod places;
 mod process;
+mod unmodelled;
 mod values;
 mod visited;
 

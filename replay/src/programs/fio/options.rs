@@ -1,8 +1,9 @@
-//! The options of a job: those that are modelled, those that cannot matter here, those that would.
+//! The options of a job that are modelled.
 
 use traces::spec::nearest;
 
 use super::distribution::Law;
+use super::unmodelled;
 use super::values::{Amount, Prefixes, amount, count, directions, micros, size, switch};
 
 /// Lengths of the accesses of a direction, each with its weight.
@@ -172,7 +173,7 @@ const MODELLED: &[(&[&str], Set)] = &[
     (&["time_based"], |job, text| set(&mut job.time_based, switch(text))),
     (&["fsync"], |job, text| set(&mut job.sync_every, count(text))),
     (&["fdatasync"], |job, text| set(&mut job.datasync_every, count(text))),
-    (&["end_fsync"], |job, text| set(&mut job.end_sync, switch(text))),
+    (&["end_fsync", "fsync_on_close"], |job, text| set(&mut job.end_sync, switch(text))),
     (&["percentage_random"], |job, text| directions(text, &mut job.random_percent, percent)),
     (&["direct"], |job, text| set(&mut job.direct, switch(text))),
     (&["buffered"], |job, text| set(&mut job.direct, switch(text).map(|buffered| !buffered))),
@@ -204,116 +205,6 @@ const MODELLED: &[(&[&str], Set)] = &[
     }),
 ];
 
-/// Options that cannot matter, whatever their value: what is measured, printed, checked beforehand or
-/// kept in memory, and which of several good generators draws.
-const WITHOUT_EFFECT: &[&str] = &[
-    "name",
-    "description",
-    "lockfile",
-    "opendir",
-    "unique_filename",
-    "ignore_error",
-    "random_generator",
-    "file_service_type",
-    "openfiles",
-    "fallocate",
-    "overwrite",
-    "clocksource",
-    "mem",
-    "iomem",
-    "hugepage-size",
-    "lockmem",
-    "cpumask",
-    "cpus_allowed",
-    "cpus_allowed_policy",
-    "numa_cpu_nodes",
-    "numa_mem_policy",
-    "nice",
-    "thinktime_spin",
-    "invalidate",
-    "create_serialize",
-    "create_fsync",
-    "create_on_open",
-    "allow_file_create",
-    "allow_mounted_write",
-    "unlink",
-    "exitall_on_error",
-    "new_group",
-    "thread",
-    "group_reporting",
-    "stats",
-    "per_job_logs",
-    "write_bw_log",
-    "bwavgtime",
-    "write_lat_log",
-    "write_iops_log",
-    "iopsavgtime",
-    "log_entries",
-    "log_avg_msec",
-    "log_hist_msec",
-    "log_hist_coarseness",
-    "write_hist_log",
-    "log_max_value",
-    "log_offset",
-    "log_prio",
-    "log_compression",
-    "log_compression_cpus",
-    "log_store_compressed",
-    "log_unix_epoch",
-    "log_alternate_epoch",
-    "log_alternate_epoch_clock_id",
-    "block_error_percentiles",
-    "zero_buffers",
-    "refill_buffers",
-    "scramble_buffers",
-    "buffer_pattern",
-    "buffer_compress_percentage",
-    "buffer_compress_chunk",
-    "dedupe_percentage",
-    "dedupe_mode",
-    "dedupe_working_set_percentage",
-    "dedupe_global",
-    "clat_percentiles",
-    "lat_percentiles",
-    "slat_percentiles",
-    "percentile_list",
-    "significant_figures",
-    "disk_util",
-    "gtod_reduce",
-    "disable_lat",
-    "disable_clat",
-    "disable_slat",
-    "disable_bw_measurement",
-    "disable_bw",
-    "gtod_cpu",
-    "unified_rw_reporting",
-    "continue_on_error",
-    "error_dump",
-    "uid",
-    "gid",
-    "unit_base",
-    "allrandrepeat",
-    "softrandommap",
-    "rate_cycle",
-    "write_iolog",
-    "max_open_zones",
-    "job_max_open_zones",
-    "serialize_overlap",
-];
-
-/// Options that would change the requests and are not modelled, with what to do about it.
-const REFUSED: &[(&str, &str)] = &[
-    ("bsrange", "give the sizes with bssplit"),
-    ("nrfiles", "give each file a job"),
-    ("sync", "use fsync=1"),
-    ("verify", "a job of its own can read what another wrote"),
-    ("read_iolog", "a replay reads iologs"),
-    ("exitall", "give the other jobs a runtime"),
-    ("wait_for", "use stonewall"),
-    ("rw_sequencer", "only rw without a suffix is modelled"),
-    ("include", "copy the other file's sections here"),
-];
-
 /// Sets an option.
 ///
 /// # Errors
@@ -322,11 +213,8 @@ pub(super) fn set_option(job: &mut Options, name: &str, value: &str) -> Result<(
     if let Some((_, set)) = MODELLED.iter().find(|(names, _)| names.contains(&name)) {
         return set(job, value).map_err(|problem| format!("{name}: {problem}"));
     }
-    if WITHOUT_EFFECT.contains(&name) {
-        return Ok(());
-    }
-    if let Some((_, instead)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-        return Err(format!("`{name}` is not modelled; {instead}"));
+    if let Some(accepted) = unmodelled::judge(name, value) {
+        return accepted;
     }
     let near = nearest(name, MODELLED.iter().flat_map(|(names, _)| names.iter().copied()));
     let near = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };

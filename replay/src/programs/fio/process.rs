@@ -57,7 +57,7 @@ struct Progress {
     /// Bytes of each direction, for the rates.
     moved: [u64; 3],
     writes: u64,
-    /// Whether it has synced since the last write.
+    /// Whether it has synced since the last access.
     synced: bool,
     since_think: u64,
     /// The direction of the access that a rate has delayed.
@@ -200,11 +200,12 @@ impl Process {
     fn count(&mut self, direction: usize, piece: Piece) {
         let progress = &mut self.progress;
         progress.accesses += 1;
+        // Until the next write, fio syncs again behind every read.
+        progress.synced = false;
         progress.since_think += 1;
         progress.moved[direction] += piece.bytes;
         if direction == WRITE {
             progress.writes += 1;
-            progress.synced = false;
         }
         if self.job.kind == Kind::TrimWrite && direction == TRIM {
             progress.trimmed = Some(piece);

@@ -1,0 +1,274 @@
+//! Guests and their workloads as a TOML file: who runs what, on how large a disk, where on the drive,
+//! with how much page cache. It says nothing of schedulers and drives.
+
+use std::path::Path;
+
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Deserialize;
+use toml::Spanned;
+use traces::quantity::{parse_bytes, parse_sectors};
+use traces::spec::nearest;
+use traces::{Lba, Sectors, Timestamp};
+
+use super::{Processes, Workload, build, build_jobs};
+use crate::guest::files::{BLOCK, Files, OutOfSpace};
+use crate::guest::program::{Event, Program, Step};
+
+/// Most guests of a description.
+const GUESTS: usize = 1024;
+
+/// Most copies of a workload in a guest.
+const COPIES: u64 = 1000;
+
+/// Guests and their workloads.
+#[derive(Debug)]
+pub struct Description {
+    /// Its name or path.
+    pub name: String,
+    /// One line on what it is.
+    pub summary: String,
+    /// What it follows.
+    pub source: String,
+    /// The guests, in the order of their VMs' numbers.
+    pub guests: Vec<Guest>,
+}
+
+/// One guest.
+#[derive(Debug)]
+pub struct Guest {
+    /// Its name.
+    pub name: String,
+    /// What it runs.
+    pub workload: Workload,
+    /// How many times, side by side, each with its own files.
+    pub copies: u64,
+    /// Size of its disk.
+    pub capacity: Sectors,
+    /// Where on the drive its disk begins.
+    pub place: Lba,
+    /// Bytes of its page cache, 0 for none.
+    pub cache_bytes: u64,
+    line: usize,
+}
+
+/// A guest's files and processes.
+pub struct Populated {
+    /// Its files.
+    pub files: Files,
+    /// Its processes.
+    pub processes: Processes,
+}
+
+/// The shipped descriptions: name and text.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("filebench", include_str!("presets/filebench.toml")),
+    ("kim2015-dd", include_str!("presets/kim2015-dd.toml")),
+    ("kim2015-dd-alone", include_str!("presets/kim2015-dd-alone.toml")),
+    ("kim2015-fio", include_str!("presets/kim2015-fio.toml")),
+    ("kim2015-iozone", include_str!("presets/kim2015-iozone.toml")),
+    ("kim2015-terasort", include_str!("presets/kim2015-terasort.toml")),
+];
+
+/// Why a description was not accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("workload description {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
+pub struct DescriptionError {
+    /// The description's name or path.
+    pub name: String,
+    /// The line, where one is to blame.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    summary: String,
+    source: String,
+    #[serde(default)]
+    guest: Vec<Spanned<GuestText>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GuestText {
+    name: Spanned<String>,
+    workload: Option<Spanned<String>>,
+    jobs: Option<Spanned<String>>,
+    copies: Option<Spanned<u64>>,
+    capacity: Spanned<String>,
+    place: Option<Spanned<String>>,
+    cache: Spanned<String>,
+}
+
+/// Where in the text something is wrong, and what.
+type Problem = (usize, String);
+
+impl Description {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line: TOML, a workload or fio job that is not accepted,
+    /// two guests of one name or one place.
+    pub fn parse(name: &str, text: &str) -> Result<Description, DescriptionError> {
+        let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+        let fail = |line: Option<usize>, problem: String| DescriptionError { name: name.to_owned(), line, problem };
+        let file: File = toml::from_str(text)
+            .map_err(|error| fail(error.span().map(|span| line_of(span.start)), error.message().to_owned()))?;
+        if file.guest.is_empty() || file.guest.len() > GUESTS {
+            return Err(fail(None, format!("it has from 1 to {GUESTS} guests, each a section [[guest]]")));
+        }
+        let mut guests: Vec<Guest> = Vec::new();
+        for guest in file.guest {
+            let line = line_of(guest.span().start);
+            let guest = read_guest(guest.into_inner(), line, &guests, text)
+                .map_err(|(offset, problem)| fail(Some(line_of(offset)), problem))?;
+            guests.push(guest);
+        }
+        Ok(Description { name: name.to_owned(), summary: file.summary, source: file.source, guests })
+    }
+
+    /// The description that `name` names: a shipped one, or a path (anything that ends in `.toml`).
+    ///
+    /// # Errors
+    /// As [`Description::parse`], what the operating system says, and an unknown name with near ones.
+    pub fn find(name: &str) -> Result<Description, DescriptionError> {
+        let fail = |problem: String| DescriptionError { name: name.to_owned(), line: None, problem };
+        if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
+            return Description::parse(name, text);
+        }
+        if name.ends_with(".toml") {
+            let text = std::fs::read_to_string(Path::new(name)).map_err(|error| fail(error.to_string()))?;
+            return Description::parse(name, &text);
+        }
+        let mut near = nearest(name, PRESETS.iter().map(|(preset, _)| *preset));
+        if near.is_empty() {
+            near = PRESETS.iter().map(|(preset, _)| (*preset).to_owned()).collect();
+        }
+        Err(fail(format!("there is no such file or description; did you mean {}?", near.join(", "))))
+    }
+
+    /// The files and processes of every guest. Each guest has random numbers of its own.
+    ///
+    /// # Errors
+    /// A guest whose files do not fit its disk.
+    pub fn populate(&self, seed: u64) -> Result<Vec<Populated>, DescriptionError> {
+        let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let populate = |guest: &Guest| {
+            guest.populate(seeds.next_u64()).map_err(|full| DescriptionError {
+                name: self.name.clone(),
+                line: Some(guest.line),
+                problem: format!("guest `{}`: {full}", guest.name),
+            })
+        };
+        self.guests.iter().map(populate).collect()
+    }
+}
+
+impl Guest {
+    /// Its files and processes.
+    ///
+    /// # Errors
+    /// The files do not fit the disk.
+    pub fn populate(&self, seed: u64) -> Result<Populated, OutOfSpace> {
+        let mut files = Files::new(self.capacity);
+        let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut processes: Processes = Vec::new();
+        let events = self.workload.events().len() as u32;
+        for copy in 0..self.copies as u32 {
+            let made = self.workload.processes(&mut files, seeds.next_u64())?;
+            let base = copy * events;
+            processes.extend(made.into_iter().map(|program| -> Box<dyn Program> { Box::new(Copy { program, base }) }));
+        }
+        Ok(Populated { files, processes })
+    }
+
+    /// What its events mean: those of the first copy, then those of the second and so on.
+    pub fn events(&self) -> Vec<String> {
+        let names = self.workload.events();
+        let of = |copy: u64| {
+            let only = self.copies == 1;
+            names.iter().map(move |name| if only { name.clone() } else { format!("{name} (copy {copy})") })
+        };
+        (0..self.copies).flat_map(of).collect()
+    }
+}
+
+/// A process of one of several copies of a workload, whose events are its own.
+struct Copy {
+    program: Box<dyn Program>,
+    base: u32,
+}
+
+impl Program for Copy {
+    fn step(&mut self, now: Timestamp, files: &mut Files) -> Result<Step, OutOfSpace> {
+        let own = |event: Event| Event(event.0 + self.base);
+        Ok(match self.program.step(now, files)? {
+            Step::Post(event) => Step::Post(own(event)),
+            Step::Await(event, count) => Step::Await(own(event), count),
+            step => step,
+        })
+    }
+}
+
+fn read_guest(guest: GuestText, line: usize, before: &[Guest], text: &str) -> Result<Guest, Problem> {
+    let GuestText { name, workload, jobs, copies, capacity, place, cache } = guest;
+    if name.get_ref().is_empty() || before.iter().any(|other| other.name == *name.get_ref()) {
+        return Err((name.span().start, format!("`{}` is empty or another guest's name", name.get_ref())));
+    }
+    let size = sectors(&capacity)?;
+    if size < BLOCK || size.count() / BLOCK.count() > u64::from(u32::MAX) {
+        return Err((capacity.span().start, "capacity is from 4 KiB to below 16 TiB".to_owned()));
+    }
+    let behind = before.last().map_or(Lba::ZERO, |guest| guest.place.saturating_add(guest.capacity));
+    let start = match &place {
+        Some(place) => Lba::ZERO.saturating_add(sectors(place)?),
+        None => behind,
+    };
+    let place_at = place.map_or(capacity.span().start, |place| place.span().start);
+    let end = start.saturating_add(size);
+    if let Some(other) =
+        before.iter().find(|other| start < other.place.saturating_add(other.capacity) && other.place < end)
+    {
+        return Err((place_at, format!("its disk lies where that of guest `{}` does", other.name)));
+    }
+    let copies_at = copies.as_ref().map_or(0, |copies| copies.span().start);
+    let copies = copies.map_or(1, Spanned::into_inner);
+    if !(1..=COPIES).contains(&copies) {
+        return Err((copies_at, format!("copies is from 1 to {COPIES}")));
+    }
+    let cache_bytes = parse_bytes(cache.get_ref()).map_err(|error| (cache.span().start, error.to_string()))?;
+    let workload = match (workload, jobs) {
+        (Some(spec), None) => read_workload(&spec)?,
+        (None, Some(jobs)) => read_jobs(&jobs, name.get_ref(), text)?,
+        _ => return Err((name.span().start, "a guest has either a workload or jobs (of fio)".to_owned())),
+    };
+    Ok(Guest { name: name.into_inner(), workload, copies, capacity: size, place: start, cache_bytes, line })
+}
+
+fn sectors(text: &Spanned<String>) -> Result<Sectors, Problem> {
+    parse_sectors(text.get_ref()).map_err(|error| (text.span().start, error.to_string()))
+}
+
+fn read_workload(spec: &Spanned<String>) -> Result<Workload, Problem> {
+    let wrong = |problem: String| (spec.span().start, problem);
+    let spec = spec.get_ref().parse().map_err(|error: traces::spec::SpecError| wrong(error.to_string()))?;
+    build(&spec).map_err(|error| wrong(error.to_string()))
+}
+
+/// The line of an error is that of the job file's, counted within the string.
+fn read_jobs(jobs: &Spanned<String>, guest: &str, text: &str) -> Result<Workload, Problem> {
+    build_jobs(guest, jobs.get_ref()).map_err(|error| {
+        let start = jobs.span().start;
+        let written = text.get(jobs.span()).unwrap_or("");
+        // A line break directly behind the opening quotes is not part of the string.
+        let content = written.trim_start_matches(['\'', '"']);
+        let first = usize::from(content.starts_with('\n') || content.starts_with("\r\n"));
+        let line = first + error.line.unwrap_or(1) - 1;
+        let offset =
+            written.match_indices('\n').nth(line.wrapping_sub(1)).filter(|_| line > 0).map_or(0, |(at, _)| at + 1);
+        (start + offset, format!("fio job file: {}", error.problem))
+    })
+}
