@@ -112,13 +112,13 @@ fn a_scheduler_keeps_its_choice_until_the_layer_below_has_room() {
 
 #[test]
 fn a_scheduler_that_waits_for_a_time_waits_for_room_when_there_is_none() {
-    // VM 0 may send its second request at 8 ms; then VM 1 has the only place below, until 100 ms.
-    let slow: Spec = "token-bucket:rate=1m,burst=8k".parse().unwrap();
-    let load = [at(0, 0, Operation::Read, 0, 16), read(1, 0, 500), read(2, 1, 1000)];
+    // VM 0 may send its second request at 400 ms; then VM 1 has the only place below, until 450 ms.
+    let slow: Spec = "token-bucket:rate=10k,burst=8k".parse().unwrap();
+    let load = [at(0, 0, Operation::Read, 0, 16), read(1, 0, 500), read(350_000, 1, 1000)];
     let below = Passage { queue: 1, ..shared(depth(1)) };
     let layers = vec![layer(&slow, guests(depth(8))), layer(&fifo(), below)];
     let log = in_room(layers, "fixed:service=100ms", &load);
-    assert_eq!(only(&log, "D"), ["0 D 0:0", "100000 D 1:1000", "200000 D 0:500"]);
+    assert_eq!(only(&log, "D"), ["0 D 0:0", "350000 D 1:1000", "450000 D 0:500"]);
 }
 
 #[test]
