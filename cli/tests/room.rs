@@ -11,7 +11,7 @@ fn sample(name: &str) -> String {
     path.display().to_string()
 }
 
-/// `iocast compare` of two VMs, the first 1,500 requests of each, with more arguments.
+/// `iocast compare` of the first 1,500 requests of two VMs, with more arguments.
 fn compare(more: &[&str]) -> Command {
     let mut command = Command::cargo_bin("iocast").unwrap();
     command.env_remove("RAYON_NUM_THREADS");
@@ -48,7 +48,7 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
     assert!(result["provenance"]["options"]["depth"].is_null(), "a room has no depth of its own");
     assert_eq!(result["provenance"]["options"]["interval"], "1s");
     for run in result["runs"].as_array().unwrap() {
-        assert_eq!(run["all"]["requests"].as_u64().unwrap() + run["other"]["requests"].as_u64().unwrap(), 3000);
+        assert_eq!(run["all"]["requests"].as_u64().unwrap() + run["other"]["requests"].as_u64().unwrap(), 1500);
         let layers = run["room"]["layers"].as_array().unwrap();
         let layer_names: Vec<&str> = layers.iter().map(|layer| layer["layer"].as_str().unwrap()).collect();
         assert_eq!(layer_names, ["guest", "blkback", "hypervisor"]);
@@ -68,7 +68,10 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
         let fairness = &run["room"]["fairness"];
         assert_eq!(fairness["interval_ns"], 1_000_000_000);
         let jain = fairness["jain"].as_f64().unwrap();
-        assert!((0.5..=1.0).contains(&jain) && fairness["jain_interval_min"].as_f64() <= fairness["jain_interval_mean"].as_f64());
+        assert!(
+            (0.5..=1.0).contains(&jain)
+                && fairness["jain_interval_min"].as_f64() <= fairness["jain_interval_mean"].as_f64()
+        );
     }
 }
 
@@ -83,7 +86,9 @@ fn stacks_as_they_are_stand_side_by_side() {
     assert_eq!(result["runs"][2]["room"]["stack"], line);
     for format in ["table", "markdown"] {
         let text = stdout(&[&arguments[..], &["--output-format", format]].concat());
-        for word in ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until the drive begins"] {
+        for word in
+            ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until the drive begins"]
+        {
             assert!(text.contains(word), "{word} is missing from the {format}");
         }
     }
@@ -111,7 +116,10 @@ fn schedulers_in_several_stacks_and_in_a_layer_by_name() {
     let (code, message) = failure(&["--stack", "bare", "--stack", "bare"]);
     assert!(code == 2 && message.contains("stack `device=deadline` is named twice"), "{message}");
     let (code, message) = failure(&["--stack", "bare", "--stack", "xen-ba", "--baseline", "xen"]);
-    assert!(code == 2 && message.contains("the baseline `xen` is none of the stacks compared: bare, xen-ba"), "{message}");
+    assert!(
+        code == 2 && message.contains("the baseline `xen` is none of the stacks compared: bare, xen-ba"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -135,7 +143,10 @@ fn a_stack_in_a_file_and_its_series() {
 
     std::fs::write(path("wrong.toml"), text.replace("write_depth", "write_dept")).unwrap();
     let (code, message) = failure(&["--stack", &path("wrong.toml")]);
-    assert!(code == 2 && message.contains("wrong.toml at line 9: `layer lun` has no tunable `write_dept`"), "{message}");
+    assert!(
+        code == 2 && message.contains("wrong.toml at line 9: `layer lun` has no tunable `write_dept`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -179,7 +190,8 @@ fn the_list_of_stacks_comes_from_the_table() {
     };
     let listed: Value = serde_json::from_str(&list("json")).unwrap();
     for (entry, preset) in listed.as_array().unwrap().iter().zip(replay::room::PRESETS) {
-        let layers: Vec<&str> = entry["layers"].as_array().unwrap().iter().map(|layer| layer.as_str().unwrap()).collect();
+        let layers: Vec<&str> =
+            entry["layers"].as_array().unwrap().iter().map(|layer| layer.as_str().unwrap()).collect();
         assert_eq!((entry["name"].as_str().unwrap(), layers.join("/")), (preset.name, preset.line.to_owned()));
         assert_eq!(entry["remark"], preset.origin);
     }

@@ -206,10 +206,11 @@ mod tests {
 
     #[test]
     fn a_vm_that_waits_counts_and_one_that_asks_for_nothing_does_not() {
-        // VM 2 is never there; VM 1 waits from 0 to 450 ms.
-        let fairness = watched(&[(read(0, 1, 8), 450), (read(10, 0, 8), 50), (read(250, 0, 8), 260)]);
-        // In the 2nd and 4th interval nothing is served, in the last VM 1 is alone.
+        // VMs 0 and 2 are never there; VM 3 waits from 0 to 450 ms.
+        let fairness = watched(&[(read(0, 3, 8), 450), (read(10, 1, 8), 50), (read(250, 1, 8), 260)]);
+        // In the 2nd and 4th interval nothing is served, in the last VM 3 is alone.
         assert_eq!((fairness.intervals, fairness.jain_interval_min), (2, Some(0.5)));
+        assert_eq!(fairness.jain, Some(0.9));
         // An interval without anything outstanding is passed over, however long.
         let fairness = watched(&[(read(0, 0, 8), 10), (read(9_000_000, 1, 8), 9_000_001)]);
         assert_eq!((fairness.intervals, fairness.jain), (0, Some(1.0)));

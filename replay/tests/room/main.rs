@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod equal;
+mod oracle;
 mod published;
 mod stacks;
 mod support;

@@ -1,6 +1,7 @@
 //! Descriptions of rooms: what is read, what is refused and how that is said.
 
 use replay::room::{LAYER_SETTINGS, PRESETS, Stack};
+use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp};
 
 use crate::support::{drives, replay_in, requests_of};
 
@@ -77,6 +78,37 @@ fn the_first_of_several_layers_has_a_stage_for_each_vm() {
     assert_eq!(served("guest=fifo@per_vm=off/device=fifo@depth=8"), 1);
     assert_eq!(served("device=fifo"), 1);
     assert_eq!(served("device=fifo@per_vm=on"), 2);
+}
+
+#[test]
+fn each_setting_of_a_layer_reaches_it() {
+    let load: Vec<Request> = (0..6)
+        .map(|n| {
+            let mut request = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(n * 8), Sectors::new(8));
+            request.stream = StreamId(7);
+            request
+        })
+        .collect();
+    let log = |settings: &str| {
+        let line = format!("guest=fifo@merge=off,depth=6/host=fifo@{settings}");
+        replay_in(&Stack::of(&line).unwrap(), "fixed", &load)
+    };
+    let sent = |settings: &str| -> Vec<(u64, u64, u32, bool)> {
+        let log = log(settings);
+        let issued = log.events.iter().filter(|(_, letter, _)| *letter == 'D');
+        issued.map(|(now, _, r)| (now.as_ns() / 1000, r.sectors().count(), r.stream.0, r.is_sync())).collect()
+    };
+    assert_eq!(sent("depth=1"), [(0, 48, 7, false)]);
+    assert_eq!(sent("streams=vm"), [(0, 48, 0, false)]);
+    assert_eq!(sent("writes=sync"), [(0, 48, 7, true)]);
+    assert_eq!(sent("max_segments=4"), [(0, 32, 7, false), (1000, 16, 7, false)]);
+    assert_eq!(sent("max_request=12k"), [(0, 24, 7, false), (1000, 24, 7, false)]);
+    // What stands in the queue can merge, the rest waits above.
+    assert_eq!(sent("queue=2"), [(0, 16, 7, false), (1000, 16, 7, false), (2000, 16, 7, false)]);
+    assert_eq!(sent("merge=off,depth=6,write_depth=5")[4..], [(0, 8, 7, false), (1000, 8, 7, false)]);
+    assert_eq!(sent("merge=off,depth=4")[3..5], [(0, 8, 7, false), (1000, 8, 7, false)]);
+    let delayed = log("delay_down=300us,delay_up=200us").served[0];
+    assert_eq!((delayed.started.as_ns(), delayed.finished.as_ns()), (300_000, 1_500_000));
 }
 
 #[test]

@@ -111,6 +111,26 @@ fn a_scheduler_keeps_its_choice_until_the_layer_below_has_room() {
 }
 
 #[test]
+fn a_scheduler_that_waits_for_a_time_waits_for_room_when_there_is_none() {
+    // VM 0 may send its second request at 400 ms; then VM 1 has the only place below, until 450 ms.
+    let slow: Spec = "token-bucket:rate=10k,burst=8k".parse().unwrap();
+    let load = [at(0, 0, Operation::Read, 0, 16), read(1, 0, 500), read(350_000, 1, 1000)];
+    let below = Passage { queue: 1, ..shared(depth(1)) };
+    let layers = vec![layer(&slow, guests(depth(8))), layer(&fifo(), below)];
+    let log = in_room(layers, "fixed:service=100ms", &load);
+    assert_eq!(only(&log, "D"), ["0 D 0:0", "350000 D 1:1000", "450000 D 0:500"]);
+}
+
+#[test]
+fn two_waiting_requests_that_are_joined_are_one_merge_of_the_arrival_between() {
+    let load = [read(0, 0, 1000), read(1, 0, 16), read(2, 0, 32), read(3, 0, 24)];
+    let ended =
+        replay(vec![layer(&fifo(), guests(depth(9))), layer(&fifo(), shared(Limits::default()))], "fixed", &load);
+    assert_eq!(only(&ended.observer, "D"), ["0 D 0:1000", "1000 D 0:16"]);
+    assert_eq!(ended.host.layers()[1].counts().merged, 1);
+}
+
+#[test]
 fn each_layer_keeps_its_own_limits() {
     let load: Vec<Request> = (0..12).map(|n| at(0, n as u16 % 3, Operation::Write, 100 * n, 8)).collect();
     let lun = Limits { depth: 8, write_depth: 2, ..depth(8) };

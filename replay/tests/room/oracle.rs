@@ -1,0 +1,139 @@
+//! A room of first-in-first-out stages against a simulation that looks at every microsecond.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use replay::Limits;
+use replay::room::Passage;
+use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp, VmId};
+
+use crate::support::{in_room, layer};
+
+/// What the drive takes for everything.
+const SERVICE_US: u64 = 7;
+
+/// A layer in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    per_vm: bool,
+    depth: usize,
+    queue: usize,
+    down: u64,
+    up: u64,
+}
+
+/// A layer of the slow simulation. Requests are their numbers.
+#[derive(Default)]
+struct Slow {
+    /// VMs (or 0 for all) in the order in which they came, with what waits and how many are below.
+    stages: Vec<(u16, VecDeque<usize>, usize)>,
+    /// The place behind the one that sent last.
+    turn: usize,
+    held: usize,
+    down: VecDeque<(u64, usize)>,
+    up: VecDeque<(u64, usize)>,
+}
+
+/// When each request is done, in us.
+fn slow(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
+    let mut layers: Vec<Slow> = plans.iter().map(|_| Slow::default()).collect();
+    let (mut drive, mut done) = (VecDeque::<(u64, usize)>::new(), vec![None; load.len()]);
+    let stage_of = |layer: usize, request: usize| if plans[layer].per_vm { load[request].1 } else { 0 };
+    let arrive = |layers: &mut Vec<Slow>, layer: usize, request: usize| {
+        let vm = stage_of(layer, request);
+        let slow = &mut layers[layer];
+        slow.held += 1;
+        match slow.stages.iter_mut().find(|stage| stage.0 == vm) {
+            Some(stage) => stage.1.push_back(request),
+            None => slow.stages.push((vm, VecDeque::from([request]), 0)),
+        }
+    };
+    for now in 0.. {
+        // Up.
+        let mut finished: Vec<usize> = Vec::new();
+        while drive.front().is_some_and(|&(end, _)| end == now) {
+            finished.extend(drive.pop_front().map(|(_, request)| request));
+        }
+        for layer in (0..plans.len()).rev() {
+            layers[layer].up.extend(finished.drain(..).map(|request| (now + plans[layer].up, request)));
+            while layers[layer].up.front().is_some_and(|&(due, _)| due == now) {
+                let (_, request) = layers[layer].up.pop_front().unwrap();
+                let vm = stage_of(layer, request);
+                layers[layer].stages.iter_mut().find(|stage| stage.0 == vm).unwrap().2 -= 1;
+                layers[layer].held -= 1;
+                finished.push(request);
+            }
+        }
+        finished.into_iter().for_each(|request| done[request] = Some(now));
+        if done.iter().all(Option::is_some) {
+            return done.into_iter().flatten().collect();
+        }
+        // In.
+        (0..load.len()).filter(|&request| load[request].0 == now).for_each(|request| arrive(&mut layers, 0, request));
+        // Down.
+        for layer in 0..plans.len() {
+            loop {
+                while layers[layer].down.front().is_some_and(|&(due, _)| due <= now) {
+                    let (_, request) = layers[layer].down.pop_front().unwrap();
+                    if layer + 1 < plans.len() {
+                        arrive(&mut layers, layer + 1, request);
+                    } else {
+                        let start = drive.back().map_or(now, |&(end, _)| end.max(now));
+                        drive.push_back((start + SERVICE_US, request));
+                    }
+                }
+                let travelling = layers[layer].down.len();
+                let full = layers.get(layer + 1).is_some_and(|below| below.held + travelling >= plans[layer + 1].queue);
+                let Slow { stages, turn, down, .. } = &mut layers[layer];
+                let in_turn = (*turn..stages.len()).chain(0..(*turn).min(stages.len()));
+                let ready =
+                    in_turn.into_iter().find(|&at| !stages[at].1.is_empty() && stages[at].2 < plans[layer].depth);
+                let Some(at) = ready.filter(|_| !full) else { break };
+                *turn = at + 1;
+                stages[at].2 += 1;
+                down.push_back((now + plans[layer].down, stages[at].1.pop_front().unwrap()));
+            }
+        }
+    }
+    unreachable!("time has no end")
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let delay = || prop_oneof![2 => Just(0u64), 1 => 0u64..20];
+    (any::<bool>(), 1usize..5, prop_oneof![1usize..6, Just(1000)], delay(), delay())
+        .prop_map(|(per_vm, depth, queue, down, up)| Plan { per_vm, depth, queue, down, up })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn every_request_is_done_when_the_slow_simulation_says(
+        plans in prop::collection::vec(plan(), 1..5),
+        gaps in prop::collection::vec((prop_oneof![Just(0u64), 0u64..15], 0u16..4), 1..60),
+    ) {
+        let mut now = 0;
+        let load: Vec<(u64, u16)> = gaps.iter().map(|&(gap, vm)| { now += gap; (now, vm) }).collect();
+        let fifo = "fifo".parse().unwrap();
+        let layers = plans.iter().map(|plan| layer(&fifo, Passage {
+            limits: Limits { depth: plan.depth as u32, merge: false, ..Limits::default() },
+            per_vm: plan.per_vm,
+            queue: plan.queue as u32,
+            delay_down: Nanos::from_us(plan.down),
+            delay_up: Nanos::from_us(plan.up),
+            ..Passage::default()
+        })).collect();
+        // The address tells which request it is.
+        let requests: Vec<Request> = load.iter().enumerate().map(|(number, &(us, vm))| {
+            let at = Timestamp::ZERO + Nanos::from_us(us);
+            let mut request = Request::new(at, Operation::Read, Lba::new(number as u64 * 1000), Sectors::new(8));
+            request.vm = VmId(vm);
+            request
+        }).collect();
+        let log = in_room(layers, "fixed:service=7us", &requests);
+        let mut done = vec![0; load.len()];
+        for (now, _, request) in log.events.iter().filter(|(_, letter, _)| *letter == 'F') {
+            done[request.lba.sector() as usize / 1000] = now.as_ns() / 1000;
+        }
+        prop_assert_eq!(done, slow(&plans, &load));
+    }
+}
