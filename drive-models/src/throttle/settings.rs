@@ -39,6 +39,7 @@ pub(super) const TUNABLES: &[Tunable] = &[
     Tunable::new("segment_sectors", Unit::Count, "221", "real disk: sectors a segment holds").within(1, 1 << 20),
     Tunable::new("prefetch_sectors", Unit::Count, "64", "real disk: sectors read ahead behind every read")
         .within(0, 1 << 20),
+    Tunable::new("fill_on_hit", Unit::Switch, "on", "real disk: whether a hit, too, enters the cache"),
     Tunable::new("hit", Unit::Time, "250us", "real disk: service time of a cache hit").within(0, TIME_MAX),
 ];
 

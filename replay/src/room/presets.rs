@@ -35,9 +35,9 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "xen-ba",
         summary: "the same with the burstiness-aware scheduler between Blkback and cfq",
-        origin: "Kim, Kang, Choi 2015, section 4; as xen-cfq, ba holds the control domain's cfq. A ring holds 1.4 MB \
-                 and B_threshold is 4 MB in a window of a second, so a VM whose writes are held back piles up too little \
-                 to count as bursty; the paper does not say how its demand is seen",
+        origin: "Kim, Kang, Choi 2015, section 4; as xen-cfq, ba holds the control domain's cfq. A ring \
+                 holds 1.4 MB and B_threshold is 4 MB, so a VM that is held back is judged by what ba says of such \
+                 VMs: the paper does not say how its demand is seen",
         line: "guest=cfq-3.5@depth=32,look_ahead=on,max_request=44k,per_vm=on\
                /blkback=fifo@depth=32,merge=off,per_vm=on,streams=vm,writes=sync\
                /hypervisor=ba@look_ahead=on,max_request=512k",

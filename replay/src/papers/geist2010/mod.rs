@@ -26,6 +26,7 @@ pub mod numbers;
 pub mod run;
 pub mod statements;
 pub mod table1;
+pub mod throttled;
 
 /// The registry's row.
 pub const PAPER: Paper = Paper {
@@ -59,6 +60,8 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
     let (frozen, others) = runs.split_at(seeds.len());
     let mut cells = table1::cells()?;
     cells.extend(self::cells(frozen));
+    let (first, runs) = (seeds[0], &frozen[0]);
+    cells.extend(throttled::cells(&prepared(first, FILES, &Choices::FROZEN)?, first, runs)?);
     let (figure, series) = figure1::regenerate()?;
     cells.extend(figure);
     let alternatives: Vec<Alternative> = alternatives
@@ -90,11 +93,7 @@ pub type Runs = [[[Measured; 3]; 2]; 2];
 /// A part is refused, or the files do not fit the disk.
 pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, ReproduceError> {
     let mut runs = Runs::default();
-    let capacity = |machine| -> Result<_, ReproduceError> {
-        Ok(drive_models::build(&choices.drive(machine).parse()?)?.drive.capacity())
-    };
-    let capacity = capacity(Machine::Real)?.min(capacity(Machine::Virtual)?);
-    let prepared = Prepared::new(Image::build(&choices.image(files, capacity, seed))?);
+    let prepared = prepared(seed, files, choices)?;
     for (machine, of_machine) in [Machine::Real, Machine::Virtual].into_iter().enumerate() {
         for (table, direct) in [true, false].into_iter().enumerate() {
             for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
@@ -103,6 +102,15 @@ pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, Repro
         }
     }
     Ok(runs)
+}
+
+/// The file system of a seed, which both machines have.
+fn prepared(seed: u64, files: u32, choices: &Choices) -> Result<Prepared, ReproduceError> {
+    let capacity = |machine| -> Result<_, ReproduceError> {
+        Ok(drive_models::build(&choices.drive(machine).parse()?)?.drive.capacity())
+    };
+    let capacity = capacity(Machine::Real)?.min(capacity(Machine::Virtual)?);
+    Ok(Prepared::new(Image::build(&choices.image(files, capacity, seed))?))
 }
 
 /// The quantities of a table: their name, unit, what the paper has, what a run has, and whether the

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drive_models::DriveModel;
 use schedulers::shadow_cache::{ShadowCache, Span};
 use traces::spec::{Spec, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
@@ -56,6 +57,19 @@ pub struct Measured {
     pub recall_and_precision: [f64; 2],
     /// The share predicted of those marked as hits, which is how the paper counts.
     pub recall_of_marked: f64,
+}
+
+impl Measured {
+    /// What was measured while all times were `k` times those of the real disk, in its scale.
+    #[must_use]
+    pub fn divided_by(mut self, k: f64) -> Measured {
+        for [mean, variance] in [&mut self.service, &mut self.response] {
+            *mean /= k;
+            *variance /= k * k;
+        }
+        self.throughput *= k;
+        self
+    }
 }
 
 /// The integer sums behind [`Measured`], over the requests captured.
@@ -191,6 +205,20 @@ pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result
     Ok(spec)
 }
 
+/// How a workload runs, beside what drives it.
+pub struct Setting<'a> {
+    /// The file system.
+    pub prepared: &'a Prepared,
+    /// Whether files are opened with `O_DIRECT`.
+    pub direct: bool,
+    /// Sleeps in thousandths of the paper's.
+    pub sleep_scale: u32,
+    /// The geometry that predictions of hits are counted with.
+    pub geometry: (usize, u64, u64),
+    /// Seed of the processes.
+    pub seed: u64,
+}
+
 /// Runs a workload until the paper's number of requests has been captured.
 ///
 /// # Errors
@@ -203,11 +231,21 @@ pub fn run(
     choices: &Choices,
     seed: u64,
 ) -> Result<Measured, ReproduceError> {
-    let spec = scheduler_spec(scheduler, machine, choices)?;
-    let scheduler = schedulers::build(&spec)?.scheduler;
     let drive = drive_models::build(&choices.drive(machine).parse()?)?.drive;
     let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
-    let settings = ReaderSettings { direct, sleep_scale: if slowed { 1000 / K } else { 1000 } };
+    let sleep_scale = if slowed { 1000 / K } else { 1000 };
+    let setting = Setting { prepared, direct, sleep_scale, geometry: choices.geometry, seed };
+    run_on(&setting, &scheduler_spec(scheduler, machine, choices)?, drive)
+}
+
+/// The same on a given drive under a given scheduler.
+///
+/// # Errors
+/// The scheduler is refused.
+pub fn run_on<D: DriveModel>(setting: &Setting, scheduler: &Spec, drive: D) -> Result<Measured, ReproduceError> {
+    let Setting { prepared, direct, sleep_scale, geometry, seed } = *setting;
+    let scheduler = schedulers::build(scheduler)?.scheduler;
+    let settings = ReaderSettings { direct, sleep_scale };
     let reader = |number| {
         let (ranked, metadata) = (prepared.ranked.clone(), prepared.metadata.clone());
         Box::new(Reader::new(ranked, metadata, settings, seed, number)) as Box<dyn Program>
@@ -223,11 +261,7 @@ pub fn run(
     // A request or two may be merged into others.
     let until = Until { requests: Some(REQUESTS + REQUESTS / 10), time: None };
     let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
-    let engine = Engine::new(
-        Guests::new(vec![guest], until),
-        Stage::new(scheduler, limits),
-        drive,
-        Capture::new(choices.geometry),
-    );
+    let source = Guests::new(vec![guest], until);
+    let engine = Engine::new(source, Stage::new(scheduler, limits), drive, Capture::new(geometry));
     Ok(engine.run()?.observer.measured())
 }
