@@ -281,7 +281,8 @@ mod tests {
             const CAPACITY: usize = 7;
             let mut cache = PageCache::new(CAPACITY as u32);
             // Number and whether referenced; the last of each goes first.
-            let (mut active, mut inactive): (Vec<(u32, bool)>, Vec<(u32, bool)>) = (Vec::new(), Vec::new());
+            let mut active: Vec<(u32, bool)> = Vec::new();
+            let mut inactive = active.clone();
             for (kind, number) in steps {
                 if let Some(slot) = cache.find(number) {
                     if kind == 0 {

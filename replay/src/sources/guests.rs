@@ -5,18 +5,19 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+use traces::{Lba, Request, RequestId, StreamId, Timestamp};
 
+use self::host::Host;
 use self::process::{Process, Waits};
 use super::{Next, ReplayError, Source};
-use crate::guest::files::BLOCK;
 use crate::guest::journal::Journal;
 use crate::guest::memory::{Memory, MemorySettings, PageRun};
-use crate::guest::page_cache::PageFlags;
-use crate::guest::transfer::{Progress, Transfer};
-use crate::guest::{Access, Event, FileId, Files, Program, Step};
+use crate::guest::{Event, FileId, Files, Program};
 
+mod host;
 mod process;
+mod steps;
+mod writing;
 
 /// A guest before the replay.
 pub struct Guest {
@@ -41,23 +42,6 @@ pub struct Until {
     pub requests: Option<u64>,
     /// At this time; requests under way are still completed.
     pub time: Option<Timestamp>,
-}
-
-struct Host {
-    name: String,
-    place: Lba,
-    files: Files,
-    journal: Option<Journal>,
-    memory: Option<Memory>,
-    /// The first process that waits for a page, by slot.
-    page_waiters: Vec<u32>,
-    /// Processes that wait for memory, or until less is dirty.
-    starved: Vec<u32>,
-    /// Processes that wait until a file's writes are done.
-    syncing: Vec<(u32, FileId)>,
-    /// How often each event has occurred and when last, and who waits for how many.
-    events: Vec<(u64, Timestamp)>,
-    waiting_for_events: Vec<(u32, u32, u64)>,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -227,204 +211,6 @@ impl Guests {
         }
     }
 
-    /// Begins a step; whether it is already done.
-    fn begin(&mut self, now: Timestamp, index: u32, step: Step) -> bool {
-        let process = &mut self.processes[index as usize];
-        let host = &mut self.hosts[usize::from(process.guest)];
-        match step {
-            Step::Sleep(span) => {
-                self.wake_at(now.saturating_add(span), Wake::Process(index));
-                false
-            }
-            Step::Access(access) | Step::Start(access) if host.memory.is_some() && is_cached(&access) => {
-                process.waits = Waits::Transfer(Transfer::new(access, &host.files));
-                true
-            }
-            Step::Access(access) => !self.access(now, index, access, true),
-            Step::Start(access) => {
-                self.access(now, index, access, false);
-                true
-            }
-            Step::AwaitAtMost(most) if process.started <= most => true,
-            Step::AwaitAtMost(most) => {
-                process.waits = Waits::Started(most);
-                false
-            }
-            Step::Sync(file) => {
-                self.sync(now, index, file);
-                false
-            }
-            Step::Post(event) => {
-                let event = event.0 as usize;
-                if event >= host.events.len() {
-                    host.events.resize(event + 1, (0, now));
-                }
-                let count = host.events[event].0 + 1;
-                host.events[event] = (count, now);
-                let runnable = &mut self.runnable;
-                host.waiting_for_events.retain(|&(process, awaited, least)| {
-                    let waits = awaited as usize != event || count < least;
-                    if !waits {
-                        runnable.push_back(process);
-                    }
-                    waits
-                });
-                true
-            }
-            Step::Await(event, least) => {
-                let has_occurred = host.events.get(event.0 as usize).is_some_and(|(count, _)| *count >= least);
-                if !has_occurred {
-                    host.waiting_for_events.push((index, event.0, least));
-                }
-                has_occurred
-            }
-            Step::Exit => {
-                self.running -= 1;
-                false
-            }
-        }
-    }
-
-    /// Emits the requests of a direct access, one for each piece of the file; whether there are any.
-    fn access(&mut self, now: Timestamp, index: u32, access: Access, is_awaited: bool) -> bool {
-        let group = self.free_groups.pop().unwrap_or_else(|| {
-            self.groups.push(Group { process: 0, parts: 0, is_awaited: false });
-            self.groups.len() as u32 - 1
-        });
-        let Process { guest, stream, .. } = self.processes[index as usize];
-        let host = &self.hosts[usize::from(guest)];
-        let end = access.offset.count().saturating_add(access.sectors.count());
-        let mut offset = access.offset;
-        let mut parts = 0;
-        while offset.count() < end
-            && let Some(extent) = host.files.extent_at(access.file, offset)
-        {
-            let sectors = extent.sectors.min(Sectors::new(end - offset.count())).min(Request::SECTORS_MAX);
-            let mut request = Request::new(now, access.operation, host.place_of(extent.lba), sectors);
-            request.flags = access.flags | Flags::SYNC;
-            (request.vm, request.stream) = (VmId(guest), stream);
-            self.emitted.push_back((request, Purpose::Access(group)));
-            parts += 1;
-            offset += sectors;
-        }
-        if parts == 0 {
-            self.free_groups.push(group);
-            return false;
-        }
-        self.groups[group as usize] = Group { process: index, parts, is_awaited };
-        self.processes[index as usize].started += u32::from(!is_awaited);
-        true
-    }
-
-    /// Lets an access through the page cache go on; whether the process can take its next step.
-    fn transfer(&mut self, now: Timestamp, index: u32, mut transfer: Transfer) -> bool {
-        let process = &mut self.processes[index as usize];
-        let host = &mut self.hosts[usize::from(process.guest)];
-        let memory = host.memory.as_mut().expect("only guests with memory have transfers");
-        let ahead = process.read_ahead_of(transfer.file());
-        let progress = transfer.proceed(now, memory, &host.files, ahead, &mut self.reads);
-        process.waits = Waits::Transfer(transfer);
-        match progress {
-            Progress::Done(pages) => {
-                process.waits = Waits::Nothing;
-                let copied = Nanos::from_ns(memory.settings().page_copy.as_ns() * pages);
-                self.emit_reads(now, index);
-                if copied > Nanos::ZERO {
-                    self.wake_at(now.saturating_add(copied), Wake::Process(index));
-                    return false;
-                }
-                return true;
-            }
-            Progress::AwaitsPage(slot) => {
-                let slot = slot.index();
-                if slot >= host.page_waiters.len() {
-                    host.page_waiters.resize(slot + 1, NOBODY);
-                }
-                process.next_waiter = std::mem::replace(&mut host.page_waiters[slot], index);
-            }
-            Progress::AwaitsMemory | Progress::AwaitsWriting => host.starved.push(index),
-        }
-        let guest = process.guest;
-        self.emit_reads(now, index);
-        self.write_back(now, guest);
-        false
-    }
-
-    fn emit_reads(&mut self, now: Timestamp, index: u32) {
-        let Process { guest, stream, .. } = self.processes[index as usize];
-        for run in self.reads.drain(..) {
-            let request = self.hosts[usize::from(guest)].request(now, Operation::Read, run, (VmId(guest), stream));
-            self.emitted.push_back((request, Purpose::Load));
-        }
-    }
-
-    /// Writes what is to be written in the background now.
-    fn write_back(&mut self, now: Timestamp, guest: u16) {
-        let host = &mut self.hosts[usize::from(guest)];
-        while let Some(run) = host.memory.as_mut().and_then(Memory::next_write) {
-            let request = host.request(now, Operation::Write, run, (VmId(guest), KERNEL));
-            self.emitted.push_back((request, Purpose::WriteBack(run.file)));
-        }
-    }
-
-    fn sync(&mut self, now: Timestamp, index: u32, file: FileId) {
-        let Process { guest, stream, .. } = self.processes[index as usize];
-        let host = &mut self.hosts[usize::from(guest)];
-        while let Some(run) = host.memory.as_mut().and_then(|memory| memory.take_run(file)) {
-            let mut request = host.request(now, Operation::Write, run, (VmId(guest), stream));
-            request.flags = Flags::SYNC;
-            self.emitted.push_back((request, Purpose::WriteBack(file)));
-        }
-        if host.memory.as_ref().is_none_or(|memory| memory.is_quiet(file)) {
-            self.commit(now, index);
-        } else {
-            host.syncing.push((index, file));
-        }
-    }
-
-    /// The data of a process's sync is written: now the journal, or a flush where there is none.
-    fn commit(&mut self, now: Timestamp, index: u32) {
-        let Process { guest, stream, .. } = self.processes[index as usize];
-        let host = &mut self.hosts[usize::from(guest)];
-        if let Some(journal) = &mut host.journal {
-            journal.wait(index);
-            self.begin_commit(now, guest);
-        } else {
-            let mut request = Request::new(now, Operation::Flush, Lba::ZERO, Sectors::ZERO);
-            (request.vm, request.stream, request.flags) = (VmId(guest), stream, Flags::SYNC);
-            self.emitted.push_back((request, Purpose::Flush(index)));
-        }
-    }
-
-    fn begin_commit(&mut self, now: Timestamp, guest: u16) {
-        let host = &mut self.hosts[usize::from(guest)];
-        let request = host.journal.as_mut().and_then(|journal| journal.begin(now, &mut host.files));
-        self.emit_journal(guest, request);
-    }
-
-    fn emit_journal(&mut self, guest: u16, request: Option<Request>) {
-        if let Some(mut request) = request {
-            request.lba = self.hosts[usize::from(guest)].place_of(request.lba);
-            (request.vm, request.stream) = (VmId(guest), KERNEL);
-            self.emitted.push_back((request, Purpose::Journal));
-        }
-    }
-
-    fn sweep(&mut self, now: Timestamp, guest: u16) {
-        let host = &mut self.hosts[usize::from(guest)];
-        let memory = host.memory.as_mut().expect("only guests with memory sweep");
-        let interval = memory.settings().writeback_interval;
-        memory.begin_sweep(now);
-        if host.files.has_changes()
-            && let Some(journal) = &mut host.journal
-        {
-            journal.want();
-        }
-        self.write_back(now, guest);
-        self.begin_commit(now, guest);
-        self.wake_at(now.saturating_add(interval), Wake::Sweep(guest));
-    }
-
     /// With nothing under way, processes that all wait for events wait for ever.
     fn check_for_deadlock(&self) -> Result<(), ReplayError> {
         let waiting = |host: &Host| host.waiting_for_events.len();
@@ -434,105 +220,6 @@ impl Guests {
         }
         let host = self.hosts.iter().find(|host| waiting(host) > 0).expect("some wait");
         Err(ReplayError::Deadlock { guest: host.name.clone(), processes: waiting(host) })
-    }
-
-    fn loaded(&mut self, request: &Request) {
-        let host = &mut self.hosts[usize::from(request.vm.0)];
-        let memory = host.memory.as_mut().expect("only guests with memory load pages");
-        let run = host_pages(host.place, request, FileId(0));
-        for number in run.start..run.start + run.pages {
-            let Some(slot) = memory.cache.find(number) else { continue };
-            memory.cache.set(slot, PageFlags::LOADING, false);
-            if let Some(waiter) = host.page_waiters.get_mut(slot.index()) {
-                let mut next = std::mem::replace(waiter, NOBODY);
-                // The last that began to wait comes first in the list.
-                let first = self.woken.len();
-                while next != NOBODY {
-                    self.woken.push(next);
-                    next = std::mem::replace(&mut self.processes[next as usize].next_waiter, NOBODY);
-                }
-                self.woken[first..].reverse();
-            }
-        }
-        self.woken.append(&mut host.starved);
-    }
-
-    fn written(&mut self, now: Timestamp, request: &Request, file: FileId) {
-        let guest = request.vm.0;
-        let host = &mut self.hosts[usize::from(guest)];
-        let run = host_pages(host.place, request, file);
-        let memory = host.memory.as_mut().expect("only guests with memory write back");
-        memory.written(run);
-        self.woken.append(&mut host.starved);
-        if memory.is_quiet(file) {
-            let mut ready = Vec::new();
-            host.syncing.retain(|&(process, waits_for)| {
-                if waits_for == file {
-                    ready.push(process);
-                }
-                waits_for != file
-            });
-            for process in ready {
-                self.commit(now, process);
-            }
-        }
-        self.write_back(now, guest);
-    }
-
-    fn access_completed(&mut self, group: u32) {
-        let Group { process, parts, is_awaited } = &mut self.groups[group as usize];
-        *parts -= 1;
-        if *parts > 0 {
-            return;
-        }
-        let (index, is_awaited) = (*process, *is_awaited);
-        self.free_groups.push(group);
-        if is_awaited {
-            self.woken.push(index);
-            return;
-        }
-        let process = &mut self.processes[index as usize];
-        process.started -= 1;
-        if let Waits::Started(most) = process.waits
-            && process.started <= most
-        {
-            process.waits = Waits::Nothing;
-            self.woken.push(index);
-        }
-    }
-
-    fn journal_completed(&mut self, now: Timestamp, guest: u16) {
-        let host = &mut self.hosts[usize::from(guest)];
-        let journal = host.journal.as_mut().expect("only a guest with a journal writes to it");
-        let next = journal.completed(now, &host.files, &mut self.woken);
-        if next.is_some() {
-            self.emit_journal(guest, next);
-        } else {
-            self.begin_commit(now, guest);
-        }
-    }
-}
-
-fn is_cached(access: &Access) -> bool {
-    !access.direct && access.operation.moves_data()
-}
-
-/// The pages that a request of a guest's memory moves.
-fn host_pages(place: Lba, request: &Request, file: FileId) -> PageRun {
-    let start = (request.lba.sector() - place.sector()) / BLOCK.count();
-    PageRun { file, start: start as u32, pages: (request.sectors().count() / BLOCK.count()) as u32 }
-}
-
-impl Host {
-    fn place_of(&self, lba: Lba) -> Lba {
-        Lba::new(self.place.sector() + lba.sector())
-    }
-
-    fn request(&self, now: Timestamp, operation: Operation, run: PageRun, (vm, stream): (VmId, StreamId)) -> Request {
-        let lba = self.place_of(Lba::new(u64::from(run.start) * BLOCK.count()));
-        let mut request = Request::new(now, operation, lba, Sectors::new(u64::from(run.pages) * BLOCK.count()));
-        (request.vm, request.stream) = (vm, stream);
-        request
     }
 }
 
