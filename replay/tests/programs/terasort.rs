@@ -44,6 +44,11 @@ fn many_spills_are_merged_the_smallest_first() {
     let before_the_last = 3 * 4;
     let read = 13 + before_the_last + 13 + 13 + 13;
     assert_eq!(run.moved().0, read * MIB);
+    // With a last spill of half a MiB, the first merge takes that one and three others.
+    let run = ended(
+        "terasort:data=12800k,chunk=13m,io.sort.mb=1m,io.sort.spill.percent=1,io.sort.factor=4,reduces=1,map_slots=1",
+    );
+    assert_eq!(run.moved().0, 4 * 12800 * 1024 + (3 + 4 + 4) * MIB + MIB / 2);
     // 12 spills: the first merge takes 3, then 4 of 1 MiB twice, to leave 4.
     let run = ended(
         "terasort:data=12m,chunk=12m,io.sort.mb=1m,io.sort.spill.percent=1,io.sort.factor=4,reduces=1,map_slots=1",
