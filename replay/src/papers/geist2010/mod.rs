@@ -24,6 +24,7 @@ pub mod choices;
 pub mod figure1;
 pub mod numbers;
 pub mod run;
+pub mod shadow;
 pub mod statements;
 pub mod table1;
 pub mod throttled;
@@ -61,7 +62,9 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
     let mut cells = table1::cells()?;
     cells.extend(self::cells(frozen));
     let (first, runs) = (seeds[0], &frozen[0]);
-    cells.extend(throttled::cells(&prepared(first, FILES, &Choices::FROZEN)?, first, runs)?);
+    let prepared = prepared(first, FILES, &Choices::FROZEN)?;
+    cells.extend(shadow::cells(&prepared, first)?);
+    cells.extend(throttled::cells(&prepared, first, runs)?);
     let (figure, series) = figure1::regenerate()?;
     cells.extend(figure);
     let alternatives: Vec<Alternative> = alternatives

@@ -194,7 +194,12 @@ pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result
     let mut spec: Spec = name.parse()?;
     let entry = schedulers::registry::find(name)?;
     if name == "cats" {
-        spec.given.push(("busdriver_reading".to_owned(), choices.busdriver.to_owned()));
+        let (segments, sectors, prefetch) = choices.geometry;
+        let mut give = |name: &str, value: String| spec.given.push((name.to_owned(), value));
+        give("busdriver_reading", choices.busdriver.to_owned());
+        give("segments", segments.to_string());
+        give("segment_sectors", sectors.to_string());
+        give("prefetch_sectors", prefetch.to_string());
     }
     if machine == Machine::Virtual && choices.timers == Clock::Guest {
         for tunable in entry.tunables.iter().filter(|tunable| tunable.unit == Unit::Time) {
