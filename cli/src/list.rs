@@ -35,6 +35,7 @@ pub fn run(arguments: &List) -> Result<()> {
     let (title, remark, listed) = match arguments.what {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
+        ListWhat::Papers => ("Papers", "command", papers()),
         ListWhat::Formats => return formats(arguments.output_format),
     };
     if arguments.output_format == OutputFormat::Json {
@@ -81,6 +82,17 @@ fn schedulers() -> Vec<Listed> {
         is_profile: false,
     };
     SCHEDULERS.iter().map(listed).collect()
+}
+
+fn papers() -> Vec<Listed> {
+    let listed = |paper: &replay::papers::Paper| Listed {
+        name: paper.name.to_owned(),
+        summary: paper.title.to_owned(),
+        remark: format!("iocast reproduce {}", paper.name),
+        tunables: Vec::new(),
+        is_profile: false,
+    };
+    replay::papers::PAPERS.iter().map(listed).collect()
 }
 
 fn drives() -> Vec<Listed> {

@@ -31,7 +31,10 @@ pub mod table1;
 pub const PAPER: Paper = Paper {
     name: "geist2010",
     title: "Geist, Jones, Westall 2010: Predicting Disk Scheduling Performance with Virtual Machines",
-    jobs: |seeds| (seeds + Choices::alternatives().len() * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64,
+    jobs: |seeds, alternatives| {
+        let tried = if alternatives { Choices::alternatives().len() } else { 0 };
+        (seeds + tried * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64
+    },
     reproduce,
 };
 
@@ -44,8 +47,8 @@ pub const FILES: u32 = 1_000_000;
 const MACHINES: [(Machine, &str); 2] = [(Machine::Real, "real"), (Machine::Virtual, "virtual")];
 const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
 
-fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
-    let alternatives = Choices::alternatives();
+fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+    let alternatives = if alternatives { Choices::alternatives() } else { Vec::new() };
     let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
     let frozen = seeds.iter().map(|&seed| (seed, Choices::FROZEN));
     let others = alternatives.iter().flat_map(|(_, _, choices)| few.iter().map(move |&seed| (seed, *choices)));
@@ -63,7 +66,7 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
     cells.extend(figure);
     let alternatives: Vec<Alternative> = alternatives
         .iter()
-        .zip(others.chunks(few.len()))
+        .zip(others.chunks(few.len().max(1)))
         .map(|(&(name, value, _), runs)| alternative(name, value, runs))
         .collect();
     Ok(Reproduction {

@@ -1,0 +1,198 @@
+//! A reproduction as tables.
+
+use traces::results::reproduction::{Alternative, Cell, GroupError, Rank, Reproduced, Reproduction, Series};
+
+use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
+use crate::arguments::OutputFormat;
+use crate::output::{Table, wrapped};
+
+/// Columns that a heading of several words, and the name of an alternative, are broken at in a terminal.
+const HEADING: usize = 12;
+const NAME: usize = 24;
+
+/// For a terminal so many columns wide, or as Markdown.
+pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> String {
+    let reproduction = &reproduced.reproduction;
+    let width = if format == OutputFormat::Markdown { usize::MAX } else { width };
+    let mut blocks = vec![intro(reproduced, width)];
+    let table = |table: Table| table.render_within(format, width);
+    blocks.extend(Grid::all(&reproduction.cells).iter().map(|grid| table(numbers(grid, format))));
+    if !reproduction.errors.is_empty() {
+        blocks.push(table(errors(&reproduction.errors)));
+    }
+    if !reproduction.ranks.is_empty() {
+        blocks.push(table(ranks(&reproduction.ranks)));
+    }
+    if !reproduction.choices.is_empty() {
+        blocks.push(table(choices(reproduction)));
+    }
+    if !reproduction.alternatives.is_empty() {
+        blocks.push(table(alternatives(reproduction, format)));
+    }
+    if !reproduction.figures.is_empty() {
+        blocks.push(figures(&reproduction.figures, width));
+    }
+    if !reproduction.statements.is_empty() {
+        let title = if format == OutputFormat::Markdown { "### Statements\n\n" } else { "Statements\n" };
+        let items: String = reproduction.statements.iter().map(|statement| item(statement, width)).collect();
+        blocks.push(format!("{title}{items}"));
+    }
+    blocks.join("\n")
+}
+
+fn intro(reproduced: &Reproduced, width: usize) -> String {
+    let Reproduction { paper, seeds, cells, .. } = &reproduced.reproduction;
+    let seeds = match (&seeds[..], seeds.first(), seeds.last()) {
+        ([_, _, ..], Some(first), Some(last)) if last - first == seeds.len() as u64 - 1 => {
+            format!("{} seeds ({first} to {last})", seeds.len())
+        }
+        (seeds, ..) => format!("seed {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let interval = if cells.iter().any(|cell| cell.ci95.is_some()) {
+        " ± half of its 95 % confidence interval (Student's t)"
+    } else {
+        ""
+    };
+    let star = if cells.iter().all(|cell| cell.counts) { "" } else { "; * does not count in the mean errors" };
+    let how = format!(
+        "{}, {seeds}. Ours is the mean over the seeds{interval}; the error is relative to the paper's number{star}.",
+        reproduced.program
+    );
+    format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
+}
+
+/// A table of the paper: three lines a row in a terminal, one in Markdown.
+fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
+    let of_table = grid.unit(None);
+    let mut rows = Vec::new();
+    for &row in &grid.rows {
+        let cells = |show: &dyn Fn(&Cell) -> String| -> Vec<String> {
+            let cells = grid.columns.iter().map(|column| grid.cell(row, column));
+            cells.map(|cell| cell.map_or_else(String::new, show)).collect()
+        };
+        let unit = grid.unit(Some(row));
+        let label = match &unit {
+            Some(unit) if of_table.is_none() => format!("{row}, {unit}"),
+            _ => row.to_owned(),
+        };
+        // A row of several units has them in its cells.
+        let of_cell = |cell: &Cell| match unit {
+            Some(_) => String::new(),
+            None => format!(" {}", spoken(&cell.unit)),
+        };
+        let mut line = |name: String, show: &dyn Fn(&Cell) -> String| {
+            rows.push([vec![name], cells(show)].concat());
+        };
+        if format == OutputFormat::Markdown {
+            line(label, &|cell| match cell.paper {
+                Some(_) => format!("{} / {} ({}){}", theirs(cell), ours(cell), error(cell), of_cell(cell)),
+                None => format!("- / {}{}", ours(cell), of_cell(cell)),
+            });
+        } else {
+            line(label, &|cell| format!("{}{}", theirs(cell), of_cell(cell)));
+            line("  ours".to_owned(), &ours);
+            line("  error".to_owned(), &error);
+        }
+    }
+    let unit = of_table.map(|unit| format!(", {unit}")).unwrap_or_default();
+    let columns = grid.columns.iter().map(|column| (*column).to_owned());
+    Table {
+        title: format!(
+            "{}{unit}: paper{}",
+            named("Table", grid.name),
+            if format == OutputFormat::Markdown { " / ours (error)" } else { ", ours, error" }
+        ),
+        header: [String::new()].into_iter().chain(columns).collect(),
+        rows,
+        text_columns: 1,
+    }
+}
+
+fn errors(errors: &[GroupError]) -> Table {
+    let row = |error: &GroupError| {
+        let mean = error.mean_absolute_relative_error;
+        let verdict = error.bar.map_or("-", |bar| if mean <= bar { "reached" } else { "missed" });
+        let bar = error.bar.map_or_else(|| "-".to_owned(), percent);
+        vec![error.group.clone(), error.cells.to_string(), percent(mean), bar, verdict.to_owned()]
+    };
+    Table {
+        title: "Mean absolute relative errors".to_owned(),
+        header: ["group", "cells", "error", "bar", ""].map(str::to_owned).to_vec(),
+        rows: errors.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn ranks(ranks: &[Rank]) -> Table {
+    let row = |rank: &Rank| vec![rank.what.clone(), rank.order.join(", "), format!("{} of {}", rank.right, rank.seeds)];
+    Table {
+        title: "Ranks: the paper's order, the best first, and in how many seeds ours is the same".to_owned(),
+        header: ["values", "order", "the same"].map(str::to_owned).to_vec(),
+        rows: ranks.iter().map(row).collect(),
+        text_columns: 2,
+    }
+}
+
+fn choices(reproduction: &Reproduction) -> Table {
+    let rows = reproduction.choices.iter();
+    Table {
+        title: "Choices where the paper says nothing".to_owned(),
+        header: ["what", "choice", "why"].map(str::to_owned).to_vec(),
+        rows: rows.map(|choice| vec![choice.name.clone(), choice.value.clone(), choice.reason.clone()]).collect(),
+        text_columns: 3,
+    }
+}
+
+/// The errors of each alternative below those of what was chosen.
+fn alternatives(reproduction: &Reproduction, format: OutputFormat) -> Table {
+    let broken = |text: &str, columns: usize| match format {
+        OutputFormat::Markdown => text.to_owned(),
+        _ => wrapped(text, columns).trim_end().to_owned(),
+    };
+    let found = |errors: &[GroupError], group: &str| {
+        let error = errors.iter().find(|error| error.group == group);
+        error.map_or_else(|| "-".to_owned(), |error| percent(error.mean_absolute_relative_error))
+    };
+    let groups: Vec<&str> = reproduction.errors.iter().map(|error| error.group.as_str()).collect();
+    let row = |name: String, errors: &[GroupError], ranks: String| {
+        let errors = groups.iter().map(|group| found(errors, group));
+        [name].into_iter().chain(errors).chain([ranks]).collect::<Vec<String>>()
+    };
+    let other = |other: &Alternative| {
+        let name = broken(&format!("{}: {}", other.name, other.value), NAME);
+        row(name, &other.errors, format!("{} of {}", other.ranks_right[0], other.ranks_right[1]))
+    };
+    let all_right = reproduction.ranks.iter().all(|rank| rank.right == rank.seeds);
+    let seeds = reproduction.seeds.len();
+    let chosen = row(
+        "as chosen".to_owned(),
+        &reproduction.errors,
+        if all_right { format!("{seeds} of {seeds}") } else { "-".to_owned() },
+    );
+    let header = groups.iter().map(|group| broken(group, HEADING));
+    Table {
+        title: "Alternatives: the same errors with another choice, and in how many seeds all ranks are right"
+            .to_owned(),
+        header: [String::new()].into_iter().chain(header).chain(["ranks".to_owned()]).collect(),
+        rows: [chosen].into_iter().chain(reproduction.alternatives.iter().map(other)).collect(),
+        text_columns: 1,
+    }
+}
+
+/// What the figures hold; the pictures and the JSON have their points.
+fn figures(series: &[Series], width: usize) -> String {
+    let described = |(name, series): (&str, Vec<&Series>)| {
+        let lines: Vec<String> =
+            series.iter().map(|series| format!("{} ({} points)", series.name, series.points.len())).collect();
+        let axes = series.first().map(|first| format!("{} over {}: ", first.y, first.x)).unwrap_or_default();
+        wrapped(&format!("{}, {axes}{}. --output draws it.", named("Figure", name), lines.join(", ")), width)
+    };
+    parts(series, |series| &series.figure).into_iter().map(described).collect()
+}
+
+/// An item of a list, its further lines below its first letter.
+fn item(text: &str, width: usize) -> String {
+    let lines = wrapped(text, width.saturating_sub(2).max(1));
+    let lines: Vec<&str> = lines.lines().collect();
+    format!("- {}\n", lines.join("\n  "))
+}
