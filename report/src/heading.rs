@@ -57,7 +57,7 @@ pub(crate) fn legend<B: DrawingBackend>(
         if along > text && along + taken + text > width {
             (along, down) = (text, down + text * 4 / 3);
         }
-        sample(area, *kind, text, [along as i32, (down + text / 2) as i32])?;
+        sample(area, *kind, text, [along as i32, (down + text * 2 / 5) as i32])?;
         let place = ((along + mark + text / 2) as i32, down as i32);
         area.draw(&Text::new(label, place, (FAMILY, size))).map_err(failed)?;
         along += taken + 2 * text;

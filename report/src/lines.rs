@@ -102,6 +102,7 @@ impl<'a> Axes<'a> {
         panel.frame(area, &first.y, text)?;
         self.below(area, panel, &first.x, text)?;
         let wide = f64::from(panel.right - panel.left);
+        let radius = (text / 10).max(1);
         // Clouds first, so that lines lie on them.
         for clouds in [true, false] {
             for (mark, series) in &self.shown {
@@ -111,7 +112,7 @@ impl<'a> Axes<'a> {
                 match *mark {
                     Mark::Dot(colour) if clouds => {
                         for pixel in pixels {
-                            area.draw(&Circle::new(pixel, 1, colour.filled())).map_err(failed)?;
+                            area.draw(&Circle::new(pixel, radius, colour.filled())).map_err(failed)?;
                         }
                     }
                     Mark::Line(colour, wide, dashes) if !clouds => {

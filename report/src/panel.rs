@@ -49,7 +49,7 @@ impl Panel {
             let y = self.y(value);
             let across = vec![(self.left, y), (self.right, y)];
             area.draw(&PathElement::new(across, BLACK.mix(0.15).stroke_width(1))).map_err(failed)?;
-            let place = (self.left - width_of(&label, text) as i32 - text as i32 / 3, y - text as i32 / 2);
+            let place = (self.left - width_of(&label, text) as i32 - text as i32 / 3, y - text as i32 * 2 / 5);
             area.draw(&Text::new(label, place, (FAMILY, text))).map_err(failed)?;
         }
         let corner = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];

@@ -196,3 +196,106 @@ fn item(text: &str, width: usize) -> String {
     let lines: Vec<&str> = lines.lines().collect();
     format!("- {}\n", lines.join("\n  "))
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::results::reproduction::Choice;
+
+    use super::*;
+    use crate::reproduce::grid::tests::cell;
+
+    fn reproduced() -> Reproduced {
+        let columns = ["real cats", "real deadline", "real cfq", "virtual cats", "virtual deadline", "virtual cfq"];
+        let rows = [("mean response", "ms"), ("variance response", "ms2"), ("throughput", "sectors/ms")];
+        let cells = rows
+            .iter()
+            .flat_map(|(row, unit)| columns.map(|column| cell(["2", row, column], unit, Some(28_651.71), 32_442.0)));
+        let error = |group: &str, mean: f64, bar| GroupError {
+            group: group.to_owned(),
+            cells: 9,
+            mean_absolute_relative_error: mean,
+            bar,
+        };
+        let errors = vec![
+            error("Table 2, virtual (chosen on)", 0.084, Some(0.12)),
+            error("Table 3, virtual", 0.208, Some(0.2)),
+            error("Tables 2 and 3, real", 0.13, None),
+        ];
+        let long = "a reason that needs several lines in any terminal, so long that it goes beyond the width of one";
+        let reproduction = Reproduction {
+            schema_version: 1,
+            paper: "Somebody 2010: A title".to_owned(),
+            seeds: (1..=10).collect(),
+            choices: vec![Choice { name: "real drive".into(), value: long.into(), reason: long.into() }],
+            cells: cells.chain([cell(["shadow cache", "recall", "real cats"], "share", None, 0.97)]).collect(),
+            alternatives: vec![Alternative {
+                name: "a hit in the line's cache".to_owned(),
+                value: "slowed down with the disk".to_owned(),
+                errors: errors.clone(),
+                ranks_right: [1, 2],
+            }],
+            errors,
+            ranks: vec![Rank {
+                what: "Table 2, virtual, mean response".to_owned(),
+                order: ["cats", "deadline", "cfq"].map(str::to_owned).to_vec(),
+                right: 9,
+                seeds: 10,
+            }],
+            figures: vec![Series {
+                figure: "1".to_owned(),
+                name: "reads".to_owned(),
+                x: "distance in million sectors".to_owned(),
+                y: "service time in ms".to_owned(),
+                points: vec![[1.0, 2.0]],
+            }],
+            statements: vec![long.to_owned()],
+        };
+        Reproduced { program: "iocast 1".to_owned(), reproduction }
+    }
+
+    #[test]
+    fn everything_fits_the_terminal() {
+        for width in [80, 160] {
+            let text = render(&reproduced(), OutputFormat::Table, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let tables = text.lines().filter(|line| line.starts_with('┌')).count();
+            // At 80 columns the real machine's half of Table 2 stands above the virtual one's.
+            assert_eq!(tables, if width == 80 { 7 } else { 6 }, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_number_stands_with_its_error_and_each_bar_with_its_verdict() {
+        let text = render(&reproduced(), OutputFormat::Table, 160);
+        let line = |words: &str| {
+            let found = text.lines().find(|line| line.contains(words));
+            found.unwrap_or_else(|| panic!("{words}: {text}")).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(line("variance response, ms²").contains("┆ 28652 ┆"));
+        assert!(text.contains("32442 ± 324") && text.contains("+13.2 %"), "{text}");
+        assert_eq!(
+            line("Table 2, virtual (chosen on) "),
+            "│ Table 2, virtual (chosen on) ┆ 9 ┆ 8.4 % ┆ 12.0 % ┆ reached │"
+        );
+        assert_eq!(line("Table 3, virtual "), "│ Table 3, virtual ┆ 9 ┆ 20.8 % ┆ 20.0 % ┆ missed │");
+        assert_eq!(line("Tables 2 and 3, real "), "│ Tables 2 and 3, real ┆ 9 ┆ 13.0 % ┆ - ┆ - │");
+        assert!(line("Table 2, virtual, mean response").ends_with("cats, deadline, cfq ┆ 9 of 10 │"));
+        assert_eq!(line("as chosen"), "│ as chosen ┆ 8.4 % ┆ 20.8 % ┆ 13.0 % ┆ - │", "not all ranks are right");
+        assert!(line("iocast 1").starts_with("iocast 1, 10 seeds (1 to 10). Ours is the mean"));
+        assert!(!text.contains('*'), "all cells count");
+    }
+
+    #[test]
+    fn markdown_has_a_cell_for_each_number() {
+        let mut reproduced = reproduced();
+        reproduced.reproduction.cells[0].counts = false;
+        reproduced.reproduction.seeds = vec![7];
+        let text = render(&reproduced, OutputFormat::Markdown, 80);
+        assert!(text.contains("### Table 2: paper / ours (error)\n\n| "), "{text}");
+        assert!(text.contains("| mean response, ms ") && text.contains("| 28652 / 32442 ± 324 (+13.2 %*) |"), "{text}");
+        assert!(text.contains("- / 0.97 ± 0.01") && text.contains("iocast 1, seed 7."), "{text}");
+        assert!(
+            text.contains("* does not count") && text.contains("a hit in the line's cache: slowed down with the disk")
+        );
+    }
+}

@@ -191,23 +191,38 @@ pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result
     Ok(spec)
 }
 
+/// What a run depends on beside the file system, the seed and whether files are read directly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    scheduler: Spec,
+    drive: String,
+    /// Thousandths of the paper's sleeps.
+    sleep_scale: u32,
+    geometry: (usize, u64, u64),
+}
+
+/// What the choices make of a machine and a scheduler.
+///
+/// # Errors
+/// There is no such scheduler.
+pub fn setup(machine: Machine, scheduler: &str, choices: &Choices) -> Result<Setup, traces::spec::SpecError> {
+    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
+    Ok(Setup {
+        scheduler: scheduler_spec(scheduler, machine, choices)?,
+        drive: choices.drive(machine),
+        sleep_scale: if slowed { 1000 / K } else { 1000 },
+        geometry: choices.geometry,
+    })
+}
+
 /// Runs a workload until the paper's number of requests has been captured.
 ///
 /// # Errors
 /// A part is refused.
-pub fn run(
-    prepared: &Prepared,
-    machine: Machine,
-    direct: bool,
-    scheduler: &str,
-    choices: &Choices,
-    seed: u64,
-) -> Result<Measured, ReproduceError> {
-    let spec = scheduler_spec(scheduler, machine, choices)?;
-    let scheduler = schedulers::build(&spec)?.scheduler;
-    let drive = drive_models::build(&choices.drive(machine).parse()?)?.drive;
-    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
-    let settings = ReaderSettings { direct, sleep_scale: if slowed { 1000 / K } else { 1000 } };
+pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Result<Measured, ReproduceError> {
+    let scheduler = schedulers::build(&setup.scheduler)?.scheduler;
+    let drive = drive_models::build(&setup.drive.parse()?)?.drive;
+    let settings = ReaderSettings { direct, sleep_scale: setup.sleep_scale };
     let reader = |number| {
         let (ranked, metadata) = (prepared.ranked.clone(), prepared.metadata.clone());
         Box::new(Reader::new(ranked, metadata, settings, seed, number)) as Box<dyn Program>
@@ -227,7 +242,7 @@ pub fn run(
         Guests::new(vec![guest], until),
         Stage::new(scheduler, limits),
         drive,
-        Capture::new(choices.geometry),
+        Capture::new(setup.geometry),
     );
     Ok(engine.run()?.observer.measured())
 }
