@@ -39,6 +39,7 @@ pub fn run(arguments: &List) -> Result<()> {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
         ListWhat::Stacks => ("Stacks", "origin", stacks()),
+        ListWhat::Papers => ("Papers", "command", papers()),
         ListWhat::Formats => return formats(arguments.output_format),
     };
     if arguments.output_format == OutputFormat::Json {
@@ -131,6 +132,18 @@ fn layer_settings() -> Table {
         rows: LAYER_SETTINGS.iter().map(row).collect(),
         text_columns: 4,
     }
+}
+
+fn papers() -> Vec<Listed> {
+    let listed = |paper: &replay::papers::Paper| Listed {
+        name: paper.name.to_owned(),
+        summary: paper.title.to_owned(),
+        remark: format!("iocast reproduce {}", paper.name),
+        tunables: Vec::new(),
+        layers: Vec::new(),
+        is_profile: false,
+    };
+    replay::papers::PAPERS.iter().map(listed).collect()
 }
 
 fn drives() -> Vec<Listed> {

@@ -4,10 +4,12 @@ mod arguments;
 mod calibrate;
 mod compare;
 mod convert;
+mod files;
 mod list;
 mod one_device;
 mod output;
 mod progress;
+mod reproduce;
 mod stat;
 mod validate;
 mod vms;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),

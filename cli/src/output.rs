@@ -27,17 +27,24 @@ impl Table {
     /// As text no wider than the terminal: what does not fit side by side stands below, with the
     /// leading columns again.
     pub fn render(&self, format: OutputFormat) -> String {
+        self.render_within(format, terminal_width().map_or(usize::MAX, usize::from))
+    }
+
+    /// As [`Table::render`] does, for a terminal so many columns wide.
+    pub fn render_within(&self, format: OutputFormat, width: usize) -> String {
         if format == OutputFormat::Markdown {
             let mut table = self.of_columns(&(0..self.header.len()).collect::<Vec<usize>>());
             table.load_style(presets::ASCII_MARKDOWN);
             return format!("### {}\n\n{}\n", self.title, table.trim_fmt());
         }
-        let width = terminal_width().map_or(usize::MAX, usize::from);
-        let mut text = format!("{}\n", self.title);
+        let mut text = wrapped(&self.title, width);
         for numbers in self.parts(width) {
             let mut table = self.of_columns(&(0..self.text_columns).chain(numbers).collect::<Vec<usize>>());
             table.load_style(presets::UTF8_FULL_CONDENSED);
             table.set_content_arrangement(ContentArrangement::Dynamic);
+            if let Ok(width) = u16::try_from(width) {
+                table.set_width(width);
+            }
             text.push_str(&format!("{}\n", table.trim_fmt()));
         }
         text
@@ -48,7 +55,8 @@ impl Table {
     fn parts(&self, width: usize) -> Vec<Range<usize>> {
         let of_column = |column: usize| {
             let cells = self.rows.iter().chain([&self.header]).filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + AROUND_CELL
+            let lines = cells.flat_map(|cell| cell.lines());
+            lines.map(|line| line.chars().count()).max().unwrap_or(0) + AROUND_CELL
         };
         let text = 1 + (0..self.text_columns).map(of_column).sum::<usize>();
         let mut parts = Vec::new();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
-const READS: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
+const COUNTED: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
 const PROBES: &str = "{msg} {spinner} {pos} probes";
 
 /// A bar that several readers count up.
@@ -27,7 +27,12 @@ impl Progress {
 
     /// A bar over `total` reads.
     pub fn reads(what: &'static str, total: u64) -> Progress {
-        Progress::drawn(what, Some(total), 1, READS)
+        Progress::drawn(what, Some(total), 1, COUNTED)
+    }
+
+    /// A bar over `total` jobs.
+    pub fn jobs(what: &'static str, total: u64) -> Progress {
+        Progress::drawn(what, Some(total), 1, COUNTED)
     }
 
     /// A count of probes, of which nobody knows beforehand how many there will be.

@@ -3,12 +3,13 @@
 
 use plotters::chart::ChartBuilder;
 use plotters::coord::Shift;
-use plotters::element::{Circle, PathElement, Text};
+use plotters::element::Circle;
 use plotters::prelude::{Color, DashedLineSeries, DrawingArea, DrawingBackend, LineSeries, RGBColor};
 use plotters::style::{BLACK, WHITE};
 use traces::{Nanos, Sectors};
 
 use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, width_of};
+use crate::heading::{Mark, heading, legend, letters};
 
 /// Reads that are drawn: more make a picture larger and no clearer.
 const DRAWN_MAX: usize = 6_000;
@@ -36,14 +37,6 @@ pub struct CalibrationFigure<'a> {
     pub line: Option<(f64, f64)>,
     /// The capacity that the line's second coefficient is relative to.
     pub capacity: Sectors,
-}
-
-/// A mark of the legend.
-#[derive(Clone, Copy, Debug)]
-enum Mark {
-    Dot,
-    Solid,
-    Dashed,
 }
 
 /// A scale of an axis: the unit and how many base units it is.
@@ -88,9 +81,11 @@ impl CalibrationFigure<'_> {
 
     /// What the marks mean.
     fn entries(&self, time: Scale) -> Vec<(Mark, String)> {
-        let mut entries =
-            vec![(Mark::Dot, "single reads".to_owned()), (Mark::Solid, "mean of up to 1001 neighbours".to_owned())];
-        entries.extend(self.formula(time).map(|formula| (Mark::Dashed, formula)));
+        let mut entries = vec![
+            (Mark::Dot(BAND), "single reads".to_owned()),
+            (Mark::Line(CURVE, 2, None), "mean of up to 1001 neighbours".to_owned()),
+        ];
+        entries.extend(self.formula(time).map(|formula| (Mark::Line(LINE, 3, Some([4, 2])), formula)));
         entries
     }
 
@@ -123,7 +118,7 @@ impl Drawing for CalibrationFigure<'_> {
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
         let furthest = self.points.last().ok_or(PictureError::Empty)?.0.count().max(1) as f64;
         let (width, height) = area.dim_in_pixel();
-        let text = (width.min(height * 3 / 2) / 45).clamp(14, 22);
+        let text = letters(width, height);
         let tallest = self.tallest() * 1.08;
         let (time, distance) = (time_scale(tallest), distance_scale(furthest));
         let beyond = self.points.iter().filter(|(_, took)| took.as_ns() as f64 > tallest).count();
@@ -171,56 +166,6 @@ impl Drawing for CalibrationFigure<'_> {
         }
         Ok(())
     }
-}
-
-/// Title and caption above the chart, each as large as fits; how many pixels they take.
-fn heading<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    title: &str,
-    caption: &str,
-    text: u32,
-) -> Result<u32, PictureError> {
-    let width = area.dim_in_pixel().0 - 2 * text;
-    let mut down = text * 2 / 3;
-    for (line, size) in [(title, text * 4 / 3), (caption, text)] {
-        let (line, size) = fitted(line, size, width);
-        area.draw(&Text::new(line, (text as i32, down as i32), (FAMILY, size))).map_err(failed)?;
-        down += size * 4 / 3;
-    }
-    Ok(down)
-}
-
-/// The legend from `down` on, in as many lines as it needs; where it ends.
-fn legend<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    entries: &[(Mark, String)],
-    text: u32,
-    mut down: u32,
-) -> Result<u32, PictureError> {
-    let (width, mark) = (area.dim_in_pixel().0, 2 * text);
-    let mut along = text;
-    for (kind, label) in entries {
-        let (label, size) = fitted(label, text, width.saturating_sub(mark + 3 * text));
-        let taken = mark + text / 2 + width_of(&label, size);
-        if along > text && along + taken + text > width {
-            (along, down) = (text, down + text * 4 / 3);
-        }
-        let (left, middle) = (along as i32, (down + text / 2) as i32);
-        let stroke = |from: i32, to: i32| vec![(left + from, middle), (left + to, middle)];
-        let third = mark as i32 * 2 / 5;
-        match kind {
-            Mark::Dot => area.draw(&Circle::new((left + text as i32, middle), 3, BAND.filled())),
-            Mark::Solid => area.draw(&PathElement::new(stroke(0, mark as i32), CURVE.stroke_width(2))),
-            Mark::Dashed => area.draw(&PathElement::new(stroke(0, third), LINE.stroke_width(3))).and_then(|()| {
-                area.draw(&PathElement::new(stroke(mark as i32 - third, mark as i32), LINE.stroke_width(3)))
-            }),
-        }
-        .map_err(failed)?;
-        let place = (left + (mark + text / 2) as i32, down as i32);
-        area.draw(&Text::new(label, place, (FAMILY, size))).map_err(failed)?;
-        along += taken + 2 * text;
-    }
-    Ok(down + text * 2)
 }
 
 #[cfg(test)]

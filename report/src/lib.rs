@@ -3,8 +3,15 @@
 //! Text is measured and drawn in a typeface that is part of the program, so that pictures are the same
 //! bytes everywhere and need no font of the system (`fonts/README.md`).
 
+pub mod bars;
 pub mod calibration;
 mod canvas;
+mod heading;
+pub mod lines;
+mod panel;
+mod ticks;
 
+pub use bars::BarsFigure;
 pub use calibration::CalibrationFigure;
 pub use canvas::{PictureError, Size};
+pub use lines::LinesFigure;

@@ -3,6 +3,7 @@
 mod calibrate;
 mod pacing;
 mod reading;
+mod reproduce;
 mod room;
 mod stage;
 
@@ -16,8 +17,9 @@ use traces::results::statistics::STAGES;
 pub use calibrate::{Calibrate, DriveCache};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
+pub use reproduce::Reproduce;
 pub use room::Room;
-pub use stage::Stage;
+pub use stage::{Stage, Switch};
 
 /// Trace-driven replay and benchmarking for block I/O.
 #[derive(Debug, Parser)]
@@ -39,6 +41,7 @@ impl Cli {
             .mut_subcommand("compare", also("start", "from"))
             .mut_subcommand("compare", also("end", "to"))
             .mut_subcommand("convert", also("input_format", "from"))
+            .mut_subcommand("reproduce", |command| command.override_usage(usage_of_reproduce()))
             .mut_subcommand("stat", also("input_format", "from"))
             .mut_subcommand("stat", |command| command.after_help(stages()));
         Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
@@ -58,11 +61,17 @@ pub enum Command {
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
     Convert(Convert),
+    /// Regenerate a paper's tables and figures and set its numbers beside ours
+    ///
+    /// Each seed makes its own replays; ours is the mean over the seeds with the 95 % confidence interval (Student's t).
+    /// Groups of numbers have bars that their mean error is to stay below. What the paper leaves open was chosen once;
+    /// the alternatives show what other choices would have given.
+    Reproduce(Reproduce),
     /// Measure a trace: times between stages, queues, seeks, sizes, by whom
     Stat(Stat),
     /// Hold schedulers against what the real ones did
     Validate(Validate),
-    /// List schedulers, drives, trace formats or stacks with their tunables
+    /// List schedulers, drives, trace formats or stacks with their tunables, or the papers that are regenerated
     List(List),
 }
 
@@ -262,6 +271,7 @@ pub enum ListWhat {
     Drives,
     Formats,
     Stacks,
+    Papers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -276,6 +286,12 @@ fn of_calibrate(argument: clap::Arg) -> clap::Arg {
     argument
         .value_name("PATH")
         .help("The block device or file to measure; with a TRACE, only the requests of its device of this name")
+}
+
+/// With the papers' names, so that whoever leaves the paper out reads them.
+fn usage_of_reproduce() -> String {
+    let names: Vec<&str> = replay::papers::PAPERS.iter().map(|paper| paper.name).collect();
+    format!("iocast reproduce [OPTIONS] <{}>", names.join("|"))
 }
 
 /// What the rows of `iocast stat`'s table of times are.

@@ -3,10 +3,10 @@
 
 mod device;
 mod drive_cache;
-mod files;
 mod render;
 mod target;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,9 +23,9 @@ use traces::results::calibration::{Calibration, FitResult, Goodness};
 use traces::{Lba, Sectors, Timestamp};
 
 use crate::arguments::{Calibrate, Interrupted, OutputFormat, UsageError};
+use crate::files::Files;
 use crate::output;
 use crate::progress::Progress;
-use files::Files;
 use target::{Source, Target};
 
 pub fn run(arguments: &Calibrate) -> Result<()> {
@@ -37,7 +37,7 @@ pub fn run(arguments: &Calibrate) -> Result<()> {
             signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
         }
     }
-    let files = Files::planned(arguments, &source, &rows)?;
+    let files = planned(arguments, &source, &rows)?;
     let result = calibrate(arguments, &source, &rows, &files, &stop);
     // Whatever failed, it failed because the user stopped it.
     let calibration = if stop.load(Ordering::Relaxed) { result.map_err(|_| Interrupted)? } else { result? };
@@ -45,6 +45,18 @@ pub fn run(arguments: &Calibrate) -> Result<()> {
         OutputFormat::Json => output::print_json(&calibration),
         format => output::print(&render::render(&calibration, format)),
     }
+}
+
+/// The files: a profile for each model, and the picture.
+fn planned(arguments: &Calibrate, source: &Source, rows: &[&Fit]) -> Result<Files> {
+    let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(source.stem()));
+    let endings = rows.iter().map(|row| profile(row.name)).chain([".svg", ".png"].map(str::to_owned));
+    Files::planned(stem, arguments.force, &endings.collect::<Vec<String>>(), &[])
+}
+
+/// The ending of a model's profile.
+fn profile(model: &str) -> String {
+    format!("-{model}.toml")
 }
 
 /// The rows of the table of fits that are asked for.
@@ -115,8 +127,8 @@ fn calibrate(
         capacity,
     };
     let size = arguments.picture_size;
-    files.write(&files.picture("svg"), figure.svg(size)?.as_bytes(), &mut written)?;
-    files.write(&files.picture("png"), &figure.png(size)?, &mut written)?;
+    files.write(".svg", figure.svg(size)?.as_bytes(), &mut written)?;
+    files.write(".png", &figure.png(size)?, &mut written)?;
     Ok(Calibration {
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -159,7 +171,7 @@ fn judged(
     };
     let goodness = goodness(evidence.reads, &mut *build_profile(draft)?.drive);
     let text = fitted.profile.render(&validation(&goodness, evidence.origin, evidence.seed));
-    files.write(&files.profile(row.name), text.as_bytes(), written)?;
+    files.write(&profile(row.name), text.as_bytes(), written)?;
     Ok(FitResult {
         model: row.name.to_owned(),
         summary: row.summary.to_owned(),

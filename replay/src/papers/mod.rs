@@ -18,11 +18,12 @@ pub struct Paper {
     pub name: &'static str,
     /// Authors, year and title.
     pub title: &'static str,
-    /// How many jobs it takes for so many seeds, for a progress bar.
-    pub jobs: fn(seeds: usize) -> u64,
+    /// How many jobs it takes for so many seeds, with or without the alternatives, for a progress bar.
+    pub jobs: fn(seeds: usize, alternatives: bool) -> u64,
     /// Regenerates it, a job after another or several at a time; counts the jobs that are done. The
-    /// result does not depend on how many threads there are.
-    pub reproduce: fn(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError>,
+    /// result does not depend on how many threads there are. Alternatives, which only say what other
+    /// choices would have given, may be left out.
+    pub reproduce: fn(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError>,
 }
 
 /// Every paper.

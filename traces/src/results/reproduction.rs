@@ -2,6 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A reproduction with what made it, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reproduced {
+    /// Program and version.
+    pub program: String,
+    /// The paper and what became of it; its fields stand beside the program.
+    #[serde(flatten)]
+    pub reproduction: Reproduction,
+}
+
 /// A paper's tables and figures, regenerated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {

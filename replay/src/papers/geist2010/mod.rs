@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
+use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
 use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduction};
 
@@ -33,7 +34,10 @@ pub mod throttled;
 pub const PAPER: Paper = Paper {
     name: "geist2010",
     title: "Geist, Jones, Westall 2010: Predicting Disk Scheduling Performance with Virtual Machines",
-    jobs: |seeds| (seeds + Choices::alternatives().len() * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64,
+    jobs: |seeds, alternatives| {
+        let tried = if alternatives { Choices::alternatives().len() } else { 0 };
+        (seeds + tried * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64
+    },
     reproduce,
 };
 
@@ -46,19 +50,30 @@ pub const FILES: u32 = 1_000_000;
 const MACHINES: [(Machine, &str); 2] = [(Machine::Real, "real"), (Machine::Virtual, "virtual")];
 const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
 
-fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
-    let alternatives = Choices::alternatives();
-    let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
-    let frozen = seeds.iter().map(|&seed| (seed, Choices::FROZEN));
-    let others = alternatives.iter().flat_map(|(_, _, choices)| few.iter().map(move |&seed| (seed, *choices)));
-    let jobs: Vec<(u64, Choices)> = frozen.chain(others).collect();
-    let run = |(seed, choices): &(u64, Choices)| {
-        let runs = replicate(*seed, FILES, choices);
-        done.fetch_add(1, Ordering::Relaxed);
-        runs
+fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+    let alternatives = if alternatives { Choices::alternatives() } else { Vec::new() };
+    let all: Vec<Choices> =
+        [Choices::FROZEN].into_iter().chain(alternatives.iter().map(|&(.., choices)| choices)).collect();
+    let jobs: Vec<(u64, Vec<usize>)> = seeds
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, &seed)| {
+            let tried = if nth < SEEDS_OF_ALTERNATIVES { all.len() } else { 1 };
+            by_image(&all[..tried]).into_iter().map(move |group| (seed, group))
+        })
+        .collect();
+    let run = |(seed, group): &(u64, Vec<usize>)| {
+        let choices: Vec<Choices> = group.iter().map(|&nth| all[nth]).collect();
+        replicate_each(*seed, FILES, &choices, done)
     };
-    let runs: Vec<Runs> = jobs.par_iter().map(run).collect::<Result<_, _>>()?;
-    let (frozen, others) = runs.split_at(seeds.len());
+    let runs: Vec<Vec<Runs>> = jobs.par_iter().map(run).collect::<Result<_, _>>()?;
+    let mut of_choices: Vec<Vec<Runs>> = vec![Vec::new(); all.len()];
+    for ((_, group), runs) in jobs.iter().zip(runs) {
+        for (&nth, runs) in group.iter().zip(runs) {
+            of_choices[nth].push(runs);
+        }
+    }
+    let (frozen, others) = (&of_choices[0], &of_choices[1..]);
     let mut cells = table1::cells()?;
     cells.extend(self::cells(frozen));
     let (first, runs) = (seeds[0], &frozen[0]);
@@ -67,11 +82,8 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
     cells.extend(throttled::cells(&prepared, first, runs)?);
     let (figure, series) = figure1::regenerate()?;
     cells.extend(figure);
-    let alternatives: Vec<Alternative> = alternatives
-        .iter()
-        .zip(others.chunks(few.len()))
-        .map(|(&(name, value, _), runs)| alternative(name, value, runs))
-        .collect();
+    let alternatives: Vec<Alternative> =
+        alternatives.iter().zip(others).map(|(&(name, value, _), runs)| alternative(name, value, runs)).collect();
     Ok(Reproduction {
         schema_version: SCHEMA_VERSION,
         paper: PAPER.title.to_owned(),
@@ -90,21 +102,65 @@ fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceE
 /// All runs of a seed: by table, machine and scheduler.
 pub type Runs = [[[Measured; 3]; 2]; 2];
 
+/// The choices, by their places, in groups that make the same file system.
+fn by_image(choices: &[Choices]) -> Vec<Vec<usize>> {
+    let image = |nth: usize| choices[nth].image(FILES, Sectors::ZERO, 0);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for nth in 0..choices.len() {
+        match groups.iter_mut().find(|group| image(group[0]) == image(nth)) {
+            Some(group) => group.push(nth),
+            None => groups.push(vec![nth]),
+        }
+    }
+    groups
+}
+
 /// Makes all runs of a seed.
 ///
 /// # Errors
 /// A part is refused, or the files do not fit the disk.
 pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, ReproduceError> {
-    let mut runs = Runs::default();
-    let prepared = prepared(seed, files, choices)?;
-    for (machine, of_machine) in [Machine::Real, Machine::Virtual].into_iter().enumerate() {
-        for (table, direct) in [true, false].into_iter().enumerate() {
-            for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
-                runs[table][machine][index] = run::run(&prepared, of_machine, direct, scheduler, choices, seed)?;
+    let runs = replicate_each(seed, files, std::slice::from_ref(choices), &AtomicU64::new(0))?;
+    Ok(runs.into_iter().next().unwrap_or_default())
+}
+
+/// Makes all runs of a seed for each of several choices that make the same file system, which is filled
+/// once; a run that an earlier choice has made already is not made again. Counts the choices that are done.
+///
+/// # Errors
+/// As [`replicate`].
+pub fn replicate_each(
+    seed: u64,
+    files: u32,
+    choices: &[Choices],
+    done: &AtomicU64,
+) -> Result<Vec<Runs>, ReproduceError> {
+    let Some(first) = choices.first() else { return Ok(Vec::new()) };
+    let prepared = prepared(seed, files, first)?;
+    let mut each: Vec<Runs> = Vec::new();
+    for (nth, of_choice) in choices.iter().enumerate() {
+        let mut runs = Runs::default();
+        for (machine, (of_machine, _)) in MACHINES.into_iter().enumerate() {
+            for (table, direct) in [true, false].into_iter().enumerate() {
+                for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
+                    let setup = run::setup(of_machine, scheduler, of_choice)?;
+                    let mut made = None;
+                    for (earlier, runs) in choices[..nth].iter().zip(&each) {
+                        if run::setup(of_machine, scheduler, earlier)? == setup {
+                            made = Some(runs[table][machine][index].clone());
+                        }
+                    }
+                    runs[table][machine][index] = match made {
+                        Some(made) => made,
+                        None => run::run(&prepared, &setup, direct, seed)?,
+                    };
+                }
             }
         }
+        each.push(runs);
+        done.fetch_add(1, Ordering::Relaxed);
     }
-    Ok(runs)
+    Ok(each)
 }
 
 /// The file system of a seed, which both machines have.
@@ -230,5 +286,28 @@ pub fn alternative(name: &str, value: &str, seeds: &[Runs]) -> Alternative {
         value: value.to_owned(),
         errors: errors(&cells(seeds)),
         ranks_right: [seeds.iter().filter(all_right).count() as u64, seeds.len() as u64],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_choices_share_are_those_they_make_alone() {
+        let all: Vec<Choices> = Choices::alternatives().into_iter().map(|(.., choices)| choices).collect();
+        let groups = by_image(&all);
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [5, 1, 1, 1, 1, 1]);
+        // Every choice of the first group but the second reading of the delay, after what was chosen.
+        let shared: Vec<Choices> =
+            [Choices::FROZEN].into_iter().chain([0, 2, 3, 4].map(|nth| all[groups[0][nth]])).collect();
+        let done = AtomicU64::new(0);
+        let together = replicate_each(1, 2000, &shared, &done).unwrap();
+        assert_eq!(done.into_inner(), 5);
+        let together: Vec<String> = together.iter().map(|runs| format!("{runs:?}")).collect();
+        for (choices, together) in shared.iter().zip(&together) {
+            assert_eq!(format!("{:?}", replicate(1, 2000, choices).unwrap()), *together);
+        }
+        assert!((1..5).all(|nth| together[nth] != together[0]), "each choice changes something");
     }
 }

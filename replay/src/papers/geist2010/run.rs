@@ -224,23 +224,38 @@ pub struct Setting<'a> {
     pub seed: u64,
 }
 
+/// What a run depends on beside the file system, the seed and whether files are read directly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    scheduler: Spec,
+    drive: String,
+    /// Thousandths of the paper's sleeps.
+    sleep_scale: u32,
+    geometry: (usize, u64, u64),
+}
+
+/// What the choices make of a machine and a scheduler.
+///
+/// # Errors
+/// There is no such scheduler.
+pub fn setup(machine: Machine, scheduler: &str, choices: &Choices) -> Result<Setup, traces::spec::SpecError> {
+    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
+    Ok(Setup {
+        scheduler: scheduler_spec(scheduler, machine, choices)?,
+        drive: choices.drive(machine),
+        sleep_scale: if slowed { 1000 / K } else { 1000 },
+        geometry: choices.geometry,
+    })
+}
+
 /// Runs a workload until the paper's number of requests has been captured.
 ///
 /// # Errors
 /// A part is refused.
-pub fn run(
-    prepared: &Prepared,
-    machine: Machine,
-    direct: bool,
-    scheduler: &str,
-    choices: &Choices,
-    seed: u64,
-) -> Result<Measured, ReproduceError> {
-    let drive = drive_models::build(&choices.drive(machine).parse()?)?.drive;
-    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
-    let sleep_scale = if slowed { 1000 / K } else { 1000 };
-    let setting = Setting { prepared, direct, sleep_scale, geometry: choices.geometry, seed };
-    run_on(&setting, &scheduler_spec(scheduler, machine, choices)?, drive)
+pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Result<Measured, ReproduceError> {
+    let drive = drive_models::build(&setup.drive.parse()?)?.drive;
+    let Setup { sleep_scale, geometry, .. } = *setup;
+    run_on(&Setting { prepared, direct, sleep_scale, geometry, seed }, &setup.scheduler, drive)
 }
 
 /// The same on a given drive under a given scheduler.

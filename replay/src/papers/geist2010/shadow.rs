@@ -4,7 +4,7 @@
 use traces::results::reproduction::Cell;
 
 use super::choices::Choices;
-use super::run::{GEOMETRY, Machine, Prepared, run};
+use super::run::{GEOMETRY, Machine, Prepared, run, setup};
 use crate::papers::ReproduceError;
 use crate::papers::estimate::cell;
 
@@ -20,7 +20,7 @@ pub fn cells(prepared: &Prepared, seed: u64) -> Result<Vec<Cell>, ReproduceError
     let mut cells = Vec::new();
     for geometry in GEOMETRIES {
         let choices = Choices { geometry, ..Choices::FROZEN };
-        let measured = run(prepared, Machine::Real, true, "cats", &choices, seed)?;
+        let measured = run(prepared, &setup(Machine::Real, "cats", &choices)?, true, seed)?;
         let (segments, sectors, prefetch) = geometry;
         let column = format!("{segments} segments of {sectors}, prefetch {prefetch}");
         for (row, ours) in ["recall", "precision"].into_iter().zip(measured.recall_and_precision) {

@@ -23,7 +23,7 @@ use super::{Paper, ReproduceError};
 pub const PAPER: Paper = Paper {
     name: "kim2015",
     title: "Kim, Kang, Choi 2015: a burstiness-aware I/O scheduler for virtual machines",
-    jobs: |seeds| scenarios(&vec![0; seeds]).len() as u64,
+    jobs: |seeds, _alternatives| scenarios(&vec![0; seeds]).len() as u64,
     reproduce,
 };
 
@@ -114,7 +114,7 @@ impl Outcomes {
     }
 }
 
-fn reproduce(seeds: &[u64], done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
     let run = |(part, stack, scenario): &Job| {
         let outcome = scenario::run(scenario)?;
         done.fetch_add(1, Ordering::Relaxed);

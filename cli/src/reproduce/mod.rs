@@ -1,0 +1,62 @@
+//! `iocast reproduce`: a paper's tables and figures regenerated, its numbers beside ours.
+
+mod grid;
+mod pictures;
+mod render;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use replay::papers;
+use traces::results::reproduction::Reproduced;
+
+use crate::arguments::{OutputFormat, Reproduce, Switch, UsageError};
+use crate::files::Files;
+use crate::output::{self, terminal_width, wrapped};
+use crate::progress::Progress;
+
+const JSON: &str = ".json";
+const MARKDOWN: &str = ".md";
+
+pub fn run(arguments: &Reproduce) -> Result<()> {
+    let paper = papers::find(&arguments.paper).map_err(UsageError::from_display)?;
+    let seeds = arguments.seeds()?;
+    let planned = |stem: &PathBuf| {
+        let endings = [JSON, MARKDOWN].map(str::to_owned);
+        Files::planned(stem.clone(), arguments.force, &endings, &pictures::FAMILIES)
+    };
+    let files = arguments.output.as_ref().map(planned).transpose()?;
+    let alternatives = arguments.alternatives == Switch::On;
+    let progress = Progress::jobs("replaying", (paper.jobs)(seeds.len(), alternatives));
+    let reproduction = (paper.reproduce)(&seeds, alternatives, &progress.counter(0));
+    drop(progress);
+    let reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
+    let reproduced = Reproduced { program: format!("iocast {}", env!("CARGO_PKG_VERSION")), reproduction };
+    let width = terminal_width().map_or(usize::MAX, usize::from);
+    let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&reproduced),
+        format => {
+            let mut text = render::render(&reproduced, format, width);
+            if format == OutputFormat::Table && !written.is_empty() {
+                text.push_str(&format!("\n{}", wrapped(&format!("Written: {}", written.join(", ")), width)));
+            }
+            output::print(&text)
+        }
+    }
+}
+
+/// Writes the result, its tables and a picture of each table and figure; their names.
+fn write(reproduced: &Reproduced, files: &Files, arguments: &Reproduce) -> Result<Vec<String>> {
+    let mut written = Vec::new();
+    let mut json = serde_json::to_string_pretty(reproduced)?;
+    json.push('\n');
+    files.write(JSON, json.as_bytes(), &mut written)?;
+    let markdown = render::render(reproduced, OutputFormat::Markdown, usize::MAX);
+    files.write(MARKDOWN, markdown.as_bytes(), &mut written)?;
+    for picture in pictures::draw(&reproduced.reproduction, arguments.picture_size)? {
+        files.write(&format!("{}.svg", picture.ending), picture.svg.as_bytes(), &mut written)?;
+        files.write(&format!("{}.png", picture.ending), &picture.png, &mut written)?;
+    }
+    Ok(written)
+}

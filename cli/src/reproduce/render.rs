@@ -1,0 +1,325 @@
+//! A reproduction as tables.
+
+use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduced, Reproduction, Series};
+
+use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
+use crate::arguments::OutputFormat;
+use crate::output::{Table, wrapped};
+
+/// Columns that a heading of several words, and the name of an alternative, are broken at in a terminal.
+const HEADING: usize = 12;
+const NAME: usize = 24;
+
+/// For a terminal so many columns wide, or as Markdown.
+pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> String {
+    let reproduction = &reproduced.reproduction;
+    let width = if format == OutputFormat::Markdown { usize::MAX } else { width };
+    let mut blocks = vec![intro(reproduced, width)];
+    let table = |table: Table| table.render_within(format, width);
+    blocks.extend(Grid::all(&reproduction.cells).iter().map(|grid| table(numbers(grid, format))));
+    if !reproduction.errors.is_empty() {
+        blocks.push(table(errors(&reproduction.errors)));
+    }
+    if !reproduction.bars.is_empty() {
+        blocks.push(table(bars(&reproduction.bars)));
+    }
+    if !reproduction.ranks.is_empty() {
+        blocks.push(table(ranks(&reproduction.ranks)));
+    }
+    if !reproduction.choices.is_empty() {
+        blocks.push(table(choices(reproduction)));
+    }
+    if !reproduction.alternatives.is_empty() {
+        blocks.push(table(alternatives(reproduction, format)));
+    }
+    if !reproduction.figures.is_empty() {
+        blocks.push(figures(&reproduction.figures, width));
+    }
+    if !reproduction.statements.is_empty() {
+        let title = if format == OutputFormat::Markdown { "### Statements\n\n" } else { "Statements\n" };
+        let items: String = reproduction.statements.iter().map(|statement| item(statement, width)).collect();
+        blocks.push(format!("{title}{items}"));
+    }
+    blocks.join("\n")
+}
+
+fn intro(reproduced: &Reproduced, width: usize) -> String {
+    let Reproduction { paper, seeds, cells, .. } = &reproduced.reproduction;
+    let seeds = match (&seeds[..], seeds.first(), seeds.last()) {
+        ([_, _, ..], Some(first), Some(last)) if last - first == seeds.len() as u64 - 1 => {
+            format!("{} seeds ({first} to {last})", seeds.len())
+        }
+        (seeds, ..) => format!("seed {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let interval = if cells.iter().any(|cell| cell.ci95.is_some()) {
+        " ± half of its 95 % confidence interval (Student's t)"
+    } else {
+        ""
+    };
+    let star = if cells.iter().all(|cell| cell.counts) { "" } else { "; * does not count in the mean errors" };
+    let how = format!(
+        "{}, {seeds}. Ours is the mean over the seeds{interval}; the error is relative to the paper's number{star}.",
+        reproduced.program
+    );
+    format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
+}
+
+/// A table of the paper: three lines a row in a terminal, one in Markdown.
+fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
+    let of_table = grid.unit(None);
+    let mut rows = Vec::new();
+    for &row in &grid.rows {
+        let cells = |show: &dyn Fn(&Cell) -> String| -> Vec<String> {
+            let cells = grid.columns.iter().map(|column| grid.cell(row, column));
+            cells.map(|cell| cell.map_or_else(String::new, show)).collect()
+        };
+        let unit = grid.unit(Some(row));
+        let label = match &unit {
+            Some(unit) if of_table.is_none() => format!("{row}, {unit}"),
+            _ => row.to_owned(),
+        };
+        // A row of several units has them in its cells.
+        let of_cell = |cell: &Cell| match unit {
+            Some(_) => String::new(),
+            None => format!(" {}", spoken(&cell.unit)),
+        };
+        let mut line = |name: String, show: &dyn Fn(&Cell) -> String| {
+            rows.push([vec![name], cells(show)].concat());
+        };
+        if format == OutputFormat::Markdown {
+            line(label, &|cell| match cell.paper {
+                Some(_) => format!("{} / {} ({}){}", theirs(cell), ours(cell), error(cell), of_cell(cell)),
+                None => format!("- / {}{}", ours(cell), of_cell(cell)),
+            });
+        } else {
+            line(label, &|cell| format!("{}{}", theirs(cell), of_cell(cell)));
+            line("  ours".to_owned(), &ours);
+            line("  error".to_owned(), &error);
+        }
+    }
+    let unit = of_table.map(|unit| format!(", {unit}")).unwrap_or_default();
+    let columns = grid.columns.iter().map(|column| (*column).to_owned());
+    Table {
+        title: format!(
+            "{}{unit}: paper{}",
+            named("Table", grid.name),
+            if format == OutputFormat::Markdown { " / ours (error)" } else { ", ours, error" }
+        ),
+        header: [String::new()].into_iter().chain(columns).collect(),
+        rows,
+        text_columns: 1,
+    }
+}
+
+fn errors(errors: &[GroupError]) -> Table {
+    let row = |error: &GroupError| {
+        let mean = error.mean_absolute_relative_error;
+        let verdict = error.bar.map_or("-", |bar| if mean <= bar { "reached" } else { "missed" });
+        let bar = error.bar.map_or_else(|| "-".to_owned(), percent);
+        vec![error.group.clone(), error.cells.to_string(), percent(mean), bar, verdict.to_owned()]
+    };
+    Table {
+        title: "Mean absolute relative errors".to_owned(),
+        header: ["group", "cells", "error", "bar", ""].map(str::to_owned).to_vec(),
+        rows: errors.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn bars(bars: &[Bar]) -> Table {
+    let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.2}"));
+    let row = |bar: &Bar| {
+        let verdict = if bar.reached { "reached" } else { "missed" };
+        let ours = format!("{:.2}", bar.ours);
+        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), verdict.to_owned()]
+    };
+    Table {
+        title: "Other bars".to_owned(),
+        header: ["value", "ours", "at least", "at most", ""].map(str::to_owned).to_vec(),
+        rows: bars.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn ranks(ranks: &[Rank]) -> Table {
+    let row = |rank: &Rank| vec![rank.what.clone(), rank.order.join(", "), format!("{} of {}", rank.right, rank.seeds)];
+    Table {
+        title: "Ranks: the paper's order, the best first, and in how many seeds ours is the same".to_owned(),
+        header: ["values", "order", "the same"].map(str::to_owned).to_vec(),
+        rows: ranks.iter().map(row).collect(),
+        text_columns: 2,
+    }
+}
+
+fn choices(reproduction: &Reproduction) -> Table {
+    let rows = reproduction.choices.iter();
+    Table {
+        title: "Choices where the paper says nothing".to_owned(),
+        header: ["what", "choice", "why"].map(str::to_owned).to_vec(),
+        rows: rows.map(|choice| vec![choice.name.clone(), choice.value.clone(), choice.reason.clone()]).collect(),
+        text_columns: 3,
+    }
+}
+
+/// The errors of each alternative below those of what was chosen.
+fn alternatives(reproduction: &Reproduction, format: OutputFormat) -> Table {
+    let broken = |text: &str, columns: usize| match format {
+        OutputFormat::Markdown => text.to_owned(),
+        _ => wrapped(text, columns).trim_end().to_owned(),
+    };
+    let found = |errors: &[GroupError], group: &str| {
+        let error = errors.iter().find(|error| error.group == group);
+        error.map_or_else(|| "-".to_owned(), |error| percent(error.mean_absolute_relative_error))
+    };
+    let groups: Vec<&str> = reproduction.errors.iter().map(|error| error.group.as_str()).collect();
+    let row = |name: String, errors: &[GroupError], ranks: String| {
+        let errors = groups.iter().map(|group| found(errors, group));
+        [name].into_iter().chain(errors).chain([ranks]).collect::<Vec<String>>()
+    };
+    let other = |other: &Alternative| {
+        let name = broken(&format!("{}: {}", other.name, other.value), NAME);
+        row(name, &other.errors, format!("{} of {}", other.ranks_right[0], other.ranks_right[1]))
+    };
+    let all_right = reproduction.ranks.iter().all(|rank| rank.right == rank.seeds);
+    let seeds = reproduction.seeds.len();
+    let chosen = row(
+        "as chosen".to_owned(),
+        &reproduction.errors,
+        if all_right { format!("{seeds} of {seeds}") } else { "-".to_owned() },
+    );
+    let header = groups.iter().map(|group| broken(group, HEADING));
+    Table {
+        title: "Alternatives: the same errors with another choice, and in how many seeds all ranks are right"
+            .to_owned(),
+        header: [String::new()].into_iter().chain(header).chain(["ranks".to_owned()]).collect(),
+        rows: [chosen].into_iter().chain(reproduction.alternatives.iter().map(other)).collect(),
+        text_columns: 1,
+    }
+}
+
+/// What the figures hold; the pictures and the JSON have their points.
+fn figures(series: &[Series], width: usize) -> String {
+    let described = |(name, series): (&str, Vec<&Series>)| {
+        let lines: Vec<String> =
+            series.iter().map(|series| format!("{} ({} points)", series.name, series.points.len())).collect();
+        let axes = series.first().map(|first| format!("{} over {}: ", first.y, first.x)).unwrap_or_default();
+        wrapped(&format!("{}, {axes}{}. --output draws it.", named("Figure", name), lines.join(", ")), width)
+    };
+    parts(series, |series| &series.figure).into_iter().map(described).collect()
+}
+
+/// An item of a list, its further lines below its first letter.
+fn item(text: &str, width: usize) -> String {
+    let lines = wrapped(text, width.saturating_sub(2).max(1));
+    let lines: Vec<&str> = lines.lines().collect();
+    format!("- {}\n", lines.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::results::reproduction::Choice;
+
+    use super::*;
+    use crate::reproduce::grid::tests::cell;
+
+    fn reproduced() -> Reproduced {
+        let columns = ["real cats", "real deadline", "real cfq", "virtual cats", "virtual deadline", "virtual cfq"];
+        let rows = [("mean response", "ms"), ("variance response", "ms2"), ("throughput", "sectors/ms")];
+        let cells = rows
+            .iter()
+            .flat_map(|(row, unit)| columns.map(|column| cell(["2", row, column], unit, Some(28_651.71), 32_442.0)));
+        let error = |group: &str, mean: f64, bar| GroupError {
+            group: group.to_owned(),
+            cells: 9,
+            mean_absolute_relative_error: mean,
+            bar,
+        };
+        let errors = vec![
+            error("Table 2, virtual (chosen on)", 0.084, Some(0.12)),
+            error("Table 3, virtual", 0.208, Some(0.2)),
+            error("Tables 2 and 3, real", 0.13, None),
+        ];
+        let long = "a reason that needs several lines in any terminal, so long that it goes beyond the width of one";
+        let reproduction = Reproduction {
+            schema_version: 1,
+            paper: "Somebody 2010: A title".to_owned(),
+            seeds: (1..=10).collect(),
+            choices: vec![Choice { name: "real drive".into(), value: long.into(), reason: long.into() }],
+            cells: cells.chain([cell(["shadow cache", "recall", "real cats"], "share", None, 0.97)]).collect(),
+            alternatives: vec![Alternative {
+                name: "a hit in the line's cache".to_owned(),
+                value: "slowed down with the disk".to_owned(),
+                errors: errors.clone(),
+                ranks_right: [1, 2],
+            }],
+            errors,
+            bars: vec![
+                Bar::new("recall of it", 0.987, Some(0.97), None),
+                Bar::new("slowest read, ms", 1001.0, None, Some(1000.0)),
+            ],
+            ranks: vec![Rank {
+                what: "Table 2, virtual, mean response".to_owned(),
+                order: ["cats", "deadline", "cfq"].map(str::to_owned).to_vec(),
+                right: 9,
+                seeds: 10,
+            }],
+            figures: vec![Series {
+                figure: "1".to_owned(),
+                name: "reads".to_owned(),
+                x: "distance in million sectors".to_owned(),
+                y: "service time in ms".to_owned(),
+                points: vec![[1.0, 2.0]],
+            }],
+            statements: vec![long.to_owned()],
+        };
+        Reproduced { program: "iocast 1".to_owned(), reproduction }
+    }
+
+    #[test]
+    fn everything_fits_the_terminal() {
+        for width in [80, 160] {
+            let text = render(&reproduced(), OutputFormat::Table, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let tables = text.lines().filter(|line| line.starts_with('┌')).count();
+            // At 80 columns the real machine's half of Table 2 stands above the virtual one's.
+            assert_eq!(tables, if width == 80 { 8 } else { 7 }, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_number_stands_with_its_error_and_each_bar_with_its_verdict() {
+        let text = render(&reproduced(), OutputFormat::Table, 160);
+        let line = |words: &str| {
+            let found = text.lines().find(|line| line.contains(words));
+            found.unwrap_or_else(|| panic!("{words}: {text}")).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(line("variance response, ms²").contains("┆ 28652 ┆"));
+        assert!(text.contains("32442 ± 324") && text.contains("+13.2 %"), "{text}");
+        assert_eq!(
+            line("Table 2, virtual (chosen on) "),
+            "│ Table 2, virtual (chosen on) ┆ 9 ┆ 8.4 % ┆ 12.0 % ┆ reached │"
+        );
+        assert_eq!(line("Table 3, virtual "), "│ Table 3, virtual ┆ 9 ┆ 20.8 % ┆ 20.0 % ┆ missed │");
+        assert_eq!(line("Tables 2 and 3, real "), "│ Tables 2 and 3, real ┆ 9 ┆ 13.0 % ┆ - ┆ - │");
+        assert_eq!(line("│ recall of it "), "│ recall of it ┆ 0.99 ┆ 0.97 ┆ - ┆ reached │");
+        assert_eq!(line("│ slowest read"), "│ slowest read, ms ┆ 1001.00 ┆ - ┆ 1000.00 ┆ missed │");
+        assert!(line("Table 2, virtual, mean response").ends_with("cats, deadline, cfq ┆ 9 of 10 │"));
+        assert_eq!(line("as chosen"), "│ as chosen ┆ 8.4 % ┆ 20.8 % ┆ 13.0 % ┆ - │", "not all ranks are right");
+        assert!(line("iocast 1").starts_with("iocast 1, 10 seeds (1 to 10). Ours is the mean"));
+        assert!(!text.contains('*'), "all cells count");
+    }
+
+    #[test]
+    fn markdown_has_a_cell_for_each_number() {
+        let mut reproduced = reproduced();
+        reproduced.reproduction.cells[0].counts = false;
+        reproduced.reproduction.seeds = vec![7];
+        let text = render(&reproduced, OutputFormat::Markdown, 80);
+        assert!(text.contains("### Table 2: paper / ours (error)\n\n| "), "{text}");
+        assert!(text.contains("| mean response, ms ") && text.contains("| 28652 / 32442 ± 324 (+13.2 %*) |"), "{text}");
+        assert!(text.contains("- / 0.97 ± 0.01") && text.contains("iocast 1, seed 7."), "{text}");
+        assert!(
+            text.contains("* does not count") && text.contains("a hit in the line's cache: slowed down with the disk")
+        );
+    }
+}

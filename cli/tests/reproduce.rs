@@ -1,0 +1,123 @@
+//! `iocast reproduce`: that the papers' orders and the bars of the errors hold; its files; what it refuses.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn reproduce(folder: &Path, threads: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("iocast").unwrap();
+    command.arg("reproduce").args(arguments).current_dir(folder).env("RAYON_NUM_THREADS", threads).output().unwrap()
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Two seeds without the alternatives, which are most of the work and judge nothing.
+const SHORT: [&str; 7] = ["geist2010", "--seeds", "2", "--alternatives", "off", "--output", "g"];
+
+#[test]
+fn ranks_and_errors_of_geist_2010_hold_and_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = reproduce(folder.path(), "2", &[&SHORT[..], &["--output-format", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["schema_version"], &found["seeds"]), (&1.into(), &Value::from(vec![1, 2])));
+    assert!(found["program"].as_str().unwrap().starts_with("iocast "), "{}", found["program"]);
+    judged(&found);
+    numbers(found["cells"].as_array().unwrap());
+    assert!(found["alternatives"].as_array().unwrap().is_empty());
+
+    let pictures = ["table1", "table2", "table3", "table-shadow-cache", "table-figure-1", "figure1"];
+    let mut expected = BTreeSet::from(["g.json".to_owned(), "g.md".to_owned()]);
+    expected.extend(pictures.iter().flat_map(|name| [format!("g-{name}.svg"), format!("g-{name}.png")]));
+    assert_eq!(names(folder.path()), expected);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(read("g.json"), output.stdout);
+    assert!(String::from_utf8(read("g-table3.svg")).unwrap().contains("throughput, sectors/ms"));
+
+    let refused = reproduce(folder.path(), "2", &SHORT);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && said.contains("g.json exists: --force overwrites it"), "{said}");
+
+    // The same bytes again, whatever the threads.
+    std::fs::write(folder.path().join("g.json"), vec![b' '; 10 << 20]).unwrap();
+    let again = reproduce(folder.path(), "1", &[&SHORT[..], &["--force", "--output-format", "markdown"]].concat());
+    assert_eq!(read("g.json"), output.stdout);
+    assert_eq!(read("g.md"), again.stdout);
+    let markdown = String::from_utf8(again.stdout).unwrap();
+    assert!(markdown.contains("| greedy  | 79.00 / 79.00 (0.0 %) |"), "{markdown}");
+    assert!(markdown.contains("reached") && !markdown.contains("missed"), "{markdown}");
+}
+
+/// Every order is the paper's in both seeds, every error within its bar.
+fn judged(found: &Value) {
+    let ranks = found["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 8);
+    for rank in ranks {
+        assert_eq!((&rank["right"], &rank["seeds"]), (&2.into(), &2.into()), "{rank}");
+    }
+    let errors = found["errors"].as_array().unwrap();
+    assert_eq!(errors.iter().map(|error| error["cells"].as_u64().unwrap()).collect::<Vec<_>>(), [9, 9, 16]);
+    for (error, bar) in errors.iter().zip([0.12, 0.20, 0.18]) {
+        assert_eq!(error["bar"], bar);
+        assert!(error["mean_absolute_relative_error"].as_f64().unwrap() < bar, "{error}");
+    }
+}
+
+/// All cells of Tables 1 to 3, of the shadow cache and of Figure 1, in themselves consistent.
+fn numbers(cells: &[Value]) {
+    let of = |table: &str| cells.iter().filter(|cell| cell["table"] == table).count();
+    assert_eq!(["1", "2", "3", "shadow cache", "Figure 1"].map(of), [4, 30, 30, 5, 3]);
+    for cell in cells {
+        let ours = cell["ours"].as_f64().unwrap();
+        if let Some(paper) = cell["paper"].as_f64() {
+            let error = cell["relative_error"].as_f64().unwrap();
+            assert!((error - (ours - paper) / paper).abs() < 1e-12, "{cell}");
+        }
+        let is_of_seeds = ["2", "3", "shadow cache"].iter().any(|table| cell["table"] == *table);
+        assert_eq!(cell["ci95"].is_array(), is_of_seeds, "{cell}");
+        if is_of_seeds {
+            assert!(cell["ci95"][0].as_f64().unwrap() <= ours && ours <= cell["ci95"][1].as_f64().unwrap(), "{cell}");
+        }
+    }
+    let cell = cells.iter().find(|cell| cell["row"] == "mean response" && cell["column"] == "virtual cfq").unwrap();
+    assert_eq!((&cell["paper"], &cell["unit"]), (&117.13.into(), &"ms".into()));
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("old-figure7.png"), "").unwrap();
+    for (arguments, code, message) in [
+        (&[][..], 2, "<geist2010"),
+        (&["geist"], 2, "unknown paper `geist`; did you mean geist2010?"),
+        (&["knuth1968"], 2, "unknown paper `knuth1968`; `iocast list papers` names them all"),
+        (&["geist2010", "--seeds", "0"], 2, "0 is not in 1..=1000"),
+        (&["geist2010", "--seeds", "1001"], 2, "1001 is not in 1..=1000"),
+        (&["geist2010", "--first-seed", "18446744073709551615"], 2, "--first-seed: the last of 10 is above"),
+        (&["geist2010", "--force"], 2, "--output <STEM>"),
+        (&["geist2010", "--output", "g", "--picture-size", "10x10"], 2, "such as 900x600"),
+        (&["geist2010", "--output", "old"], 1, "old-figure7.png exists: --force overwrites it"),
+        (&["geist2010", "--output", "nowhere/g"], 1, "nowhere: there is no such folder"),
+        (&["geist2010", "--output", ".."], 2, "give the beginning of file names"),
+    ] {
+        let output = reproduce(folder.path(), "1", arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && said.contains(message), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+    assert_eq!(names(folder.path()).len(), 1);
+}
+
+#[test]
+fn papers_are_listed() {
+    let output = Command::cargo_bin("iocast").unwrap().args(["list", "papers"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Predicting Disk Scheduling Performance") && text.contains("iocast reproduce geist2010"));
+}

@@ -1,0 +1,300 @@
+//! A table as bars: what a paper has beside what we have, with our confidence interval.
+
+use plotters::coord::Shift;
+use plotters::element::Rectangle;
+use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
+use plotters::style::BLACK;
+use traces::results::reproduction::Cell;
+
+use crate::canvas::failed;
+use crate::canvas::{self, Drawing, PictureError, Size};
+use crate::heading::{Mark, heading, legend, letters, whisker};
+use crate::panel::{Panel, beside, broken, centred};
+use crate::ticks::Scale;
+
+const PAPER: RGBColor = RGBColor(222, 222, 222);
+const OURS: RGBColor = RGBColor(70, 125, 185);
+/// The least height of a panel with its name, in heights of letters: lower ones stand beside one another.
+const LEAST_HEIGHT: u32 = 4;
+/// Lines of a label below a group of bars at most.
+const LABEL_LINES_MAX: usize = 4;
+
+/// What the picture shows.
+#[derive(Clone, Copy, Debug)]
+pub struct BarsFigure<'a> {
+    /// Which table.
+    pub title: &'a str,
+    /// Whose.
+    pub caption: &'a str,
+    /// Its cells.
+    pub cells: &'a [&'a Cell],
+}
+
+/// Values that share a scale.
+struct Group<'a> {
+    name: String,
+    /// The cells with what each is called.
+    bars: Vec<(&'a str, &'a Cell)>,
+}
+
+impl BarsFigure<'_> {
+    /// As an SVG file.
+    ///
+    /// # Errors
+    /// Nothing to draw, or what the drawing library says.
+    pub fn svg(&self, size: Size) -> Result<String, PictureError> {
+        canvas::svg(self, size)
+    }
+
+    /// As a PNG file.
+    ///
+    /// # Errors
+    /// As [`BarsFigure::svg`].
+    pub fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
+        canvas::png(self, size)
+    }
+
+    /// A group for each row, whose columns stand side by side; of a table of one column the rows stand
+    /// side by side, in a group for each unit.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let column = self.cells.first().map(|cell| &cell.column);
+        let is_column = self.cells.iter().all(|cell| Some(&cell.column) == column);
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for &cell in self.cells {
+            let (of, label) = if is_column { (&cell.column, &cell.row) } else { (&cell.row, &cell.column) };
+            let name = format!("{of}, {}", cell.unit.replace("ms2", "ms²"));
+            match groups.iter_mut().find(|group| group.name == name) {
+                Some(group) => group.bars.push((label, cell)),
+                None => groups.push(Group { name, bars: vec![(label, cell)] }),
+            }
+        }
+        groups
+    }
+
+    fn entries(&self) -> Vec<(Mark, String)> {
+        let mut entries = vec![(Mark::Bar(PAPER), "paper".to_owned()), (Mark::Bar(OURS), "ours".to_owned())];
+        if self.cells.iter().any(|cell| cell.ci95.is_some()) {
+            entries.push((Mark::Whisker, "95 % confidence interval".to_owned()));
+        }
+        entries
+    }
+}
+
+impl Group<'_> {
+    fn scale(&self) -> Scale {
+        let ends = |cell: &Cell| [cell.paper, Some(cell.ours), cell.ci95.map(|[_, high]| high)].into_iter().flatten();
+        Scale::of_bars(self.bars.iter().flat_map(|(_, cell)| ends(cell)))
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &str> {
+        self.bars.iter().map(|(label, _)| *label)
+    }
+
+    /// Paper and ours of each cell within the panel.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, panel: Panel) -> Result<(), PictureError> {
+        let each = f64::from(panel.right - panel.left) / self.bars.len() as f64;
+        let base = panel.y(if panel.values.is_logarithmic { panel.values.low } else { 0.0 });
+        // A pair of bars takes three fifths of its place.
+        let wide = ((each * 0.3) as i32).max(1);
+        for (nth, (_, cell)) in self.bars.iter().enumerate() {
+            let middle = panel.left + ((nth as f64 + 0.5) * each) as i32;
+            let bars = [(cell.paper, middle - wide, PAPER), (Some(cell.ours), middle, OURS)];
+            for (value, left, colour) in bars {
+                let Some(value) = value.filter(|value| value.is_finite()) else { continue };
+                let corners = [(left, panel.y(value).min(base)), (left + wide, panel.y(value).max(base))];
+                area.draw(&Rectangle::new(corners, colour.filled())).map_err(failed)?;
+                area.draw(&Rectangle::new(corners, BLACK.stroke_width(1))).map_err(failed)?;
+            }
+            if let Some([low, high]) = cell.ci95 {
+                whisker(area, middle + wide / 2, [panel.y(high), panel.y(low)], (wide / 2).clamp(3, 13))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Draws groups one below the other between `left` and `right`, their labels below the last of those that
+/// have the same.
+fn stack<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    groups: &[Group<'_>],
+    [left, right]: [i32; 2],
+    [top, bottom]: [i32; 2],
+    text: u32,
+) -> Result<(), PictureError> {
+    let letter = text as i32;
+    let of_group = (bottom - top) / groups.len() as i32;
+    let axis = groups.iter().map(|group| beside(group.scale(), of_group, text)).max().unwrap_or(0);
+    let (left, right) = (left + axis as i32, right - letter);
+    let is_last = |nth: usize| groups.get(nth + 1).is_none_or(|next| !next.labels().eq(groups[nth].labels()));
+    let lines: Vec<Vec<Vec<String>>> = groups
+        .iter()
+        .enumerate()
+        .map(|(nth, group)| {
+            let width = ((right - left) / group.bars.len() as i32 - letter / 2).max(1) as u32;
+            let labels = group.labels().filter(|_| is_last(nth));
+            labels.map(|label| broken(label, text, width).into_iter().take(LABEL_LINES_MAX).collect()).collect()
+        })
+        .collect();
+    let below = |nth: usize| -> i32 {
+        let most = lines[nth].iter().map(Vec::len).max().unwrap_or(0) as i32;
+        if most == 0 { letter / 2 } else { most * letter * 6 / 5 + letter }
+    };
+    let labels: i32 = (0..groups.len()).map(below).sum();
+    let height = ((bottom - top - labels) / groups.len() as i32).max(2 * letter);
+    let mut down = top;
+    for (nth, group) in groups.iter().enumerate() {
+        let values = group.scale();
+        let panel = Panel { left, right, top: down + letter * 3 / 2, bottom: down + height, values };
+        let powers = if values.is_logarithmic { " (powers of ten)" } else { "" };
+        panel.frame(area, &format!("{}{powers}", group.name), text)?;
+        group.draw(area, panel)?;
+        let each = f64::from(right - left) / group.bars.len() as f64;
+        for (place, lines) in lines[nth].iter().enumerate() {
+            let middle = left + ((place as f64 + 0.5) * each) as i32;
+            centred(area, lines, [middle, panel.bottom + letter / 3], text, (each as u32).saturating_sub(text / 3))?;
+        }
+        down += height + below(nth);
+    }
+    Ok(())
+}
+
+impl Drawing for BarsFigure<'_> {
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
+        let groups = self.groups();
+        let (width, height) = area.dim_in_pixel();
+        let text = letters(width, height);
+        let under = heading(area, self.title, self.caption, text)?;
+        let top = legend(area, &self.entries(), text, under)?;
+        let room = height.saturating_sub(top).max(1);
+        let least = groups.len() as u32 * LEAST_HEIGHT * text;
+        let stacks = groups.len().div_ceil(least.div_ceil(room).max(1) as usize);
+        if stacks == 0 {
+            return Err(PictureError::Empty);
+        }
+        let columns = groups.len().div_ceil(stacks) as u32;
+        for (nth, stacked) in groups.chunks(stacks).enumerate() {
+            let side = |nth: u32| (nth * width / columns) as i32;
+            let sides = [side(nth as u32) + text as i32 / 3, side(nth as u32 + 1)];
+            stack(area, stacked, sides, [top as i32, height as i32], text)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { width: 640, height: 400 };
+
+    fn cell([row, column, unit]: [&str; 3], paper: Option<f64>, ours: f64, ci95: Option<[f64; 2]>) -> Cell {
+        let [table, row, column, unit] = ["2", row, column, unit].map(str::to_owned);
+        Cell { table, row, column, paper, ours, unit, relative_error: None, ci95, counts: true }
+    }
+
+    fn table() -> Vec<Cell> {
+        let of = |column: &str, response: f64| {
+            vec![
+                cell(["mean response", column, "ms"], Some(40.0), response, Some([response - 4.0, response + 5.0])),
+                cell(["variance <response>", column, "ms2"], Some(9.0), 50_000.0, None),
+            ]
+        };
+        [of("real cats", 44.0), of("real deadline", 30.0)].concat()
+    }
+
+    fn svg(cells: &[Cell], size: Size) -> String {
+        let cells: Vec<&Cell> = cells.iter().collect();
+        BarsFigure { title: "Table 2", caption: "a & b", cells: &cells }.svg(size).unwrap()
+    }
+
+    /// Left, top, right and bottom of each bar of a colour, but for the legend's.
+    fn bars(svg: &str, RGBColor(red, green, blue): RGBColor) -> Vec<[i32; 4]> {
+        let fill = format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"");
+        let attribute = |line: &str, name: &str| -> i32 {
+            let value = line.split(&format!(" {name}=\"")).nth(1).unwrap();
+            value.split('"').next().unwrap().parse().unwrap()
+        };
+        let rectangles = svg.split("<rect").filter(|rectangle| rectangle.contains(&fill));
+        let corners = rectangles.map(|rectangle| {
+            let [x, y, width, height] = ["x", "y", "width", "height"].map(|name| attribute(rectangle, name));
+            [x, y, x + width, y + height]
+        });
+        corners.skip(1).collect()
+    }
+
+    #[test]
+    fn all_parts_are_there_with_their_units() {
+        let text = svg(&table(), SIZE);
+        for part in [
+            "a &amp; b",
+            "mean response, ms",
+            "variance &lt;response&gt;, ms² (powers of ten)",
+            "real deadline",
+            "paper",
+            "ours",
+            "95 % confidence interval",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert_eq!(text.matches("real cats").count(), 1, "the panels share their labels");
+        assert_eq!(text, svg(&table(), SIZE));
+        let sure: Vec<Cell> = table().into_iter().map(|cell| Cell { ci95: None, ..cell }).collect();
+        assert!(!svg(&sure, SIZE).contains("confidence"));
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_values() {
+        let text = svg(&table(), SIZE);
+        let (theirs, ours) = (bars(&text, PAPER), bars(&text, OURS));
+        assert_eq!((theirs.len(), ours.len()), (4, 4));
+        let height = |bar: [i32; 4]| f64::from(bar[3] - bar[1]);
+        // 40 beside 44 and 30, within a pixel of rounding.
+        assert!((height(ours[0]) / height(theirs[0]) - 1.1).abs() < 0.03, "{theirs:?} {ours:?}");
+        assert!((height(ours[1]) / height(theirs[1]) - 0.75).abs() < 0.03, "{theirs:?} {ours:?}");
+        // Side by side from the same line, the paper's first.
+        assert!(theirs[0][2] == ours[0][0] && theirs[0][3] == ours[0][3] && ours[0][2] < theirs[1][0]);
+        assert!(ours[2][1] > ours[0][3], "another unit is below");
+    }
+
+    #[test]
+    fn a_single_column_has_its_rows_side_by_side() {
+        let rows = ["recall", "precision", "share of all the hits"];
+        let cells = rows.map(|row| cell([row, "real cats", "share"], None, 0.9, None));
+        let text = svg(&cells, SIZE);
+        let ours = bars(&text, OURS);
+        assert!(bars(&text, PAPER).is_empty() && ours.len() == 3);
+        assert!(ours.windows(2).all(|two| two[0][2] < two[1][0] && two[0][1] == two[1][1]), "{ours:?}");
+        assert!(text.contains("real cats, share") && text.contains("precision"));
+    }
+
+    #[test]
+    fn a_png_has_its_size_and_colours() {
+        let cells = table();
+        let cells: Vec<&Cell> = cells.iter().collect();
+        let file = BarsFigure { title: "", caption: "", cells: &cells }.png(SIZE).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let frame = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!((frame.width, frame.height), (640, 400));
+        for colour in [PAPER, OURS] {
+            assert!(pixels.chunks(3).any(|pixel| pixel == [colour.0, colour.1, colour.2]), "{colour:?}");
+        }
+    }
+
+    #[test]
+    fn odd_data_draws_or_says_why() {
+        assert!(matches!(BarsFigure { title: "", caption: "", cells: &[] }.svg(SIZE), Err(PictureError::Empty)));
+        let numbers = [0.0, -5.0, 1e300, f64::NAN, f64::INFINITY];
+        for (paper, ours) in numbers.into_iter().flat_map(|paper| numbers.map(|ours| (Some(paper), ours))) {
+            let one = cell(["r", "c", "ms"], paper, ours, Some([f64::NEG_INFINITY, ours]));
+            svg(&[one], Size { width: 320, height: 320 });
+        }
+        let many = |row: usize| (0..30).map(move |column| [format!("row {row}"), format!("a column {column}")]);
+        let many: Vec<Cell> =
+            (0..40).flat_map(many).map(|[row, column]| cell([&row, &column, "ms"], Some(1.0), 2.0, None)).collect();
+        for (width, height) in [(320, 320), (320, 2000), (2000, 320)] {
+            svg(&many, Size { width, height });
+        }
+    }
+}
