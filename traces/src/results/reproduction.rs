@@ -31,7 +31,7 @@ pub struct Reproduction {
     pub bars: Vec<Bar>,
     /// In how many of the seeds ranks are as in the paper.
     pub ranks: Vec<Rank>,
-    /// What other choices would have given.
+    /// What other choices would have given, below what was chosen gives on the same seeds.
     pub alternatives: Vec<Alternative>,
     /// Series of the figures.
     pub figures: Vec<Series>,

@@ -54,6 +54,37 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
     let alternatives = if alternatives { Choices::alternatives() } else { Vec::new() };
     let all: Vec<Choices> =
         [Choices::FROZEN].into_iter().chain(alternatives.iter().map(|&(.., choices)| choices)).collect();
+    let of_choices = replicate_all(seeds, &all, done)?;
+    let (frozen, others) = (&of_choices[0], &of_choices[1..]);
+    let mut cells = table1::cells()?;
+    cells.extend(self::cells(frozen));
+    let (first, runs) = (seeds[0], &frozen[0]);
+    let prepared = prepared(first, FILES, &Choices::FROZEN)?;
+    cells.extend(shadow::cells(&prepared, first)?);
+    cells.extend(throttled::cells(&prepared, first, runs)?);
+    let (figure, series) = figure1::regenerate()?;
+    cells.extend(figure);
+    let few = &frozen[..frozen.len().min(SEEDS_OF_ALTERNATIVES)];
+    let others = alternatives.iter().zip(others).map(|(&(name, value, _), runs)| alternative(name, value, runs));
+    let chosen = (!alternatives.is_empty()).then(|| alternative("as chosen", "on the same seeds", few));
+    let alternatives: Vec<Alternative> = chosen.into_iter().chain(others).collect();
+    Ok(Reproduction {
+        schema_version: SCHEMA_VERSION,
+        paper: PAPER.title.to_owned(),
+        seeds: seeds.to_vec(),
+        choices: statements::choices(),
+        errors: errors(&cells),
+        bars: bars(frozen),
+        ranks: ranks(frozen),
+        statements: statements::statements(),
+        alternatives,
+        figures: series,
+        cells,
+    })
+}
+
+/// The runs of each choice by seed: of the first with all seeds, of the others with a few.
+fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec<Vec<Runs>>, ReproduceError> {
     let jobs: Vec<(u64, Vec<usize>)> = seeds
         .iter()
         .enumerate()
@@ -73,30 +104,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
             of_choices[nth].push(runs);
         }
     }
-    let (frozen, others) = (&of_choices[0], &of_choices[1..]);
-    let mut cells = table1::cells()?;
-    cells.extend(self::cells(frozen));
-    let (first, runs) = (seeds[0], &frozen[0]);
-    let prepared = prepared(first, FILES, &Choices::FROZEN)?;
-    cells.extend(shadow::cells(&prepared, first)?);
-    cells.extend(throttled::cells(&prepared, first, runs)?);
-    let (figure, series) = figure1::regenerate()?;
-    cells.extend(figure);
-    let alternatives: Vec<Alternative> =
-        alternatives.iter().zip(others).map(|(&(name, value, _), runs)| alternative(name, value, runs)).collect();
-    Ok(Reproduction {
-        schema_version: SCHEMA_VERSION,
-        paper: PAPER.title.to_owned(),
-        seeds: seeds.to_vec(),
-        choices: statements::choices(),
-        errors: errors(&cells),
-        bars: bars(frozen),
-        ranks: ranks(frozen),
-        statements: statements::statements(),
-        alternatives,
-        figures: series,
-        cells,
-    })
+    Ok(of_choices)
 }
 
 /// All runs of a seed: by table, machine and scheduler.
