@@ -137,7 +137,7 @@ fn guests_lie_beside_one_another_or_where_they_are_placed() {
     let both = ["a=dd:size=8m", "b=dd:size=8m"];
     let (a, b) = of(&both, &[]);
     assert_eq!((a.0, b.0, a.1), (0, a.1, b.1));
-    assert!(a.1 > 60 << 21, "half of the drive");
+    assert!(a.1 > 34 << 21, "half of the drive");
     let (a, b) = of(&["a=dd:size=8m@8g", "b=dd:size=8m"], &["--guest-capacity", "1g"]);
     assert_eq!((a, b), ((8 << 21, 1 << 21), (0, 1 << 21)));
 }
@@ -180,7 +180,11 @@ fn descriptions_and_job_files_are_named_with_what_they_hold() {
     let result = compare(&[&format!("{description}@4g"), "three=dd:size=4m"], &["--guest-cache", "16m"]);
     let guests = result["provenance"]["workloads"].as_array().unwrap();
     let of = |name: &str| guests.iter().map(|guest| guest[name].as_u64().unwrap()).collect::<Vec<u64>>();
-    assert_eq!(of("place_sector"), [4 << 21, 5 << 21, 0]);
+    assert_eq!(
+        of("place_sector"),
+        [4 << 21, 5 << 21, 7 << 21],
+        "a third of the drive has no room below the description"
+    );
     assert_eq!(of("capacity_sectors")[..2], [1 << 21, 2 << 21]);
     assert_eq!((of("cache_bytes"), of("copies")), (vec![0, 8 << 20, 16 << 20], vec![1, 2, 1]));
     let seeds = of("seed");
@@ -224,7 +228,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (&[&mail, "--seed", "2"], 2, "--workload"),
         (&["--workload", "dd:size=1m", "--guest-cache", "4k"], 2, "it has at least 256k, or 0 for none"),
         (&["--workload", "dd", "--guest-capacity", "1t"], 2, "no room for the disk of guest dd"),
-        (&["--workload", "kim2015-dd"], 2, "the disk of guest vm1"),
+        (&["--workload", "kim2015-dd"], 2, "the disk of guest vm0, sectors 0 to 209715200, reaches beyond the drive"),
         (
             &["--workload", "dd", "--guest-capacity", "512m"],
             1,
