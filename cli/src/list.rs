@@ -2,6 +2,8 @@
 
 use anyhow::Result;
 use drive_models::{Description, MODELS, PROFILES, Profile};
+use replay::programs;
+use replay::programs::description;
 use replay::room::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
@@ -15,12 +17,15 @@ use crate::output::{Table, print, print_json, terminal_width};
 struct Listed {
     name: String,
     summary: String,
-    /// Origin of a scheduler or a stack, validation of a drive.
+    /// Origin of a scheduler, a stack or a workload, validation of a drive.
     remark: String,
     tunables: Vec<ListedTunable>,
     /// A stack's, from the guests down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<String>,
+    /// Those of a description, in the order of their numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    guests: Vec<ListedGuest>,
     /// Whether it is a drive's profile: its tunables are its model's, with values in a file of its own.
     #[serde(skip)]
     is_profile: bool,
@@ -34,12 +39,23 @@ struct ListedTunable {
     summary: &'static str,
 }
 
+/// A guest of a description.
+#[derive(Serialize)]
+struct ListedGuest {
+    name: String,
+    program: &'static str,
+    copies: u64,
+    capacity_bytes: u64,
+    cache_bytes: u64,
+}
+
 pub fn run(arguments: &List) -> Result<()> {
     let (title, remark, listed) = match arguments.what {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
         ListWhat::Stacks => ("Stacks", "origin", stacks()),
         ListWhat::Papers => ("Papers", "command", papers()),
+        ListWhat::Workloads => ("Workloads: programs and descriptions", "origin", workloads()?),
         ListWhat::Formats => return formats(arguments.output_format),
     };
     if arguments.output_format == OutputFormat::Json {
@@ -65,6 +81,9 @@ pub fn run(arguments: &List) -> Result<()> {
         tables.push(layers(&listed));
         tables.push(layer_settings());
     }
+    if arguments.what == ListWhat::Workloads {
+        tables.push(guests(&listed));
+    }
     if !tunables.is_empty() {
         tables.push(Table {
             title: if listed.iter().any(|entry| entry.is_profile) {
@@ -88,6 +107,7 @@ fn schedulers() -> Vec<Listed> {
         remark: entry.origin.to_owned(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
         layers: Vec::new(),
+        guests: Vec::new(),
         is_profile: false,
     };
     SCHEDULERS.iter().map(listed).collect()
@@ -101,9 +121,54 @@ fn stacks() -> Vec<Listed> {
         remark: preset.origin.to_owned(),
         tunables: Vec::new(),
         layers: preset.line.split('/').map(str::to_owned).collect(),
+        guests: Vec::new(),
         is_profile: false,
     };
     PRESETS.iter().map(listed).collect()
+}
+
+/// Programs, and the shipped descriptions.
+fn workloads() -> Result<Vec<Listed>> {
+    let program = |entry: &programs::Entry| Listed {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        remark: entry.origin.to_owned(),
+        tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
+        layers: Vec::new(),
+        guests: Vec::new(),
+        is_profile: false,
+    };
+    let guest = |guest: description::Guest| ListedGuest {
+        name: guest.name,
+        program: guest.workload.entry.name,
+        copies: guest.copies,
+        capacity_bytes: guest.capacity.bytes(),
+        cache_bytes: guest.cache_bytes,
+    };
+    let mut listed: Vec<Listed> = programs::PROGRAMS.iter().map(program).collect();
+    for (name, text) in description::PRESETS {
+        let description::Description { name, summary, source, guests } = description::Description::parse(name, text)?;
+        let guests = guests.into_iter().map(guest).collect();
+        let (tunables, layers) = (Vec::new(), Vec::new());
+        listed.push(Listed { name, summary, remark: source, tunables, layers, guests, is_profile: false });
+    }
+    Ok(listed)
+}
+
+/// The guests of every description.
+fn guests(listed: &[Listed]) -> Table {
+    let row = |description: &str, guest: &ListedGuest| {
+        let gib = format!("{} GiB", guest.capacity_bytes >> 30);
+        let mib = format!("{} MiB", guest.cache_bytes >> 20);
+        vec![description.to_owned(), guest.name.clone(), guest.program.to_owned(), gib, mib]
+    };
+    let rows = |entry: &Listed| entry.guests.iter().map(|guest| row(&entry.name, guest)).collect::<Vec<_>>();
+    Table {
+        title: "Guests of the descriptions".to_owned(),
+        header: ["description", "guest", "program", "disk", "page cache"].map(str::to_owned).to_vec(),
+        rows: listed.iter().flat_map(rows).collect(),
+        text_columns: 5,
+    }
 }
 
 /// The layers of every stack, the guests' first.
@@ -141,6 +206,7 @@ fn papers() -> Vec<Listed> {
         remark: format!("iocast reproduce {}", paper.name),
         tunables: Vec::new(),
         layers: Vec::new(),
+        guests: Vec::new(),
         is_profile: false,
     };
     replay::papers::PAPERS.iter().map(listed).collect()
@@ -154,7 +220,15 @@ fn drives() -> Vec<Listed> {
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
         tunables.extend(listed_parts(&description));
-        Some(Listed { name, summary, remark: validation, tunables, layers: Vec::new(), is_profile: true })
+        Some(Listed {
+            name,
+            summary,
+            remark: validation,
+            tunables,
+            layers: Vec::new(),
+            guests: Vec::new(),
+            is_profile: true,
+        })
     };
     let model = |model: &drive_models::Model| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
@@ -165,6 +239,7 @@ fn drives() -> Vec<Listed> {
             remark: "a model, without a drive of its own".to_owned(),
             tunables,
             layers: Vec::new(),
+            guests: Vec::new(),
             is_profile: false,
         }
     };

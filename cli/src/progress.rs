@@ -10,6 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
 const COUNTED: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
+const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated, eta {eta}";
+const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests eta {eta}";
+const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests";
 const PROBES: &str = "{msg} {spinner} {pos} probes";
 
 /// A bar that several readers count up.
@@ -33,6 +36,16 @@ impl Progress {
     /// A bar over `total` jobs.
     pub fn jobs(what: &'static str, total: u64) -> Progress {
         Progress::drawn(what, Some(total), 1, COUNTED)
+    }
+
+    /// A bar over `total` milliseconds of simulated time, of several replays together.
+    pub fn simulated(what: &'static str, total: u64, replays: usize) -> Progress {
+        Progress::drawn(what, Some(total), replays, SIMULATED)
+    }
+
+    /// A bar over `total` requests of several replays, or a count where nobody knows how many there will be.
+    pub fn requests(what: &'static str, total: Option<u64>, replays: usize) -> Progress {
+        Progress::drawn(what, total, replays, if total.is_some() { REQUESTS } else { REQUESTS_SO_FAR })
     }
 
     /// A count of probes, of which nobody knows beforehand how many there will be.

@@ -6,6 +6,7 @@ mod reading;
 mod reproduce;
 mod room;
 mod stage;
+mod workloads;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
 pub use room::Room;
 pub use stage::{Stage, Switch};
+pub use workloads::Workloads;
 
 /// Trace-driven replay and benchmarking for block I/O.
 #[derive(Debug, Parser)]
@@ -57,7 +59,7 @@ pub enum Command {
     /// seeks by further reads at chosen places and times; needs a device. fixed: the mean. A device whose times do not
     /// depend on distance is told so, and gets no line.
     Calibrate(Calibrate),
-    /// Replay traces under several schedulers and print their figures side by side
+    /// Replay traces, or run generated workloads, under several schedulers and print their figures side by side
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
     Convert(Convert),
@@ -71,7 +73,7 @@ pub enum Command {
     Stat(Stat),
     /// Hold schedulers against what the real ones did
     Validate(Validate),
-    /// List schedulers, drives, trace formats or stacks with their tunables, or the papers that are regenerated
+    /// List schedulers, drives, trace formats, stacks or workloads with their tunables, or the papers that are regenerated
     List(List),
 }
 
@@ -94,7 +96,7 @@ impl UsageError {
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Traces, one per VM; `@SIZE` behind one is its place on the drive (web.parquet@64g)
-    #[arg(value_name = "TRACE[@PLACE]", required_unless_present = "vms")]
+    #[arg(value_name = "TRACE[@PLACE]", required_unless_present_any = ["vms", "workloads"])]
     pub traces: Vec<String>,
     /// A VM by name and its trace (web=web.blktrace, mail=mail.parquet@64g)
     #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
@@ -105,6 +107,8 @@ pub struct Compare {
     pub schedulers: Option<String>,
     #[command(flatten)]
     pub room: Room,
+    #[command(flatten)]
+    pub generated: Workloads,
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile
     #[arg(long, default_value = "cheetah-15k4")]
     pub drive: String,
@@ -272,6 +276,7 @@ pub enum ListWhat {
     Formats,
     Stacks,
     Papers,
+    Workloads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,9 @@
 //! `iocast compare`: one replay per scheduler, side by side.
 
 mod candidates;
+mod guests;
+mod layout;
+mod load;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -15,7 +18,7 @@ use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
 use replay::room::Shares;
-use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead, Workload};
+use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead};
 use replay::{DecisionLog, Ended, Engine, Host, Metrics, Source, Stage};
 use traces::results::room::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
@@ -23,17 +26,16 @@ use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
 
 use candidates::{Candidate, Column};
+use load::{Advance, Load, Requests};
 
 use crate::arguments::{Compare, OutputFormat, Pacing, UsageError};
 use crate::output;
-use crate::progress::Progress;
-use crate::vms::{self, Vm};
 
 /// What all replays of a comparison have in common.
 struct Setup<'a> {
     arguments: &'a Compare,
     drive: Spec,
-    vms: Vec<Vm>,
+    load: Load,
     options: ReadOptions,
     window: TimeWindow,
 }
@@ -41,12 +43,12 @@ struct Setup<'a> {
 type Log = DecisionLog<BufWriter<File>>;
 
 /// What watches each replay.
-type Watching = ((Metrics, Overload), (Option<Log>, Option<Shares>));
+type Watching = ((Metrics, Overload), ((Option<Log>, Option<Shares>), Option<Advance>));
 
 /// A replay that is about to begin.
-struct Start {
+struct Start<'a> {
     part: Part,
-    workload: Workload,
+    requests: Requests<'a>,
     observer: Watching,
 }
 
@@ -63,20 +65,15 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
     let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
-    let mapping = arguments.map.mapping();
-    let capacity = built.drive.capacity();
-    let vms = vms::gather(&arguments.traces, &arguments.vms, &options, mapping, window, capacity)?;
+    let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
     for folder in [&arguments.decision_log, &arguments.room.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let warnings = vms::overlaps(&vms);
-    let setup = Setup { arguments, drive, vms, options, window };
+    let setup = Setup { arguments, drive, load, options, window };
     let replayed = setup.replay_all(&candidates)?;
-    ensure!(
-        replayed.iter().all(|replayed| replayed.read.iter().any(|read| read.requests > 0)),
-        "no request lies in the window that --from, --to and --limit leave"
-    );
-    let comparison = setup.compare(replayed, &built, baseline, warnings);
+    let requests = |run: &Run| run.all.requests + run.other.requests;
+    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setup.load.nothing());
+    let comparison = setup.compare(replayed, &built, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
     }
@@ -89,8 +86,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
 impl Setup<'_> {
     /// All replays, several at a time. Their order and their bytes do not depend on how many.
     fn replay_all(&self, candidates: &[Candidate]) -> Result<Vec<Replayed>> {
-        let bytes: u64 = self.vms.iter().map(|vm| vm.bytes).sum();
-        let progress = Progress::new("replaying", bytes * candidates.len() as u64, candidates.len());
+        let progress = self.load.progress(candidates.len());
         let replays = candidates.par_iter().enumerate();
         replays.map(|(index, candidate)| self.replay(index, candidate, progress.counter(index))).collect()
     }
@@ -98,11 +94,10 @@ impl Setup<'_> {
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
         let part = candidate.part()?;
         let drive = drive_models::build(&self.drive)?.drive;
-        let traces = self.vms.iter().map(|vm| vm.open(&self.options)).collect::<Result<_>>()?;
-        let workload = Workload::new(traces, self.window, drive.capacity()).with_progress(progress);
+        let (requests, advance) = self.load.open(&self.options, self.window, drive.capacity(), progress)?;
         let (log, shares) = (self.decision_log(index, candidate)?, self.shares(index, candidate)?);
-        let observer = ((Metrics::new(self.arguments.per_vm), Overload::default()), (log, shares));
-        let start = Start { part, workload, observer };
+        let metrics = (Metrics::new(self.arguments.per_vm), Overload::default());
+        let start = Start { part, requests, observer: (metrics, ((log, shares), advance)) };
         match &candidate.column {
             Column::Scheduler(spec) => {
                 let scheduler = schedulers::build(spec).map_err(UsageError::from_display)?.scheduler;
@@ -119,26 +114,36 @@ impl Setup<'_> {
 
     /// Replays on any host, and gives it back.
     fn replay_on<H: Host>(&self, host: H, start: Start) -> Result<(Replayed, H)> {
-        let Start { part, workload, observer } = start;
+        let Start { part, requests, observer } = start;
         let max_queue = self.arguments.stage.max_queue as usize;
+        let workload = match requests {
+            Requests::Traces(workload) => workload,
+            Requests::Generated(generated, source) => {
+                let ended = Engine::on(*source, host, observer).max_outstanding(max_queue).run()?;
+                let notes = generated.notes(&ended.source);
+                let (mut replayed, host) = self.finish(part, ended, |_| Vec::new())?;
+                replayed.run.notes.extend(notes);
+                return Ok((replayed, host));
+            }
+        };
         match self.arguments.pacing {
             Pacing::Recorded => {
                 let engine = Engine::on(Open::recorded(workload), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, Open::workload)
+                self.finish(part, engine.run()?, |source| source.workload().read())
             }
             Pacing::Scaled(factor) => {
                 let engine = Engine::on(Open::scaled(workload, factor), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, Open::workload)
+                self.finish(part, engine.run()?, |source| source.workload().read())
             }
             Pacing::Asap(outstanding) => {
                 let engine = Engine::on(Asap::new(workload, outstanding), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, Asap::workload)
+                self.finish(part, engine.run()?, |source| source.workload().read())
             }
             Pacing::Closed => {
                 let ended = Engine::on(Closed::new(workload), host, observer).max_outstanding(max_queue).run()?;
                 let (late, incomplete) = (ended.source.late(), ended.source.incomplete());
                 let held_back = ended.outcome.held_back;
-                let (mut replayed, host) = self.finish(part, ended, Closed::workload)?;
+                let (mut replayed, host) = self.finish(part, ended, |source| source.workload().read())?;
                 replayed.run.notes.extend(closed_notes(if held_back { 0 } else { late }, incomplete));
                 Ok((replayed, host))
             }
@@ -169,26 +174,26 @@ impl Setup<'_> {
         &self,
         scheduler: Part,
         ended: Ended<S, Watching, H>,
-        workload: fn(&S) -> &Workload,
+        read: fn(&S) -> Vec<TraceRead>,
     ) -> Result<(Replayed, H)> {
-        let Ended { outcome, source, observer: ((metrics, overload), (log, shares)), host } = ended;
+        let Ended { outcome, source, observer: ((metrics, overload), ((log, shares), _)), host } = ended;
         if let Some(log) = log {
             log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
         }
         let fairness = shares.map(Shares::finish).transpose()?;
         let verdict = overload.verdict();
-        let open = matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        let open = matches!(self.load, Load::Traces(_))
+            && matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
         let status = match why_overloaded(verdict, outcome.held_back) {
             Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
             _ => Status::Comparable,
         };
-        let names: Vec<String> = self.vms.iter().map(|vm| vm.name.clone()).collect();
-        let mut run = metrics.run(scheduler, status, &names);
+        let mut run = metrics.run(scheduler, status, &self.load.names());
         run.offered_load = verdict.offered_load.filter(|_| open);
         if !open && outcome.held_back {
             run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
         }
-        Ok((Replayed { run, read: workload(&source).read(), fairness }, host))
+        Ok((Replayed { run, read: read(&source), fairness }, host))
     }
 
     fn compare(
@@ -196,15 +201,19 @@ impl Setup<'_> {
         replayed: Vec<Replayed>,
         drive: &drive_models::Built,
         baseline: Option<String>,
-        mut warnings: Vec<String>,
-    ) -> Comparison {
+    ) -> Result<Comparison> {
         let read = replayed.first().map_or(&[][..], |replayed| &replayed.read);
-        let traces: Vec<_> = self.vms.iter().zip(read).map(|(vm, read)| vm.provenance(read)).collect();
+        let (traces, workloads) = match &self.load {
+            Load::Traces(vms) => (vms.iter().zip(read).map(|(vm, read)| vm.provenance(read)).collect(), Vec::new()),
+            Load::Generated(generated) => (Vec::new(), generated.provenance()?),
+        };
+        let mut warnings = self.load.warnings();
         warnings.extend(trace_warnings(&traces));
         let provenance = Provenance {
             program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
             warnings,
             traces,
+            workloads,
             drive: drive_part(drive),
             options: self.effective_options(),
         };
@@ -214,7 +223,7 @@ impl Setup<'_> {
                 run.ratio = replay::figures::ratio(run, &base);
             }
         }
-        Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs }
+        Ok(Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs })
     }
 
     fn effective_options(&self) -> BTreeMap<String, String> {
@@ -251,12 +260,19 @@ impl Setup<'_> {
             options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
             options.insert("interval".to_owned(), self.arguments.room.interval.to_string());
         }
+        if let Load::Generated(_) = self.load {
+            options.retain(|name, _| !OF_TRACES.contains(&name.as_str()));
+            options.insert("seed".to_owned(), self.arguments.generated.seed.to_string());
+        }
         options
     }
 }
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
+
+/// The options that only traces have.
+const OF_TRACES: &[&str] = &["pacing", "map", "arrivals", "from", "lenient"];
 
 const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";

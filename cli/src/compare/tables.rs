@@ -1,6 +1,8 @@
 //! A comparison as tables: one column per scheduler, one block per class of requests.
 
-use traces::results::{ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, RoomFigures, Run, Status};
+use traces::results::{
+    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, RoomFigures, Run, Status, WorkloadProvenance,
+};
 
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
@@ -50,6 +52,21 @@ fn head(comparison: &Comparison, format: OutputFormat) -> String {
         lines.push(format!(
             "{}: {} ({}, {}, {} requests, sha256 {sha})",
             trace.vm, trace.path, trace.format, trace.layer, trace.requests
+        ));
+    }
+    for WorkloadProvenance { vm, workload, copies, place_sector, capacity_sectors, cache_bytes, journal, .. } in
+        &provenance.workloads
+    {
+        let copies = if *copies == 1 { String::new() } else { format!("{copies} times ") };
+        let settings: Vec<String> = workload.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let journal = if *journal { "journal" } else { "no journal" };
+        lines.push(format!(
+            "{vm}: {} ({copies}{}: {}; sectors {place_sector} to {}, page cache {} MiB, {journal})",
+            workload.name,
+            workload.model,
+            settings.join(" "),
+            place_sector + capacity_sectors,
+            cache_bytes >> 20
         ));
     }
     let settings: Vec<String> = provenance.drive.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();

@@ -155,34 +155,54 @@ impl Description {
     /// # Errors
     /// A guest whose files do not fit its disk.
     pub fn populate(&self, seed: u64) -> Result<Vec<Populated>, DescriptionError> {
-        let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let populate = |guest: &Guest| {
-            guest.populate(seeds.next_u64()).map_err(|full| DescriptionError {
+        let populate = |(guest, seed): (&Guest, u64)| {
+            guest.populate(seed).map_err(|full| DescriptionError {
                 name: self.name.clone(),
                 line: Some(guest.line),
                 problem: format!("guest `{}`: {full}", guest.name),
             })
         };
-        self.guests.iter().map(populate).collect()
+        self.guests.iter().zip(seeds(seed)).map(populate).collect()
     }
 }
 
+/// The seeds of guests, in their order, that a replay's seed gives.
+pub fn seeds(seed: u64) -> impl Iterator<Item = u64> {
+    let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
+    std::iter::repeat_with(move || seeds.next_u64())
+}
+
 impl Guest {
+    /// A guest that runs one workload once, with a disk of this size at this place on the drive and so many
+    /// bytes of page cache.
+    pub fn new(name: String, workload: Workload, capacity: Sectors, place: Lba, cache_bytes: u64) -> Guest {
+        Guest { name, workload, copies: 1, capacity, place, cache_bytes, line: 0 }
+    }
+
     /// Its files and processes.
     ///
     /// # Errors
     /// The files do not fit the disk.
     pub fn populate(&self, seed: u64) -> Result<Populated, OutOfSpace> {
         let mut files = Files::new(self.capacity);
+        let processes = self.populate_on(&mut files, seed)?;
+        Ok(Populated { files, processes })
+    }
+
+    /// Its processes, whose files are made in this file system, beside what it holds.
+    ///
+    /// # Errors
+    /// The files do not fit the disk.
+    pub fn populate_on(&self, files: &mut Files, seed: u64) -> Result<Processes, OutOfSpace> {
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut processes: Processes = Vec::new();
         let events = self.workload.events().len() as u32;
         for copy in 0..self.copies as u32 {
-            let made = self.workload.processes(&mut files, seeds.next_u64())?;
+            let made = self.workload.processes(files, seeds.next_u64())?;
             let base = copy * events;
             processes.extend(made.into_iter().map(|program| -> Box<dyn Program> { Box::new(Copy { program, base }) }));
         }
-        Ok(Populated { files, processes })
+        Ok(processes)
     }
 
     /// What its events mean: those of the first copy, then those of the second and so on.

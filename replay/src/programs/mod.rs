@@ -13,10 +13,11 @@ mod filebench;
 pub mod fio;
 mod generators;
 mod iozone;
+mod surge;
 mod terasort;
 mod transfer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
@@ -62,6 +63,7 @@ pub const PROGRAMS: &[Entry] = &[
     filebench::VARMAIL,
     filebench::WEBSERVER,
     filebench::FILESERVER,
+    surge::ENTRY,
     terasort::ENTRY,
 ];
 
@@ -93,8 +95,10 @@ pub enum WorkloadError {
 pub struct Workload {
     /// Its row in the registry.
     pub entry: &'static Entry,
-    /// All tunables, defaults filled in; of a job file the defaults, which nothing reads.
+    /// All tunables, defaults filled in; of a job file none.
     pub settings: Settings,
+    /// The fio job file that it was read from.
+    pub job_file: Option<PathBuf>,
     jobs: Option<Jobs>,
 }
 
@@ -113,7 +117,8 @@ pub fn build(spec: &Spec) -> Result<Workload, WorkloadError> {
     if spec.name.ends_with(".fio") {
         let settings = Settings::resolve(spec, &[])?;
         let jobs = Jobs::read(Path::new(&spec.name))?;
-        return Ok(Workload { entry: &fio::ENTRY, settings, jobs: Some(jobs) });
+        let job_file = Some(PathBuf::from(&spec.name));
+        return Ok(Workload { entry: &fio::ENTRY, settings, job_file, jobs: Some(jobs) });
     }
     let entry = find(&spec.name)?;
     let settings = Settings::resolve(spec, entry.tunables)?;
@@ -121,7 +126,7 @@ pub fn build(spec: &Spec) -> Result<Workload, WorkloadError> {
         Build::Processes(_) => None,
         Build::Jobs(text) => Some(Jobs::parse(&spec.to_string(), &text(&settings))?),
     };
-    Ok(Workload { entry, settings, jobs })
+    Ok(Workload { entry, settings, job_file: None, jobs })
 }
 
 /// The workload of a fio job file that is not a file: its text, under a name for messages.
@@ -130,7 +135,7 @@ pub fn build(spec: &Spec) -> Result<Workload, WorkloadError> {
 /// A job that is not accepted.
 pub fn build_jobs(name: &str, text: &str) -> Result<Workload, JobError> {
     let settings = Settings::resolve(&Spec::default(), &[]).expect("nothing was given");
-    Ok(Workload { entry: &fio::ENTRY, settings, jobs: Some(Jobs::parse(name, text)?) })
+    Ok(Workload { entry: &fio::ENTRY, settings, job_file: None, jobs: Some(Jobs::parse(name, text)?) })
 }
 
 impl Workload {

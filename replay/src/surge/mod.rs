@@ -61,6 +61,15 @@ pub struct Image {
     pub metadata: Option<Metadata>,
 }
 
+/// What a file system was filled with.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The file of each rank, the most popular first.
+    pub ranked: Vec<Ranked>,
+    /// What is read to open them, if it is.
+    pub metadata: Option<Metadata>,
+}
+
 /// A file and the number of its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranked {
@@ -71,16 +80,28 @@ pub struct Ranked {
 }
 
 impl Image {
-    /// Fills a disk.
+    /// Fills a disk of its own.
     ///
     /// # Errors
     /// It is too small.
     pub fn build(settings: &ImageSettings) -> Result<Image, OutOfSpace> {
-        let mut generator = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
         let mut files = Files::new(settings.capacity);
+        let Content { ranked, metadata } = Content::fill(settings, &mut files)?;
+        Ok(Image { files, ranked, metadata })
+    }
+}
+
+impl Content {
+    /// Fills a file system that is already there, whose capacity counts and not that of the settings. What
+    /// else it holds stays.
+    ///
+    /// # Errors
+    /// It is too small.
+    pub fn fill(settings: &ImageSettings, files: &mut Files) -> Result<Content, OutOfSpace> {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
         let per_directory = settings.files.div_ceil(settings.directories).max(1);
         let metadata = match settings.metadata {
-            true => Some(Metadata::new(&mut files, settings.directories, per_directory)?),
+            true => Some(Metadata::new(files, settings.directories, per_directory)?),
             false => None,
         };
         let create = |files: &mut Files, generator: &mut _, name: u32| {
@@ -91,7 +112,7 @@ impl Image {
         };
         let mut ranked = Vec::with_capacity(settings.files as usize);
         for name in 0..settings.files {
-            ranked.push(create(&mut files, &mut generator, name)?);
+            ranked.push(create(files, &mut generator, name)?);
         }
         let mut names: Vec<u32> = (0..settings.files).collect();
         names.shuffle(&mut generator);
@@ -100,12 +121,12 @@ impl Image {
             files.remove(ranked[name as usize].file);
         }
         for &name in erased {
-            ranked[name as usize] = create(&mut files, &mut generator, name)?;
+            ranked[name as usize] = create(files, &mut generator, name)?;
         }
         if settings.popularity == Popularity::Shuffled {
             ranked.shuffle(&mut generator);
         }
-        Ok(Image { files, ranked, metadata })
+        Ok(Content { ranked, metadata })
     }
 }
 
@@ -187,7 +208,10 @@ impl Program for Reader {
                 return Ok(Step::Access(first));
             }
         }
-        let access = Access::read(self.file, Sectors::new(self.page * BLOCK.count()), BLOCK);
+        let offset = Sectors::new(self.page * BLOCK.count());
+        // The last page of a file may be a part of one.
+        let rest = files.size(self.file).count() - offset.count();
+        let access = Access::read(self.file, offset, BLOCK.min(Sectors::new(rest)));
         self.page += 1;
         self.has_read = true;
         Ok(Step::Access(if self.settings.direct { access.direct() } else { access }))

@@ -21,6 +21,7 @@ fn small(entry: &Entry) -> Workload {
         "varmail" => "varmail:nfiles=1000",
         "webserver" => "webserver:nfiles=1000",
         "fileserver" => "fileserver:nfiles=1000",
+        "surge" => "surge:files=1000,directories=10,processes=5",
         "terasort" => "terasort:data=64m,chunk=16m,io.sort.mb=4m",
         name => name,
     };

@@ -22,7 +22,7 @@ fn programs() -> String {
             entry.name,
             entry.summary,
             entry.origin,
-            entry.events.join(", ")
+            if entry.events.is_empty() { "none".to_owned() } else { entry.events.join(", ") }
         )
         .unwrap();
         writeln!(table, "| tunable | value | default | what it is |\n|---|---|---|---|").unwrap();

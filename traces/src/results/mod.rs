@@ -47,6 +47,9 @@ pub struct Provenance {
     pub program: String,
     /// The traces, one per VM.
     pub traces: Vec<TraceProvenance>,
+    /// The generated workloads, one per VM, in place of traces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<WorkloadProvenance>,
     /// The drive.
     pub drive: Part,
     /// Every option of the replay that has an effect on its result, by name.
@@ -80,12 +83,35 @@ pub struct TraceProvenance {
     pub made: BTreeMap<String, String>,
 }
 
-/// A scheduler or drive with all its tunables.
+/// What made the requests of one VM, if it was no trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadProvenance {
+    /// The VM's name.
+    pub vm: String,
+    /// The workload or description as it was named, and the program with all its tunables.
+    pub workload: Part,
+    /// How many times it ran side by side.
+    pub copies: u64,
+    /// Where on the drive the VM's disk begins.
+    pub place_sector: u64,
+    /// Size of the disk.
+    pub capacity_sectors: u64,
+    /// Bytes of the page cache, 0 for none.
+    pub cache_bytes: u64,
+    /// Whether its file system kept a journal.
+    pub journal: bool,
+    /// The seed of this VM, which that of the run gives.
+    pub seed: u64,
+    /// SHA-256 of the files that say what it does, by path: a description, a job file.
+    pub sha256: BTreeMap<String, String>,
+}
+
+/// A scheduler, drive or workload with all its tunables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The name it was asked for by.
     pub name: String,
-    /// What it is built on: a drive's model, or the scheduler itself.
+    /// What it is built on: a drive's model, a workload's program, or the scheduler itself.
     pub model: String,
     /// Every tunable, as one would write it.
     pub settings: BTreeMap<String, String>,

@@ -1,0 +1,128 @@
+//! What makes the requests of a comparison: traces, or guests whose programs run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, ensure};
+use replay::Observer;
+use replay::sources::{Guests, TimeWindow, Workload};
+use traces::trace::ReadOptions;
+use traces::{Request, RequestId, Sectors, Timestamp};
+
+use super::guests::{self, Generated, Measure};
+use crate::arguments::{Compare, UsageError};
+use crate::progress::Progress;
+use crate::vms::{self, Vm};
+
+/// What makes the requests of all replays.
+pub enum Load {
+    Traces(Vec<Vm>),
+    Generated(Generated),
+}
+
+/// What makes the requests of one replay.
+pub enum Requests<'a> {
+    Traces(Workload),
+    Generated(&'a Generated, Box<Guests>),
+}
+
+/// Tells the progress bar how far a replay of guests has come.
+pub struct Advance {
+    measure: Measure,
+    counter: Arc<AtomicU64>,
+}
+
+impl Load {
+    /// What the command line asks for, on a drive of `capacity`.
+    ///
+    /// # Errors
+    /// Traces and workloads together; what is wrong with either.
+    pub fn gather(arguments: &Compare, options: &ReadOptions, window: TimeWindow, capacity: Sectors) -> Result<Load> {
+        let Compare { traces, vms, generated, map, .. } = arguments;
+        if generated.workloads.is_empty() {
+            return Ok(Load::Traces(vms::gather(traces, vms, options, map.mapping(), window, capacity)?));
+        }
+        ensure!(
+            traces.is_empty() && vms.is_empty(),
+            UsageError(
+                "a comparison replays traces or runs generated workloads (--workload), not both: the ones have times \
+                 of their own, the others wait for the drive"
+                    .to_owned()
+            )
+        );
+        Ok(Load::Generated(guests::gather(generated, window, capacity)?))
+    }
+
+    /// Names of the VMs, in the order of their numbers.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Load::Traces(vms) => vms.iter().map(|vm| vm.name.clone()).collect(),
+            Load::Generated(generated) => generated.names(),
+        }
+    }
+
+    /// Warnings that hold for all replays.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            Load::Traces(vms) => vms::overlaps(vms),
+            Load::Generated(_) => Vec::new(),
+        }
+    }
+
+    /// What a comparison says that had nothing to replay.
+    pub fn nothing(&self) -> &'static str {
+        match self {
+            Load::Traces(_) => "no request lies in the window that --from, --to and --limit leave",
+            Load::Generated(_) => {
+                "the workloads made no request before --end and --limit; what a page cache holds and nobody makes \
+                 durable needs none (--guest-cache 0)"
+            }
+        }
+    }
+
+    /// The progress bar of so many replays.
+    pub fn progress(&self, replays: usize) -> Progress {
+        let of_all = |whole: u64| whole.saturating_mul(replays as u64);
+        match self {
+            Load::Traces(vms) => Progress::new("replaying", of_all(vms.iter().map(|vm| vm.bytes).sum()), replays),
+            Load::Generated(generated) => match Measure::of(generated.until) {
+                (Measure::Time, Some(whole)) => Progress::simulated("running", of_all(whole), replays),
+                (_, whole) => Progress::requests("running", whole.map(of_all), replays),
+            },
+        }
+    }
+
+    /// What makes the requests of one replay, and what tells how far it is if they do not do so themselves.
+    ///
+    /// # Errors
+    /// A trace that cannot be read, a guest whose disk is too small.
+    pub fn open(
+        &self,
+        options: &ReadOptions,
+        window: TimeWindow,
+        capacity: Sectors,
+        counter: Arc<AtomicU64>,
+    ) -> Result<(Requests<'_>, Option<Advance>)> {
+        match self {
+            Load::Traces(vms) => {
+                let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<_>>()?;
+                Ok((Requests::Traces(Workload::new(traces, window, capacity).with_progress(counter)), None))
+            }
+            Load::Generated(generated) => {
+                let advance = Advance { measure: Measure::of(generated.until).0, counter };
+                Ok((Requests::Generated(generated, Box::new(generated.source()?)), Some(advance)))
+            }
+        }
+    }
+}
+
+impl Observer for Advance {
+    fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
+        match self.measure {
+            Measure::Time => self.counter.store(guests::milliseconds(now), Ordering::Relaxed),
+            Measure::Requests => {
+                self.counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

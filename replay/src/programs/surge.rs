@@ -1,0 +1,70 @@
+//! `surge`: the web server of Geist, Jones and Westall 2010, section 5, after Barford and Crovella's
+//! generator. The aged file system and the processes are [`crate::surge`]'s.
+
+use std::sync::Arc;
+
+use traces::spec::{Settings, Tunable, Unit};
+
+use super::generators::Generators;
+use super::{Build, Entry, Processes};
+use crate::guest::files::{Files, OutOfSpace};
+use crate::guest::program::Program;
+use crate::surge::{Content, ImageSettings, Popularity, Reader, ReaderSettings};
+use rand::Rng;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "surge",
+    summary: "a web server: processes that read popular files page by page, with a pause after each page",
+    origin: "Geist, Jones and Westall 2010, section 5, after Barford and Crovella 1998; what the paper leaves open is as \
+             its reproduction has it",
+    tunables: &[
+        Tunable::new("files", Unit::Count, "1000000", "files, half of them removed and made again to age the disk")
+            .within(1, 10_000_000),
+        Tunable::new("directories", Unit::Count, "1000", "directories that hold them").within(1, 100_000),
+        Tunable::new(
+            "popularity",
+            Unit::Choice(&["by-name", "shuffled"]),
+            "by-name",
+            "whether popular files share directories or are anywhere",
+        ),
+        Tunable::new("metadata", Unit::Switch, "on", "whether opening a file reads its name and its inode"),
+        Tunable::new("whole_pages", Unit::Switch, "on", "whether the last page of a file is read whole"),
+        Tunable::new("processes", Unit::Count, "50", "processes").within(1, 1000),
+        Tunable::new("direct", Unit::Switch, "off", "whether files are read past the page cache (O_DIRECT)"),
+        Tunable::new(
+            "sleep_scale",
+            Unit::Decimal,
+            "1",
+            "pauses by the paper's: Pareto with shape 1.5, of 2 ms at least",
+        )
+        .within(1, 1_000_000),
+    ],
+    events: &[],
+    ends: |_| false,
+    build: Build::Processes(build),
+};
+
+fn build(settings: &Settings, files: &mut Files, seed: u64) -> Result<Processes, OutOfSpace> {
+    let mut seeds = Generators::new(seed).take();
+    let image = ImageSettings {
+        files: settings.count("files") as u32,
+        directories: settings.count("directories") as u32,
+        popularity: match settings.word("popularity") {
+            "by-name" => Popularity::ByName,
+            _ => Popularity::Shuffled,
+        },
+        whole_pages: settings.switch("whole_pages"),
+        metadata: settings.switch("metadata"),
+        capacity: files.capacity(),
+        seed: seeds.next_u64(),
+    };
+    let Content { ranked, metadata } = Content::fill(&image, files)?;
+    let (ranked, metadata) = (Arc::from(ranked), metadata.map(Arc::new));
+    let reader =
+        ReaderSettings { direct: settings.switch("direct"), sleep_scale: settings.thousandths("sleep_scale") as u32 };
+    let seed = seeds.next_u64();
+    let process = |number| -> Box<dyn Program> {
+        Box::new(Reader::new(Arc::clone(&ranked), metadata.clone(), reader, seed, number))
+    };
+    Ok((0..settings.count("processes")).map(process).collect())
+}
