@@ -241,4 +241,6 @@ impl Source for Closed {
 }
 
 #[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod tests;

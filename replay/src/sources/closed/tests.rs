@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use traces::{Layer, Lba, Losses, Observed, Operation, ReadError, Record, Sectors, TraceMeta, TraceReader};
+use traces::{Flags, Layer, Lba, Losses, Observed, Operation, ReadError, Record, Sectors, TraceMeta, TraceReader};
 
 use super::super::{AddressMap, TimeWindow, VmTrace};
 use super::*;
 
-/// Arrival, completion and stream of each record.
 struct Listed {
     meta: TraceMeta,
     losses: Losses,
-    records: VecDeque<(u64, Option<u64>, u32)>,
+    records: VecDeque<Record>,
 }
 
 impl TraceReader for Listed {
@@ -19,13 +18,7 @@ impl TraceReader for Listed {
         &self.meta
     }
     fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        Ok(self.records.pop_front().map(|(arrival, completed, stream)| {
-            let arrival = Timestamp::from_ns(arrival);
-            let mut request = Request::new(arrival, Operation::Read, Lba::ZERO, Sectors::new(8));
-            request.stream = StreamId(stream);
-            let completed = completed.map(Timestamp::from_ns);
-            Record { request, observed: Observed { completed, ..Observed::default() } }
-        }))
+        Ok(self.records.pop_front())
     }
     fn losses(&self) -> &Losses {
         &self.losses
@@ -35,11 +28,30 @@ impl TraceReader for Listed {
     }
 }
 
+/// A read of a stream with its arrival and completion.
+fn read((arrival, completed, stream): (u64, Option<u64>, u32)) -> Record {
+    let mut request = Request::new(Timestamp::from_ns(arrival), Operation::Read, Lba::ZERO, Sectors::new(8));
+    request.stream = StreamId(stream);
+    Record { request, observed: Observed { completed: completed.map(Timestamp::from_ns), ..Observed::default() } }
+}
+
+/// A write of stream 1 with the flags it has.
+fn write(arrival: u64, completed: u64, flags: Flags) -> Record {
+    let mut record = read((arrival, Some(completed), 1));
+    (record.request.operation, record.request.flags) = (Operation::Write, flags);
+    record
+}
+
+/// Reads by arrival, completion and stream.
 fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
+    closed_over(records.iter().copied().map(read).collect())
+}
+
+pub(super) fn closed_over(records: Vec<Record>) -> Closed {
     let reader = Listed {
         meta: TraceMeta::new("listed", Layer::GuestQueue, "none"),
         losses: Losses::default(),
-        records: records.iter().copied().collect(),
+        records: records.into(),
     };
     let trace = VmTrace {
         name: "vm".to_owned(),
@@ -87,9 +99,9 @@ fn a_chain_keeps_its_think_times() {
 
 #[test]
 fn a_batch_stays_together() {
-    // Two more while the first is outstanding, then one that waits for the last of them.
+    // Two more while the first is outstanding, then one that waits for all of them, whichever is the last.
     let records = [(0, Some(100), 1), (3, Some(120), 1), (4, Some(110), 1), (130, Some(140), 1)];
-    assert_eq!(arrivals(&mut closed(&records), 1000), [(0, 1), (3, 1), (4, 1), (1013, 1)]);
+    assert_eq!(arrivals(&mut closed(&records), 1000), [(0, 1), (3, 1), (4, 1), (1014, 1)]);
 }
 
 #[test]
@@ -159,4 +171,71 @@ fn what_is_kept_of_completions_does_not_grow() {
     assert!(kept < 100, "{kept} completions");
     let kept: usize = source.streams.iter().map(|stream| stream.recorded.kept()).sum();
     assert!(kept < 100, "{kept} recorded completions");
+}
+
+#[test]
+fn nobody_waits_for_what_is_written_back() {
+    // The write completes after the read and before the next, which waits for the read.
+    let tells = |flags| {
+        let mut first = read((0, Some(10), 1));
+        first.request.flags = flags;
+        closed_over(vec![first, write(5, 11, Flags::empty()), read((12, Some(20), 1))])
+    };
+    assert_eq!(arrivals(&mut tells(Flags::AHEAD), 100), [(0, 1), (5, 1), (102, 1)]);
+    // Where no flag was seen, the write may be somebody's as well.
+    assert_eq!(arrivals(&mut tells(Flags::empty()), 100), [(0, 1), (5, 1), (106, 1)]);
+}
+
+#[test]
+fn a_synchronous_write_and_a_flush_are_waited_for() {
+    let records = vec![write(0, 10, Flags::SYNC), read((12, Some(20), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 100), [(0, 1), (102, 1)]);
+    let mut flush = write(1, 10, Flags::empty());
+    flush.request.operation = Operation::Flush;
+    let records = vec![write(0, 2, Flags::FUA), flush, read((12, Some(20), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 100), [(0, 1), (1, 1), (103, 1)]);
+}
+
+#[test]
+fn a_flusher_keeps_its_distances_and_its_depth() {
+    let flags = [Flags::META, Flags::empty(), Flags::empty(), Flags::empty()];
+    let records =
+        |length: u64| flags.iter().zip(0..).map(|(&flags, n)| write(n * 10, n * 10 + length, flags)).collect();
+    // The first, of before a flag was seen, is not of the kind.
+    let spread = arrivals(&mut closed_over(records(15)), 12);
+    assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "two at a time suffice");
+    let spread = arrivals(&mut closed_over(records(5)), 100);
+    assert_eq!(spread, [(0, 1), (100, 1), (200, 1), (300, 1)], "it never had two at a time");
+}
+
+#[test]
+fn what_waits_for_several_waits_for_as_many_in_any_order() {
+    // Two at a time: the third came with the second's completion, and now the first's comes first.
+    let mut source = closed(&[(0, Some(50), 1), (1, Some(20), 1), (22, Some(30), 1)]);
+    let mut take = |now, id| {
+        assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(now)));
+        source.take(Timestamp::from_ns(now), RequestId(id)).unwrap()
+    };
+    let first = take(0, 0);
+    take(1, 1);
+    source.completed(Timestamp::from_ns(7), RequestId(0), &first);
+    assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(9)));
+}
+
+/// Where the causes of arrivals lie after 60 of them, 10 apart, each with a completion so long before that another
+/// request is outstanding still.
+fn caused(lag: fn(u64) -> u64) -> Since {
+    let mut recorded = Recorded::default();
+    let infer = |n: u64| {
+        let completed = Timestamp::from_ns((n + 2) * 10 - lag(n));
+        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR).since
+    };
+    (0..60).map(infer).last().unwrap()
+}
+
+#[test]
+fn a_completion_between_the_arrivals_of_a_batch_is_told_from_a_cause() {
+    assert_eq!(caused(|_| 1), Since::Completion);
+    assert_eq!(caused(|_| 2), Since::Completion);
+    assert_eq!(caused(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
 }
