@@ -204,6 +204,11 @@ pub struct Validate {
 
 #[derive(Debug, Subcommand)]
 pub enum ValidateWhat {
+    /// Replay a trace closed and compare with the run that it is a record of
+    ///
+    /// On the drive it was recorded on, a closed replay should come out as recorded: throughput, times, queues. `--drive
+    /// fit` makes that drive of the times of half of the trace's requests (the empirical model of `iocast calibrate`).
+    Closed(ValidateClosed),
     /// Compare a scheduler's choices with those that a capture holds, request by request
     ///
     /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
@@ -216,6 +221,33 @@ pub enum ValidateWhat {
     /// drive serves it closed loop, which compares the distributions of service times, and on the measured time line,
     /// which compares request by request; there one turn and one phase are fitted on the trace itself.
     Drive(ValidateDrive),
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateClosed {
+    /// The trace, with completion times
+    pub input: PathBuf,
+    /// The drive with tunables, the path of a profile, or `fit`: fitted to half of the trace's requests. Addresses
+    /// beyond its end are taken modulo its capacity
+    #[arg(long, default_value = "fit")]
+    pub drive: String,
+    /// The scheduler with tunables
+    #[arg(long, default_value = "none")]
+    pub scheduler: String,
+    /// Requests in flight at the drive [default: the most the trace has there, for a drive that is fitted; otherwise 32]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Seed of the half that is fitted
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many streams to show
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub top: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! `iocast validate`: our models against what the real ones did.
 
+mod closed;
 mod decisions;
 mod drive;
 mod free;
@@ -10,6 +11,7 @@ use crate::arguments::{Validate, ValidateWhat};
 
 pub fn run(arguments: &Validate) -> Result<()> {
     match &arguments.what {
+        ValidateWhat::Closed(arguments) => closed::run(arguments),
         ValidateWhat::Decisions(arguments) => decisions::run(arguments),
         ValidateWhat::Drive(arguments) => drive::run(arguments),
     }

@@ -3,6 +3,7 @@
 //! Means and variances come from integer sums, so that they are the same bytes on every machine.
 
 pub mod calibration;
+pub mod closed;
 pub mod decisions;
 pub mod drive;
 pub mod free_run;

@@ -1,0 +1,151 @@
+//! `iocast validate closed`: a closed replay against the run that its trace is a record of.
+
+mod measure;
+mod tables;
+
+use anyhow::{Context, Result, bail};
+use drive_models::calibration::{Evidence, FITS, FitError, TraceReads, dependence};
+use drive_models::{Built, Profile, build_profile};
+use replay::sources::{AddressMap, Closed, TimeWindow, VmTrace, Workload};
+use replay::{Engine, Limits, Stage};
+use traces::input::is_reopenable;
+use traces::results::SCHEMA_VERSION;
+use traces::results::closed::{ClosedValidation, Compared, OperationCompared, StreamCompared};
+use traces::spec::Spec;
+use traces::{Operation, Sectors, StreamId, TraceReader, formats};
+
+use crate::arguments::{OutputFormat, UsageError, ValidateClosed};
+use crate::one_device::OneDevice;
+use crate::output::{print, print_json};
+use measure::{Measured, Recorded, Replayed};
+
+/// The drive that is fitted to the trace itself.
+const FIT: &str = "fit";
+
+/// What a drive gets at a time if nobody says so and it is not fitted: as many as a virtual disk's or a SATA queue holds.
+const DEPTH: u32 = 32;
+
+/// What a pass over the trace tells.
+struct Pass {
+    recorded: Recorded,
+    reads: TraceReads,
+    end: Sectors,
+}
+
+pub fn run(arguments: &ValidateClosed) -> Result<()> {
+    let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
+    let stage = schedulers::build(&scheduler).map_err(UsageError::from_display)?.scheduler;
+    let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
+    let named = if arguments.drive == FIT {
+        None
+    } else {
+        Some(drive_models::build(&drive).map_err(UsageError::from_display)?)
+    };
+    let pass = pass(arguments)?;
+    let name = || arguments.input.display().to_string();
+    let (built, drive, depth) = match named {
+        Some(built) => (built, drive.to_string(), DEPTH),
+        None => fitted(arguments, pass.reads, pass.end).with_context(name)?,
+    };
+    let depth = arguments.depth.unwrap_or(depth);
+    let trace = VmTrace {
+        name: name(),
+        path: arguments.input.clone(),
+        reader: Box::new(open(arguments)?),
+        map: AddressMap::Wrap { place: Sectors::ZERO },
+    };
+    let workload = Workload::new(vec![trace], TimeWindow::default(), built.drive.capacity());
+    let stage = Stage::new(stage, Limits { depth, ..Limits::default() });
+    let ended = Engine::new(Closed::new(workload), stage, built.drive, Replayed::default()).run()?;
+    let incomplete = pass.recorded.incomplete;
+    let (recorded, replayed) = (pass.recorded.measured, ended.observer.measured);
+    let result = ClosedValidation {
+        schema_version: SCHEMA_VERSION,
+        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        trace: name(),
+        drive,
+        scheduler: scheduler.to_string(),
+        depth,
+        incomplete,
+        late: ended.source.late(),
+        all: Compared::new(recorded.all.figures(), replayed.all.figures()),
+        operations: operations(&recorded, &replayed),
+        streams: streams(&recorded, &replayed, arguments.top),
+    };
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&result),
+        format => print(&tables::render(&result, format)),
+    }
+}
+
+fn open(arguments: &ValidateClosed) -> Result<OneDevice> {
+    Ok(OneDevice::new(&arguments.input, formats::open(&arguments.input, &arguments.reading.options())?))
+}
+
+/// The recorded run, and what a drive can be fitted to.
+fn pass(arguments: &ValidateClosed) -> Result<Pass> {
+    if !is_reopenable(&arguments.input) {
+        let error = "the trace is read twice, so not from standard input or a pipe; `iocast convert - trace.parquet` stores it first";
+        return Err(UsageError(error.to_owned()).into());
+    }
+    let mut reader = open(arguments)?;
+    let mut pass = Pass { recorded: Recorded::default(), reads: TraceReads::new(arguments.seed), end: Sectors::new(1) };
+    while let Some(record) = reader.next()? {
+        pass.recorded.record(&record);
+        pass.reads.push(&record);
+        pass.end = pass.end.max(Sectors::new(record.request.end().sector()));
+    }
+    for (reason, count) in &reader.losses().skipped {
+        eprintln!("iocast: warning: skipped {count}: {reason}");
+    }
+    if pass.recorded.measured.all.requests() == 0 {
+        bail!("{}: no request has a completion time, so there is no run to compare with", arguments.input.display());
+    }
+    Ok(pass)
+}
+
+/// The empirical drive of half of the trace's requests, what it is, and how many requests it had at most.
+fn fitted(arguments: &ValidateClosed, reads: TraceReads, end: Sectors) -> Result<(Built, String, u32)> {
+    let reads = reads.finish()?;
+    let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
+    let evidence = Evidence {
+        reads: &reads,
+        capacity: end,
+        origin: &origin,
+        depends_on_distance: dependence(&reads, arguments.seed).depends_on_distance,
+        force_linear: false,
+        heads: None,
+        seed: arguments.seed,
+    };
+    let row = FITS.iter().find(|row| row.name == "empirical").context("the empirical model can no longer be fitted")?;
+    let fitted = match (row.fit)(&evidence, None) {
+        Ok(fitted) => fitted,
+        Err(FitError::NotFitted(why)) => bail!("no drive can be fitted to it ({why}); name one with --drive"),
+        Err(FitError::Device(error)) => return Err(error.into()),
+    };
+    let depth = fitted.parameters.iter().find(|parameter| parameter.name == "depth");
+    let depth = depth.map_or(DEPTH, |parameter| parameter.value as u32);
+    let built = build_profile(Profile::parse(FIT, &fitted.profile.render("by this replay"))?)?;
+    Ok((built, format!("empirical, fitted to {origin}"), depth.max(1)))
+}
+
+fn operations(recorded: &Measured, replayed: &Measured) -> Vec<OperationCompared> {
+    let compare = |operation: Operation| {
+        let recorded = &recorded.operations[operation as usize];
+        let compared = Compared::new(recorded.figures(), replayed.operations[operation as usize].figures());
+        (recorded.requests() > 0).then_some(OperationCompared { operation, compared })
+    };
+    Operation::ALL.into_iter().filter_map(compare).collect()
+}
+
+/// The streams with the most requests.
+fn streams(recorded: &Measured, replayed: &Measured, top: usize) -> Vec<StreamCompared> {
+    let mut largest: Vec<(u64, StreamId)> =
+        recorded.streams.iter().map(|(&stream, side)| (side.requests(), stream)).collect();
+    largest.sort_by_key(|&(requests, stream)| (std::cmp::Reverse(requests), stream));
+    let compare = |&(_, stream): &(u64, StreamId)| {
+        let (recorded, replayed) = (recorded.streams.get(&stream)?, replayed.streams.get(&stream)?);
+        Some(StreamCompared { stream, compared: Compared::new(recorded.figures(), replayed.figures()) })
+    };
+    largest.iter().take(top).filter_map(compare).collect()
+}

@@ -1,0 +1,105 @@
+//! A closed replay beside its record as tables.
+
+use traces::results::closed::{ClosedValidation, Compared, RunFigures};
+use traces::results::statistics::SpanFigures;
+
+use crate::arguments::OutputFormat;
+use crate::output::Table;
+
+/// Recorded, replayed and error of each figure, one group of three columns.
+type Row = (&'static str, fn(&RunFigures) -> String, fn(&Compared) -> Option<f64>);
+
+const FIGURES: &[Row] = &[
+    ("requests", |run| run.requests.to_string(), |_| None),
+    ("span, s", |run| format!("{:.3}", run.span_ns.as_s_f64()), |both| both.relative_error.span),
+    ("requests/s", |run| format!("{:.1}", run.requests_per_s), |both| both.relative_error.requests_per_s),
+    ("MB/s", |run| format!("{:.3}", run.bytes_per_s / 1e6), |both| both.relative_error.bytes_per_s),
+    ("response, ms", |run| mean(&run.response_time), |both| both.relative_error.response_time_mean),
+    ("p50", |run| percentile(&run.response_time, "p50"), |both| both.relative_error.response_time_p50),
+    ("p95", |run| percentile(&run.response_time, "p95"), |both| both.relative_error.response_time_p95),
+    ("p99", |run| percentile(&run.response_time, "p99"), |both| both.relative_error.response_time_p99),
+    ("at the drive, ms", |run| mean(&run.device_time), |both| both.relative_error.device_time_mean),
+    ("p50", |run| percentile(&run.device_time, "p50"), |both| both.relative_error.device_time_p50),
+    ("p95", |run| percentile(&run.device_time, "p95"), |both| both.relative_error.device_time_p95),
+    ("p99", |run| percentile(&run.device_time, "p99"), |both| both.relative_error.device_time_p99),
+    (
+        "queue on arrival",
+        |run| run.queue_at_arrival.mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")),
+        |both| both.relative_error.queue_at_arrival_mean,
+    ),
+    ("p95", |run| run.queue_at_arrival.p95.to_string(), |_| None),
+    ("p99", |run| run.queue_at_arrival.p99.to_string(), |_| None),
+];
+
+pub fn render(result: &ClosedValidation, format: OutputFormat) -> String {
+    let title =
+        format!("{} replayed closed on {}, {}, depth {}", result.trace, result.drive, result.scheduler, result.depth);
+    let whole = table(title, &result.all);
+    let mut text = whole.render(format);
+    for of in &result.operations {
+        text.push('\n');
+        text.push_str(&table(format!("{}s", of.operation), &of.compared).render(format).replace("flushs", "flushes"));
+    }
+    if !result.streams.is_empty() {
+        text.push('\n');
+        text.push_str(&streams(result).render(format));
+    }
+    if result.incomplete > 0 {
+        let note =
+            format!("\n{} requests have no completion time: replayed, and not in the record.\n", result.incomplete);
+        text.push_str(&note);
+    }
+    if result.late > 0 {
+        let note =
+            format!("\n{} arrivals came late: their stream had drifted further than is read ahead.\n", result.late);
+        text.push_str(&note);
+    }
+    text
+}
+
+fn table(title: String, compared: &Compared) -> Table {
+    let row = |(name, figure, error): &Row| {
+        vec![(*name).to_owned(), figure(&compared.recorded), figure(&compared.replayed), percent(error(compared))]
+    };
+    Table {
+        title,
+        header: ["", "recorded", "replayed", "error"].map(str::to_owned).to_vec(),
+        rows: FIGURES.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn streams(result: &ClosedValidation) -> Table {
+    let rows = result.streams.iter().map(|of| {
+        let Compared { recorded, replayed, relative_error } = &of.compared;
+        vec![
+            of.stream.0.to_string(),
+            recorded.requests.to_string(),
+            format!("{:.1}", recorded.requests_per_s),
+            format!("{:.1}", replayed.requests_per_s),
+            percent(relative_error.requests_per_s),
+            mean(&recorded.response_time),
+            mean(&replayed.response_time),
+            percent(relative_error.response_time_mean),
+        ]
+    });
+    let header = ["stream", "requests", "recorded/s", "replayed/s", "error", "response, ms", "replayed", "error"];
+    Table {
+        title: "The streams with the most requests".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        text_columns: 1,
+    }
+}
+
+fn mean(spans: &SpanFigures) -> String {
+    spans.moments.mean_ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e6))
+}
+
+fn percentile(spans: &SpanFigures, name: &str) -> String {
+    spans.percentiles_ns.get(name).map_or("-".to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6))
+}
+
+fn percent(error: Option<f64>) -> String {
+    error.map_or("-".to_owned(), |error| format!("{:+.1} %", error * 100.0))
+}

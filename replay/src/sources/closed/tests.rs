@@ -1,0 +1,241 @@
+//! The rules of what an arrival waits for, on records written out.
+
+use std::path::PathBuf;
+
+use traces::{Flags, Layer, Lba, Losses, Observed, Operation, ReadError, Record, Sectors, TraceMeta, TraceReader};
+
+use super::super::{AddressMap, TimeWindow, VmTrace};
+use super::*;
+
+struct Listed {
+    meta: TraceMeta,
+    losses: Losses,
+    records: VecDeque<Record>,
+}
+
+impl TraceReader for Listed {
+    fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        Ok(self.records.pop_front())
+    }
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+    fn position_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// A read of a stream with its arrival and completion.
+fn read((arrival, completed, stream): (u64, Option<u64>, u32)) -> Record {
+    let mut request = Request::new(Timestamp::from_ns(arrival), Operation::Read, Lba::ZERO, Sectors::new(8));
+    request.stream = StreamId(stream);
+    Record { request, observed: Observed { completed: completed.map(Timestamp::from_ns), ..Observed::default() } }
+}
+
+/// A write of stream 1 with the flags it has.
+fn write(arrival: u64, completed: u64, flags: Flags) -> Record {
+    let mut record = read((arrival, Some(completed), 1));
+    (record.request.operation, record.request.flags) = (Operation::Write, flags);
+    record
+}
+
+/// Reads by arrival, completion and stream.
+fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
+    closed_over(records.iter().copied().map(read).collect())
+}
+
+pub(super) fn closed_over(records: Vec<Record>) -> Closed {
+    let reader = Listed {
+        meta: TraceMeta::new("listed", Layer::GuestQueue, "none"),
+        losses: Losses::default(),
+        records: records.into(),
+    };
+    let trace = VmTrace {
+        name: "vm".to_owned(),
+        path: PathBuf::from("listed"),
+        reader: Box::new(reader),
+        map: AddressMap::Shift { place: Sectors::ZERO },
+    };
+    Closed::new(Workload::new(vec![trace], TimeWindow::default(), Sectors::new(1 << 20)))
+}
+
+/// Arrival times when every request takes `service` and all run in parallel.
+fn arrivals(source: &mut Closed, service: u64) -> Vec<(u64, u32)> {
+    let mut running: Vec<(u64, u32)> = Vec::new();
+    let mut arrivals = Vec::new();
+    let mut id = 0;
+    loop {
+        running.sort();
+        let completion = running.first().map(|r| r.0);
+        let arrival = match source.next().unwrap() {
+            Next::At(time) => Some(time.as_ns()),
+            Next::Exhausted if running.is_empty() => return arrivals,
+            Next::Blocked | Next::Exhausted => None,
+        };
+        if completion.is_some_and(|done| arrival.is_none_or(|next| done <= next)) {
+            let (done, id) = running.remove(0);
+            let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
+            source.completed(Timestamp::from_ns(done), RequestId(id), &request);
+        } else {
+            let now = arrival.expect("something happens");
+            let request = source.take(Timestamp::from_ns(now), RequestId(id)).unwrap();
+            arrivals.push((now, request.stream.0));
+            running.push((now + service, id));
+            id += 1;
+        }
+    }
+}
+
+#[test]
+fn a_chain_keeps_its_think_times() {
+    // Each took 10 when recorded, with think times of 5 and 7. The first arrival is the zero.
+    let records = [(100, Some(110), 1), (115, Some(125), 1), (132, Some(142), 1)];
+    assert_eq!(arrivals(&mut closed(&records), 50), [(0, 1), (55, 1), (112, 1)]);
+    assert_eq!(arrivals(&mut closed(&records), 1), [(0, 1), (6, 1), (14, 1)]);
+}
+
+#[test]
+fn a_batch_stays_together() {
+    // Two more while the first is outstanding, then one that waits for all of them, whichever is the last.
+    let records = [(0, Some(100), 1), (3, Some(120), 1), (4, Some(110), 1), (130, Some(140), 1)];
+    assert_eq!(arrivals(&mut closed(&records), 1000), [(0, 1), (3, 1), (4, 1), (1014, 1)]);
+}
+
+#[test]
+fn streams_go_their_own_ways() {
+    let records = [(0, Some(10), 1), (2, Some(4), 2), (5, Some(7), 2), (20, Some(30), 1)];
+    assert_eq!(arrivals(&mut closed(&records), 10), [(0, 1), (2, 2), (13, 2), (20, 1)]);
+}
+
+#[test]
+fn nobody_waits_for_what_never_completed() {
+    let records = [(0, None, 1), (5, Some(6), 1), (8, Some(9), 1)];
+    assert_eq!(arrivals(&mut closed(&records), 100), [(0, 1), (5, 1), (107, 1)]);
+}
+
+#[test]
+fn a_trace_without_completions_is_refused() {
+    let error = closed(&[(0, None, 1), (5, None, 1)]).next().unwrap_err();
+    assert!(error.to_string().starts_with("listed: none of its first 2 requests has a completion time"), "{error}");
+}
+
+#[test]
+fn a_small_buffer_delays_and_counts_but_loses_nothing() {
+    let mut records: Vec<(u64, Option<u64>, u32)> = (0..50).map(|i| (i * 10, Some(i * 10 + 5), 1)).collect();
+    records.push((500, Some(505), 2));
+    let mut source = closed(&records);
+    source.buffered_max = 4;
+    let arrivals = arrivals(&mut source, 1000);
+    assert_eq!(arrivals.len(), 51);
+    assert!(arrivals.iter().any(|&(time, stream)| stream == 2 && time > 500));
+    assert_eq!(source.late(), 1);
+}
+
+#[test]
+fn a_completion_at_the_very_arrival_was_waited_for() {
+    // The second arrives with the first one's completion, the third with nobody's.
+    let records = [(0, Some(10), 1), (10, Some(30), 1), (12, Some(20), 1)];
+    assert_eq!(arrivals(&mut closed(&records), 100), [(0, 1), (100, 1), (102, 1)]);
+}
+
+#[test]
+fn a_stream_never_overtakes_itself() {
+    // The third waited for the first, which now completes before the second even arrives.
+    let records = [(0, Some(40), 1), (30, Some(200), 1), (45, Some(50), 1)];
+    let mut source = closed(&records);
+    assert_eq!(arrivals(&mut source, 1), [(0, 1), (30, 1), (30, 1)]);
+    assert_eq!(source.late(), 0, "it came when it could");
+}
+
+#[test]
+fn of_arrivals_due_at_once_the_one_known_first_comes_first() {
+    let records = [(0, Some(5), 9), (0, Some(5), 3), (0, Some(5), 5)];
+    assert_eq!(arrivals(&mut closed(&records), 1), [(0, 9), (0, 3), (0, 5)]);
+    // Both are due at 20: stream 2's since its arrival at 5, stream 1's since its completion at 10.
+    let records = [(0, Some(5), 1), (5, Some(100), 2), (15, Some(16), 1), (20, Some(120), 2)];
+    assert_eq!(arrivals(&mut closed(&records), 10), [(0, 1), (5, 2), (20, 2), (20, 1)]);
+}
+
+#[test]
+fn what_is_kept_of_completions_does_not_grow() {
+    let records: Vec<(u64, Option<u64>, u32)> = (0..50_000u64)
+        .map(|index| (index * 10, (index % 7 != 0).then_some(index * 10 + index % 40), (index % 5) as u32))
+        .collect();
+    let mut source = closed(&records);
+    source.buffered_max = 100;
+    assert_eq!(arrivals(&mut source, 25).len(), records.len());
+    let kept: usize = source.streams.iter().flat_map(|stream| &stream.completions).map(|done| done.times.len()).sum();
+    assert!(kept < 100, "{kept} completions");
+    let kept: usize = source.streams.iter().map(|stream| stream.recorded.kept()).sum();
+    assert!(kept < 100, "{kept} recorded completions");
+}
+
+#[test]
+fn nobody_waits_for_what_is_written_back() {
+    // The write completes after the read and before the next, which waits for the read.
+    let tells = |flags| {
+        let mut first = read((0, Some(10), 1));
+        first.request.flags = flags;
+        closed_over(vec![first, write(5, 11, Flags::empty()), read((12, Some(20), 1))])
+    };
+    assert_eq!(arrivals(&mut tells(Flags::AHEAD), 100), [(0, 1), (5, 1), (102, 1)]);
+    // Where no flag was seen, the write may be somebody's as well.
+    assert_eq!(arrivals(&mut tells(Flags::empty()), 100), [(0, 1), (5, 1), (106, 1)]);
+}
+
+#[test]
+fn a_synchronous_write_and_a_flush_are_waited_for() {
+    let records = vec![write(0, 10, Flags::SYNC), read((12, Some(20), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 100), [(0, 1), (102, 1)]);
+    let mut flush = write(1, 10, Flags::empty());
+    flush.request.operation = Operation::Flush;
+    let records = vec![write(0, 2, Flags::FUA), flush, read((12, Some(20), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 100), [(0, 1), (1, 1), (103, 1)]);
+}
+
+#[test]
+fn a_flusher_keeps_its_distances_and_its_depth() {
+    let flags = [Flags::META, Flags::empty(), Flags::empty(), Flags::empty()];
+    let records =
+        |length: u64| flags.iter().zip(0..).map(|(&flags, n)| write(n * 10, n * 10 + length, flags)).collect();
+    // The first, of before a flag was seen, is not of the kind.
+    let spread = arrivals(&mut closed_over(records(15)), 12);
+    assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "two at a time suffice");
+    let spread = arrivals(&mut closed_over(records(5)), 100);
+    assert_eq!(spread, [(0, 1), (100, 1), (200, 1), (300, 1)], "it never had two at a time");
+}
+
+#[test]
+fn what_waits_for_several_waits_for_as_many_in_any_order() {
+    // Two at a time: the third came with the second's completion, and now the first's comes first.
+    let mut source = closed(&[(0, Some(50), 1), (1, Some(20), 1), (22, Some(30), 1)]);
+    let mut take = |now, id| {
+        assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(now)));
+        source.take(Timestamp::from_ns(now), RequestId(id)).unwrap()
+    };
+    let first = take(0, 0);
+    take(1, 1);
+    source.completed(Timestamp::from_ns(7), RequestId(0), &first);
+    assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(9)));
+}
+
+/// Where the causes of arrivals lie after 60 of them, 10 apart, each with a completion so long before that another
+/// request is outstanding still.
+fn caused(lag: fn(u64) -> u64) -> Since {
+    let mut recorded = Recorded::default();
+    let infer = |n: u64| {
+        let completed = Timestamp::from_ns((n + 2) * 10 - lag(n));
+        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR).since
+    };
+    (0..60).map(infer).last().unwrap()
+}
+
+#[test]
+fn a_completion_between_the_arrivals_of_a_batch_is_told_from_a_cause() {
+    assert_eq!(caused(|_| 1), Since::Completion);
+    assert_eq!(caused(|_| 2), Since::Completion);
+    assert_eq!(caused(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
+}
