@@ -92,11 +92,11 @@ fn a_depth_of_four_takes_the_same_time() {
 
 #[test]
 fn batches_take_the_same_time() {
-    let batch = |disk, n| {
+    fn batch(disk: FileId, n: u64) -> Vec<Step> {
         let mut steps = repeated(12, |m| vec![Step::Start(read(disk, n * 12 + m)), us(23)]);
         steps.extend([Step::AwaitAtMost(0), us(900)]);
         steps
-    };
+    }
     within(ratio(|disk| vec![repeated(100, |n| batch(disk, n))], 70), 0.01);
 }
 
