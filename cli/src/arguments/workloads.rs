@@ -8,7 +8,6 @@ use super::stage::Switch;
 
 /// Guests whose processes make the requests, in place of traces.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Generated workloads")]
 pub struct Workloads {
     /// In place of traces, what the processes of a guest do: a program with tunables (web=surge:direct=on@64g), a fio job
     /// file (mixed.fio), or several guests, shipped or a file (kim2015-dd, office.toml); see `iocast list workloads`. The
@@ -29,6 +28,6 @@ pub struct Workloads {
     #[arg(long, requires = "workloads", value_parser = parse_bytes, default_value = "65m", value_name = "SIZE")]
     pub guest_cache: u64,
     /// Whether the file systems of the guests keep a journal (ext3, ext4)
-    #[arg(long, requires = "workloads", value_enum, default_value_t = Switch::On)]
+    #[arg(long, requires = "workloads", value_enum, default_value_t = Switch::On, value_name = "on|off")]
     pub guest_journal: Switch,
 }

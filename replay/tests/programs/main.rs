@@ -10,5 +10,6 @@ mod filebench;
 mod fio;
 mod fio_peer;
 mod sequential;
+mod surge;
 mod table;
 mod terasort;
