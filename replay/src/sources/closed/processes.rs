@@ -42,7 +42,7 @@ fn last(records: &[Record]) -> f64 {
 }
 
 /// Replayed over true time on a drive half as fast, of processes that share a stream; writes are made asynchronous.
-fn ratio(scripts: fn(FileId) -> Vec<Vec<Step>>, service_us: u64) -> f64 {
+fn ratio(scripts: impl Fn(FileId) -> Vec<Vec<Step>>, service_us: u64) -> f64 {
     let processes = || {
         let (files, disk) = Files::raw_device(Sectors::new(1 << 20));
         let program = |steps: Vec<Step>| Box::new(Script(steps.into())) as Box<dyn Program>;
@@ -92,7 +92,7 @@ fn a_depth_of_four_takes_the_same_time() {
 
 #[test]
 fn batches_take_the_same_time() {
-    let batch = |disk, n| {
+    let batch = |disk, n: u64| {
         let mut steps = repeated(12, |m| vec![Step::Start(read(disk, n * 12 + m)), us(23)]);
         steps.extend([Step::AwaitAtMost(0), us(900)]);
         steps
