@@ -306,16 +306,16 @@ mod tests {
         let all: Vec<Choices> = Choices::alternatives().into_iter().map(|(.., choices)| choices).collect();
         let groups = by_image(&all);
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [5, 1, 1, 1, 1, 1]);
-        // Every choice of the first group but the second reading of the delay, after what was chosen.
-        let shared: Vec<Choices> =
-            [Choices::FROZEN].into_iter().chain([0, 2, 3, 4].map(|nth| all[groups[0][nth]])).collect();
+        // With fewer files than this the page cache has nearly all, and little comes to the drive.
+        const FILES: u32 = 40_000;
+        let shared = [Choices::FROZEN, Choices { timers: choices::Clock::Disk, ..Choices::FROZEN }];
         let done = AtomicU64::new(0);
-        let together = replicate_each(1, 2000, &shared, &done).unwrap();
-        assert_eq!(done.into_inner(), 5);
+        let together = replicate_each(1, FILES, &shared, &done).unwrap();
+        assert_eq!(done.into_inner(), 2);
         let together: Vec<String> = together.iter().map(|runs| format!("{runs:?}")).collect();
         for (choices, together) in shared.iter().zip(&together) {
-            assert_eq!(format!("{:?}", replicate(1, 2000, choices).unwrap()), *together);
+            assert_eq!(format!("{:?}", replicate(1, FILES, choices).unwrap()), *together);
         }
-        assert!((1..5).all(|nth| together[nth] != together[0]), "each choice changes something");
+        assert_ne!(together[1], together[0], "the choice changes something");
     }
 }
