@@ -11,7 +11,7 @@ use serde_json::Value;
 const CAPTURES: &[(&str, f64)] = &[
     ("lab/virtio-mail.blktrace.0.gz", 0.02),
     ("lab/virtio-web.blktrace.0.gz", 0.02),
-    ("lab/virtio-file.blktrace.0.gz", 0.10),
+    ("lab/virtio-file.blktrace.0.gz", 0.18),
 ];
 
 #[test]
