@@ -43,9 +43,10 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     };
     let pass = pass(arguments)?;
     let name = || arguments.input.display().to_string();
+    let has_flushes = pass.recorded.measured.operations[Operation::Flush as usize].requests() > 0;
     let (built, drive, depth) = match named {
         Some(built) => (built, drive.to_string(), DEPTH),
-        None => fitted(arguments, pass.reads, pass.end).with_context(name)?,
+        None => fitted(arguments, pass.reads, pass.end, has_flushes).with_context(name)?,
     };
     let depth = arguments.depth.unwrap_or(depth);
     let trace = VmTrace {
@@ -105,7 +106,12 @@ fn pass(arguments: &ValidateClosed) -> Result<Pass> {
 }
 
 /// The empirical drive of half of the trace's requests, what it is, and how many requests it had at most.
-fn fitted(arguments: &ValidateClosed, reads: TraceReads, end: Sectors) -> Result<(Built, String, u32)> {
+fn fitted(
+    arguments: &ValidateClosed,
+    reads: TraceReads,
+    end: Sectors,
+    has_flushes: bool,
+) -> Result<(Built, String, u32)> {
     let reads = reads.finish()?;
     let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
     let evidence = Evidence {
@@ -125,7 +131,12 @@ fn fitted(arguments: &ValidateClosed, reads: TraceReads, end: Sectors) -> Result
     };
     let depth = fitted.parameters.iter().find(|parameter| parameter.name == "depth");
     let depth = depth.map_or(DEPTH, |parameter| parameter.value as u32);
-    let built = build_profile(Profile::parse(FIT, &fitted.profile.render("by this replay"))?)?;
+    let mut text = fitted.profile.render("by this replay");
+    if has_flushes {
+        // Flushes that took time had something to do; behind durable writes they would cost nothing.
+        text = text.replace("write_cache = { value = \"through\"", "write_cache = { value = \"volatile\"");
+    }
+    let built = build_profile(Profile::parse(FIT, &text)?)?;
     Ok((built, format!("empirical, fitted to {origin}"), depth.max(1)))
 }
 

@@ -1,0 +1,102 @@
+//! `iocast validate closed`: how near a closed replay comes to its record, what it prints, what it refuses.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("traces/samples").join(name)
+}
+
+fn validate(trace: &Path, arguments: &[&str]) -> Output {
+    let mut program = Command::cargo_bin("iocast").unwrap();
+    program.args(["validate", "closed"]).arg(trace).args(arguments).output().unwrap()
+}
+
+fn json(trace: &Path, arguments: &[&str]) -> Value {
+    let output = validate(trace, &[arguments, &["--output-format=json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn figure(of: &Value, pointer: &str) -> f64 {
+    of.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer}"))
+}
+
+/// Of each sample the bound on the error of requests per second: what is reached, a little rounded.
+const SAMPLES: &[(&str, f64)] = &[("mail.parquet", 0.02), ("web.parquet", 0.02), ("file.parquet", 0.18)];
+
+#[test]
+fn on_the_drive_it_was_recorded_on_a_replay_comes_out_as_recorded() {
+    for (name, bound) in SAMPLES {
+        let result = json(&sample(name), &[]);
+        assert_eq!(result["schema_version"], 1);
+        let error = figure(&result, "/all/relative_error/requests_per_s");
+        assert!(error.abs() <= *bound, "{name}: {error}");
+        let (recorded, replayed) = (&result["all"]["recorded"], &result["all"]["replayed"]);
+        assert_eq!(recorded["requests"], replayed["requests"], "{name}: everything is replayed");
+        let per_s = figure(replayed, "/requests_per_s") / figure(recorded, "/requests_per_s") - 1.0;
+        assert!((per_s - error).abs() < 1e-12, "{name}: the error is that of the figures");
+        let parts = |of: &str| -> u64 {
+            let parts = result[of].as_array().unwrap();
+            parts.iter().map(|part| part["replayed"]["requests"].as_u64().unwrap()).sum()
+        };
+        assert_eq!(Some(parts("operations")), replayed["requests"].as_u64(), "{name}");
+        assert_eq!(result["streams"].as_array().unwrap().len(), 5, "{name}");
+    }
+}
+
+#[test]
+fn what_is_recorded_is_what_stat_measures() {
+    let trace = sample("mail.parquet");
+    let result = json(&trace, &[]);
+    let output = Command::cargo_bin("iocast").unwrap().args(["stat", "--output-format=json"]).arg(&trace).output();
+    let stat: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    for (ours, theirs) in [("response_time", "q2c"), ("device_time", "d2c")] {
+        let (ours, theirs) = (&result["all"]["recorded"][ours], &stat["stages"][theirs]["all"]);
+        assert_eq!((&ours["mean_ns"], &ours["percentiles_ns"]), (&theirs["mean_ns"], &theirs["percentiles_ns"]));
+    }
+}
+
+#[test]
+fn a_slow_drive_is_seen_to_be_one_and_bytes_repeat() {
+    let trace = sample("mail.parquet");
+    let slow = ["--drive", "fixed:service=5ms", "--depth", "1", "--top", "1"];
+    let result = json(&trace, &slow);
+    assert!(figure(&result, "/all/relative_error/response_time_mean") > 1.0, "{result}");
+    assert!(figure(&result, "/all/relative_error/requests_per_s") < -0.5, "{result}");
+    assert_eq!(result["streams"].as_array().unwrap().len(), 1);
+    assert_eq!(json(&trace, &slow), result);
+}
+
+#[test]
+fn tables_show_both_runs() {
+    let output = validate(&sample("web.parquet"), &["--output-format=markdown"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for expected in ["| recorded |", "| requests/s ", "### reads", "### The streams with the most requests"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let refused = |trace: &Path, arguments: &[&str]| {
+        let output = validate(trace, arguments);
+        assert!(output.stdout.is_empty());
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = refused(Path::new("-"), &[]);
+    assert!(code == 2 && error.contains("read twice"), "{error}");
+    let (code, error) = refused(&sample("web.parquet"), &["--drive", "nonesuch"]);
+    assert!(code == 2 && error.contains("nonesuch"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let arrivals = folder.path().join("arrivals.csv");
+    let text = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,completed_ns,error\n\
+                0,read,0,8,,0,0,1,0,,,,0\n1000,read,8,8,,0,0,1,0,,,,0\n";
+    std::fs::write(&arrivals, text).unwrap();
+    let (code, error) = refused(&arrivals, &[]);
+    assert!(code == 1 && error.contains("no request has a completion time"), "{error}");
+}
