@@ -239,6 +239,7 @@ impl Source for Guests {
 
     fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         self.now = now;
+        self.run(now)?;
         while let Some(&Reverse((time, _, wake))) = self.due.peek()
             && time <= now
             && !self.has_ended()
@@ -250,7 +251,7 @@ impl Source for Guests {
             }
             self.run(now)?;
         }
-        self.run(now)
+        Ok(())
     }
 
     fn take(&mut self, _now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {

@@ -101,6 +101,15 @@ fn a_source_of_endless_processes_ends_when_it_is_told() {
 }
 
 #[test]
+fn a_sleep_of_no_time_behind_an_access_takes_none() {
+    let (files, disk) = disk();
+    let read = |at| Step::Access(Access::read(disk, sectors(at), sectors(8)));
+    let (program, times) = script(&[read(0), Step::Sleep(ms(0)), Step::Sleep(ms(0)), read(8)]);
+    assert_eq!(run(vec![guest(files, None, vec![program])], Until::default()).unwrap().arrivals.len(), 2);
+    assert_eq!(asked(&times), [0, 1000, 1000, 1000, 2000]);
+}
+
+#[test]
 fn guests_have_disks_of_their_own() {
     let machine = |place: u64| {
         let (files, disk) = disk();

@@ -24,10 +24,10 @@ pub fn cells(prepared: &Prepared, seed: u64) -> Result<Vec<Cell>, ReproduceError
         let (segments, sectors, prefetch) = geometry;
         let column = format!("{segments} segments of {sectors}, prefetch {prefetch}");
         for (row, ours) in ["recall", "precision"].into_iter().zip(measured.recall_and_precision) {
-            cells.push(cell(["shadow cache, geometry", row, &column], "share", None, &[ours], false));
+            cells.push(cell(["shadow cache by geometry", row, &column], "share", None, &[ours], false));
         }
         let service = &[measured.service[0]];
-        cells.push(cell(["shadow cache, geometry", "mean service", &column], "ms", None, service, false));
+        cells.push(cell(["shadow cache by geometry", "mean service", &column], "ms", None, service, false));
     }
     Ok(cells)
 }
