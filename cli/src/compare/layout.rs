@@ -140,7 +140,7 @@ mod tests {
         let disks: Vec<Disk> = ["a", "b", "c"].map(|name| disk(name, None, None)).into();
         assert_eq!(laid_out(&disks, 10_000), [0..2048, 2048..4096, 4096..6144]);
         assert_eq!(laid_out(&disks, 100), [0..32, 32..64, 64..96]);
-        assert_eq!(laid_out(&disks[..1], GREATEST * 2), [0..GREATEST]);
+        assert_eq!(laid_out(&disks[..1], GREATEST * 2).first(), Some(&(0..GREATEST)));
     }
 
     #[test]
