@@ -54,7 +54,7 @@ pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>,
     let mut add = |row: &str, column: &str, unit: &str, paper, ours: f64| {
         cells.push(cell(["throttle", row, column], unit, paper, &[ours], false));
     };
-    add("k found", "cats", "", None, found.k.millionths() as f64 / 1e6);
+    add("k found", "cats", "k", None, found.k.millionths() as f64 / 1e6);
     add("late with it", "cats", "requests", None, found.report.late as f64);
     let mut show = |name: &str, scheduler: &str, measured: &Measured| {
         for (row, unit, _, ours, counts) in ROWS {

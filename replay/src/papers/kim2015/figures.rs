@@ -6,8 +6,8 @@ use super::scenario::{INTERVAL, Outcome};
 use super::{DEVICES, Outcomes, Part, READS};
 use crate::papers::estimate::{cell, mean_and_half_width};
 
-/// Columns by stack.
-const COLUMNS: [&str; 2] = ["cfq", "BA"];
+/// Rows by stack.
+const ROWS: [&str; 2] = ["cfq", "BA"];
 
 /// IOzone's phases and the bytes of its file.
 const PHASES: [&str; 4] = ["write", "rewrite", "read", "reread"];
@@ -52,12 +52,12 @@ impl Sheet {
         self.0.push(cell([figure, row, column], unit, paper, values, false));
     }
 
-    fn pair(&mut self, figure: &str, row: &str, unit: &str, paper: Option<[f64; 2]>, both: &[Vec<f64>; 2]) {
-        for (index, column) in COLUMNS.into_iter().enumerate() {
+    fn pair(&mut self, figure: &str, column: &str, unit: &str, paper: Option<[f64; 2]>, both: &[Vec<f64>; 2]) {
+        for (index, row) in ROWS.into_iter().enumerate() {
             self.one([figure, row, column], unit, paper.map(|paper| paper[index]), &both[index]);
         }
         let paper = paper.map(|[cfq, ba]| (ba / cfq - 1.0) * 100.0);
-        self.one([figure, row, "change"], "%", paper, &gains(both));
+        self.one([figure, "change", column], "%", paper, &gains(both));
     }
 }
 
@@ -66,32 +66,38 @@ pub fn cells(outcomes: &Outcomes) -> Vec<Cell> {
     let mut sheet = Sheet(Vec::new());
     let one = outcomes.both(Part::Dd { vms: 1 }, Outcome::megabytes_a_second);
     let four = outcomes.both(Part::Dd { vms: 4 }, Outcome::megabytes_a_second);
-    sheet.one(["Figure 2", "one VM", "cfq"], "MB/s", Some(paper::ONE_VM), &one[0]);
-    sheet.one(["Figure 2", "four VMs", "cfq"], "MB/s", Some(paper::FOUR_VMS), &four[0]);
-    sheet.one(
-        ["Figure 2", "loss", "cfq"],
-        "%",
-        Some((1.0 - paper::FOUR_VMS / paper::ONE_VM) * 100.0),
-        &[loss(outcomes)],
-    );
-    sheet.one(["Figure 8", "four VMs", "BA"], "MB/s", None, &four[1]);
+    let printed = 100.0 * (1.0 - paper::FOUR_VMS / paper::ONE_VM);
+    sheet.one(["Figure 2", "cfq", "one VM"], "MB/s", Some(paper::ONE_VM), &one[0]);
+    sheet.one(["Figure 2", "cfq", "four VMs"], "MB/s", Some(paper::FOUR_VMS), &four[0]);
+    sheet.one(["Figure 2", "BA", "one VM"], "MB/s", None, &one[1]);
+    sheet.one(["Figure 2", "BA", "four VMs"], "MB/s", None, &four[1]);
+    sheet.one(["Figure 2", "loss with cfq", "four VMs"], "%", Some(printed), &[loss(outcomes)]);
     terasort(&mut sheet, outcomes);
     bandwidths(&mut sheet, outcomes);
-    for (part, row) in [(Part::Fio(50), "fio, half reads"), (Part::Iozone, "IOzone"), (Part::Terasort, "Terasort")] {
+    for (part, column) in INTERFERENCE {
         let switches = outcomes.both(part, |outcome| outcome.switches as f64);
-        sheet.pair("Figure 7", &format!("{row}: context switches"), "switches", None, &switches);
+        sheet.pair(SWITCHES, column, "switches", None, &switches);
+    }
+    for (part, column) in INTERFERENCE {
         let seeks = outcomes.both(part, |outcome| outcome.seek_sectors as f64 / 1e9);
-        sheet.pair("Figure 7", &format!("{row}: seek distance"), "10^9 sectors", None, &seeks);
+        sheet.pair(SEEKS, column, "10^9 sectors", None, &seeks);
     }
     sheet.pair("Figure 9", "Jain's index over the run", "index", None, &outcomes.both(Part::Shares, Outcome::fairness));
     let light = |outcome: &Outcome| outcome.slowest_read_ms.get(3).copied().unwrap_or(0.0);
-    sheet.pair("Starvation", "slowest read of a VM that is not bursty", "ms", None, &outcomes.both(Part::Light, light));
+    let column = "slowest read of a VM that is not bursty";
+    sheet.pair("Starvation", column, "ms", None, &outcomes.both(Part::Light, light));
     for (number, drive) in DEVICES.into_iter().enumerate() {
         let both = outcomes.both(Part::Device(number), Outcome::megabytes_a_second);
         sheet.pair("Future work", &format!("four VMs on {drive}"), "MB/s", None, &both);
     }
     sheet.0
 }
+
+/// Figure 7's two halves, and what they are of.
+const SWITCHES: &str = "Figure 7 context switches";
+const SEEKS: &str = "Figure 7 seek distance";
+const INTERFERENCE: [(Part, &str); 3] =
+    [(Part::Fio(50), "fio, half reads"), (Part::Iozone, "IOzone"), (Part::Terasort, "Terasort")];
 
 fn terasort(sheet: &mut Sheet, outcomes: &Outcomes) {
     let whole = outcomes.both(Part::Terasort, |outcome| task_ends(outcome, 2));
@@ -105,19 +111,19 @@ fn terasort(sheet: &mut Sheet, outcomes: &Outcomes) {
 fn bandwidths(sheet: &mut Sheet, outcomes: &Outcomes) {
     for reads in READS {
         let both = outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second);
-        sheet.pair("Figure 6", &format!("fio, {} % writes", 100 - reads), "MB/s", None, &both);
+        sheet.pair("Figure 6 fio", &format!("{} % writes", 100 - reads), "MB/s", None, &both);
     }
     for (phase, name) in PHASES.into_iter().enumerate() {
         let both = outcomes.both(Part::Iozone, |outcome| phase_bandwidth(outcome, phase));
-        sheet.pair("Figure 6", &format!("IOzone, {name}"), "MB/s", None, &both);
+        sheet.pair("Figure 6 IOzone", name, "MB/s", None, &both);
     }
     for (name, gains, paper) in
         [("fio", fio_gains(outcomes), paper::FIO_GAIN), ("IOzone", iozone_gains(outcomes), paper::IOZONE_GAIN)]
     {
         let mean = gains.iter().sum::<f64>() / gains.len() as f64;
         let most = gains.iter().copied().fold(f64::MIN, f64::max);
-        sheet.one(["Figure 6", &format!("{name}, mean gain"), "change"], "%", Some(paper[0]), &[mean]);
-        sheet.one(["Figure 6", &format!("{name}, greatest gain"), "change"], "%", Some(paper[1]), &[most]);
+        sheet.one(["Figure 6 gain of BA", "mean", name], "%", Some(paper[0]), &[mean]);
+        sheet.one(["Figure 6 gain of BA", "greatest", name], "%", Some(paper[1]), &[most]);
     }
 }
 
@@ -153,8 +159,8 @@ pub fn bars(outcomes: &Outcomes, cells: &[Cell]) -> Vec<Bar> {
         Bar::new("fio, greatest gain of BA, %", most(&fio), Some(20.0), None),
         Bar::new("IOzone, mean gain of BA, %", mean(&iozone), Some(10.0), None),
         Bar::new("IOzone, greatest gain of BA, %", most(&iozone), Some(20.0), None),
-        Bar::new("Terasort, change of the execution time, %", ours("execution time", "change"), None, Some(-10.0)),
-        Bar::new("Jain's index with BA", ours("Jain's index over the run", "BA"), Some(0.98), None),
+        Bar::new("Terasort, change of the execution time, %", ours("change", "execution time"), None, Some(-10.0)),
+        Bar::new("Jain's index with BA", ours("BA", "Jain's index over the run"), Some(0.98), None),
         Bar::new(
             "slowest read of a VM that is not bursty with BA, worst seed, ms",
             most(&slowest[1]),
@@ -162,8 +168,9 @@ pub fn bars(outcomes: &Outcomes, cells: &[Cell]) -> Vec<Bar> {
             Some(1000.0),
         ),
     ];
-    for cell in cells.iter().filter(|cell| cell.table == "Figure 7" && cell.column == "change") {
-        bars.push(Bar::new(&format!("{}, change with BA, %", cell.row), cell.ours, None, Some(0.0)));
+    for cell in cells.iter().filter(|cell| [SWITCHES, SEEKS].contains(&cell.table.as_str()) && cell.row == "change") {
+        let what = format!("{}, {}: change with BA, %", cell.table, cell.column);
+        bars.push(Bar::new(&what, cell.ours, None, Some(0.0)));
     }
     bars
 }
