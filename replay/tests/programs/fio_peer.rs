@@ -234,7 +234,8 @@ fn runtime_of(job: &str) -> u64 {
     number.split(',').next().unwrap().parse().unwrap()
 }
 
-/// Rates and pauses decide how long these take. fio may be held up, but is not faster.
+/// Rates and pauses decide how long these take, and next to them the 100 us that our accesses take and its do
+/// not. fio may be held up, but is not faster; of three runs the shortest counts.
 #[test]
 fn rates_and_pauses_take_as_long_as_in_fio() {
     for options in [
@@ -248,8 +249,13 @@ fn rates_and_pauses_take_as_long_as_in_fio() {
         let job = format!("[j]\nfilename=f\nioengine=psync\nbs=4k\nsize=400k\n{options}\n");
         let run = run_jobs(&job);
         let first = run.seen.iter().find(|seen| matches!(seen.step, Step::Access(_))).unwrap().at;
-        let (ours, theirs) = (run.end.since(first).as_ns() / 1_000_000, runtime_of(&job));
-        assert!(theirs * 100 >= ours * 95 && theirs <= ours * 3 / 2 + 50, "{options}: {ours} ms, fio {theirs} ms");
+        let accesses = run.seen.iter().filter(|seen| matches!(seen.step, Step::Access(_))).count() as u64;
+        let ours = run.end.since(first).as_ns() / 1_000_000;
+        let theirs = (0..3).map(|_| runtime_of(&job)).min().unwrap();
+        assert!(
+            (theirs + accesses / 10) * 100 >= ours * 95 && theirs <= ours * 3 / 2 + 50,
+            "{options}: {ours} ms, fio {theirs} ms"
+        );
     }
 }
 
