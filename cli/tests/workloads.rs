@@ -192,7 +192,7 @@ fn descriptions_and_job_files_are_named_with_what_they_hold() {
     let notes = &result["runs"][0]["notes"];
     assert!(notes[1].as_str().unwrap().contains("run ends (copy 1) at"), "{notes}");
     let preset = compare(&["kim2015-dd-alone"], &["--limit", "50", "--drive", "sata-500"]);
-    assert_eq!(preset["provenance"]["workloads"][0]["cache_bytes"], 700 << 20);
+    assert_eq!(preset["provenance"]["workloads"][0]["cache_bytes"], 800 << 20);
 }
 
 #[test]
