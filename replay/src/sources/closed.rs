@@ -1,7 +1,7 @@
 //! Closed loop over recorded think times: each stream (process or cgroup of a VM) sends its next
 //! request as long after the completions that it had waited for as it did when it was recorded.
 //!
-//! Which these were is inferred from the stream's own times ([`causes`]): synchronous requests are waited for, others are
+//! Which these were is inferred from the stream's own times (`closed/causes.rs`): synchronous requests are waited for, others are
 //! not; batches stay together; a stream never goes deeper than it did. Left out: dependencies between streams.
 //!
 //! Streams drift apart as the drive lets them, so a stream's next record may lie far ahead in the
