@@ -62,12 +62,16 @@ pub struct Populated {
 
 /// The shipped descriptions: name and text.
 pub const PRESETS: &[(&str, &str)] = &[
+    ("casale2011", include_str!("presets/casale2011.toml")),
     ("filebench", include_str!("presets/filebench.toml")),
+    ("geist2010-cached", include_str!("presets/geist2010-cached.toml")),
+    ("geist2010-direct", include_str!("presets/geist2010-direct.toml")),
     ("kim2015-dd", include_str!("presets/kim2015-dd.toml")),
     ("kim2015-dd-alone", include_str!("presets/kim2015-dd-alone.toml")),
     ("kim2015-fio", include_str!("presets/kim2015-fio.toml")),
     ("kim2015-iozone", include_str!("presets/kim2015-iozone.toml")),
     ("kim2015-terasort", include_str!("presets/kim2015-terasort.toml")),
+    ("noorshams2014", include_str!("presets/noorshams2014.toml")),
 ];
 
 /// Why a description was not accepted.
