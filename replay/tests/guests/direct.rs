@@ -34,6 +34,15 @@ fn started_accesses_run_side_by_side_up_to_what_is_awaited() {
 }
 
 #[test]
+fn who_has_no_more_under_way_than_awaited_does_not_wait() {
+    let (files, disk) = disk();
+    let start = |at| Step::Start(Access::write(disk, sectors(at), sectors(8)));
+    let (program, times) = script(&[start(0), Step::AwaitAtMost(1), start(8), Step::AwaitAtMost(0)]);
+    run(vec![guest(files, None, vec![program])], Until::default()).unwrap();
+    assert_eq!(asked(&times), [0, 0, 0, 0, 2000]);
+}
+
+#[test]
 fn a_file_in_pieces_is_read_in_pieces_and_is_done_with_the_last() {
     let mut files = Files::new(sectors(8 * 1000));
     let first = files.create(0, sectors(80)).unwrap();

@@ -65,6 +65,30 @@ fn what_does_not_fit_is_read_again() {
 }
 
 #[test]
+fn a_page_read_in_pieces_has_been_used_once() {
+    let (files, file) = one_file(200);
+    let piece = |n| Step::Access(Access::read(file, sectors(n), sectors(1)));
+    // Eight pieces of the first page; then as much as memory holds, and the first page again.
+    let mut steps: Vec<Step> = (0..8).map(piece).collect();
+    steps.extend([pages(file, 50, 100), pages(file, 0, 1)]);
+    let (program, _) = script(&steps);
+    let seen = run(vec![guest(files, Some(memory(64)), vec![program])], Until::default()).unwrap();
+    let first = seen.arrivals.iter().filter(|arrival| arrival.2 == 0).count();
+    assert_eq!(first, 2, "a page that many use would have stayed");
+}
+
+#[test]
+fn more_processes_than_pages_take_turns() {
+    let (files, file) = one_file(1000);
+    let all: Vec<_> = (0..80).map(|n| script(&[pages(file, 11 + n * 11, 1)])).collect();
+    let (programs, times): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    let seen = run(vec![guest(files, Some(memory(64)), programs)], Until::default()).unwrap();
+    assert_eq!(seen.arrivals.len(), 80);
+    assert!(times.iter().all(|times| asked(times).len() == 2), "each has its page and ends");
+    assert!(seen.arrivals[..64].iter().all(|arrival| arrival.0 == 0) && seen.arrivals[64].0 >= 1000);
+}
+
+#[test]
 fn metadata_is_read_block_by_block() {
     let (files, file) = one_file(10);
     let mut access = Access::read(file, sectors(0), sectors(8));
