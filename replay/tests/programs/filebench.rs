@@ -1,10 +1,11 @@
-//! FileBench's personalities by the published figures of their `.f` files.
+//! FileBench's personalities by the published figures of their `.f` files. What looking files up reads is
+//! switched off but where it is what is tested.
 
 use std::collections::BTreeSet;
 
 use replay::guest::{Event, FileId, Files, Step};
 use replay::programs::build;
-use traces::{Nanos, Operation, Sectors};
+use traces::{Flags, Nanos, Operation, Sectors};
 
 use crate::driver::{DISK, Run, run_spec};
 
@@ -25,7 +26,7 @@ fn a_set_has_as_many_files_of_as_many_bytes_as_the_personality_says() {
         [("varmail", 40_000, 16_384, 16), ("webserver", 50_000, 16_384, 100), ("fileserver", 40_000, 131_072, 50)]
     {
         let mut files = Files::new(Sectors::new(DISK / 512));
-        let workload = build(&name.parse().unwrap()).unwrap();
+        let workload = build(&format!("{name}:metadata=off").parse().unwrap()).unwrap();
         let processes = workload.processes(&mut files, 7).unwrap();
         assert_eq!((processes.len(), files.count()), (threads, existing + 1), "{name}: the log too");
         let bytes: u64 = (0..existing as u32).map(|file| files.size(FileId(file)).bytes()).sum();
@@ -44,7 +45,7 @@ fn a_set_has_as_many_files_of_as_many_bytes_as_the_personality_says() {
 
 #[test]
 fn a_loop_of_varmail_syncs_twice_reads_two_files_and_appends_twice() {
-    let run = run_spec("varmail", STEPS);
+    let run = run_spec("varmail:metadata=off", STEPS);
     let loops = loops(&run);
     assert!(loops > 5000);
     about(run.count(|step| matches!(step, Step::Sync(_))), 2.0 * loops as f64, "syncs");
@@ -59,7 +60,7 @@ fn a_loop_of_varmail_syncs_twice_reads_two_files_and_appends_twice() {
 
 #[test]
 fn a_loop_of_the_web_server_reads_ten_files_and_appends_to_the_log() {
-    let run = run_spec("webserver", STEPS);
+    let run = run_spec("webserver:metadata=off", STEPS);
     let loops = loops(&run) as f64;
     let accesses = run.accesses();
     let writes: Vec<_> = accesses.iter().filter(|access| access.1 == Operation::Write).collect();
@@ -77,7 +78,7 @@ fn a_loop_of_the_web_server_reads_ten_files_and_appends_to_the_log() {
 
 #[test]
 fn a_loop_of_the_file_server_writes_appends_reads_and_removes() {
-    let run = run_spec("fileserver", STEPS);
+    let run = run_spec("fileserver:metadata=off", STEPS);
     let loops = loops(&run) as f64;
     let accesses = run.accesses();
     let whole = accesses.iter().filter(|access| access.1 == Operation::Write && access.3 == 0).count();
@@ -91,9 +92,29 @@ fn a_loop_of_the_file_server_writes_appends_reads_and_removes() {
     assert!((count - 40_001.0).abs() <= 50.0, "as many are removed as created: {count}");
 }
 
+/// Every file that is created, opened, removed or looked up is found by its directory and its inode.
+#[test]
+fn looking_a_file_up_reads_two_blocks_of_metadata() {
+    for (name, looked_up) in [("varmail", 4.0), ("webserver", 10.0), ("fileserver", 5.0)] {
+        let run = run_spec(name, STEPS);
+        let metadata: Vec<_> = run
+            .seen
+            .iter()
+            .filter_map(|seen| match seen.step {
+                Step::Access(access) if access.flags.contains(Flags::META) => Some(access),
+                _ => None,
+            })
+            .collect();
+        about(metadata.len(), 2.0 * looked_up * loops(&run) as f64, name);
+        assert!(metadata.iter().all(|access| access.operation == Operation::Read && access.sectors == Sectors::new(8)));
+        let blocks: BTreeSet<_> = metadata.iter().map(|access| (access.file, access.offset)).collect();
+        assert!(blocks.len() > 1000, "{name}: files have names and inodes of their own: {} blocks", blocks.len());
+    }
+}
+
 #[test]
 fn threads_do_not_have_one_file_open_at_a_time() {
-    let run = run_spec("varmail:nthreads=200,nfiles=1000", STEPS);
+    let run = run_spec("varmail:nthreads=200,nfiles=1000,metadata=off", STEPS);
     let mut writers: Vec<Option<FileId>> = vec![None; 200];
     for seen in &run.seen {
         match seen.step {

@@ -23,6 +23,13 @@ pub(super) struct Design {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(usize);
 
+impl Entry {
+    /// The number of its name, counted over the directories.
+    pub(super) fn name(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Member {
     directory: u32,
@@ -75,6 +82,14 @@ impl Fileset {
         self.idle.swap_remove(generator.random_range(0..self.idle.len()))
     }
 
+    /// Any file that exists and that no thread has open, which stays as it is.
+    ///
+    /// # Panics
+    /// As [`Fileset::open`].
+    pub(super) fn any(&self, generator: &mut impl Rng) -> Entry {
+        self.idle[generator.random_range(0..self.idle.len())]
+    }
+
     /// Creates a file that does not exist and opens it; it is empty.
     ///
     /// # Panics
@@ -91,13 +106,14 @@ impl Fileset {
         self.idle.push(entry);
     }
 
-    /// Removes a file that exists and that no thread has open.
-    pub(super) fn delete(&mut self, files: &mut Files, generator: &mut impl Rng) {
+    /// Removes a file that exists and that no thread has open; which.
+    pub(super) fn delete(&mut self, files: &mut Files, generator: &mut impl Rng) -> Entry {
         let entry = self.open(generator);
         if let Some(file) = self.members[entry.0].file.take() {
             files.remove(file);
         }
         self.absent.push(entry);
+        entry
     }
 
     /// An open file and its bytes now.

@@ -2,9 +2,9 @@
 //! sizes and numbers of threads of the published `workloads/*.f`.
 //!
 //! Files have gamma-distributed sizes (`cvar-gamma`, shape 1.5). A file is open in one thread at a
-//! time. Left out: directories as data, widths of directories drawn from a law, the metadata that
-//! creating, removing and looking up cost (that is the file system's), and FileBench's limits on
-//! operations per second.
+//! time. Creating, opening, removing and looking up read what the file system reads for that
+//! ([`crate::guest::metadata`]); what they write is the journal's. Left out: widths of directories drawn
+//! from a law, and FileBench's limits on operations per second.
 
 mod fileset;
 mod gamma;
@@ -21,6 +21,7 @@ use super::generators::Generators;
 use super::transfer::{CALL, Transfer};
 use super::{Build, Entry as Row, Processes};
 use crate::guest::files::{FileId, Files, OutOfSpace};
+use crate::guest::metadata::Metadata;
 use crate::guest::program::{Event, Program, Step};
 use fileset::{Design, Entry, Fileset};
 
@@ -70,6 +71,13 @@ const APPEND: Tunable =
     Tunable::new("meanappendsize", Unit::Bytes, "16k", "most bytes that are appended, drawn evenly from 1")
         .within(1, 1 << 30);
 
+const METADATA: Tunable = Tunable::new(
+    "metadata",
+    Unit::Switch,
+    "on",
+    "whether creating, opening, removing and looking up a file reads its name and its inode",
+);
+
 const fn filesize(default: &'static str) -> Tunable {
     Tunable::new("filesize", Unit::Bytes, default, "mean bytes of a file").within(512, 1 << 30)
 }
@@ -87,7 +95,7 @@ pub(super) const VARMAIL: Row = Row {
     name: "varmail",
     summary: "a mail server: small files removed, created, read and appended to, each write made durable",
     origin: "FileBench 1.5-alpha3, workloads/varmail.f, with 50,000 files instead of 1000",
-    tunables: &[NFILES, filesize("16k"), dirwidth("1000000"), threads("16"), IOSIZE, APPEND],
+    tunables: &[NFILES, filesize("16k"), dirwidth("1000000"), threads("16"), IOSIZE, APPEND, METADATA],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, VARMAIL_LOOP, 80)),
@@ -97,7 +105,7 @@ pub(super) const WEBSERVER: Row = Row {
     name: "webserver",
     summary: "a web server: ten small files read, then a line to the log",
     origin: "FileBench 1.5-alpha3, workloads/webserver.f, with 50,000 files instead of 1000",
-    tunables: &[NFILES, filesize("16k"), dirwidth("20"), threads("100"), IOSIZE, APPEND],
+    tunables: &[NFILES, filesize("16k"), dirwidth("20"), threads("100"), IOSIZE, APPEND, METADATA],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, WEBSERVER_LOOP, 100)),
@@ -107,7 +115,7 @@ pub(super) const FILESERVER: Row = Row {
     name: "fileserver",
     summary: "a file server: files written, appended to, read and removed",
     origin: "FileBench 1.5-alpha3, workloads/fileserver.f, with 50,000 files instead of 10,000",
-    tunables: &[NFILES, filesize("128k"), dirwidth("20"), threads("50"), IOSIZE, APPEND],
+    tunables: &[NFILES, filesize("128k"), dirwidth("20"), threads("50"), IOSIZE, APPEND, METADATA],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, FILESERVER_LOOP, 80)),
@@ -129,6 +137,14 @@ fn build(
         files_per_directory: settings.count("meandirwidth"),
         preallocated,
     };
+    let metadata = match settings.switch("metadata") {
+        true => {
+            let names = design.files_per_directory.min(design.entries);
+            let directories = design.entries.div_ceil(names);
+            Some(Arc::new(Metadata::new(files, directories as u32, names as u32)?))
+        }
+        false => None,
+    };
     let mut generators = Generators::new(seed);
     let set = Arc::new(Mutex::new(Fileset::new(design, files, &mut generators.take())?));
     let thread = |_| -> Box<dyn Program> {
@@ -136,6 +152,7 @@ fn build(
             flowops,
             next: 0,
             set: Arc::clone(&set),
+            metadata: metadata.clone(),
             generator: generators.take(),
             open: None,
             io_bytes: settings.bytes("iosize"),
@@ -152,6 +169,7 @@ struct Thread {
     flowops: &'static [Flowop],
     next: usize,
     set: Arc<Mutex<Fileset>>,
+    metadata: Option<Arc<Metadata>>,
     generator: Xoshiro256PlusPlus,
     open: Option<Entry>,
     io_bytes: u64,
@@ -182,6 +200,13 @@ impl Thread {
         self.moving = Some(rest).filter(|rest| rest.bytes > 0);
     }
 
+    /// Queues the reads of a file's name and inode.
+    fn look_up(&mut self, entry: Entry) {
+        if let Some(metadata) = &self.metadata {
+            self.steps.extend(metadata.to_open(entry.name()).map(Step::Access));
+        }
+    }
+
     fn queue_flowop(&mut self, files: &mut Files) -> Result<(), OutOfSpace> {
         let flowop = self.flowops[self.next];
         self.next = (self.next + 1) % self.flowops.len();
@@ -189,9 +214,24 @@ impl Thread {
         let shared = Arc::clone(&self.set);
         let mut set = shared.lock().unwrap_or_else(PoisonError::into_inner);
         match (flowop, self.open) {
-            (Delete, _) => set.delete(files, &mut self.generator),
-            (Create, _) => self.open = Some(set.create(files, &mut self.generator)?),
-            (Open, _) => self.open = Some(set.open(&mut self.generator)),
+            (Delete, _) => {
+                let entry = set.delete(files, &mut self.generator);
+                self.look_up(entry);
+            }
+            (Create, _) => {
+                let entry = set.create(files, &mut self.generator)?;
+                self.look_up(entry);
+                self.open = Some(entry);
+            }
+            (Open, _) => {
+                let entry = set.open(&mut self.generator);
+                self.look_up(entry);
+                self.open = Some(entry);
+            }
+            (Stat, _) => {
+                let entry = set.any(&mut self.generator);
+                self.look_up(entry);
+            }
             (AppendLog, _) => {
                 let bytes = self.generator.random_range(1..=self.append_bytes);
                 let (log, offset) = set.extend_log(bytes, files)?;
@@ -217,7 +257,7 @@ impl Thread {
                 set.close(entry);
                 self.open = None;
             }
-            (Stat, _) | (WriteWhole | Append | ReadWhole | Sync | Close, None) => {}
+            (WriteWhole | Append | ReadWhole | Sync | Close, None) => {}
         }
         if self.next == 0 {
             self.steps.push_back(Step::Post(LOOP_ENDS));
