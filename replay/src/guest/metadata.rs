@@ -21,7 +21,7 @@ const NAMES_PER_BLOCK: u32 = 128;
 #[derive(Clone, Debug)]
 pub struct Metadata {
     directories: Vec<FileId>,
-    /// The inode table of each group.
+    /// The inode table of each group that has directories.
     tables: Vec<FileId>,
     names_per_directory: u32,
 }
@@ -32,7 +32,8 @@ impl Metadata {
     /// # Errors
     /// The disk is too small.
     pub fn new(files: &mut Files, directories: u32, names_per_directory: u32) -> Result<Metadata, OutOfSpace> {
-        let groups = files.groups();
+        // Groups without directories have no inodes.
+        let groups = files.groups().min(directories.max(1));
         let per_group = directories.div_ceil(groups).saturating_mul(names_per_directory);
         let blocks = |count: u32| Sectors::new(u64::from(count.max(1)) * BLOCK.count());
         let table = blocks(per_group.div_ceil(INODES_PER_BLOCK));
@@ -86,6 +87,16 @@ mod tests {
             }
         }
         assert!(leaves.iter().all(|&names| (80..120).contains(&names)), "{leaves:?}");
+    }
+
+    #[test]
+    fn one_directory_takes_one_inode_table() {
+        let mut files = Files::new(Sectors::new(8 * 32_768 * 9));
+        let all = files.free_blocks();
+        let metadata = Metadata::new(&mut files, 1, 1600).unwrap();
+        // 100 blocks of 16 inodes, and 13 of 128 names.
+        assert_eq!(all - files.free_blocks(), 113);
+        assert_eq!(metadata.to_open(1599)[1].offset, Sectors::new(99 * 8));
     }
 
     #[test]
