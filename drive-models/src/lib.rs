@@ -20,7 +20,7 @@ pub mod throttle;
 
 pub use description::{Contradiction, Description};
 pub use drive::{Completion, DriveModel, WriteCache};
-pub use profile::{PROFILES, Profile, ProfileError};
+pub use profile::{PROFILES, Profile};
 pub use queued::Queued;
 pub use registry::{Build, Built, DriveError, MODELS, Model, build, build_mechanical, build_profile, build_throttle};
 pub use single_server::SingleServer;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use traces::spec::{Settings, Spec, SpecError};
+use traces::{DescriptionError, described};
 
 use crate::array::PartsText;
 use crate::description::{Description, Sections};
@@ -58,17 +59,8 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("st41601n", include_str!("../profiles/st41601n.toml")),
 ];
 
-/// Why a profile was not accepted.
-#[derive(Debug, thiserror::Error)]
-#[error("drive profile {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
-pub struct ProfileError {
-    /// The profile's name or path.
-    pub name: String,
-    /// The line, where one is to blame.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: String,
-}
+/// What a profile is called in errors.
+pub(crate) const WHAT: &str = "drive profile";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,9 +89,10 @@ impl Profile {
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
-    pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
-        let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-        let fail = |offset: Option<usize>, problem: String| ProfileError {
+    pub fn parse(name: &str, text: &str) -> Result<Profile, DescriptionError> {
+        let line_of = |offset: usize| described::line_of(text, offset);
+        let fail = |offset: Option<usize>, problem: String| DescriptionError {
+            what: WHAT,
             name: name.to_owned(),
             line: offset.map(line_of),
             problem,
@@ -149,11 +142,11 @@ impl Profile {
     ///
     /// # Errors
     /// As [`Profile::parse`], and what the operating system says.
-    pub fn read(path: &Path) -> Result<Profile, ProfileError> {
+    pub fn read(path: &Path) -> Result<Profile, DescriptionError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Profile::parse(&name, &text),
-            Err(error) => Err(ProfileError { name, line: None, problem: error.to_string() }),
+            Err(error) => Err(DescriptionError { what: WHAT, name, line: None, problem: error.to_string() }),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use traces::DescriptionError;
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::array::{self, MemberParts, Parts};
@@ -10,7 +11,7 @@ use crate::description::{Contradiction, Description};
 use crate::drive::DriveModel;
 use crate::empirical::{self, Cells};
 use crate::mechanical::{self, Mechanical, Mechanics};
-use crate::profile::{PROFILES, Profile, ProfileError, find_model};
+use crate::profile::{PROFILES, Profile, WHAT, find_model};
 use crate::queued::{self, Queued};
 use crate::throttle::{self, Behind, Throttle, virtual_disk};
 use crate::{fixed, flash, linear};
@@ -148,7 +149,7 @@ pub enum DriveError {
     Spec(#[from] SpecError),
     /// The profile is not accepted.
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Profile(#[from] DescriptionError),
     /// A part of an array or a throttle cannot be built.
     #[error("{whole}: its {part}: {error}")]
     Part {
@@ -256,7 +257,8 @@ impl Resolved {
     fn blame(&self, key: &str, error: DriveError) -> DriveError {
         match self.lines.get(key) {
             Some(&line) => {
-                ProfileError { name: self.name.clone(), line: Some(line), problem: error.to_string() }.into()
+                DescriptionError { what: WHAT, name: self.name.clone(), line: Some(line), problem: error.to_string() }
+                    .into()
             }
             None => error,
         }

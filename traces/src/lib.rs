@@ -4,6 +4,7 @@
 //! Everything else in the suite imports this crate and it imports none of the others.
 
 pub mod anonymise;
+pub mod described;
 pub mod error;
 pub mod events;
 pub mod formats;
@@ -17,6 +18,7 @@ pub mod statistics;
 pub mod trace;
 pub mod units;
 
+pub use described::DescriptionError;
 pub use error::{Place, Problem, ReadError, WriteError, WriteProblem};
 pub use record::{Observed, Record};
 pub use request::{Flags, Operation, Priority, Request, RequestId, StreamId, VmId};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use traces::quantity::{parse_bytes, parse_sectors};
 use traces::spec::nearest;
-use traces::{Lba, Sectors, Timestamp};
+use traces::{DescriptionError, Lba, Sectors, Timestamp, described};
 
 use super::{Processes, Workload, build, build_jobs};
 use crate::guest::files::{BLOCK, Files, OutOfSpace};
@@ -74,17 +74,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("noorshams2014", include_str!("presets/noorshams2014.toml")),
 ];
 
-/// Why a description was not accepted.
-#[derive(Debug, thiserror::Error)]
-#[error("workload description {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
-pub struct DescriptionError {
-    /// The description's name or path.
-    pub name: String,
-    /// The line, where one is to blame.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub problem: String,
-}
+/// What a description is called in errors.
+const WHAT: &str = "workload description";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,8 +108,13 @@ impl Description {
     /// The first thing that is wrong, with its line: TOML, a workload or fio job that is not accepted,
     /// two guests of one name or one place.
     pub fn parse(name: &str, text: &str) -> Result<Description, DescriptionError> {
-        let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-        let fail = |line: Option<usize>, problem: String| DescriptionError { name: name.to_owned(), line, problem };
+        let line_of = |offset: usize| described::line_of(text, offset);
+        let fail = |line: Option<usize>, problem: String| DescriptionError {
+            what: WHAT,
+            name: name.to_owned(),
+            line,
+            problem,
+        };
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| line_of(span.start)), error.message().to_owned()))?;
         if file.guest.is_empty() || file.guest.len() > GUESTS {
@@ -139,7 +135,7 @@ impl Description {
     /// # Errors
     /// As [`Description::parse`], what the operating system says, and an unknown name with near ones.
     pub fn find(name: &str) -> Result<Description, DescriptionError> {
-        let fail = |problem: String| DescriptionError { name: name.to_owned(), line: None, problem };
+        let fail = |problem: String| DescriptionError { what: WHAT, name: name.to_owned(), line: None, problem };
         if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
             return Description::parse(name, text);
         }
@@ -161,6 +157,7 @@ impl Description {
     pub fn populate(&self, seed: u64) -> Result<Vec<Populated>, DescriptionError> {
         let populate = |(guest, seed): (&Guest, u64)| {
             guest.populate(seed).map_err(|full| DescriptionError {
+                what: WHAT,
                 name: self.name.clone(),
                 line: Some(guest.line),
                 problem: format!("guest `{}`: {full}", guest.name),

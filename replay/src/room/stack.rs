@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use traces::results::{Fairness, LayerFigures, RoomFigures};
 use traces::spec::{Settings, Spec, SpecError, Tunable, Unit, nearest};
-use traces::{Request, SECTOR_BYTES, Sectors};
+use traces::{DescriptionError, Request, SECTOR_BYTES, Sectors, described};
 
 use super::presets::{PRESETS, Preset};
 use super::{Counts, Layer, Passage, Room};
@@ -98,15 +98,8 @@ pub enum StackError {
         layers: Vec<String>,
     },
     /// Something in the description.
-    #[error("stack {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
-    Text {
-        /// The stack.
-        name: String,
-        /// The line of a file that is to blame.
-        line: Option<usize>,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
+    #[error(transparent)]
+    Text(#[from] DescriptionError),
     /// What the operating system says of the file.
     #[error("stack {path}: {error}")]
     File {
@@ -122,6 +115,10 @@ pub enum StackError {
 #[serde(deny_unknown_fields)]
 struct File {
     layer: Vec<Spanned<LayerText>>,
+}
+
+fn refused(name: &str, line: Option<usize>, problem: String) -> StackError {
+    DescriptionError { what: "stack", name: name.to_owned(), line, problem }.into()
 }
 
 #[derive(Deserialize)]
@@ -278,7 +275,7 @@ impl Stack {
     /// # Errors
     /// The first layer that is not one.
     pub fn from_line(name: &str, line: &str) -> Result<Stack, StackError> {
-        let fail = |problem: String| StackError::Text { name: name.to_owned(), line: None, problem };
+        let fail = |problem: String| refused(name, None, problem);
         let mut layers = Vec::new();
         for text in line.split('/') {
             let (layer, rest) = text
@@ -303,11 +300,8 @@ impl Stack {
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn from_toml(name: &str, text: &str) -> Result<Stack, StackError> {
-        let line_of = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-        let fail = |offset: Option<usize>, problem: String| StackError::Text {
-            name: name.to_owned(),
-            line: offset.map(line_of),
-            problem,
+        let fail = |offset: Option<usize>, problem: String| {
+            refused(name, offset.map(|offset| described::line_of(text, offset)), problem)
         };
         let file: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
