@@ -13,7 +13,7 @@ use traces::spec::{Spec, Tunable};
 use crate::arguments::{List, ListWhat, OutputFormat};
 use crate::output::{Table, print, print_json, terminal_width};
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Listed {
     name: String,
     summary: String,
@@ -106,9 +106,7 @@ fn schedulers() -> Vec<Listed> {
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
-        layers: Vec::new(),
-        guests: Vec::new(),
-        is_profile: false,
+        ..Listed::default()
     };
     SCHEDULERS.iter().map(listed).collect()
 }
@@ -121,8 +119,7 @@ fn stacks() -> Vec<Listed> {
         remark: preset.origin.to_owned(),
         tunables: Vec::new(),
         layers: preset.line.split('/').map(str::to_owned).collect(),
-        guests: Vec::new(),
-        is_profile: false,
+        ..Listed::default()
     };
     PRESETS.iter().map(listed).collect()
 }
@@ -134,9 +131,7 @@ fn workloads() -> Result<Vec<Listed>> {
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
-        layers: Vec::new(),
-        guests: Vec::new(),
-        is_profile: false,
+        ..Listed::default()
     };
     let guest = |guest: description::Guest| ListedGuest {
         name: guest.name,
@@ -204,10 +199,7 @@ fn papers() -> Vec<Listed> {
         name: paper.name.to_owned(),
         summary: paper.title.to_owned(),
         remark: format!("iocast reproduce {}", paper.name),
-        tunables: Vec::new(),
-        layers: Vec::new(),
-        guests: Vec::new(),
-        is_profile: false,
+        ..Listed::default()
     };
     replay::papers::PAPERS.iter().map(listed).collect()
 }

@@ -61,56 +61,37 @@ pub trait DriveModel: Send {
 }
 
 /// A drive that whoever lends it wants back, such as a throttle with its report.
-impl<D: DriveModel + ?Sized> DriveModel for &mut D {
-    fn capacity(&self) -> Sectors {
-        (**self).capacity()
-    }
-    fn accepts(&self, request: &Request) -> bool {
-        (**self).accepts(request)
-    }
-    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        (**self).submit(now, id, request);
-    }
-    fn next_event(&self) -> Option<Timestamp> {
-        (**self).next_event()
-    }
-    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        (**self).advance(now, completions);
-    }
-    fn cost(&self) -> &dyn AccessCost {
-        (**self).cost()
-    }
-    fn write_cache(&self) -> WriteCache {
-        (**self).write_cache()
-    }
-    fn discards(&self) -> bool {
-        (**self).discards()
-    }
+/// What stands for a drive is a drive.
+macro_rules! forwards {
+    ($pointer:ty) => {
+        impl<D: DriveModel + ?Sized> DriveModel for $pointer {
+            fn capacity(&self) -> Sectors {
+                (**self).capacity()
+            }
+            fn accepts(&self, request: &Request) -> bool {
+                (**self).accepts(request)
+            }
+            fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+                (**self).submit(now, id, request);
+            }
+            fn next_event(&self) -> Option<Timestamp> {
+                (**self).next_event()
+            }
+            fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+                (**self).advance(now, completions);
+            }
+            fn cost(&self) -> &dyn AccessCost {
+                (**self).cost()
+            }
+            fn write_cache(&self) -> WriteCache {
+                (**self).write_cache()
+            }
+            fn discards(&self) -> bool {
+                (**self).discards()
+            }
+        }
+    };
 }
 
-impl<D: DriveModel + ?Sized> DriveModel for Box<D> {
-    fn capacity(&self) -> Sectors {
-        (**self).capacity()
-    }
-    fn accepts(&self, request: &Request) -> bool {
-        (**self).accepts(request)
-    }
-    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        (**self).submit(now, id, request);
-    }
-    fn next_event(&self) -> Option<Timestamp> {
-        (**self).next_event()
-    }
-    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        (**self).advance(now, completions);
-    }
-    fn cost(&self) -> &dyn AccessCost {
-        (**self).cost()
-    }
-    fn write_cache(&self) -> WriteCache {
-        (**self).write_cache()
-    }
-    fn discards(&self) -> bool {
-        (**self).discards()
-    }
-}
+forwards!(Box<D>);
+forwards!(&mut D);
