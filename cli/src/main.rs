@@ -2,6 +2,7 @@
 
 mod arguments;
 mod calibrate;
+mod capture;
 mod compare;
 mod convert;
 mod files;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
     let result = match cli.command {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),

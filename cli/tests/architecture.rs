@@ -12,7 +12,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
     ("report", &["traces"]),
-    ("cli", &["traces", "schedulers", "drive-models", "replay", "report"]),
+    ("capture", &["traces"]),
+    ("serve", &["traces", "schedulers", "drive-models"]),
+    ("cli", &["traces", "schedulers", "drive-models", "replay", "report", "capture", "serve"]),
     ("benches", &["traces", "schedulers", "drive-models", "replay"]),
 ];
 

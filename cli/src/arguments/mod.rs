@@ -1,6 +1,7 @@
 //! The command line, as clap sees it.
 
 mod calibrate;
+mod capture;
 mod pacing;
 mod reading;
 mod reproduce;
@@ -16,6 +17,7 @@ use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
+pub use capture::Capture;
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
@@ -59,6 +61,9 @@ pub enum Command {
     /// seeks by further reads at chosen places and times; needs a device. fixed: the mean. A device whose times do not
     /// depend on distance is told so, and gets no line.
     Calibrate(Calibrate),
+    /// Record live I/O: a device, iSCSI on the wire, what a scheduler decides, virtual machines in a lab
+    #[command(subcommand)]
+    Capture(Capture),
     /// Replay traces, or run generated workloads, under several schedulers and print their figures side by side
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
