@@ -1,11 +1,13 @@
 //! `iocast capture`: live I/O recorded. One file per kind of capture.
 
+mod lab;
+
 use anyhow::Result;
 
 use crate::arguments::Capture;
 
 pub fn run(arguments: &Capture) -> Result<()> {
     match arguments {
-        Capture::Lab(arguments) => anyhow::bail!("{}: no lab yet", arguments.plan.display()),
+        Capture::Lab(arguments) => lab::run(arguments),
     }
 }

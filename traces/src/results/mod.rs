@@ -7,6 +7,7 @@ pub mod closed;
 pub mod decisions;
 pub mod drive;
 pub mod free_run;
+pub mod lab;
 pub mod reproduction;
 pub mod room;
 pub mod statistics;
