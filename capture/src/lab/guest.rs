@@ -66,7 +66,8 @@ impl Guest {
         let carrier = folder.join("carrier.img");
         pack_job(machine, &folder, &carrier)?;
         let socket = machine.sockets.join(format!("{}.control", machine.name));
-        let mut qemu = Process::start(&mut command(machine, &carrier, &socket), "qemu-system-x86", &folder.join("qemu.log"))?;
+        let mut qemu =
+            Process::start(&mut command(machine, &carrier, &socket), "qemu-system-x86", &folder.join("qemu.log"))?;
         let mut control = None;
         qemu.wait_until(Duration::from_secs(10), || {
             control = UnixStream::connect(&socket).ok();
@@ -110,7 +111,9 @@ impl Guest {
     /// # Errors
     /// It does not listen any more.
     pub fn say(&mut self, line: &str) -> Result<(), LabError> {
-        self.control.write_all(format!("{line}\n").as_bytes()).map_err(|error| self.failed(&format!("does not listen: {error}")))
+        self.control
+            .write_all(format!("{line}\n").as_bytes())
+            .map_err(|error| self.failed(&format!("does not listen: {error}")))
     }
 
     /// Waits until it has powered off, and unpacks what it leaves into its folder.

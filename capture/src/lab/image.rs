@@ -64,7 +64,9 @@ impl GuestImage {
         let may = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         match asked {
             Accelerator::Auto if !may => Ok(Accelerator::Tcg),
-            Accelerator::Auto => Ok(if self.comes_up_under_kvm(scratch)? { Accelerator::Kvm } else { Accelerator::Tcg }),
+            Accelerator::Auto => {
+                Ok(if self.comes_up_under_kvm(scratch)? { Accelerator::Kvm } else { Accelerator::Tcg })
+            }
             named => Ok(named),
         }
     }
@@ -73,7 +75,18 @@ impl GuestImage {
     fn comes_up_under_kvm(&self, scratch: &Path) -> Result<bool, LabError> {
         let console = scratch.join("kvm-probe.txt");
         let mut command = Command::new("qemu-system-x86_64");
-        command.args(["-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-no-user-config", "-display", "none"]);
+        command.args([
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+            "-m",
+            "256",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+        ]);
         command.arg("-serial").arg(format!("file:{}", console.display())).arg("-kernel").arg(&self.kernel);
         command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
         let mut probe = Process::start(&mut command, "qemu-system-x86", &scratch.join("kvm-probe.log"))?;

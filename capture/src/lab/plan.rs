@@ -153,7 +153,8 @@ impl Plan {
     /// # Errors
     /// Names the file, the line where TOML tells it, and what would be right.
     pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
-        let refused = |line, problem| DescriptionError { what: "lab plan", name: path.display().to_string(), line, problem };
+        let refused =
+            |line, problem| DescriptionError { what: "lab plan", name: path.display().to_string(), line, problem };
         let text = std::fs::read_to_string(path).map_err(|error| refused(None, format!("cannot be read: {error}")))?;
         let plan: Plan = toml::from_str(&text).map_err(|error| {
             refused(error.span().map(|span| line_of(&text, span.start)), error.message().to_owned())
@@ -355,7 +356,11 @@ size = "1g"
             (r#""pairs""#, r#"[["mail", "wbe"]]"#, r#"together names "wbe"; the VMs are mail, web"#),
             (r#""pairs""#, r#"[["mail", "mail"]]"#, "two or more different VMs"),
             (r#""pairs""#, r#"[["mail"]]"#, "two or more different VMs"),
-            (r#"workload = "web""#, r#"workload = "wbe""#, "workload wbe of web: there is no such workload (mail, web, file, oltp) and no such file"),
+            (
+                r#"workload = "web""#,
+                r#"workload = "wbe""#,
+                "workload wbe of web: there is no such workload (mail, web, file, oltp) and no such file",
+            ),
             (r#"disk = "virtio""#, r#"disk = "floppy""#, "at line 10: unknown variant `floppy`"),
         ] {
             assert!(PAIR.contains(from), "{from}");

@@ -101,7 +101,8 @@ impl Process {
 
     /// An error about it that quotes the end of its log.
     pub fn failed(&self, problem: &str) -> LabError {
-        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text =
+            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ");
         LabError::Process { name: self.name.clone(), problem: problem.to_owned(), log: self.log.clone(), last }
@@ -120,6 +121,20 @@ impl Drop for Process {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.kill();
         }
+    }
+}
+
+/// That each of `programs` is there: its name and its Debian package. Before the work, not in the middle of it.
+///
+/// # Errors
+/// The first that is missing.
+pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let missing = programs.iter().find(|(program, _)| !folders.iter().any(|folder| folder.join(program).is_file()));
+    match missing {
+        Some((program, package)) => Err(LabError::Missing { program: (*program).to_owned(), package }),
+        None => Ok(()),
     }
 }
 
@@ -161,6 +176,9 @@ mod tests {
         let said = started.unwrap_err().to_string();
         assert_eq!(said, "no-such-program is missing: install the Debian package its-package");
         assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), said);
+        let required = require(&[("sh", "dash"), ("no-such-program", "its-package")]);
+        assert_eq!(required.unwrap_err().to_string(), said);
+        assert!(require(&[("sh", "dash")]).is_ok());
     }
 
     #[test]
@@ -171,7 +189,12 @@ mod tests {
         let mut process = Process::start(command.args(["-c", "echo one; echo two >&2; exit 3"]), "dash", &log).unwrap();
         let error = process.wait_until(Duration::from_secs(20), || false).unwrap_err().to_string();
         assert!(error.starts_with("sh ended with exit status: 3: one; two ("), "{error}");
-        assert!(run(Command::new("sh").args(["-c", "echo bad >&2; exit 1"]), "dash").unwrap_err().to_string().contains("bad"));
+        assert!(
+            run(Command::new("sh").args(["-c", "echo bad >&2; exit 1"]), "dash")
+                .unwrap_err()
+                .to_string()
+                .contains("bad")
+        );
         assert_eq!(run(Command::new("sh").args(["-c", "echo good"]), "dash").unwrap(), "good\n");
     }
 

@@ -46,7 +46,9 @@ pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<
     for group in plan.groups() {
         for &member in &group.members {
             let name = &plan.vms[member].name;
-            let seen = || runs.iter().filter(|run| run.group == group.name).flat_map(|run| &run.vms).filter(|vm| vm.vm == *name);
+            let seen = || {
+                runs.iter().filter(|run| run.group == group.name).flat_map(|run| &run.vms).filter(|vm| vm.vm == *name)
+            };
             for (place, figures) in [
                 ("guest", seen().map(|vm| &vm.guest).collect::<Vec<_>>()),
                 ("drive", seen().map(|vm| &vm.drive).collect()),
@@ -210,7 +212,8 @@ mod tests {
             (false, (state >> 60) % 3, 1)
         };
         for _ in 0..200 {
-            let (a, b): (Vec<Key>, Vec<Key>) = ((0..12).map(|_| letter()).collect(), (0..15).map(|_| letter()).collect());
+            let (a, b): (Vec<Key>, Vec<Key>) =
+                ((0..12).map(|_| letter()).collect(), (0..15).map(|_| letter()).collect());
             let same = |i: usize, j: usize| a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count() as u64;
             let tried = (0..a.len()).flat_map(|i| (0..b.len()).map(move |j| (i, j))).map(|(i, j)| same(i, j)).max();
             assert_eq!(longest_common_run(&a, &b), tried.unwrap());

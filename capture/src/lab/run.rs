@@ -12,7 +12,7 @@ use traces::results::lab::{LabResults, LabRun};
 use super::guest::{Guest, Machine};
 use super::image::GuestImage;
 use super::plan::{Accelerator, Group, Plan, Transport, Vm, uuid};
-use super::process::{Process, run as run_command};
+use super::process::{Process, require, run as run_command};
 use super::results::{measure, summarise};
 use super::storage::{Storage, devices};
 use super::{LabError, sandbox};
@@ -57,16 +57,33 @@ pub trait LabWatch {
 /// The first run that fails ends it, or `stop` does; what was finished before stays.
 pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
     let plan = &lab.plan;
+    require(&[("qemu-system-x86_64", "qemu-system-x86"), ("tar", "tar"), ("nbdkit", "nbdkit")])?;
+    if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
+        require(&[
+            ("tgtd", "tgt"),
+            ("tgtadm", "tgt"),
+            ("nbdfuse", "libnbd-bin"),
+            ("dumpcap", "wireshark-common"),
+            ("mount", "mount"),
+        ])?;
+    }
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
     let steps = disks + all_runs;
-    let left = |disks: usize, runs: usize| DISK * disks as u32 + (RUN + Duration::from_secs(plan.seconds.into())) * runs as u32;
+    let left = |disks: usize, runs: usize| {
+        DISK * disks as u32 + (RUN + Duration::from_secs(plan.seconds.into())) * runs as u32
+    };
     let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
     let bench = Bench { lab, accelerator, sockets: scratch.path(), stop };
     for vm in 0..disks {
-        watch.begins(&format!("preparing the disk of {}", plan.vms[vm].name), 1 + vm, steps, left(disks - vm, all_runs));
+        watch.begins(
+            &format!("preparing the disk of {}", plan.vms[vm].name),
+            1 + vm,
+            steps,
+            left(disks - vm, all_runs),
+        );
         bench.prepare(vm)?;
     }
     let mut runs = Vec::new();
@@ -99,7 +116,9 @@ impl Bench<'_> {
             return Ok(());
         }
         let unfinished = disk.with_extension("unfinished");
-        File::create(&unfinished).and_then(|file| file.set_len(plan.vms[vm].size)).map_err(LabError::io(&unfinished))?;
+        File::create(&unfinished)
+            .and_then(|file| file.set_len(plan.vms[vm].size))
+            .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
         let served = unfinished.display().to_string();
         let mut devices = devices(Transport::Virtio, &served);
@@ -211,7 +230,8 @@ impl Bench<'_> {
             ("INITIATOR", plan.vms[vm].initiator()),
             ("TARGET", plan.vms[vm].target()),
         ];
-        let (image, accelerator, memory, sockets) = (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
+        let (image, accelerator, memory, sockets) =
+            (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
         Machine { image, accelerator, memory, name, devices, settings, job, folder, sockets }
     }
 

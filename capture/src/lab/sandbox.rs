@@ -35,7 +35,8 @@ pub fn enter() -> Result<(), LabError> {
         other => other,
     };
     run(Command::new("unshare").args(user).args(kinds).arg("true"), "util-linux").map_err(refused)?;
-    let program = std::env::current_exe().map_err(|error| LabError::Host(format!("this program's own path: {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| LabError::Host(format!("this program's own path: {error}")))?;
     let error = Command::new("unshare")
         .args(user)
         .args(kinds)
@@ -43,6 +44,8 @@ pub fn enter() -> Result<(), LabError> {
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(ENTERED, "1")
+        // Where programs for administrators are, which others do not look for.
+        .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
         .exec();
     Err(LabError::Host(format!("unshare: {error}")))
 }

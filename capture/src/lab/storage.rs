@@ -95,7 +95,8 @@ impl Storage {
             let file = mount.join("disk");
             let mut command = Command::new("nbdfuse");
             command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, self.socket.display()));
-            let mut process = Process::start(&mut command, "nbdfuse", &folder.join(format!("nbdfuse-{}.log", vm.name)))?;
+            let mut process =
+                Process::start(&mut command, "libnbd-bin", &folder.join(format!("nbdfuse-{}.log", vm.name)))?;
             process.wait_until(PATIENCE, || file.exists())?;
             self.files.push(process);
         }
@@ -113,7 +114,8 @@ impl Storage {
             administer(&["--mode", "target", "--op", "new", "--tid", &id, "-T", &vm.target()])?;
             let disk = ["--mode", "logicalunit", "--op", "new", "--tid", &id, "--lun", "1"];
             // Past the page cache, or the drive's times would not be seen.
-            let over = ["-b", &file.display().to_string(), "--bstype", "rdwr", "--bsoflags", "direct"].map(str::to_owned);
+            let over =
+                ["-b", &file.display().to_string(), "--bstype", "rdwr", "--bsoflags", "direct"].map(str::to_owned);
             administer(&disk.iter().map(|&word| word.to_owned()).chain(over).collect::<Vec<_>>())?;
             administer(&["--mode", "target", "--op", "bind", "--tid", &id, "-I", "ALL"])?;
         }

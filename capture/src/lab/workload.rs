@@ -22,7 +22,10 @@ pub fn job(name: &str, folder: &Path) -> std::io::Result<String> {
     let text = std::fs::read_to_string(folder.join(name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let known: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).collect();
-            Error::new(ErrorKind::NotFound, format!("there is no such workload ({}) and no such file", known.join(", ")))
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no such workload ({}) and no such file", known.join(", ")),
+            )
         }
         _ => error,
     })?;
