@@ -9,6 +9,7 @@ pub mod drive;
 pub mod free_run;
 pub mod reproduction;
 pub mod room;
+pub mod serving;
 pub mod statistics;
 
 use std::collections::BTreeMap;
