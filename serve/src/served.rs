@@ -16,8 +16,9 @@ use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, S
 use crate::clock::zero_unix_ns;
 use crate::description::{Description, Export, VmBy};
 use crate::front::{Done, Front};
-use crate::image::{Image, ImageError};
+use crate::image::{Image, ImageError, ImageSource};
 use crate::log::{Log, LogEntry, format_of};
+use crate::place::Place;
 use crate::waiting::Waiting;
 
 /// The name of a single virtual machine.
@@ -123,16 +124,17 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     if let Some(log) = &description.log {
         format_of(log)?;
     }
-    let image = Image::open(&description.image, description.opening)?;
-    let (length, capacity) = (image.length(), built.drive.capacity());
-    if !description.place.fits(length, capacity) {
-        let place = match description.place {
-            crate::Place::At(lba) => Sectors::new(lba.sector()),
-            crate::Place::Spread => Sectors::ZERO,
-        };
-        return Err(ServeError::TooLarge { drive: built.name, capacity, place, image: length });
+    let capacity = built.drive.capacity();
+    // What can be known before is, so that no file is made in vain.
+    let known = match description.image {
+        ImageSource::Memory(length) => Some(length),
+        ImageSource::Path(_) => description.opening.create,
+    };
+    if let Some(length) = known {
+        fits(&description, &built.name, length, capacity)?;
     }
-    let exports = checked_exports(&description.exports, length)?;
+    let image = Image::open(&description.image, description.opening)?;
+    let exports = fits(&description, &built.name, image.length(), capacity)?;
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.named_parts();
     drive.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
@@ -145,6 +147,18 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
         front: Front::new(built.drive, scheduler.scheduler, description.depth),
         description,
     })
+}
+
+/// The exports, if they lie in an image of this length and the image on the drive.
+fn fits(description: &Description, drive: &str, image: Sectors, capacity: Sectors) -> Result<Vec<Export>, ServeError> {
+    if !description.place.fits(image, capacity) {
+        let place = match description.place {
+            Place::At(lba) => Sectors::new(lba.sector()),
+            Place::Spread => Sectors::ZERO,
+        };
+        return Err(ServeError::TooLarge { drive: drive.to_owned(), capacity, place, image });
+    }
+    checked_exports(&description.exports, image)
 }
 
 fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, ServeError> {
