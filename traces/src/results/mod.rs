@@ -10,6 +10,7 @@ pub mod free_run;
 pub mod lab;
 pub mod reproduction;
 pub mod room;
+pub mod serving;
 pub mod statistics;
 
 use std::collections::BTreeMap;
