@@ -8,9 +8,9 @@
 # not compressed: to unpack it takes an emulated processor longer than to read it.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
-PACKAGES="busybox-static fio blktrace e2fsprogs open-iscsi kmod"
-# What the guests run of them; busybox has the rest.
-PROGRAMS="fio blktrace mkfs.ext4 iscsistart kmod"
+PACKAGES="busybox-static coreutils fio blktrace e2fsprogs open-iscsi kmod"
+# What the guests run of them; busybox has the rest, but its clock has no fractions of a second.
+PROGRAMS="fio blktrace mkfs.ext4 iscsistart kmod date"
 # Disks (virtio, SCSI, iSCSI), their schedulers, a network card, a file system.
 MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_rng sd_mod iscsi_tcp bfq kyber-iosched ext4 crc32c_generic"
 

@@ -11,33 +11,42 @@ use traces::statistics::mean_and_half_width;
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Nanos, Operation, Record, Timestamp};
 
+use super::LabError;
 use super::plan::{Accelerator, Group, Plan, Transport};
 
 /// What a request is known by where it is seen twice: whether it writes, where, how much.
 type Key = (bool, u64, u64);
 
-/// Measures what the captures in `folder` hold.
+/// Measures what the captures in `folder` hold. The workloads were told to begin at `begun_unix_ns` by the host's clock.
 ///
 /// # Errors
-/// A capture cannot be read.
-pub fn measure(plan: &Plan, group: &Group, repetition: u32, folder: &Path) -> Result<LabRun, ReadError> {
+/// A capture cannot be read, or a guest has left no clock readings.
+pub fn measure(
+    plan: &Plan,
+    group: &Group,
+    repetition: u32,
+    folder: &Path,
+    begun_unix_ns: i64,
+) -> Result<LabRun, LabError> {
     let mut vms = Vec::new();
     for &member in &group.members {
         let vm = &plan.vms[member];
+        let guest_began = began(&folder.join(&vm.name).join("clocks.txt"))?;
         let guest = records(&folder.join(format!("{}.parquet", vm.name)), None)?;
         let drive = records(&folder.join("lun.parquet"), Some(&vm.name))?;
         let wire = match vm.disk {
             Transport::Iscsi => {
                 let capture = folder.join(&vm.name).join(format!("{}.blktrace.0", vm.name));
-                Some(agreement(&issued(&capture)?, &records(&folder.join("wire.parquet"), Some(&vm.initiator()))?))
+                let wire = records(&folder.join("wire.parquet"), Some(&vm.initiator()))?;
+                Some(agreement(&issued(&capture)?.records, &wire.records))
             }
             Transport::Virtio | Transport::VirtioScsi => None,
         };
-        let (guest, drive) = (figures(&guest, plan), figures(&drive, plan));
+        let (guest, drive) = (figures(&guest, plan, guest_began), figures(&drive, plan, begun_unix_ns));
         vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire });
     }
     let place = format!("runs/{}/{repetition}", group.name);
-    Ok(LabRun { group: group.name.clone(), repetition, folder: place, vms })
+    Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
 }
 
 /// The runs with their means over repetitions.
@@ -85,36 +94,55 @@ fn means(group: &str, vm: &str, seen: &str, figures: &[&LabFigures]) -> Vec<LabM
     if figures.is_empty() { Vec::new() } else { take.into_iter().map(mean_of).collect() }
 }
 
+/// The records of a trace on its clock.
+struct Recorded {
+    records: Vec<Record>,
+    /// The wall-clock time of timestamp zero, in nanoseconds since 1970.
+    zero_unix_ns: i64,
+}
+
 /// The records of a trace, of one of its VMs if one is named.
-fn records(path: &Path, vm: Option<&str>) -> Result<Vec<Record>, ReadError> {
+fn records(path: &Path, vm: Option<&str>) -> Result<Recorded, ReadError> {
     read(path, vm, ArrivalPoint::Queued)
 }
 
 /// The requests that a guest's capture saw issued, as they were after merging, in that order.
-fn issued(capture: &Path) -> Result<Vec<Record>, ReadError> {
+fn issued(capture: &Path) -> Result<Recorded, ReadError> {
     read(capture, None, ArrivalPoint::Issued)
 }
 
-fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Vec<Record>, ReadError> {
+fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Recorded, ReadError> {
     let mut reader = open(path, &ReadOptions { arrivals, ..ReadOptions::default() })?;
-    let mut all = Vec::new();
+    let mut records = Vec::new();
     while let Some(record) = reader.next()? {
-        all.push(record);
+        records.push(record);
     }
     if let Some(name) = vm {
         let names = &reader.meta().vms;
-        all.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(|found| found == name));
+        records.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(|found| found == name));
     }
-    Ok(all)
+    Ok(Recorded { records, zero_unix_ns: reader.meta().clock.zero_unix_ns.unwrap_or(0) })
 }
 
-/// Reads and writes that arrived within the measured seconds, which count from the first arrival.
-fn figures(records: &[Record], plan: &Plan) -> LabFigures {
-    let Some(first) = records.iter().map(|record| record.request.arrival).min() else { return LabFigures::default() };
-    let at = |seconds: u32| first.saturating_add(Nanos::from_s(seconds.into()));
+/// When the workload began by the guest's own clock, in nanoseconds since 1970: `begin SECONDS.NANOSECONDS UPTIME`.
+fn began(clocks: &Path) -> Result<i64, LabError> {
+    let text = std::fs::read_to_string(clocks).map_err(LabError::io(clocks))?;
+    let reading = text.lines().find_map(|line| line.strip_prefix("begin ")?.split_whitespace().next());
+    let parsed = reading.and_then(|reading| {
+        let (seconds, fraction) = reading.split_once('.')?;
+        let fraction = format!("{fraction:0<9}").get(..9)?.parse::<i64>().ok()?;
+        seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
+    });
+    parsed.ok_or_else(|| LabError::Host(format!("{}: no line \"begin SECONDS.NANOSECONDS\"", clocks.display())))
+}
+
+/// Reads and writes that arrived within the measured seconds of a workload that began at `began_unix_ns`.
+fn figures(recorded: &Recorded, plan: &Plan, began_unix_ns: i64) -> LabFigures {
+    let began = Timestamp::from_ns(u64::try_from(began_unix_ns - recorded.zero_unix_ns).unwrap_or(0));
+    let at = |seconds: u32| began.saturating_add(Nanos::from_s(seconds.into()));
     let (begin, end) = (at(plan.warm_up_seconds), at(plan.seconds));
     let seconds = plan.seconds - plan.warm_up_seconds;
-    let of = |operation| measured(records, operation, begin, end, seconds);
+    let of = |operation| measured(&recorded.records, operation, begin, end, seconds);
     LabFigures { reads: of(Operation::Read), writes: of(Operation::Write) }
 }
 
@@ -238,18 +266,32 @@ mod tests {
 
     #[test]
     fn figures_are_of_what_arrived_after_the_warm_up() {
-        let records = [
+        let records = vec![
             record(0, Operation::Read, 100),
             record(2, Operation::Read, 4),
             record(3, Operation::Read, 8),
             record(3, Operation::Write, 3),
             record(6, Operation::Read, 100),
         ];
-        let found = figures(&records, &plan(2, 6));
+        // The trace's zero is at 90 s, its first record 5 s later, when the workload begins.
+        let recorded = Recorded { records, zero_unix_ns: 90_000_000_000 };
+        let found = figures(&recorded, &plan(2, 6), 95_000_000_000);
         assert_eq!((found.reads.requests, found.reads.bytes, found.reads.iops), (2, 2 * 16 * 512, 0.5));
         assert_eq!((found.reads.mean_response_ns, found.reads.mean_device_ns), (6e6, Some(5e6)));
         assert_eq!((found.writes.requests, found.writes.mean_response_ns), (1, 3e6));
-        assert_eq!(figures(&[], &plan(2, 6)), LabFigures::default());
+        let early = figures(&recorded, &plan(0, 1), 95_000_000_000);
+        assert_eq!((early.reads.requests, early.reads.mean_response_ns), (1, 100e6));
+        assert_eq!(figures(&recorded, &plan(2, 6), 195_000_000_000), LabFigures::default());
+    }
+
+    #[test]
+    fn a_guest_says_when_it_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clocks.txt");
+        std::fs::write(&path, "begin 1795301484.25 24.48\nend 1795301496.000000001 36.48\n").unwrap();
+        assert_eq!(began(&path).unwrap(), 1_795_301_484_250_000_000);
+        std::fs::write(&path, "begin 1795301484.%N 24.48\n").unwrap();
+        assert!(began(&path).unwrap_err().to_string().contains("no line \"begin"));
     }
 
     #[test]
@@ -259,6 +301,7 @@ mod tests {
             group: "alone-a".to_owned(),
             repetition,
             folder: String::new(),
+            begun_unix_ns: 0,
             vms: vec![LabVm { vm: "a".to_owned(), guest: of(iops), drive: of(1.0), wire: None }],
         };
         let results = summarise(&plan(0, 6), "6.1", Accelerator::Tcg, vec![run(1, 2.0), run(2, 4.0), run(3, 9.0)]);

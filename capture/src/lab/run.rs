@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use traces::results::lab::{LabResults, LabRun};
 
@@ -148,6 +148,7 @@ impl Bench<'_> {
         for guest in &mut guests {
             guest.expect("ready", BOOT, self.stop)?;
         }
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for guest in &mut guests {
             guest.say("go")?;
         }
@@ -165,7 +166,7 @@ impl Bench<'_> {
         for &member in &group.members {
             self.convert(&plan.vms[member], &folder)?;
         }
-        Ok(measure(plan, group, repetition, &folder)?)
+        measure(plan, group, repetition, &folder, i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// The drive's image with the prepared disks of `members` at their places, the rest of it empty.
@@ -198,7 +199,7 @@ impl Bench<'_> {
     fn convert(&self, vm: &Vm, folder: &Path) -> Result<(), LabError> {
         let (from, to) = (folder.join(&vm.name), folder.join(format!("{}.parquet", vm.name)));
         let mut command = Command::new(&self.lab.iocast);
-        command.arg("convert").arg(from.join(format!("{}.blktrace.0", vm.name))).arg("-o").arg(&to);
+        command.arg("convert").arg(from.join(format!("{}.blktrace.0", vm.name))).arg(&to);
         command.args(["--force", "--vm", &vm.name]);
         run_command(&mut command, "iocast").map(drop)
     }

@@ -42,7 +42,7 @@ impl Storage {
     ) -> Result<Storage, LabError> {
         let socket = sockets.join("lun");
         let mut command = Command::new(iocast);
-        command.args(["serve", "--drive", &plan.lun.drive]);
+        command.args(["serve", "--force", "--drive", &plan.lun.drive]);
         command.arg("--image").arg(image).arg("--listen").arg(format!("unix:{}", socket.display()));
         if let Some(scheduler) = &plan.lun.scheduler {
             command.args(["--scheduler", scheduler]);
