@@ -17,7 +17,7 @@ use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
-pub use capture::Capture;
+pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Scrub};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;

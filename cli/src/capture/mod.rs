@@ -1,11 +1,16 @@
 //! `iocast capture`: live I/O recorded. One file per kind of capture.
 
+mod iscsi;
+mod scrub;
+
 use anyhow::Result;
 
 use crate::arguments::Capture;
 
 pub fn run(arguments: &Capture) -> Result<()> {
     match arguments {
+        Capture::Iscsi(arguments) => iscsi::run(arguments),
         Capture::Lab(arguments) => anyhow::bail!("{}: no lab yet", arguments.plan.display()),
+        Capture::Scrub(arguments) => scrub::run(arguments),
     }
 }

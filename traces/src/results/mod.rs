@@ -10,6 +10,7 @@ pub mod free_run;
 pub mod reproduction;
 pub mod room;
 pub mod statistics;
+pub mod wire;
 
 use std::collections::BTreeMap;
 
