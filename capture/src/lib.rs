@@ -2,4 +2,5 @@
 //! the wire (`iscsi`), and a lab of virtual machines that makes both (`lab`).
 #![warn(missing_docs)]
 
+pub mod iscsi;
 pub mod lab;

@@ -18,7 +18,7 @@ use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
-pub use capture::{Capture, Lab};
+pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;

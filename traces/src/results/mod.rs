@@ -12,6 +12,7 @@ pub mod reproduction;
 pub mod room;
 pub mod serving;
 pub mod statistics;
+pub mod wire;
 
 use std::collections::BTreeMap;
 
