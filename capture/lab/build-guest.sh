@@ -10,7 +10,7 @@ set -eu
 PATH=$PATH:/usr/sbin:/sbin
 PACKAGES="busybox-static coreutils fio blktrace e2fsprogs open-iscsi kmod"
 # What the guests run of them; busybox has the rest, but its clock has no fractions of a second.
-PROGRAMS="fio blktrace mkfs.ext4 iscsistart kmod date"
+PROGRAMS="fio blktrace mkfs.ext4 iscsistart date"
 # Disks (virtio, SCSI, iSCSI), their schedulers, a network card, a file system.
 MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_rng sd_mod iscsi_tcp bfq kyber-iosched ext4 crc32c_generic"
 
@@ -93,7 +93,6 @@ run_kmod depmod -b "$root" "$version"
 cat > "$root/init" <<'INIT'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
-ln -sf kmod /bin/modprobe
 export PATH=/bin:/sbin
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -10,8 +10,8 @@ say() { echo "$*" >&3; }
 # A failed step ends the run and says which; what there is of results still leaves.
 fail() { say "failed: $*"; leave; poweroff -f; }
 leave() { dmesg > dmesg.txt; tar -c -f "$CARRIER" .; sync; }
-# The guest's clocks: since 1970 and since its boot.
-clocks() { echo "$(date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
+# The guest's clocks: since 1970 and since its boot. Named by its path, or the shell takes its own.
+clocks() { echo "$(/bin/date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
 
 # The disk under test: by its serial number on virtio, or the only one that speaks SCSI.
 attach() {

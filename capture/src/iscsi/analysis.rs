@@ -227,7 +227,9 @@ impl<K: Keep> Talk<'_, K> {
         let login = &mut *self.login;
         match self.direction {
             Direction::ToTarget => {
-                for (key, name) in [("InitiatorName", &mut self.tasks.initiator), ("TargetName", &mut self.tasks.target)] {
+                for (key, name) in
+                    [("InitiatorName", &mut self.tasks.initiator), ("TargetName", &mut self.tasks.target)]
+                {
                     if let Some(value) = text::value(data, key) {
                         value.clone_into(name);
                     }
@@ -346,7 +348,8 @@ impl Analysis {
                 connection.close(&mut self.ledger, given, keep);
             }
         }
-        self.holding = holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
+        self.holding =
+            holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
     }
 
     fn connection(&mut self, initiator: Endpoint, target: Endpoint) -> usize {

@@ -271,8 +271,13 @@ impl Tasks {
                 };
                 let figures = &mut unit.figures;
                 match operation {
-                    Operation::Read => (figures.reads, figures.read_bytes) = (figures.reads + 1, figures.read_bytes + sectors.bytes()),
-                    Operation::Write => (figures.writes, figures.written_bytes) = (figures.writes + 1, figures.written_bytes + sectors.bytes()),
+                    Operation::Read => {
+                        (figures.reads, figures.read_bytes) = (figures.reads + 1, figures.read_bytes + sectors.bytes())
+                    }
+                    Operation::Write => {
+                        (figures.writes, figures.written_bytes) =
+                            (figures.writes + 1, figures.written_bytes + sectors.bytes())
+                    }
                     Operation::Flush | Operation::Discard => figures.discards += 1,
                 }
                 let mut request = Request::new(arrival, operation, lba, sectors);
@@ -298,7 +303,8 @@ impl Tasks {
         match std::mem::take(&mut self.awaited[direction]) {
             Awaited::Nothing => {}
             Awaited::Capacity(tag) => {
-                if let Some(&Task { vm: Some(vm), asked: Asked::Capacity { address_bytes }, .. }) = self.pending.get(&tag)
+                if let Some(&Task { vm: Some(vm), asked: Asked::Capacity { address_bytes }, .. }) =
+                    self.pending.get(&tag)
                     && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
                 {
                     let unit = ledger.units.unit(vm);
@@ -449,7 +455,11 @@ fn range(block: u64, blocks: u64, size: u64) -> Option<(Lba, Sectors)> {
 
 /// What a transfer of so many bytes for so many blocks says of the size of a block.
 fn learn_block(known: &mut Option<(u32, bool)>, bytes: u64, blocks: u64) {
-    if blocks > 0 && bytes % blocks == 0 && (512..=65536).contains(&(bytes / blocks)) && (bytes / blocks).is_power_of_two() {
+    if blocks > 0
+        && bytes % blocks == 0
+        && (512..=65536).contains(&(bytes / blocks))
+        && (bytes / blocks).is_power_of_two()
+    {
         *known = Some(((bytes / blocks) as u32, false));
     }
 }

@@ -24,8 +24,8 @@ use traces::error::ReadError;
 pub use guest::{Guest, Machine};
 pub use image::GuestImage;
 pub use plan::{Accelerator, Group, Lun, Plan, Together, TogetherName, Transport, Vm};
-pub use run::{Lab, LabWatch, isolate, run};
-pub use sandbox::is_entered;
+pub use run::{Lab, LabWatch, check_programs, check_rights, run};
+pub use sandbox::{enter, is_entered};
 pub use storage::Storage;
 pub use workload::WORKLOADS;
 

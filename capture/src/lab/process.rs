@@ -13,6 +13,8 @@ use super::LabError;
 
 /// How often something that is waited for is looked at.
 pub const LOOK: Duration = Duration::from_millis(20);
+/// Where programs for administrators are, which others do not look for.
+pub const ADMINISTRATORS: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// How many of a log's last lines a message quotes.
 const QUOTED_LINES: usize = 3;
 
@@ -124,13 +126,13 @@ impl Drop for Process {
     }
 }
 
-/// That each of `programs` is there: its name and its Debian package. Before the work, not in the middle of it.
+/// That each of `programs` is there, where programs for administrators are too: its name and its Debian package.
 ///
 /// # Errors
 /// The first that is missing.
 pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from)).collect();
     let missing = programs.iter().find(|(program, _)| !folders.iter().any(|folder| folder.join(program).is_file()));
     match missing {
         Some((program, package)) => Err(LabError::Missing { program: (*program).to_owned(), package }),

@@ -37,7 +37,7 @@ pub fn measure(
         let wire = match vm.disk {
             Transport::Iscsi => {
                 let capture = folder.join(&vm.name).join(format!("{}.blktrace.0", vm.name));
-                let wire = records(&folder.join("wire.parquet"), Some(&vm.initiator()))?;
+                let wire = records(&folder.join("wire.parquet"), Some(&format!("{}/lun1", vm.initiator())))?;
                 Some(agreement(&issued(&capture)?.records, &wire.records))
             }
             Transport::Virtio | Transport::VirtioScsi => None,

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use traces::results::lab::{LabResults, LabRun};
 
@@ -27,6 +27,9 @@ const LATE: Duration = Duration::from_secs(180);
 /// be left.
 const DISK: Duration = Duration::from_secs(45);
 const RUN: Duration = Duration::from_secs(25);
+/// How long the capture of the wire takes to begin, many times over, and how long it may take to end.
+const LISTENING: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How disks are copied, in bytes.
 const PIECE: usize = 1 << 20;
 
@@ -51,13 +54,18 @@ pub trait LabWatch {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
 }
 
-/// Makes every run of the plan.
+/// That the programs which `plan` needs are installed: before the work, not in the middle of it.
 ///
 /// # Errors
-/// The first run that fails ends it, or `stop` does; what was finished before stays.
-pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
-    let plan = &lab.plan;
-    require(&[("qemu-system-x86_64", "qemu-system-x86"), ("tar", "tar"), ("nbdkit", "nbdkit")])?;
+/// The first that is missing, with its Debian package.
+pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
+    require(&[
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("nbdkit", "nbdkit"),
+        ("tar", "tar"),
+        ("unshare", "util-linux"),
+        ("ip", "iproute2"),
+    ])?;
     if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
         require(&[
             ("tgtd", "tgt"),
@@ -67,6 +75,15 @@ pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<Lab
             ("mount", "mount"),
         ])?;
     }
+    Ok(())
+}
+
+/// Makes every run of the plan.
+///
+/// # Errors
+/// The first run that fails ends it, or `stop` does; what was finished before stays.
+pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
+    let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
@@ -159,7 +176,7 @@ impl Bench<'_> {
             guest.finish()?;
         }
         if let Some(wire) = wire {
-            wire.interrupt(Duration::from_secs(30))?;
+            wire.interrupt(PATIENCE)?;
         }
         storage.stop(self.sockets)?;
         std::fs::remove_file(&disk).map_err(LabError::io(&disk))?;
@@ -187,11 +204,13 @@ impl Bench<'_> {
         if group.members.iter().all(|&vm| self.lab.plan.vms[vm].disk != Transport::Iscsi) {
             return Ok(None);
         }
-        let wire = folder.join("wire.parquet");
         let mut command = Command::new(&self.lab.iocast);
-        command.args(["capture", "iscsi", "--interface", "lo", "--output"]).arg(&wire);
-        let mut capture = Process::start(&mut command, "tshark", &folder.join("wire.log"))?;
-        capture.wait_until(Duration::from_secs(20), || wire.exists())?;
+        command.args(["capture", "iscsi", "--force", "--interface", "lo"]);
+        command.arg("--output").arg(folder.join("wire.parquet")).arg("--raw").arg(folder.join("wire.pcap.gz"));
+        let mut capture = Process::start(&mut command, "wireshark-common", &folder.join("wire.log"))?;
+        // It does not say when it listens; guests take longer to boot.
+        let started = Instant::now();
+        capture.wait_until(PATIENCE, || started.elapsed() > LISTENING)?;
         Ok(Some(capture))
     }
 
@@ -262,17 +281,17 @@ fn copy_sparse(from: &mut File, to: &mut File, place: u64) -> std::io::Result<()
     }
 }
 
-/// Begins the lab in namespaces of its own; see [`sandbox::enter`].
+/// That this user may do what `plan` needs.
 ///
 /// # Errors
-/// As [`sandbox::enter`]; iSCSI needs root.
-pub fn isolate(plan: &Plan) -> Result<(), LabError> {
-    if !sandbox::is_entered() && !sandbox::is_root() && plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
-        return Err(LabError::Host(
-            "a target and its disks over iSCSI need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \
-             disks do not"
-                .to_owned(),
-        ));
+/// iSCSI needs root.
+pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
+    if sandbox::is_entered() || sandbox::is_root() || plan.vms.iter().all(|vm| vm.disk != Transport::Iscsi) {
+        return Ok(());
     }
-    sandbox::enter()
+    Err(LabError::Host(
+        "a target and its disks over iSCSI need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \
+         disks do not"
+            .to_owned(),
+    ))
 }

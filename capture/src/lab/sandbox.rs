@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::LabError;
-use super::process::run;
+use super::process::{ADMINISTRATORS, run};
 
 /// Set within.
 const ENTERED: &str = "IOCAST_LAB_SANDBOX";
@@ -44,8 +44,7 @@ pub fn enter() -> Result<(), LabError> {
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(ENTERED, "1")
-        // Where programs for administrators are, which others do not look for.
-        .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
+        .env("PATH", format!("{}:{}", std::env::var("PATH").unwrap_or_default(), ADMINISTRATORS.join(":")))
         .exec();
     Err(LabError::Host(format!("unshare: {error}")))
 }

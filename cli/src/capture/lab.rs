@@ -23,13 +23,15 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         arguments.force || lab::is_entered() || !folder.exists(),
         UsageError(format!("{} exists: --force goes on in it, --output names another folder", folder.display()))
     );
+    lab::check_rights(&plan)?;
+    lab::check_programs(&plan)?;
     let cache = arguments.cache.clone().map_or_else(cache, Ok)?;
     if stderr().is_terminal() && !GuestImage::is_built(&cache) {
         eprintln!("building what guests boot of Debian packages, about half a minute");
     }
     // The lab's own network reaches no packages.
     let image = GuestImage::build(&cache)?;
-    lab::isolate(&plan)?;
+    lab::enter()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;

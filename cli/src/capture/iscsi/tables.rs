@@ -20,7 +20,8 @@ pub fn print(figures: &WireCapture, format: OutputFormat) -> Result<()> {
 }
 
 fn units(figures: &WireCapture) -> Table {
-    let header = ["VM", "LUN", "block", "from", "commands", "reads", "MB read", "writes", "MB written", "flushes", "discards"];
+    let header =
+        ["VM", "LUN", "block", "from", "commands", "reads", "MB read", "writes", "MB written", "flushes", "discards"];
     let megabytes = |bytes: u64| output::number(Some(bytes as f64 / 1e6));
     let rows = figures.units.iter().map(|unit| {
         vec![
