@@ -11,7 +11,7 @@ use traces::trace::ReadOptions;
 use traces::{Flags, Lba, Operation, Record, Sectors, TraceMeta, formats};
 
 /// A drive that takes 3 ms for everything and knows flushes and discards.
-const FLAT: &str = "fixed:latency=3ms";
+const FLAT: &str = "fixed:service=3ms";
 
 fn described(drive: &str) -> Description {
     Description::new(drive.parse().unwrap(), ImageSource::Memory(Sectors::new(1 << 16)))
@@ -66,7 +66,7 @@ fn moved(report: &traces::results::serving::Serving) -> ServedVm {
 fn slices_lie_apart_and_end_where_they_end() {
     let description = Description {
         exports: vec!["mail@0:1m".parse().unwrap(), "web@2m:1m".parse().unwrap()],
-        ..described("fixed:latency=10us")
+        ..described("fixed:service=10us")
     };
     let drive = begun(description);
     let (mail, web) = (drive.connect("mail").unwrap(), drive.connect("web").unwrap());
@@ -161,7 +161,7 @@ fn connections_can_be_the_virtual_machines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.parquet");
     let description =
-        Description { vm_by: VmBy::Connection, log: Some(path.clone()), ..described("fixed:latency=10us") };
+        Description { vm_by: VmBy::Connection, log: Some(path.clone()), ..described("fixed:service=10us") };
     let drive = begun(description);
     for _ in 0..3 {
         let connection = drive.connect("").unwrap();
@@ -191,7 +191,7 @@ fn a_volatile_cache_makes_flushes_take_time() {
 #[test]
 fn nobody_is_early_and_nobody_is_forgotten() {
     for (drive, depth) in
-        [("sata-ssd", u32::MAX), ("cheetah-15k4:queue_depth=16,queue_order=look", 40), ("fixed:latency=50us", 2)]
+        [("sata-ssd", u32::MAX), ("cheetah-15k4:queue_depth=16,queue_order=look", 40), ("fixed:service=50us", 2)]
     {
         let description =
             Description { depth, scheduler: "deadline".parse().unwrap(), place: Place::Spread, ..described(drive) };
