@@ -40,11 +40,12 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let log = format!("log={}", folder.path().join("log.parquet").display());
         let mut child = program("nbdkit", "nbdkit")
-            .args(["--foreground", "--exit-with-parent", "--threads", "64", "--unix"])
+            .args(["--foreground", "--threads", "64", "--unix"])
             .arg(folder.path().join("socket"))
             .arg(plugin())
             .args(settings)
-            .arg(log)
+            .args([&log, "ends-with-input=on"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -78,9 +79,9 @@ impl Server {
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
-    /// Ends it with SIGTERM.
-    pub fn end(self) -> (Serving, TempDir) {
-        self.signal("TERM");
+    /// Ends it by the end of its input.
+    pub fn end(mut self) -> (Serving, TempDir) {
+        drop(self.child.stdin.take());
         self.ended()
     }
 
