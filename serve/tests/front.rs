@@ -103,7 +103,7 @@ const DRIVES: [&str; 6] = [
 const SCHEDULERS: [&str; 8] = ["fifo", "sstf", "satf", "deadline", "cscan", "cfq", "anticipatory", "mq-deadline"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_times_are_those_of_a_replay(
         given in prop::collection::vec((0u64..8_000_000, any::<u64>(), 1u32..256, any::<bool>(), 0u8..3), 1..60),

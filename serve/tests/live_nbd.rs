@@ -101,7 +101,7 @@ fn fio_finds_no_difference_on_two_slices_at_once() {
         assert_eq!(of_vm.count() as u64, served.reads + served.writes + served.flushes);
     }
     let together = records.windows(2).filter(|two| two[0].request.vm != two[1].request.vm).count();
-    assert!(together > 50, "the two took turns {together} times on one spindle");
+    assert!(together > 20, "the two took turns {together} times on one spindle");
 }
 
 /// The client's own stopwatch against the log: never early; late by no more than the lateness and the way. Best of three,
@@ -154,7 +154,7 @@ fn many_requests_of_one_client_wait_at_once_and_the_drive_chooses() {
 
 #[test]
 fn flush_fua_zero_and_trim_reach_the_drive() {
-    let server = Server::start(&["drive=sata-ssd", "image=memory:64m"]);
+    let server = Server::start(&["drive=nvme-ssd", "image=memory:64m"]);
     let mut client = server.client("");
     client.write(0, &[7; 65536], 0);
     client.write(65536, &[7; 4096], FUA);

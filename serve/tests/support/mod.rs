@@ -27,6 +27,18 @@ pub fn program(name: &str, package: &str) -> Command {
     Command::new(name)
 }
 
+/// The program as `iocast serve` runs it: with SCHED_FIFO, where that is permitted.
+fn urgent(program: Command) -> Command {
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--fifo", "10"]);
+    let permitted = Command::new("chrt").args(["--fifo", "10", "true"]).stderr(Stdio::null()).status();
+    if !permitted.is_ok_and(|status| status.success()) {
+        return program;
+    }
+    chrt.arg(program.get_program());
+    chrt
+}
+
 /// nbdkit that serves.
 pub struct Server {
     pub folder: TempDir,
@@ -39,7 +51,7 @@ impl Server {
     pub fn start(settings: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let log = format!("log={}", folder.path().join("log.parquet").display());
-        let mut child = program("nbdkit", "nbdkit")
+        let mut child = urgent(program("nbdkit", "nbdkit"))
             .args(["--foreground", "--threads", "64", "--unix"])
             .arg(folder.path().join("socket"))
             .arg(plugin())
