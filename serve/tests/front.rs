@@ -53,9 +53,10 @@ fn fronted(drive: &str, scheduler: &str, depth: u32, requests: &[Request], late:
     let mut front = Front::new(drive, scheduler, depth);
     let (mut done, mut times): (Vec<Done>, Times) = (Vec::new(), Vec::new());
     let mut late = late.iter().copied().cycle();
+    let mut now = Timestamp::ZERO;
     let mut look = |front: &mut Front, until: Timestamp, times: &mut Times| {
         while let Some(next) = front.next_event() {
-            let at = next.saturating_add(Nanos::from_ns(late.next().unwrap()));
+            let at = next.saturating_add(Nanos::from_ns(late.next().unwrap())).max(now);
             if at >= until {
                 break;
             }
@@ -66,6 +67,7 @@ fn fronted(drive: &str, scheduler: &str, depth: u32, requests: &[Request], late:
                 front.release(completion.id);
             }
         }
+        now = until;
     };
     for request in requests {
         look(&mut front, request.arrival, &mut times);
