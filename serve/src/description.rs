@@ -53,6 +53,8 @@ pub struct Description {
     pub log: Option<PathBuf>,
     /// Whether to tell once a second how it goes.
     pub live: bool,
+    /// Whether the end of standard input ends the serving.
+    pub ends_with_input: bool,
 }
 
 /// A setting that cannot be.
@@ -130,6 +132,7 @@ impl Description {
             vm_by: VmBy::default(),
             log: None,
             live: false,
+            ends_with_input: false,
         }
     }
 
@@ -160,6 +163,7 @@ impl Description {
             (self.vm_by == VmBy::Connection, "vm-by-connection"),
             (self.opening.allow_writes, "allow-writes"),
             (self.live, "live"),
+            (self.ends_with_input, "ends-with-input"),
         ] {
             pairs.extend(set.then(|| (key, "on".to_owned())));
         }
@@ -194,6 +198,7 @@ impl Description {
                 "vm-by-connection" => description.vm_by = VmBy::Connection,
                 "allow-writes" => description.opening.allow_writes = true,
                 "live" => description.live = true,
+                "ends-with-input" => description.ends_with_input = true,
                 _ => return Err(SettingError::Key(key.clone())),
             }
         }
@@ -218,6 +223,7 @@ mod tests {
             vm_by: VmBy::Connection,
             log: Some("/tmp/a log.parquet".into()),
             live: true,
+            ends_with_input: true,
             ..Description::new("cheetah-15k4:cache=off".parse().unwrap(), ImageSource::Path("/tmp/x=y".into()))
         }
     }

@@ -2,13 +2,15 @@
 //!
 //! nbdkit hands over the settings as `key=value` ([`Description::from_pairs`]), calls from as many threads as it was
 //! told, and sends the reply when a call returns. Standard output is the line to `iocast serve`: a JSON object of one
-//! line, [`crate::Told`], when it is ready, every second if it was asked to, and at the end.
+//! line, [`crate::Told`], when it is ready, every second if it was asked to, and at the end. The end of standard input
+//! ends the serving if it was told so: nbdkit itself waits, on a signal, for clients that are connected and say nothing,
+//! and a starter that was killed closes it too.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,14 +23,19 @@ use crate::told::Told;
 
 /// Errors without a number of the operating system's (`EINVAL`).
 const EINVAL: i32 = 22;
+/// How long nbdkit gets to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
 /// How often it tells how it goes.
 const EVERY: Duration = Duration::from_secs(1);
 
+static ENDED: Once = Once::new();
 static GIVEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 static CHECKED: Mutex<Option<Checked>> = Mutex::new(None);
 /// Standard output, which nbdkit closes before it serves.
 static LINE: Mutex<Option<File>> = Mutex::new(None);
 static DRIVE: OnceLock<ServedDrive> = OnceLock::new();
+/// Standard input, if its end is ours.
+static INPUT: Mutex<Option<File>> = Mutex::new(None);
 static TELLER: Mutex<Option<(Sender<()>, JoinHandle<()>)>> = Mutex::new(None);
 
 struct Client {
@@ -63,6 +70,27 @@ fn keep_telling(drive: &'static ServedDrive) {
     *lock(&TELLER) = spawned.ok().map(|thread| (stop, thread));
 }
 
+/// Completes the log and tells the figures of the end; the second time there is nothing left to do.
+fn end() {
+    if let Some((stop, thread)) = lock(&TELLER).take() {
+        drop(stop);
+        let _ = thread.join();
+    }
+    if let Some(drive) = DRIVE.get() {
+        ENDED.call_once(|| tell(&Told::Ended(Box::new(drive.finish()))));
+    }
+}
+
+/// Ends the serving when whoever started it closes `input`, and the process even if clients stay connected.
+fn end_with(mut input: File) {
+    // What is written there means nothing, and an error ends it as well.
+    let _ = std::io::copy(&mut input, &mut std::io::sink());
+    end();
+    nbdkit::shutdown();
+    std::thread::sleep(GRACE);
+    std::process::exit(0);
+}
+
 impl Server for Client {
     fn name() -> &'static str {
         "iocast"
@@ -88,6 +116,10 @@ impl Server for Client {
     fn config_complete() -> Result<()> {
         *lock(&LINE) = std::io::stdout().as_fd().try_clone_to_owned().ok().map(File::from);
         let description = Description::from_pairs(&lock(&GIVEN)).map_err(refused)?;
+        if description.ends_with_input {
+            let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+            *lock(&INPUT) = Some(File::from(input));
+        }
         *lock(&CHECKED) = Some(check(description).map_err(refused)?);
         Ok(())
     }
@@ -108,17 +140,15 @@ impl Server for Client {
         if live {
             keep_telling(drive);
         }
+        if let Some(input) = lock(&INPUT).take() {
+            let thread = std::thread::Builder::new().name("input".to_owned());
+            thread.spawn(move || end_with(input))?;
+        }
         Ok(())
     }
 
     fn unload() {
-        if let Some((stop, thread)) = lock(&TELLER).take() {
-            drop(stop);
-            let _ = thread.join();
-        }
-        if let Some(drive) = DRIVE.get() {
-            tell(&Told::Ended(Box::new(drive.finish())));
-        }
+        end();
     }
 
     fn open(_readonly: bool) -> Result<Box<dyn Server>> {

@@ -14,7 +14,6 @@ use std::time::Duration;
 use ::serve::{Description, Export, Place, Told, VmBy};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use traces::Lba;
@@ -44,10 +43,10 @@ pub fn run(arguments: &Serve) -> Result<()> {
     }
 
     let mut command = Command::new(&urgency[0]);
-    command.args(&urgency[1..]).arg(&nbdkit).args(["--foreground", "--exit-with-parent", "--threads"]);
+    command.args(&urgency[1..]).arg(&nbdkit).args(["--foreground", "--threads"]);
     command.arg(arguments.threads.to_string()).args(listen.options()).arg(&plugin);
     command.args(description.to_pairs().iter().map(|(key, value)| format!("{key}={value}")));
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     let child = command.spawn().with_context(|| format!("cannot start {}", nbdkit.display()))?;
     let served = serve(child, signals, &lines);
@@ -99,6 +98,7 @@ fn described(arguments: &Serve) -> Result<Description> {
         None => None,
     };
     description.live = stderr().is_terminal();
+    description.ends_with_input = true;
     Ok(description)
 }
 
@@ -124,19 +124,18 @@ fn banner(description: &Description, checked: &::serve::Checked, listen: &Listen
     lines
 }
 
-/// Serves until nbdkit ends; a signal ends it.
+/// Serves until nbdkit ends; a signal closes its input, which ends it.
 fn serve(mut child: Child, mut signals: Signals, banner: &[String]) -> Result<Serving> {
-    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { bail!("nbdkit has no process") };
+    let mut input = child.stdin.take();
     let handle = signals.handle();
-    let forward = thread::spawn(move || {
+    let stop = thread::spawn(move || {
         for _ in signals.forever() {
-            // It may have ended already, by the same signal from the terminal.
-            let _ = kill_process(pid, Signal::TERM);
+            drop(input.take());
         }
     });
     let told = child.stdout.take().map(|out| listen_to(out, banner));
     handle.close();
-    let _ = forward.join();
+    let _ = stop.join();
     let status = child.wait().context("waiting for nbdkit")?;
     match told {
         Some(Ok(Some(report))) => Ok(report),
