@@ -11,14 +11,19 @@
 //! STEM.formats/trace_clock                 trace_clock (may be missing)
 //! STEM.formats/kernel                      `uname -r` (may be missing)
 //! STEM.formats/stats.0, …                  per_cpu/cpuN/stats, after the end (may be missing)
+//! STEM.formats/partitions                  `PARTITION DISK` as MAJOR:MINOR on each line (may be missing)
 //! ```
 //!
-//! and is named by its stem or any of these. The last three must be there for the clock's name, for
-//! provenance, and to know of events that found the buffer full. All layouts are taken from the
-//! saved files (`layout.rs`); the pages are decoded by `page.rs`.
+//! and is named by its stem or any of these. The last four must be there for the clock's name, for
+//! provenance, to know of events that found the buffer full, and to take bios that were queued on a
+//! partition for requests of its disk: kernels since 5.12 name the partition, with the disk's sector. All
+//! layouts are taken from the saved files (`layout.rs`); the pages are decoded by `page.rs`, from files
+//! or, while the kernel still writes, as they come (`live.rs`).
 
 mod layout;
+mod live;
 mod page;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +37,8 @@ use crate::input::Input;
 use crate::trace::{Layer, ReadOptions};
 use layout::Layouts;
 use page::PageFile;
+
+pub use live::LivePages;
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -59,7 +66,7 @@ pub const INFIX: &str = ".trace_raw.";
 pub const FORMATS_ENDING: &str = ".formats";
 
 /// Files in that folder that need not be there.
-const OPTIONAL: [&str; 2] = ["trace_clock", "kernel"];
+const OPTIONAL: [&str; 3] = ["trace_clock", "kernel", layout::PARTITIONS];
 
 /// Clocks that do not count nanoseconds (Linux 6.18, `kernel/trace/trace.c`, `trace_clocks`, and the
 /// architectures').
@@ -127,7 +134,7 @@ fn not_named_like_one(path: &Path) -> ReadError {
     }
 }
 
-fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile>>, ReadError> {
+fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile<Input>>>, ReadError> {
     Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
     let pages = page_files(path)?;
     if pages.is_empty() {
@@ -139,7 +146,7 @@ fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<Pag
     let kernel = layout::read_optional(&folder.join("kernel"))?;
     let files = pages.into_iter().map(|(cpu, file)| {
         let dropped = dropped(&stats_file(&folder, cpu))?;
-        PageFile::open(&file, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))
+        PageFile::new(Input::open(&file)?, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))
     });
     let capture = Capture::new(FORMAT.name, path, options, files)?;
     Ok(PairedReader::new(capture, FORMAT.name, &clock, options))
