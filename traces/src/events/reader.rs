@@ -113,6 +113,11 @@ impl<S: EventSource> PairedReader<S> {
         self.pairing.oldest()
     }
 
+    /// The source.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// The source, to be given more events.
     pub fn source_mut(&mut self) -> &mut S {
         &mut self.source
