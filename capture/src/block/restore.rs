@@ -97,7 +97,7 @@ pub enum Cleaned {
 pub fn clean_up() -> Result<Vec<Cleaned>, CaptureError> {
     let root = tracefs::find_root()?;
     let mut found = clean_instances(&root.join("instances"))?;
-    found.extend(clean_blk_tracer(&root)?);
+    found.extend(clean_blk_tracer()?);
     Ok(found)
 }
 
@@ -121,13 +121,13 @@ fn clean_instances(folder: &Path) -> Result<Vec<Cleaned>, CaptureError> {
     Ok(found)
 }
 
-fn clean_blk_tracer(root: &Path) -> Result<Option<Cleaned>, CaptureError> {
+fn clean_blk_tracer() -> Result<Option<Cleaned>, CaptureError> {
     let path = blk_tracer::state_file();
     let Some(saved) = Saved::load(&path).map_err(|error| CaptureError::io(&path, error))? else { return Ok(None) };
     if saved.owner().is_some_and(Owner::lives) {
         return Ok(Some(Cleaned::InUse(path, saved.owner().map_or(0, |owner| owner.pid))));
     }
-    saved.restore(root).map_err(|error| CaptureError::io(root, error))?;
+    saved.restore().map_err(|error| CaptureError::io(&path, error))?;
     fs::remove_file(&path).map_err(|error| CaptureError::io(&path, error))?;
     Ok(Some(Cleaned::Removed(path)))
 }

@@ -88,7 +88,7 @@ pub fn supervise(orders: impl BufRead) -> Result<Vec<PathBuf>, CaptureError> {
         } else if let Some(path) = line.strip_prefix(BLK_TRACER).map(PathBuf::from) {
             let fail = |error| CaptureError::io(&path, error);
             if let Some(saved) = Saved::load(&path).map_err(fail)? {
-                saved.restore(saved.root()).map_err(fail)?;
+                saved.restore().map_err(fail)?;
                 fs::remove_file(&path).map_err(fail)?;
                 restored.push(path);
             }

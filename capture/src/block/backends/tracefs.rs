@@ -45,6 +45,8 @@ const OF_DECISIONS: [&str; 5] =
 const SETTLING_NS: u64 = 50_000_000;
 /// Pages that are handed on at a time.
 const PAGES_AT_ONCE: usize = 64;
+/// More than any description of the kernel has.
+const DESCRIPTION_BYTES: usize = 1 << 16;
 /// Between two looks at counters and CPUs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -323,7 +325,7 @@ impl Backend for Tracefs {
 }
 
 /// Writes a setting of tracefs.
-pub(super) fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
+fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
     let path = folder.join(name);
     fs::write(&path, value).map_err(|error| CaptureError::io(&path, error))
 }
@@ -346,7 +348,7 @@ fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
 /// Saves all that is needed to read pages.
 fn save_formats(instance: &Path, devices: &[Device], folder: &Path) -> Result<(), CaptureError> {
     let copy = |from: PathBuf, to: PathBuf| {
-        let text = fs::read(&from).map_err(|error| CaptureError::io(&from, error))?;
+        let text = read_at_once(&from).map_err(|error| CaptureError::io(&from, error))?;
         let parent = to.parent().unwrap_or(folder);
         let written = fs::create_dir_all(parent).and_then(|()| fs::write(&to, text));
         written.map_err(|error| CaptureError::io(&to, error))
@@ -371,6 +373,21 @@ fn save_formats(instance: &Path, devices: &[Device], folder: &Path) -> Result<()
     });
     let path = folder.join("partitions");
     fs::write(&path, lines.collect::<String>()).map_err(|error| CaptureError::io(&path, error))
+}
+
+/// Reads a file of which the kernel gives all in one read, and nothing in a second (`header_page`).
+fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut text = vec![0; DESCRIPTION_BYTES];
+    let mut filled = 0;
+    while filled < text.len() {
+        match file.read(&mut text[filled..])? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    text.truncate(filled);
+    Ok(text)
 }
 
 /// The folders of CPUs by their number: `cpu0`, `cpu1`, …
@@ -398,7 +415,7 @@ fn counter<'a>(stats: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Events that a buffer had no room for.
-fn lost(stats: &str) -> u64 {
+pub(super) fn lost(stats: &str) -> u64 {
     let number = |key| counter(stats, key).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
     number("dropped events:") + number("overrun:") + number("commit overrun:")
 }

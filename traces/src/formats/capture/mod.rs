@@ -5,6 +5,7 @@
 
 pub(super) mod devices;
 pub(super) mod lines;
+pub(super) mod live;
 mod merge;
 mod numbers;
 pub(super) mod rwbs;

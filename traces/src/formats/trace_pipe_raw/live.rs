@@ -10,6 +10,7 @@ use super::pages::Handed;
 use super::{clock, layout};
 use crate::error::ReadError;
 use crate::events::Placed;
+use crate::formats::capture::live::Released;
 use crate::formats::capture::{Batch, EventFile as _, Findings};
 use crate::trace::Losses;
 
@@ -22,8 +23,7 @@ pub struct LivePages {
     kernel: Option<String>,
     cpus: BTreeMap<u32, Cpu>,
     findings: Findings,
-    /// Time up to which events were released.
-    released: u64,
+    order: Released,
 }
 
 struct Cpu {
@@ -45,7 +45,7 @@ impl LivePages {
             kernel: layout::read_optional(&formats.join("kernel"))?.map(|kernel| kernel.trim().to_owned()),
             cpus: BTreeMap::new(),
             findings: Findings::new(true),
-            released: 0,
+            order: Released::default(),
         })
     }
 
@@ -86,21 +86,7 @@ impl LivePages {
     /// Appends the events up to the time `until` to `into`, in the order in which a capture of several
     /// files is read: time, then CPU.
     pub fn release(&mut self, until: u64, into: &mut Vec<Placed>) {
-        let begin = into.len();
-        for cpu in self.cpus.values_mut() {
-            let due = cpu.waiting.partition_point(|placed| placed.event.time <= until);
-            into.extend(cpu.waiting.drain(..due));
-        }
-        // Stable: what is of one time and CPU stays as it was written.
-        into[begin..].sort_by_key(|placed| (placed.event.time, placed.event.cpu));
-        let late = into[begin..].partition_point(|placed| placed.event.time < self.released);
-        if late > 0 {
-            for _ in 0..late {
-                self.findings.losses.skip("event out of order");
-            }
-            into.drain(begin..begin + late);
-        }
-        self.released = self.released.max(until);
+        self.order.release(self.cpus.values_mut().map(|cpu| &mut cpu.waiting), until, into, &mut self.findings);
     }
 
     /// Events that wait for their time.
