@@ -155,7 +155,7 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
     let pipe = pipe.map_err(|error| CaptureError::io(&path, error))?;
     let lost_before = lost(&root);
     let (records, buffer) = (LiveRecords::new(), vec![0; READ_BYTES]);
-    Ok(Box::new(BlkTracer { pipe, switched: Some(switched), root, path, records, buffer, lost: lost_before }))
+    Ok(Box::new(BlkTracer { pipe: Some(pipe), switched: Some(switched), root, path, records, buffer, lost: lost_before }))
 }
 
 /// Puts back what was changed when it is dropped.
@@ -174,7 +174,8 @@ impl Drop for Switched {
 }
 
 struct BlkTracer {
-    pipe: File,
+    // Before what is put back: the tracer cannot be changed while its pipe is open.
+    pipe: Option<File>,
     switched: Option<Switched>,
     root: PathBuf,
     path: PathBuf,
@@ -185,8 +186,9 @@ struct BlkTracer {
 
 impl BlkTracer {
     fn read(&mut self) -> Result<(), CaptureError> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
         loop {
-            match self.pipe.read(&mut self.buffer) {
+            match pipe.read(&mut self.buffer) {
                 Ok(0) => return Ok(()),
                 Ok(bytes) => self.records.hand(&self.buffer[..bytes]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -226,6 +228,7 @@ impl Backend for BlkTracer {
         self.read()?;
         self.count_lost();
         self.records.release(u64::MAX, events);
+        self.pipe = None;
         switched.saved.restore().map_err(|error| CaptureError::io(&self.root, error))
     }
 
