@@ -1,5 +1,6 @@
 //! A capture from its beginning to its end.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,8 +42,10 @@ pub struct Options {
     pub backend: Option<String>,
     /// Where the trace goes; of raw captures, how the names of their files begin.
     pub output: Output,
-    /// Keep what the kernel gives as it is.
+    /// Keep what the kernel gives as it is, and no trace.
     pub raw: bool,
+    /// Keep what the kernel gives beside the trace, in files whose names begin so.
+    pub raw_too: Option<PathBuf>,
     /// Only what a scheduler decides.
     pub decisions_only: bool,
     /// Overwrite what is there.
@@ -103,12 +106,17 @@ pub fn record(
     if !options.allow_self_capture {
         options.output.check_apart(&options.devices)?;
     }
-    if options.raw {
-        options.output.check_free(options.force)?;
+    let raw = if options.raw { Some(options.output.clone()) } else { options.raw_too.clone().map(Output::File) };
+    if let Some(raw) = &raw {
+        raw.check_free(options.force)?;
+        if !options.allow_self_capture {
+            raw.check_apart(&options.devices)?;
+        }
     }
     let setup = Setup {
         devices: options.devices.clone(),
-        raw: options.raw.then(|| options.output.name()),
+        raw: raw.map(|raw| raw.name()),
+        decode: !options.raw,
         buffer_kib: options.buffer_kib,
         decisions_only: options.decisions_only,
     };

@@ -30,6 +30,7 @@ pub fn run(arguments: &Block) -> Result<()> {
         backend: arguments.backend.clone(),
         output: output.clone(),
         raw: arguments.raw,
+        raw_too: arguments.raw_too.clone(),
         decisions_only: false,
         force: arguments.force,
         allow_self_capture: arguments.allow_self_capture,

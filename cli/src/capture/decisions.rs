@@ -26,6 +26,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
         backend: Some("tracefs".to_owned()),
         output: Output::File(stem.clone()),
         raw: true,
+        raw_too: None,
         decisions_only: true,
         force: arguments.force,
         allow_self_capture: false,

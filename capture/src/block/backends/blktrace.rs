@@ -44,6 +44,9 @@ fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String
     if setup.decisions_only {
         return Err("it does not tell I/O priorities".to_owned());
     }
+    if setup.raw.is_some() && setup.decode {
+        return Err("its records go to files or to us, not to both".to_owned());
+    }
     let state = fs::read_to_string(lockdown).unwrap_or_default();
     if let Some(state) = state.split_whitespace().find(|word| word.starts_with('[') && *word != "[none]") {
         return Err(format!("the kernel is locked down {state}, which forbids its relay files (EPERM)"));
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     fn setup(decisions_only: bool) -> Setup {
-        Setup { devices: Vec::new(), raw: None, buffer_kib: 1024, decisions_only }
+        Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
     }
 
     #[test]

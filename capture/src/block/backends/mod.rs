@@ -19,8 +19,10 @@ use super::supervisor::Supervisor;
 pub struct Setup {
     /// The devices.
     pub devices: Vec<Device>,
-    /// Write what the kernel gives to files that begin so, instead of decoding it.
+    /// Write what the kernel gives to files that begin so.
     pub raw: Option<PathBuf>,
+    /// Give the events, too, where raw files are written.
+    pub decode: bool,
     /// Kibibytes of the kernel's buffer for each CPU.
     pub buffer_kib: u64,
     /// Only what a scheduler decides: insert, issue, completion.

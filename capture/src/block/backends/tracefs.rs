@@ -108,6 +108,7 @@ struct Tracefs {
     instance: Instance,
     pages: LivePages,
     raw: Option<PathBuf>,
+    decode: bool,
     /// Where descriptions were saved, if not with raw pages.
     _formats: Option<tempfile::TempDir>,
     buffer: Vec<u8>,
@@ -151,6 +152,7 @@ impl Tracefs {
             pages_max: usize::try_from(setup.buffer_kib).unwrap_or(usize::MAX) * 1024 / pages.page_bytes() + 2,
             pages,
             raw: setup.raw.clone(),
+            decode: setup.decode,
             _formats: kept,
             looked: Instant::now(),
             online: online(),
@@ -209,13 +211,13 @@ impl Tracefs {
                 if filled == 0 && dropped == 0 {
                     break;
                 }
-                match &mut cpu.raw {
-                    Some(file) => {
-                        let name = || with_ending(self.raw.as_deref().unwrap_or(Path::new("")), INFIX);
-                        file.write_all(&self.buffer[..filled]).map_err(|error| CaptureError::io(&name(), error))?;
-                        self.raw_bytes += filled as u64;
-                    }
-                    None => self.pages.hand(cpu.number, &cpu.path, &self.buffer[..filled], dropped)?,
+                if let Some(file) = &mut cpu.raw {
+                    let name = || with_ending(self.raw.as_deref().unwrap_or(Path::new("")), INFIX);
+                    file.write_all(&self.buffer[..filled]).map_err(|error| CaptureError::io(&name(), error))?;
+                    self.raw_bytes += filled as u64;
+                }
+                if self.decode {
+                    self.pages.hand(cpu.number, &cpu.path, &self.buffer[..filled], dropped)?;
                 }
                 if filled < self.buffer.len() {
                     break;
@@ -295,7 +297,7 @@ impl Backend for Tracefs {
 
     fn losses(&self) -> Losses {
         let mut losses = self.pages.losses().clone();
-        if self.raw.is_some() {
+        if !self.decode {
             losses.lost_events = self.lost;
         }
         losses

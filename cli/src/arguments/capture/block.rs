@@ -28,6 +28,9 @@ pub struct Block {
     /// Keep what the kernel gives as it is: pages of the trace buffer, or blktrace's files
     #[arg(long, conflicts_with_all = ["rotate", "vm_by", "max_rate"])]
     pub raw: bool,
+    /// Keep what the kernel gives as well, in files whose names begin so
+    #[arg(long, value_name = "STEM", conflicts_with = "raw")]
+    pub raw_too: Option<PathBuf>,
     /// How to get at the events, instead of the first way that works
     #[arg(long, value_parser = PossibleValuesParser::new(BACKENDS.iter().map(|row| row.name)))]
     pub backend: Option<String>,
