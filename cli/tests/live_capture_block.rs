@@ -5,7 +5,6 @@ mod live;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -74,6 +73,9 @@ fn records_agree_with_the_text_of_another_instance_request_by_request() {
     fs::create_dir(&other).unwrap();
     let set = |name: &str, value: &str| fs::write(other.join(name), value).unwrap();
     set("trace_clock", "mono");
+    // What a new instance begins with is what the top has.
+    set("options/context-info", "1");
+    set("options/bin", "0");
     set("buffer_size_kb", "32768");
     let number = fs::read_to_string(format!("/sys/block/{}/dev", device.name())).unwrap();
     let (major, minor) = number.trim().split_once(':').unwrap();
@@ -125,19 +127,10 @@ fn nothing_is_lost_at_a_high_rate() {
 
 #[test]
 fn bios_on_partitions_are_requests_of_the_disk() {
-    let partitions = |file: &fs::File| {
-        // Two partitions of 32768 sectors at 2048 and 40960, as the table of a master boot record.
-        let entry = |start: u32| {
-            let mut entry = [0, 0, 0, 0, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0];
-            entry[8..12].copy_from_slice(&start.to_le_bytes());
-            entry
-        };
-        file.write_all_at(&entry(2048), 446).unwrap();
-        file.write_all_at(&entry(40_960), 462).unwrap();
-        file.write_all_at(&[0x55, 0xaa], 510).unwrap();
-    };
-    let (device, folder) = (Loop::over(64, partitions), tempfile::tempdir().unwrap());
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let second = format!("{}p2", device.str());
+    run("addpart", &[device.str(), "1", "2048", "32768"]);
+    run("addpart", &[device.str(), "2", "40960", "32768"]);
     until("there are partitions", || Path::new(&second).exists());
     let (trace, raw) = (folder.path().join("x.parquet"), folder.path().join("raw"));
     let capture = Running::begin(&["capture", "block", device.str(), "-o", text(&trace), "--raw-too", text(&raw)]);
@@ -180,7 +173,7 @@ fn killed_it_leaves_a_readable_trace_and_nothing_on() {
     let mut load = fio(&device, 9, &["--rate_iops=2000"]).spawn().unwrap();
     thread::sleep(Duration::from_secs(7));
     capture.signal("KILL");
-    let pid = capture.child.id();
+    let pid = capture.pid();
     until("the supervisor has removed the instance", || !instances().iter().any(|path| is_of(path, pid)));
     let (records, losses, _) = read(&trace, None);
     assert!(records.len() > 5_000, "{}", records.len());
@@ -222,7 +215,7 @@ fn a_device_that_vanishes_ends_the_capture() {
     let capture = Running::begin(&["capture", "block", device.str(), "-w", "30", "-o", text(&trace)]);
     assert!(fio(&device, 1, &["--rate_iops=500"]).status().unwrap().success());
     device.detach();
-    let output = capture.child.wait_with_output().unwrap();
+    let output = capture.wait();
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("has vanished; the trace holds what was seen before"), "{}", errors(&output));
     assert!(read(&trace, None).0.len() > 500);
@@ -242,8 +235,7 @@ fn what_exceeds_the_rate_is_counted_and_pieces_follow_one_another() {
     assert!(errors(&output).contains(&format!("{lost} events were lost")));
     let files = summary["files"].as_array().unwrap();
     assert!(files.len() >= 3, "{files:?}");
-    let pieces: Vec<Vec<Record>> =
-        files.iter().map(|file| read(Path::new(file.as_str().unwrap()), None).0).collect();
+    let pieces: Vec<Vec<Record>> = files.iter().map(|file| read(Path::new(file.as_str().unwrap()), None).0).collect();
     let all: Vec<&Record> = pieces.iter().flatten().collect();
     assert_eq!(all.len() as u64, summary["requests"].as_u64().unwrap());
     assert!(all.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
@@ -283,10 +275,10 @@ fn a_trace_does_not_go_onto_the_traced_device() {
 fn traces_go_to_pipes_and_sockets() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let mut load = fio(&device, 6, &["--rate_iops=500"]).spawn().unwrap();
-    let piped = ran(&["capture", "block", device.str(), "-w", "1", "-o", "-"]);
+    let piped = ran(&["capture", "block", device.str(), "-w", "2", "-o", "-"]);
     let file = folder.path().join("piped.parquet");
     fs::write(&file, &piped.stdout).unwrap();
-    assert!(read(&file, None).0.len() > 200);
+    assert!(read(&file, None).0.len() > 50);
     let socket = folder.path().join("socket");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let to = format!("unix:{}", socket.display());
@@ -298,7 +290,7 @@ fn traces_go_to_pipes_and_sockets() {
     });
     assert!(ran(&["capture", "block", device.str(), "-w", "1", "-o", &to]).status.success());
     fs::write(&file, sender.join().unwrap()).unwrap();
-    assert!(read(&file, None).0.len() > 200);
+    assert!(read(&file, None).0.len() > 50);
     load.wait().unwrap();
 }
 
@@ -306,12 +298,24 @@ fn traces_go_to_pipes_and_sockets() {
 fn requests_are_given_to_guests_by_process_and_the_others_are_nobodys() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
-    let capture =
-        Running::begin(&["capture", "block", device.str(), "--vm-by", "process", "-o", text(&trace), "--output-format", "json"]);
+    let capture = Running::begin(&[
+        "capture",
+        "block",
+        device.str(),
+        "--vm-by",
+        "process",
+        "-o",
+        text(&trace),
+        "--output-format",
+        "json",
+    ]);
     // A program of that name, called as libvirt does.
-    let mut guest = fio(&device, 1, &["--rate_iops=500", "--thread"]);
-    guest.arg0("/usr/bin/qemu-system-x86_64").args(["-name", "guest=web,debug-threads=on"]);
-    assert!(guest.status().unwrap().success());
+    need("fio", "fio");
+    let mut guest = Command::new("fio");
+    guest.arg0("/usr/bin/qemu-system-x86_64").args(["-name", "guest=web,debug-threads=on", "--filename"]);
+    guest.args([device.str(), "--direct=1", "--rw=randread", "--bs=4k", "--number_ios=400", "--thread"]);
+    let output = guest.output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
     // Write-back is the kernel's own doing.
     run("dd", &["if=/dev/zero", &format!("of={}", device.str()), "bs=64k", "count=64"]);
     run("sync", &[]);
@@ -367,11 +371,11 @@ fn cleanup_removes_what_the_dead_have_left_and_nothing_of_the_living() {
     assert!(output.status.success(), "{}", errors(&output));
     assert!(!left.exists());
     let lives = |pid: u32| instances().iter().any(|path| is_of(path, pid));
-    assert!(lives(capture.child.id()));
+    assert!(lives(capture.pid()));
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |path: &str| said["found"].as_array().unwrap().iter().find(|row| row["path"] == path).cloned();
     assert_eq!(of(text(&left)).unwrap()["removed"], true);
-    let pid = capture.child.id();
+    let pid = capture.pid();
     assert_eq!(capture.interrupt().status.code(), Some(130));
     assert!(!lives(pid));
 }
@@ -391,8 +395,7 @@ fn decisions_are_recorded_with_the_scheduler_that_made_them() {
         serde_json::from_slice(&fs::read(folder.path().join("dd.queue.json")).unwrap()).unwrap();
     assert_eq!(queue["scheduler"], "mq-deadline");
     assert!(queue["tunables"]["fifo_batch"].is_string(), "{queue}");
-    let judged =
-        ran(&["validate", "decisions", text(&stem), "--scheduler", "mq-deadline", "--output-format", "json"]);
+    let judged = ran(&["validate", "decisions", text(&stem), "--scheduler", "mq-deadline", "--output-format", "json"]);
     assert!(judged.status.success(), "{}", errors(&judged));
     let judged: serde_json::Value = serde_json::from_slice(&judged.stdout).unwrap();
     eprintln!("{} of {} decisions agree", judged["agreed"], judged["decisions"]);

@@ -24,8 +24,7 @@ pub fn describe_queue(device: &Device) -> Value {
             tunables.insert(name, value);
         }
     }
-    let settings: BTreeMap<&str, String> =
-        SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect();
+    let settings: BTreeMap<&str, String> = SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect();
     // A SCSI device's; others have none.
     let depth = fs::read_to_string(device.folder.join("device/queue_depth")).ok();
     json!({
@@ -60,7 +59,6 @@ mod tests {
             path: PathBuf::new(),
             name: "sda".to_owned(),
             number: 8 << 20,
-            partitions: Vec::new(),
             capacity: Sectors::new(80),
             folder: folder.path().to_owned(),
         };

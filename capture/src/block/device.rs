@@ -25,8 +25,6 @@ pub struct Device {
     pub name: String,
     /// The kernel's number: major in the upper 12 bits, minor in the lower 20.
     pub number: u32,
-    /// Numbers of its partitions.
-    pub partitions: Vec<u32>,
     /// Its size.
     pub capacity: Sectors,
     /// Its folder in sysfs.
@@ -59,14 +57,8 @@ impl Device {
             let disk = folder.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
             return Err(refuse(&format!("this is a partition; its requests are those of its disk: name /dev/{disk}")));
         }
-        let device = Device {
-            path: found,
-            name,
-            number: kernel_number(metadata.rdev()),
-            partitions: partitions(&folder)?,
-            capacity: Sectors::new(0),
-            folder,
-        };
+        let device =
+            Device { path: found, name, number: kernel_number(metadata.rdev()), capacity: Sectors::new(0), folder };
         match device.sectors() {
             Some(sectors) if sectors > 0 => Ok(Device { capacity: Sectors::new(sectors), ..device }),
             _ => Err(refuse("this device has no medium: its size is 0")),
@@ -81,11 +73,6 @@ impl Device {
     /// Whether it has vanished: unplugged, or, as a loop device, detached.
     pub fn is_gone(&self) -> bool {
         self.sectors().is_none_or(|sectors| sectors == 0)
-    }
-
-    /// Its numbers and those of its partitions.
-    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::once(self.number).chain(self.partitions.iter().copied())
     }
 }
 
@@ -106,20 +93,6 @@ pub(super) fn spelt(number: u32) -> String {
 fn parsed(text: &str) -> Option<u32> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
-}
-
-fn partitions(folder: &Path) -> Result<Vec<u32>, CaptureError> {
-    let fail = |error| CaptureError::io(folder, error);
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?.path();
-        if entry.join("partition").exists() {
-            let number = fs::read_to_string(entry.join("dev")).map_err(fail)?;
-            found.extend(parsed(&number));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }
 
 /// The devices that a file at `path`, or to be made there, lies on: its partition, the disk of that, and

@@ -92,7 +92,7 @@ pub(super) struct Gatherer {
 
 impl Gatherer {
     pub(super) fn new(devices: &[Device], format: &'static str) -> Gatherer {
-        let numbers = (0..).zip(devices).flat_map(|(at, device)| device.numbers().map(move |number| (number, at)));
+        let numbers = (0..).zip(devices).map(|(at, device)| (device.number, at));
         Gatherer {
             format,
             options: ReadOptions { lenient: true, ..ReadOptions::default() },
@@ -237,7 +237,6 @@ mod tests {
             path: PathBuf::new(),
             name: format!("d{number}"),
             number,
-            partitions: vec![number + 100],
             capacity: Sectors::new(8),
             folder: PathBuf::new(),
         };
@@ -263,7 +262,8 @@ mod tests {
         let (mut gatherer, mut attribution) = gathered(2);
         let (queued, completed) = (action::QUEUE, action::COMPLETE);
         let mut given = Vec::new();
-        gatherer.hand(&[event(queued, 1, 100, 0), event(queued, 2, 110, 0), event(completed, 2, 120, 0)], &mut attribution);
+        gatherer
+            .hand(&[event(queued, 1, 100, 0), event(queued, 2, 110, 0), event(completed, 2, 120, 0)], &mut attribution);
         gatherer.give(false, &mut given).unwrap();
         // The first device's is older and not complete.
         assert_eq!((given.len(), gatherer.held()), (0, 1));
@@ -273,15 +273,6 @@ mod tests {
         gatherer.give(true, &mut given).unwrap();
         assert_eq!(arrivals(&given), [(0, 0), (1, 10), (1, 40)]);
         assert_eq!(gatherer.losses().unmatched.get("Q without C"), Some(&1));
-    }
-
-    #[test]
-    fn what_was_queued_on_a_partition_is_of_its_disk() {
-        let (mut gatherer, mut attribution) = gathered(1);
-        let mut given = Vec::new();
-        gatherer.hand(&[event(action::QUEUE, 101, 5, 0), event(action::COMPLETE, 1, 9, 0)], &mut attribution);
-        gatherer.give(false, &mut given).unwrap();
-        assert_eq!(given[0].1.observed.completed, Some(Timestamp::from_ns(4)));
     }
 
     #[test]

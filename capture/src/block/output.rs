@@ -84,7 +84,7 @@ impl Output {
     pub(super) fn check_apart(&self, devices: &[Device]) -> Result<(), CaptureError> {
         let Some(path) = self.file() else { return Ok(()) };
         let below = below(path)?;
-        let traced = devices.iter().find(|device| device.numbers().any(|number| below.contains(&number)));
+        let traced = devices.iter().find(|device| below.contains(&device.number));
         match traced {
             None => Ok(()),
             Some(device) => Err(CaptureError::SelfCapture { path: path.to_owned(), device: device.name.clone() }),
@@ -124,7 +124,11 @@ impl Sink {
             Output::File(_) => {
                 let mut options = OpenOptions::new();
                 options.read(true).write(true);
-                if force { options.create(true).truncate(true) } else { options.create_new(true) };
+                if force {
+                    options.create(true).truncate(true)
+                } else {
+                    options.create_new(true)
+                };
                 options.open(path).map(Sink::File).map_err(fail)
             }
         }

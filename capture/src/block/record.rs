@@ -162,11 +162,7 @@ impl<'a> Capture<'a> {
             store: None,
             clocks: Clocks::default(),
             rate: Rate::new(options.rate),
-            limits: Limits {
-                seconds: options.seconds,
-                size_bytes: options.size_bytes,
-                free_bytes: options.free_bytes,
-            },
+            limits: Limits { seconds: options.seconds, size_bytes: options.size_bytes, free_bytes: options.free_bytes },
             begun: Instant::now(),
             cpu_before: cpu_time(),
             events: 0,

@@ -247,7 +247,9 @@ impl Pieces {
         let mut what = error.to_string();
         if self.output.file().is_some() {
             match recover(path) {
-                Ok(Some(found)) => what += &format!("; {} holds {} requests and is complete", path.display(), found.rows),
+                Ok(Some(found)) => {
+                    what += &format!("; {} holds {} requests and is complete", path.display(), found.rows)
+                }
                 Ok(None) => {}
                 Err(error) => what += &format!("; it is read without its end ({error})"),
             }

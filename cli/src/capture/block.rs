@@ -3,15 +3,17 @@
 use anyhow::{Result, ensure};
 use capture::block::{Device, Options, Output};
 
-use crate::arguments::capture::{Block, VmBy};
 use crate::arguments::UsageError;
+use crate::arguments::capture::{Block, VmBy};
 use crate::capture::running;
 
 pub fn run(arguments: &Block) -> Result<()> {
     let devices = arguments.devices.iter().map(|path| Device::find(path)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         devices.len() == 1 || arguments.vm_by == VmBy::Device,
-        UsageError("--vm-by cgroup and process are for one device: addresses of several would not be told apart".into())
+        UsageError(
+            "--vm-by cgroup and process are for one device: addresses of several would not be told apart".into()
+        )
     );
     let mut numbers: Vec<u32> = devices.iter().map(|device| device.number).collect();
     numbers.sort_unstable();

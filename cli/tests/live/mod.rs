@@ -37,19 +37,11 @@ pub struct Loop {
 
 impl Loop {
     pub fn new(mib: u64) -> Loop {
-        Loop::over(mib, |_| {})
-    }
-
-    /// With contents that `prepare` writes.
-    pub fn over(mib: u64, prepare: impl FnOnce(&File)) -> Loop {
         assert!(rootly(), "these tests need root (loop devices, tracefs)");
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let image = folder.path().join("image");
-        let file = File::create(&image).unwrap();
-        file.set_len(mib << 20).unwrap();
-        prepare(&file);
-        drop(file);
-        let path = run("losetup", &["-f", "-P", "--show", image.to_str().unwrap()]);
+        File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        let path = run("losetup", &["-f", "--show", image.to_str().unwrap()]);
         Loop { path: path.trim().into(), folder }
     }
 
@@ -96,18 +88,23 @@ pub fn errors(output: &Output) -> String {
 
 /// A capture in the background that has begun.
 pub struct Running {
-    pub child: Child,
+    child: Option<Child>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Of a test that failed; the supervisor cleans up.
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl Running {
     pub fn begin(arguments: &[&str]) -> Running {
         let before = instances().len();
-        let mut child = iocast()
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = iocast().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let from = Instant::now();
         // An instance that has its events on.
         while !instances().iter().any(|path| is_of(path, child.id()) && is_on(path)) || instances().len() <= before {
@@ -118,17 +115,26 @@ impl Running {
             assert!(from.elapsed() < Duration::from_secs(20), "the capture does not begin");
             thread::sleep(Duration::from_millis(10));
         }
-        Running { child }
+        Running { child: Some(child) }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
     }
 
     pub fn signal(&self, signal: &str) {
-        run("kill", &[&format!("-{signal}"), &self.child.id().to_string()]);
+        run("kill", &[&format!("-{signal}"), &self.pid().to_string()]);
+    }
+
+    /// Waits for its end and gives what it said.
+    pub fn wait(mut self) -> Output {
+        self.child.take().unwrap().wait_with_output().unwrap()
     }
 
     /// Interrupts it and gives what it said.
     pub fn interrupt(self) -> Output {
         self.signal("INT");
-        self.child.wait_with_output().unwrap()
+        self.wait()
     }
 }
 
@@ -143,8 +149,10 @@ pub fn is_of(instance: &Path, pid: u32) -> bool {
     instance.file_name().unwrap().to_string_lossy().starts_with(&format!("iocast-{pid}."))
 }
 
+/// Whether the events were switched on, and then the instance, which begins as on.
 fn is_on(instance: &Path) -> bool {
-    fs::read_to_string(instance.join("tracing_on")).is_ok_and(|text| text.trim() == "1")
+    let on = |name: &str| fs::read_to_string(instance.join(name)).is_ok_and(|text| text.trim() == "1");
+    on("events/block/block_rq_complete/enable") && on("tracing_on")
 }
 
 /// Waits until something holds.

@@ -40,7 +40,8 @@ const READ_BYTES: usize = 1 << 16;
 pub(in crate::block) fn state_file() -> PathBuf {
     let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let run = Path::new("/run/iocast");
-    let usable = fs::create_dir_all(run).is_ok() && fs::metadata(run).is_ok_and(|found| !found.permissions().readonly());
+    let usable =
+        fs::create_dir_all(run).is_ok() && fs::metadata(run).is_ok_and(|found| !found.permissions().readonly());
     let folder = if usable { run.to_owned() } else { user.unwrap_or_else(std::env::temp_dir) };
     folder.join("iocast-blk-tracer.json")
 }
@@ -56,8 +57,7 @@ pub(in crate::block) struct Saved {
 impl Saved {
     /// Takes note of what will be changed.
     fn take(root: &Path, setup: &Setup) -> Result<Saved, CaptureError> {
-        let mut paths: Vec<PathBuf> =
-            setup.devices.iter().map(|device| device.folder.join("trace/enable")).collect();
+        let mut paths: Vec<PathBuf> = setup.devices.iter().map(|device| device.folder.join("trace/enable")).collect();
         paths.extend(CHANGED.iter().map(|(name, _)| root.join(name)));
         paths.push(root.join("buffer_size_kb"));
         let files = paths.into_iter().map(|path| match fs::read_to_string(&path) {
@@ -155,7 +155,15 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
     let pipe = pipe.map_err(|error| CaptureError::io(&path, error))?;
     let lost_before = lost(&root);
     let (records, buffer) = (LiveRecords::new(), vec![0; READ_BYTES]);
-    Ok(Box::new(BlkTracer { pipe: Some(pipe), switched: Some(switched), root, path, records, buffer, lost: lost_before }))
+    Ok(Box::new(BlkTracer {
+        pipe: Some(pipe),
+        switched: Some(switched),
+        root,
+        path,
+        records,
+        buffer,
+        lost: lost_before,
+    }))
 }
 
 /// Puts back what was changed when it is dropped.
@@ -208,7 +216,10 @@ impl BlkTracer {
 /// Events that the buffers at the top had no room for.
 fn lost(root: &Path) -> u64 {
     let folders = fs::read_dir(root.join("per_cpu")).into_iter().flatten().flatten();
-    folders.filter_map(|entry| fs::read_to_string(entry.path().join("stats")).ok()).map(|stats| super::tracefs::lost(&stats)).sum()
+    folders
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stats")).ok())
+        .map(|stats| super::tracefs::lost(&stats))
+        .sum()
 }
 
 impl Backend for BlkTracer {

@@ -111,11 +111,7 @@ pub(super) struct Chosen {
 }
 
 /// Opens the backend of that name, or the first that works.
-pub(super) fn choose(
-    setup: &Setup,
-    named: Option<&str>,
-    supervisor: &mut Supervisor,
-) -> Result<Chosen, CaptureError> {
+pub(super) fn choose(setup: &Setup, named: Option<&str>, supervisor: &mut Supervisor) -> Result<Chosen, CaptureError> {
     let mut refused = Vec::new();
     for row in BACKENDS.iter().filter(|row| named.is_none_or(|name| row.name == name)) {
         let opened = match (row.probe)(setup) {

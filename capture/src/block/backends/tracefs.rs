@@ -16,7 +16,6 @@ use traces::formats::trace_pipe_raw::{FORMAT, FORMATS_ENDING, INFIX, LivePages};
 
 use super::{Backend, Setup};
 use crate::block::clocks::monotonic;
-use crate::block::device::{Device, spelt};
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
 use crate::block::supervisor::Supervisor;
@@ -143,7 +142,7 @@ impl Tracefs {
                 (folder.path().join("formats"), Some(folder))
             }
         };
-        save_formats(&path, &setup.devices, &formats)?;
+        save_formats(&path, &formats)?;
         let pages = LivePages::new(&formats)?;
         let mut backend = Tracefs {
             cpus: BTreeMap::new(),
@@ -334,8 +333,7 @@ fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
 
 /// Switches the events of the devices on.
 fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
-    let terms: Vec<String> =
-        setup.devices.iter().flat_map(Device::numbers).map(|number| format!("dev == {number}")).collect();
+    let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
     let events: &[&str] = if setup.decisions_only { &OF_DECISIONS } else { &EVENTS };
     for event in events {
         let name = format!("events/block/{event}");
@@ -348,7 +346,7 @@ fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
 }
 
 /// Saves all that is needed to read pages.
-fn save_formats(instance: &Path, devices: &[Device], folder: &Path) -> Result<(), CaptureError> {
+fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
     let copy = |from: PathBuf, to: PathBuf| {
         let text = read_at_once(&from).map_err(|error| CaptureError::io(&from, error))?;
         let parent = to.parent().unwrap_or(folder);
@@ -369,12 +367,7 @@ fn save_formats(instance: &Path, devices: &[Device], folder: &Path) -> Result<()
         }
     }
     copy(instance.join("trace_clock"), folder.join("trace_clock"))?;
-    copy(PathBuf::from("/proc/sys/kernel/osrelease"), folder.join("kernel"))?;
-    let lines = devices.iter().flat_map(|device| {
-        device.partitions.iter().map(|partition| format!("{} {}\n", spelt(*partition), spelt(device.number)))
-    });
-    let path = folder.join("partitions");
-    fs::write(&path, lines.collect::<String>()).map_err(|error| CaptureError::io(&path, error))
+    copy(PathBuf::from("/proc/sys/kernel/osrelease"), folder.join("kernel"))
 }
 
 /// Reads a file of which the kernel gives all in one read, and nothing in a second (`header_page`).

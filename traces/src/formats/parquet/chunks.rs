@@ -10,8 +10,8 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
-use super::recovery::{self, Recovered};
 use super::MAGIC;
+use super::recovery::{self, Recovered};
 use crate::error::{Place, Problem, ReadError};
 use crate::input::Input;
 

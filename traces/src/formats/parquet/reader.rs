@@ -22,8 +22,7 @@ use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
 /// Rows decoded at once.
 const ROWS_PER_BATCH: usize = 8_192;
 /// What is counted for a file whose writer was stopped: nobody knows how many requests were on their way.
-const UNFINISHED: &str =
-    "the end of a trace whose recording was stopped (`iocast capture recover` completes the file)";
+const UNFINISHED: &str = "the end of a trace whose recording was stopped (`iocast capture recover` completes the file)";
 /// Key of the provenance that says what a Parquet file was written from.
 const KEY_SOURCE_FORMAT: &str = "source_format";
 
@@ -189,7 +188,9 @@ impl ParquetReader {
         for text in std::mem::take(&mut self.texts) {
             self.checksum.add_text(&text);
         }
-        if self.losses.total() > self.known_losses || self.written_checksum.as_ref().is_none_or(|sum| *sum == self.checksum.hex()) {
+        if self.losses.total() > self.known_losses
+            || self.written_checksum.as_ref().is_none_or(|sum| *sum == self.checksum.hex())
+        {
             return Ok(());
         }
         if self.lenient {

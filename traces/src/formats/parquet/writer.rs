@@ -67,8 +67,7 @@ impl<W: Write + Send> Rows<W> {
             let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
             return Err(WriteError::new(&self.path, WriteProblem::Encoding(what)));
         }
-        let json =
-            |error: serde_json::Error| WriteError::new(&self.path, WriteProblem::Encoding(error.to_string()));
+        let json = |error: serde_json::Error| WriteError::new(&self.path, WriteProblem::Encoding(error.to_string()));
         let mut keys = vec![(KEY_TRACE, serde_json::to_string(meta).map_err(json)?)];
         if let Some(extent) = self.ledger.written().extent {
             keys.push((KEY_EXTENT, serde_json::to_string(&StoredExtent::from(extent)).map_err(json)?));

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::capture::devices;
 use crate::formats::capture::tracepoint::{self, Shape, Tracepoint};
 
 /// A description is at most this long; the kernel's are of two kilobytes.
@@ -21,9 +20,6 @@ const EVENTS_MAX: usize = 1 << 10;
 
 /// Pages are at most this long; the kernel's own bound is lower.
 const PAGE_BYTES_MAX: usize = 1 << 24;
-
-/// The file that names the partitions of a disk.
-pub(super) const PARTITIONS: &str = "partitions";
 
 /// Tracepoints without which a capture says nothing.
 const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
@@ -104,8 +100,6 @@ pub(super) struct Layouts {
     pub(super) id: Field,
     /// The tracepoints that are read, by their number.
     pub(super) events: Arc<Vec<Option<Layout>>>,
-    /// Partitions and the disks they are of, as the kernel numbers them.
-    pub(super) partitions: Arc<Vec<(u32, u32)>>,
 }
 
 impl Layouts {
@@ -137,32 +131,8 @@ impl Layouts {
         let Some(id) = id_field else {
             return Err(missing(&folder.join("block"), "there is no format of a tracepoint"));
         };
-        let partitions = Arc::new(partitions(&folder.join(PARTITIONS))?);
-        Ok(Layouts { page, header, id, events: Arc::new(events), partitions })
+        Ok(Layouts { page, header, id, events: Arc::new(events) })
     }
-
-    /// The disk that a device is of: itself, unless it is a partition.
-    #[inline]
-    pub(super) fn disk(&self, device: u32) -> u32 {
-        let found = self.partitions.iter().find(|(partition, _)| *partition == device);
-        found.map_or(device, |(_, disk)| *disk)
-    }
-}
-
-/// Reads which partition is of which disk, `8:1 8:0` on a line.
-fn partitions(path: &Path) -> Result<Vec<(u32, u32)>, ReadError> {
-    let device = |text: &str| {
-        let (major, minor) = text.split_once(':')?;
-        devices::number(major.parse().ok()?, minor.parse().ok()?)
-    };
-    let Some(text) = read_optional(path)? else { return Ok(Vec::new()) };
-    let lines = text.lines().zip(1..).map(|(line, number)| {
-        let pair = line.split_once(' ').and_then(|(partition, disk)| Some((device(partition)?, device(disk)?)));
-        pair.ok_or_else(|| {
-            ReadError::malformed(path, Place::Line(number), "expected a partition and its disk, such as 8:1 8:0")
-        })
-    });
-    lines.collect()
 }
 
 /// The files that [`Layouts::read`] reads.

@@ -11,14 +11,12 @@
 //! STEM.formats/trace_clock                 trace_clock (may be missing)
 //! STEM.formats/kernel                      `uname -r` (may be missing)
 //! STEM.formats/stats.0, …                  per_cpu/cpuN/stats, after the end (may be missing)
-//! STEM.formats/partitions                  `PARTITION DISK` as MAJOR:MINOR on each line (may be missing)
 //! ```
 //!
-//! and is named by its stem or any of these. The last four must be there for the clock's name, for
-//! provenance, to know of events that found the buffer full, and to take bios that were queued on a
-//! partition for requests of its disk: kernels since 5.12 name the partition, with the disk's sector. All
-//! layouts are taken from the saved files (`layout.rs`); the pages are decoded by `page.rs`, from files
-//! or, while the kernel still writes, as they come (`live.rs`).
+//! and is named by its stem or any of these. The last three must be there for the clock's name, for
+//! provenance, and to know of events that found the buffer full. All layouts are taken from the
+//! saved files (`layout.rs`); the pages are decoded by `page.rs`, from files or, while the kernel still
+//! writes, as they come (`live.rs`).
 
 mod layout;
 mod live;
@@ -66,7 +64,7 @@ pub const INFIX: &str = ".trace_raw.";
 pub const FORMATS_ENDING: &str = ".formats";
 
 /// Files in that folder that need not be there.
-const OPTIONAL: [&str; 3] = ["trace_clock", "kernel", layout::PARTITIONS];
+const OPTIONAL: [&str; 2] = ["trace_clock", "kernel"];
 
 /// Clocks that do not count nanoseconds (Linux 6.18, `kernel/trace/trace.c`, `trace_clocks`, and the
 /// architectures').

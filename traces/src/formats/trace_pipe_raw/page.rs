@@ -15,11 +15,11 @@ use std::io;
 use std::path::Path;
 
 use super::layout::{Field, Holds, Layout, Layouts, Page};
+use super::pages::Pages;
 use crate::error::{Place, Problem, ReadError};
 use crate::events::{Event, Placed};
 use crate::formats::blktrace::ByteOrder;
 use crate::formats::capture::tracepoint::{self, Told};
-use super::pages::Pages;
 use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings};
 
 /// Bits of `commit` that are a number of bytes; higher ones are flags, or copies of its sign.
@@ -362,7 +362,7 @@ fn decode(
     let Layout { pid, device, sector, sectors, bytes, second, error, priority, rwbs, command, process, .. } = *layout;
     let ioprio = optional(priority)?;
     let told = Told {
-        device: layouts.disk(optional(device)? as u32),
+        device: optional(device)? as u32,
         rwbs: read_text(rwbs)?,
         sector: optional(sector)?,
         sectors: optional(sectors)?,
