@@ -58,6 +58,10 @@ impl Loop {
     }
 
     pub fn detach(&self) {
+        // Partitions that were added by hand outlive the file behind the device.
+        for number in ["1", "2"] {
+            let _ = Command::new("delpart").arg(&self.path).arg(number).stderr(Stdio::null()).status();
+        }
         let _ = Command::new("losetup").arg("-d").arg(&self.path).stderr(Stdio::null()).status();
     }
 }
