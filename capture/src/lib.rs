@@ -2,5 +2,6 @@
 //! the wire (`iscsi`), and a lab of virtual machines that makes both (`lab`).
 #![warn(missing_docs)]
 
+pub mod block;
 pub mod iscsi;
 pub mod lab;

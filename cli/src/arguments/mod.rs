@@ -1,7 +1,7 @@
 //! The command line, as clap sees it.
 
 mod calibrate;
-mod capture;
+pub mod capture;
 mod pacing;
 mod reading;
 mod reproduce;

@@ -120,7 +120,7 @@ impl Op {
     }
 }
 
-fn parse_layer(text: &str) -> Result<Layer, String> {
+pub fn parse_layer(text: &str) -> Result<Layer, String> {
     Layer::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
         format!("expected one of {}", names.join(", "))

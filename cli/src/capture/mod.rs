@@ -1,8 +1,14 @@
 //! `iocast capture`: live I/O recorded. One file per kind of capture.
 
+mod block;
+mod cleanup;
+mod decisions;
 mod iscsi;
 mod lab;
+mod recover;
+mod running;
 mod scrub;
+mod supervise;
 
 use anyhow::Result;
 
@@ -10,8 +16,13 @@ use crate::arguments::Capture;
 
 pub fn run(arguments: &Capture) -> Result<()> {
     match arguments {
+        Capture::Block(arguments) => block::run(arguments),
+        Capture::Cleanup(arguments) => cleanup::run(arguments),
+        Capture::Decisions(arguments) => decisions::run(arguments),
         Capture::Iscsi(arguments) => iscsi::run(arguments),
         Capture::Lab(arguments) => lab::run(arguments),
+        Capture::Recover(arguments) => recover::run(arguments),
         Capture::Scrub(arguments) => scrub::run(arguments),
+        Capture::Supervise => supervise::run(),
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Problem, ReadError};
 use crate::record::Record;
 use crate::statistics::Statistics;
 use crate::trace::{ArrivalPoint, Layer, Losses, ReadOptions, TraceMeta, TraceReader};
+use crate::units::Timestamp;
 
 /// A trace that is read from events, so that more can be seen than its records.
 pub trait EventReader: TraceReader {
@@ -67,6 +68,59 @@ impl<S: EventSource> PairedReader<S> {
                 }
             }
         }
+    }
+
+    /// The next record that can leave so far, of a source that still grows: its
+    /// [`EventSource::advance`] says false where there is nothing more yet. [`PairedReader::end`] says that
+    /// nothing more will come.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next`].
+    pub fn next_so_far(&mut self) -> Result<Option<Record>, ReadError> {
+        loop {
+            if (self.ended || self.pairing.may_give())
+                && let Some(passage) = self.pairing.next(self.ended, self.source.losses_mut(), &mut ())
+            {
+                return Ok(Some(passage.record));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if !self.take_events(&mut ())? {
+                self.at = 0;
+                if !self.source.advance()? {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Nothing more will come from a source that grew.
+    pub fn end(&mut self) {
+        if !self.ended {
+            self.finish();
+        }
+    }
+
+    /// Gives the oldest record whether or not it is complete, and counts it if it is not: for a reader
+    /// that holds up others.
+    pub fn give_up_oldest(&mut self) -> Option<Record> {
+        self.pairing.next(true, self.source.losses_mut(), &mut ()).map(|passage| passage.record)
+    }
+
+    /// No record that is still to come arrives before this; `None` if nothing is known to be on its way.
+    pub fn oldest(&self) -> Option<Timestamp> {
+        self.pairing.oldest()
+    }
+
+    /// The source.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The source, to be given more events.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.source
     }
 
     /// Takes the events of the current run until a record may leave; false at the end of the run.

@@ -114,6 +114,11 @@ impl Ring {
         self.tail - self.head
     }
 
+    /// Arrival of the oldest record inside.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        (self.head < self.tail).then(|| self.slots[self.at(self.head)].request.arrival)
+    }
+
     /// Whether the record has not left yet.
     pub(super) fn holds(&self, serial: u64) -> bool {
         serial >= self.head && serial < self.tail

@@ -77,6 +77,11 @@ impl Pairing {
         &self.aside
     }
 
+    /// Arrival of the oldest record inside.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.ring.oldest()
+    }
+
     /// Whether [`Pairing::next`] may give a record before the end.
     #[inline]
     pub(super) fn may_give(&self) -> bool {

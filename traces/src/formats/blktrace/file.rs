@@ -106,12 +106,9 @@ impl BinaryFile {
             note(&event, payload, self.order, findings);
         } else if event.cpu >= CPUS_MAX {
             let why = format!("an event of CPU {}, expected a number below {CPUS_MAX}", event.cpu);
-            findings.malformed(self, self.offset, why, "event of an impossible CPU")?;
+            findings.malformed(self, self.offset, why, IMPOSSIBLE_CPU)?;
         } else {
-            event.cgroup = cgroup(&event, payload, self.order);
-            if event.code() == action::SPLIT {
-                split_length(&mut event, payload);
-            }
+            complete(&mut event, payload, self.order);
             batch.push(Placed { event, at: self.offset }, self, findings)?;
         }
         self.carry.drain(..length);
@@ -198,6 +195,17 @@ impl BinaryFile {
     }
 }
 
+/// Why an event is left out.
+pub(super) const IMPOSSIBLE_CPU: &str = "event of an impossible CPU";
+
+/// Adds what an event's payload tells.
+pub(super) fn complete(event: &mut Event, payload: &[u8], order: ByteOrder) {
+    event.cgroup = cgroup(event, payload, order);
+    if event.code() == action::SPLIT {
+        split_length(event, payload);
+    }
+}
+
 /// How much is read at a time when the next record is searched for.
 const RESYNC_BYTES: usize = 4096;
 
@@ -258,7 +266,8 @@ fn split_length(event: &mut Event, payload: &[u8]) {
     event.bytes = first_part_bytes(event.sector, u64::from_be_bytes(*second));
 }
 
-fn note(event: &Event, payload: &[u8], order: ByteOrder, findings: &mut Findings) {
+/// Takes in a notify record.
+pub(super) fn note(event: &Event, payload: &[u8], order: ByteOrder, findings: &mut Findings) {
     let payload = own_payload(event, payload);
     match event.code() {
         notify::PROCESS => {

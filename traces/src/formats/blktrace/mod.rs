@@ -8,10 +8,12 @@
 //! monotonic clock (`ktime_get`; `sched_clock` in old kernels).
 
 mod file;
+mod live;
 mod record;
 
 use std::path::{Path, PathBuf};
 
+pub use live::LiveRecords;
 pub use record::{ByteOrder, MAGIC, RECORD_BYTES, VERSION, encode};
 
 pub use super::capture::{REORDER_EVENTS, REORDER_WINDOW_NS};

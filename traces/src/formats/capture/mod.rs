@@ -5,6 +5,7 @@
 
 pub(super) mod devices;
 pub(super) mod lines;
+pub(super) mod live;
 mod merge;
 mod numbers;
 pub(super) mod rwbs;
@@ -83,6 +84,19 @@ pub(super) struct Batch {
 impl Batch {
     fn new() -> Batch {
         Batch { events: Vec::with_capacity(REORDER_EVENTS), latest: 0, latest_number: (0, 0), disordered: false }
+    }
+
+    /// One to be filled again and again by [`Batch::take`].
+    pub(super) fn to_be_emptied() -> Batch {
+        Batch::new()
+    }
+
+    /// Moves the events to `into`, in order of their time, and remembers which was the latest.
+    pub(super) fn take(&mut self, into: &mut impl Extend<Placed>) {
+        if std::mem::take(&mut self.disordered) {
+            self.events.sort_by_key(|placed| rank(&placed.event));
+        }
+        into.extend(self.events.drain(..));
     }
 
     /// Whether there is no room left.

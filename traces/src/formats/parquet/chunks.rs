@@ -11,6 +11,7 @@ use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::Bytes;
 
 use super::MAGIC;
+use super::recovery::{self, Recovered};
 use crate::error::{Place, Problem, ReadError};
 use crate::input::Input;
 
@@ -21,23 +22,35 @@ const HEADER_BUFFER_BYTES: usize = 512;
 #[derive(Clone)]
 pub(super) struct Chunks {
     file: Arc<File>,
-    bytes: u64,
+    /// How much of the file counts.
+    file_bytes: u64,
+    /// What stands behind that: the whole footer of a file that has none.
+    tail: Bytes,
     input_bytes: u64,
 }
 
 impl Chunks {
     /// Opens `path`. What is compressed as a whole or comes from a pipe is copied to an anonymous
     /// temporary file first, since Parquet begins at its end.
-    pub(super) fn open(path: &Path) -> Result<Chunks, ReadError> {
+    ///
+    /// Of a file that grew until its writer was stopped, what has a checkpoint is as if it ended there; what
+    /// was found of it is given too.
+    pub(super) fn open(path: &Path) -> Result<(Chunks, Option<Recovered>), ReadError> {
         let fail = |error| ReadError::io(path, Place::Whole, error);
         let (file, spooled_bytes) = match plain_file(path).map_err(fail)? {
             Some(file) => (file, None),
             None => spool(path).map(|(file, bytes)| (file, Some(bytes)))?,
         };
         let bytes = file.metadata().map_err(fail)?.len();
-        let chunks = Chunks { file: Arc::new(file), bytes, input_bytes: spooled_bytes.unwrap_or(bytes) };
-        chunks.check_magic(path)?;
-        Ok(chunks)
+        let input_bytes = spooled_bytes.unwrap_or(bytes);
+        let recovered = recovery::find(&file, bytes).map_err(fail)?;
+        let file_bytes = recovered.as_ref().map_or(bytes, |recovered| recovered.kept_bytes);
+        let tail = recovered.as_ref().map(|recovered| Bytes::copy_from_slice(&recovered.footer)).unwrap_or_default();
+        let chunks = Chunks { file: Arc::new(file), file_bytes, tail, input_bytes };
+        if recovered.is_none() {
+            chunks.check_magic(path)?;
+        }
+        Ok((chunks, recovered))
     }
 
     /// Length of the input as it was given: compressed, if it was.
@@ -49,7 +62,7 @@ impl Chunks {
     fn check_magic(&self, path: &Path) -> Result<(), ReadError> {
         let magic_bytes = MAGIC.len() as u64;
         let mut magic = [0; MAGIC.len()];
-        let ends = self.bytes.checked_sub(magic_bytes).filter(|&at| at >= magic_bytes);
+        let ends = self.file_bytes.checked_sub(magic_bytes).filter(|&at| at >= magic_bytes);
         if let Some(at) = ends {
             self.file.read_exact_at(&mut magic, at).map_err(|error| ReadError::io(path, Place::Byte(at), error))?;
         }
@@ -57,7 +70,7 @@ impl Chunks {
             return Ok(());
         }
         let problem = Problem::Truncated("a Parquet file: it does not end with PAR1".to_owned());
-        Err(ReadError::new(path, Place::Byte(self.bytes), problem).remedy("copy or convert it again"))
+        Err(ReadError::new(path, Place::Byte(self.file_bytes), problem).remedy("copy or convert it again"))
     }
 }
 
@@ -91,13 +104,24 @@ fn spool(path: &Path) -> Result<(File, u64), ReadError> {
 
 /// Reads a file from some place on.
 pub(super) struct From {
-    file: Arc<File>,
+    chunks: Chunks,
     at: u64,
 }
 
 impl Read for From {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
+        let read = match self.at.checked_sub(self.chunks.file_bytes) {
+            None => {
+                let room = buffer.len().min(usize::try_from(self.chunks.file_bytes - self.at).unwrap_or(usize::MAX));
+                self.chunks.file.read_at(&mut buffer[..room], self.at)?
+            }
+            Some(behind) => {
+                let left = self.chunks.tail.get(behind as usize..).unwrap_or_default();
+                let room = buffer.len().min(left.len());
+                buffer[..room].copy_from_slice(&left[..room]);
+                room
+            }
+        };
         self.at += read as u64;
         Ok(read)
     }
@@ -105,7 +129,7 @@ impl Read for From {
 
 impl Length for Chunks {
     fn len(&self) -> u64 {
-        self.bytes
+        self.file_bytes + self.tail.len() as u64
     }
 }
 
@@ -113,17 +137,17 @@ impl ChunkReader for Chunks {
     type T = BufReader<From>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let from = From { file: Arc::clone(&self.file), at: start };
+        let from = From { chunks: self.clone(), at: start };
         Ok(BufReader::with_capacity(HEADER_BUFFER_BYTES, from))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         // Checked first: the length comes from the file and decides how much memory is taken.
-        if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start}, but the file has {}", self.bytes)));
+        if start.checked_add(length as u64).is_none_or(|end| end > self.len()) {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start}, but the file has {}", self.len())));
         }
         let mut buffer = vec![0; length];
-        self.file.read_exact_at(&mut buffer, start)?;
+        From { chunks: self.clone(), at: start }.read_exact(&mut buffer)?;
         Ok(buffer.into())
     }
 }
@@ -137,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.parquet");
         std::fs::write(&path, b"PAR1, data, PAR1").unwrap();
-        let chunks = Chunks::open(&path).unwrap();
+        let (chunks, _) = Chunks::open(&path).unwrap();
         assert_eq!(&chunks.get_bytes(12, 4).unwrap()[..], MAGIC);
         for (start, length) in [(13, 4), (0, usize::MAX / 4), (u64::MAX, 4)] {
             assert!(chunks.get_bytes(start, length).is_err(), "{length} at {start}");

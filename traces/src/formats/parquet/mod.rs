@@ -29,10 +29,17 @@
 //! Row groups hold at most 65,536 rows, pages are compressed with zstd, times and addresses are
 //! stored as differences (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the
 //! same bytes. A file that another tool has written anew has lost the metadata and is refused.
+//!
+//! A file that is written while a capture runs (`growing.rs`) has after every row group a *checkpoint*: a
+//! footer of its own that describes only the row groups since the checkpoint before, and says with the key
+//! `iocast.checkpoint` where that ended. Other programs pass over them. If the whole footer at the end is
+//! missing, the file is read, or completed, by way of its checkpoints (`recovery.rs`).
 
 mod batch;
 mod chunks;
+mod growing;
 mod reader;
+mod recovery;
 mod table;
 mod writer;
 
@@ -45,7 +52,9 @@ use crate::formats::{Created, Format, single_file};
 use crate::trace::{Extent, Layer, ReadOptions, TraceReader, WriteOptions};
 use crate::units::{Lba, Timestamp};
 
+pub use growing::{GrowingWriter, ROWS_PER_GROUP};
 pub use reader::ParquetReader;
+pub use recovery::{Recovered, recover};
 pub(crate) use table::TableWriter;
 pub use writer::ParquetWriter;
 
@@ -72,6 +81,8 @@ const KEY_SCHEMA_VERSION: &str = "iocast.schema_version";
 const KEY_TRACE: &str = "iocast.trace";
 const KEY_EXTENT: &str = "iocast.extent";
 const KEY_CHECKSUM: &str = "iocast.checksum";
+/// Only in a checkpoint: the offset at which the checkpoint before it ends, 0 in the first.
+const KEY_CHECKPOINT: &str = "iocast.checkpoint";
 
 const SCHEMA: &str = "
 message trace {

@@ -21,6 +21,8 @@ use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
 
 /// Rows decoded at once.
 const ROWS_PER_BATCH: usize = 8_192;
+/// What is counted for a file whose writer was stopped: nobody knows how many requests were on their way.
+const UNFINISHED: &str = "the end of a trace whose recording was stopped (`iocast capture recover` completes the file)";
 /// Key of the provenance that says what a Parquet file was written from.
 const KEY_SOURCE_FORMAT: &str = "source_format";
 
@@ -30,6 +32,8 @@ pub struct ParquetReader {
     file: SerializedFileReader<Chunks>,
     meta: TraceMeta,
     losses: Losses,
+    /// Those of them that were known from the start.
+    known_losses: u64,
     lenient: bool,
     extent: Option<Extent>,
     /// The checksum the file has, and that over what was read so far.
@@ -64,7 +68,11 @@ impl ParquetReader {
     /// metadata of iocast.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<ParquetReader, ReadError> {
         Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
-        let chunks = Chunks::open(path)?;
+        let (chunks, recovered) = Chunks::open(path)?;
+        let mut losses = Losses::default();
+        if recovered.is_some() {
+            losses.skip(UNFINISHED);
+        }
         let input_bytes = chunks.input_bytes();
         let file = caught(|| SerializedFileReader::new(chunks));
         let file = file.map_err(|error| undecodable(path, Place::Whole, &error))?;
@@ -81,7 +89,9 @@ impl ParquetReader {
             path: path.to_owned(),
             file,
             meta,
-            losses: Losses::default(),
+            // What is known to be missing keeps no damage from being found.
+            known_losses: losses.total(),
+            losses,
             lenient: options.lenient,
             extent: footer.extent.filter(|_| only.is_none()),
             vms,
@@ -178,7 +188,9 @@ impl ParquetReader {
         for text in std::mem::take(&mut self.texts) {
             self.checksum.add_text(&text);
         }
-        if self.losses.total() > 0 || self.written_checksum.as_ref().is_none_or(|sum| *sum == self.checksum.hex()) {
+        if self.losses.total() > self.known_losses
+            || self.written_checksum.as_ref().is_none_or(|sum| *sum == self.checksum.hex())
+        {
             return Ok(());
         }
         if self.lenient {

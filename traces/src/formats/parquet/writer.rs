@@ -1,5 +1,6 @@
 //! Writes traces as Parquet, one row group of bounded size at a time.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,58 +20,73 @@ use crate::record::Record;
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 
 /// Rows per row group: what writer and reader hold in memory.
-const ROWS_PER_GROUP: usize = 65_536;
+pub const ROWS_PER_GROUP: usize = 65_536;
 /// zstd's own default, a good bargain for columns of small differences.
 const ZSTD_LEVEL: i32 = 3;
 /// Columns of times and addresses, stored as differences.
 const DIFFERENCES: [&str; 5] = ["arrival_ns", "lba_sectors", "inserted_ns", "issued_ns", "completed_ns"];
 
-/// Writes a trace as Parquet. Until [`TraceWriter::finish`] the file has a temporary name in the
-/// same folder; dropped before that, it is removed.
-pub struct ParquetWriter {
-    path: PathBuf,
-    file: SerializedFileWriter<WholeFile>,
+/// Rows on their way into row groups, whatever the groups go to.
+pub(super) struct Rows<W: Write + Send> {
+    pub(super) path: PathBuf,
+    pub(super) file: SerializedFileWriter<W>,
     batch: Batch,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     checksum: Checksum,
     vm_max: u16,
 }
 
-impl ParquetWriter {
-    /// Begins a file that will be `path`, replacing what is there when it is finished.
-    ///
-    /// # Errors
-    /// Standard output, something there that is no file, a folder that does not exist or cannot be
-    /// written to.
-    pub fn create(path: &Path) -> Result<ParquetWriter, WriteError> {
-        let file = SerializedFileWriter::new(WholeFile::create(path)?, Arc::new(schema()), Arc::new(properties()))
-            .map_err(|error| refused(path, &error))?;
+impl<W: Write + Send> Rows<W> {
+    /// Begins to write to `sink`, called `path` in messages.
+    pub(super) fn begin(path: &Path, sink: W) -> Result<Rows<W>, WriteError> {
+        let file = SerializedFileWriter::new(sink, Arc::new(schema()), Arc::new(properties()));
+        let file = file.map_err(|error| refused(path, &error))?;
         let ledger = Ledger::new(path, super::FORMAT.name, &WriteOptions::default());
         let (batch, checksum) = (Batch::default(), Checksum::new());
-        Ok(ParquetWriter { path: path.to_owned(), file, batch, ledger, checksum, vm_max: 0 })
+        Ok(Rows { path: path.to_owned(), file, batch, ledger, checksum, vm_max: 0 })
     }
 
-    fn write_rest(&mut self, meta: &TraceMeta) -> Result<(), ParquetError> {
-        if self.batch.len() > 0 {
-            self.write_group()?;
+    /// Takes in a record; true if the row group is full and has to be written before the next.
+    pub(super) fn push(&mut self, record: &Record) -> Result<bool, WriteError> {
+        self.ledger.admit(record)?;
+        self.ledger.settle(Ok(()))?;
+        self.vm_max = self.vm_max.max(record.request.vm.0);
+        self.checksum.add(record);
+        self.batch.push(record);
+        Ok(self.batch.len() == ROWS_PER_GROUP)
+    }
+
+    /// Rows that are in no row group yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// The metadata of a file that ends here.
+    pub(super) fn keys(&self, meta: &TraceMeta) -> Result<Vec<KeyValue>, WriteError> {
+        if meta.vms.len() <= usize::from(self.vm_max) {
+            let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
+            return Err(WriteError::new(&self.path, WriteProblem::Encoding(what)));
         }
-        let json = |error: serde_json::Error| ParquetError::External(Box::new(error));
+        let json = |error: serde_json::Error| WriteError::new(&self.path, WriteProblem::Encoding(error.to_string()));
         let mut keys = vec![(KEY_TRACE, serde_json::to_string(meta).map_err(json)?)];
         if let Some(extent) = self.ledger.written().extent {
             keys.push((KEY_EXTENT, serde_json::to_string(&StoredExtent::from(extent)).map_err(json)?));
         }
+        let mut checksum = self.checksum;
         for (_, text) in &keys {
-            self.checksum.add_text(text);
+            checksum.add_text(text);
         }
         keys.push((KEY_SCHEMA_VERSION, SCHEMA_VERSION.to_owned()));
-        keys.push((KEY_CHECKSUM, self.checksum.hex()));
-        for (key, value) in keys {
-            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
-        }
-        Ok(())
+        keys.push((KEY_CHECKSUM, checksum.hex()));
+        Ok(keys.into_iter().map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect())
     }
 
-    fn write_group(&mut self) -> Result<(), ParquetError> {
+    /// Writes the rows as a row group.
+    pub(super) fn write_group(&mut self) -> Result<(), WriteError> {
+        self.try_write_group().map_err(|error| refused(&self.path, &error))
+    }
+
+    fn try_write_group(&mut self) -> Result<(), ParquetError> {
         let mut group = self.file.next_row_group()?;
         for column in self.batch.columns() {
             let Some(mut writer) = group.next_column()? else {
@@ -89,31 +105,48 @@ impl ParquetWriter {
         self.batch.clear();
         Ok(())
     }
+
+    /// Writes what is left and the metadata; gives what it was written to, and the account.
+    // The metadata comes last because a reader knows all names only at the end of its trace.
+    pub(super) fn end(mut self, meta: &TraceMeta) -> Result<(W, Written), WriteError> {
+        let keys = self.keys(meta)?;
+        if self.batch.len() > 0 {
+            self.write_group()?;
+        }
+        for key in keys {
+            self.file.append_key_value_metadata(key);
+        }
+        let sink = self.file.into_inner().map_err(|error| refused(&self.path, &error))?;
+        Ok((sink, self.ledger.close()))
+    }
+}
+
+/// Writes a trace as Parquet. Until [`TraceWriter::finish`] the file has a temporary name in the
+/// same folder; dropped before that, it is removed.
+pub struct ParquetWriter {
+    rows: Rows<WholeFile>,
+}
+
+impl ParquetWriter {
+    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    ///
+    /// # Errors
+    /// Standard output, something there that is no file, a folder that does not exist or cannot be
+    /// written to.
+    pub fn create(path: &Path) -> Result<ParquetWriter, WriteError> {
+        Ok(ParquetWriter { rows: Rows::begin(path, WholeFile::create(path)?)? })
+    }
 }
 
 impl TraceWriter for ParquetWriter {
     fn write(&mut self, record: &Record) -> Result<(), WriteError> {
-        self.ledger.admit(record)?;
-        self.ledger.settle(Ok(()))?;
-        self.vm_max = self.vm_max.max(record.request.vm.0);
-        self.checksum.add(record);
-        self.batch.push(record);
-        if self.batch.len() == ROWS_PER_GROUP {
-            self.write_group().map_err(|error| refused(&self.path, &error))?;
-        }
-        Ok(())
+        if self.rows.push(record)? { self.rows.write_group() } else { Ok(()) }
     }
 
-    // The metadata comes last because a reader knows all names only at the end of its trace.
-    fn finish(mut self: Box<Self>, meta: &TraceMeta) -> Result<Written, WriteError> {
-        let path = self.path.clone();
-        if meta.vms.len() <= usize::from(self.vm_max) {
-            let what = format!("a record is of VM {}, but the metadata names {}", self.vm_max, meta.vms.len());
-            return Err(WriteError::new(&path, WriteProblem::Encoding(what)));
-        }
-        self.write_rest(meta).map_err(|error| refused(&path, &error))?;
-        self.file.into_inner().map_err(|error| refused(&path, &error))?.finish()?;
-        Ok(self.ledger.close())
+    fn finish(self: Box<Self>, meta: &TraceMeta) -> Result<Written, WriteError> {
+        let (file, written) = self.rows.end(meta)?;
+        file.finish()?;
+        Ok(written)
     }
 }
 
@@ -134,5 +167,11 @@ fn properties() -> WriterProperties {
 }
 
 pub(super) fn refused(path: &Path, error: &ParquetError) -> WriteError {
+    // What the operating system says is told as such, so that a full disk can be told apart.
+    if let ParquetError::External(inner) = error
+        && let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
+    {
+        return WriteError::new(path, WriteProblem::Io(io::Error::from_raw_os_error(code)));
+    }
     WriteError::new(path, WriteProblem::Encoding(error.to_string()))
 }

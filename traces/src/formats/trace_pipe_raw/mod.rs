@@ -15,10 +15,13 @@
 //!
 //! and is named by its stem or any of these. The last three must be there for the clock's name, for
 //! provenance, and to know of events that found the buffer full. All layouts are taken from the
-//! saved files (`layout.rs`); the pages are decoded by `page.rs`.
+//! saved files (`layout.rs`); the pages are decoded by `page.rs`, from files or, while the kernel still
+//! writes, as they come (`live.rs`).
 
 mod layout;
+mod live;
 mod page;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +35,8 @@ use crate::input::Input;
 use crate::trace::{Layer, ReadOptions};
 use layout::Layouts;
 use page::PageFile;
+
+pub use live::LivePages;
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -127,7 +132,7 @@ fn not_named_like_one(path: &Path) -> ReadError {
     }
 }
 
-fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile>>, ReadError> {
+fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile<Input>>>, ReadError> {
     Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
     let pages = page_files(path)?;
     if pages.is_empty() {
@@ -139,7 +144,7 @@ fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<Pag
     let kernel = layout::read_optional(&folder.join("kernel"))?;
     let files = pages.into_iter().map(|(cpu, file)| {
         let dropped = dropped(&stats_file(&folder, cpu))?;
-        PageFile::open(&file, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))
+        PageFile::new(Input::open(&file)?, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))
     });
     let capture = Capture::new(FORMAT.name, path, options, files)?;
     Ok(PairedReader::new(capture, FORMAT.name, &clock, options))

@@ -11,16 +11,16 @@
 //!
 //! The pages do not tell the byte order of the machine; it is found out from the first.
 
-use std::io::{self, BufRead as _};
+use std::io;
 use std::path::Path;
 
 use super::layout::{Field, Holds, Layout, Layouts, Page};
+use super::pages::Pages;
 use crate::error::{Place, Problem, ReadError};
 use crate::events::{Event, Placed};
 use crate::formats::blktrace::ByteOrder;
 use crate::formats::capture::tracepoint::{self, Told};
 use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings};
-use crate::input::Input;
 
 /// Bits of `commit` that are a number of bytes; higher ones are flags, or copies of its sign.
 const COMMIT_BYTES: u64 = (1 << 27) - 1;
@@ -30,8 +30,8 @@ const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 
 /// The pages of one CPU.
-pub(super) struct PageFile {
-    input: Input,
+pub(super) struct PageFile<P> {
+    input: P,
     cpu: u32,
     layouts: Layouts,
     order: ByteOrder,
@@ -48,7 +48,7 @@ pub(super) struct PageFile {
     time: u64,
 }
 
-impl EventFile for PageFile {
+impl<P: Pages> EventFile for PageFile<P> {
     const PER_CPU: bool = true;
     const NUMBERED: bool = false;
     const ZERO: &'static str = "zero_ns";
@@ -103,22 +103,21 @@ impl EventFile for PageFile {
     }
 }
 
-impl PageFile {
-    /// Opens the pages of a CPU, of which the kernel dropped so many events.
-    pub(super) fn open(
-        path: &Path,
+impl<P: Pages> PageFile<P> {
+    /// Reads the pages of a CPU, of which the kernel dropped so many events.
+    pub(super) fn new(
+        input: P,
         cpu: u32,
         layouts: &Layouts,
         dropped: u64,
         kernel: Option<&str>,
-    ) -> Result<PageFile, ReadError> {
+    ) -> Result<PageFile<P>, ReadError> {
         if cpu >= CPUS_MAX {
             let why = format!("a file of CPU {cpu}, expected a number below {CPUS_MAX}");
-            return Err(ReadError::malformed(path, Place::Whole, why));
+            return Err(ReadError::malformed(input.path(), Place::Whole, why));
         }
-        let input = Input::open(path)?;
         let page = layouts.page;
-        let order = byte_order(input.head(), &page);
+        let order = input.byte_order(&page);
         Ok(PageFile {
             input,
             cpu,
@@ -134,13 +133,23 @@ impl PageFile {
         })
     }
 
+    /// What the pages come from.
+    pub(super) fn input_mut(&mut self) -> &mut P {
+        &mut self.input
+    }
+
+    /// Notes more events that found the buffer full.
+    pub(super) fn add_dropped(&mut self, events: u64) {
+        self.dropped += events;
+    }
+
     /// Reads the next page; false at the end of the file.
     fn next_page(&mut self, findings: &mut Findings) -> Result<bool, ReadError> {
         if self.end > 0 {
             self.offset += self.page.len() as u64;
         }
         (self.at, self.end) = (0, 0);
-        let filled = match self.fill() {
+        let filled = match self.input.fill(&mut self.page) {
             Ok(filled) => filled,
             Err(error) if findings.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
                 findings.losses.skip("the rest of a truncated input");
@@ -165,26 +174,6 @@ impl PageFile {
         }
         self.begin_page(findings)?;
         Ok(true)
-    }
-
-    /// Fills the page as far as the input goes; gives the bytes.
-    fn fill(&mut self) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < self.page.len() {
-            let buffer = match self.input.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if buffer.is_empty() {
-                break;
-            }
-            let taken = buffer.len().min(self.page.len() - filled);
-            self.page[filled..filled + taken].copy_from_slice(&buffer[..taken]);
-            self.input.consume(taken);
-            filled += taken;
-        }
-        Ok(filled)
     }
 
     /// Reads the header of the page.
@@ -279,7 +268,7 @@ fn mask(bits: u32) -> u32 {
 
 /// The byte order of pages, from the first: the one in which `commit` is one, or if that is both,
 /// the one with the earlier time, of which the upper bytes are zero.
-fn byte_order(head: &[u8], page: &Page) -> ByteOrder {
+pub(super) fn byte_order(head: &[u8], page: &Page) -> ByteOrder {
     let field =
         |field: Field, order| head.get(field.offset..field.offset + field.size).map(|bytes| integer(bytes, order));
     let time = |order: ByteOrder| {

@@ -1,0 +1,254 @@
+//! The program blktrace, whose records of all CPUs are read from its standard output while it runs. Source:
+//! blktrace(8) of blktrace 1.3.
+//!
+//! The kernel gives its records through relay files of debugfs, which it does not let anybody open while it
+//! is locked down (kernel_lockdown(7)).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
+use traces::Losses;
+use traces::events::Placed;
+use traces::formats::blktrace::{FORMAT, LiveRecords};
+
+use super::tracefs::with_ending;
+use super::{Backend, Setup};
+use crate::block::clocks::monotonic;
+use crate::block::error::CaptureError;
+use crate::block::supervisor::Supervisor;
+
+const PROGRAM: &str = "blktrace";
+/// The kernel's own tracing of a device, which blktrace reads through relay files.
+const DEBUGFS: &str = "/sys/kernel/debug/block";
+/// How long a record may be on its way through relay buffers and the program, which looks every 50 ms when it
+/// writes to a pipe, nanoseconds.
+const ON_ITS_WAY_NS: u64 = 1_000_000_000;
+/// So long it is given to fail at once.
+const START: Duration = Duration::from_millis(500);
+/// So long it is given to end when it is told to.
+const END: Duration = Duration::from_secs(10);
+const GLANCE: Duration = Duration::from_millis(20);
+const READ_BYTES: usize = 1 << 18;
+
+pub(super) fn probe(setup: &Setup) -> Result<(), String> {
+    probe_at(setup, Path::new("/sys/kernel/security/lockdown"), Path::new(DEBUGFS))
+}
+
+fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
+    if setup.decisions_only {
+        return Err("it does not tell I/O priorities".to_owned());
+    }
+    if setup.raw.is_some() && setup.decode {
+        return Err("its records go to files or to us, not to both".to_owned());
+    }
+    let state = fs::read_to_string(lockdown).unwrap_or_default();
+    if let Some(state) = state.split_whitespace().find(|word| word.starts_with('[') && *word != "[none]") {
+        return Err(format!("the kernel is locked down {state}, which forbids its relay files (EPERM)"));
+    }
+    match fs::read_dir(debugfs) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err("debugfs is not mounted: mount -t debugfs none /sys/kernel/debug".to_owned());
+        }
+        Err(error) => return Err(CaptureError::io(debugfs, error).to_string()),
+    }
+    Ok(())
+}
+
+pub(super) fn open(setup: &Setup, _supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+    Ok(Box::new(Blktrace::begin(setup, PROGRAM)?))
+}
+
+struct Blktrace {
+    child: Child,
+    /// Its records; none of a raw capture, which it writes to files.
+    out: Option<ChildStdout>,
+    errors: ChildStderr,
+    records: LiveRecords,
+    buffer: Vec<u8>,
+    raw: Option<PathBuf>,
+}
+
+impl Blktrace {
+    fn begin(setup: &Setup, program: &str) -> Result<Blktrace, CaptureError> {
+        let mut command = Command::new(program);
+        for device in &setup.devices {
+            command.arg("-d").arg(&device.path);
+        }
+        // Kibibytes of a sub-buffer, and how many there are.
+        command.args(["-b", &(setup.buffer_kib / 4).max(64).to_string(), "-n", "4", "-o"]);
+        let folder = setup.raw.as_ref().and_then(|stem| stem.parent()).filter(|at| !at.as_os_str().is_empty());
+        match &setup.raw {
+            Some(stem) => command.arg(stem.file_name().unwrap_or_default()).stdout(Stdio::null()),
+            None => command.arg("-").stdout(Stdio::piped()),
+        };
+        if let Some(folder) = folder {
+            command.arg("-D").arg(folder);
+        }
+        // An interrupt at the terminal is for us; we end it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => failed("it is not installed: apt install blktrace".to_owned()),
+            _ => failed(error.to_string()),
+        })?;
+        let (out, errors) = (child.stdout.take(), child.stderr.take());
+        let errors = errors.ok_or_else(|| failed("no standard error".to_owned()))?;
+        let fail = |error: rustix::io::Errno| failed(error.to_string());
+        if let Some(out) = &out {
+            fcntl_setfl(out, fcntl_getfl(out).map_err(fail)? | OFlags::NONBLOCK).map_err(fail)?;
+        }
+        let raw = setup.raw.clone();
+        let records = LiveRecords::new();
+        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BYTES], raw };
+        begun.check_start()?;
+        Ok(begun)
+    }
+
+    /// What cannot be traced it says at once.
+    fn check_start(&mut self) -> Result<(), CaptureError> {
+        let from = Instant::now();
+        while from.elapsed() < START {
+            if let Some(status) = self.child.try_wait().map_err(|error| failed(error.to_string()))? {
+                let said = self.said();
+                return Err(failed(if said.is_empty() { format!("it ended at once with {status}") } else { said }));
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+
+    /// The first line it has said, once it has ended.
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        // What cannot be read tells nothing.
+        let _ = (&mut self.errors).take(4096).read_to_string(&mut text);
+        text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Reads what has come; false once the program has closed its end.
+    fn read(&mut self) -> Result<bool, CaptureError> {
+        let Some(out) = &mut self.out else { return Ok(true) };
+        loop {
+            match out.read(&mut self.buffer) {
+                Ok(0) => return Ok(false),
+                Ok(bytes) => self.records.hand(&self.buffer[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+    }
+
+    fn tell_to_end(&self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::INT);
+        }
+    }
+}
+
+fn failed(why: String) -> CaptureError {
+    CaptureError::Program { program: PROGRAM, why }
+}
+
+impl Backend for Blktrace {
+    fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
+        let complete = monotonic().saturating_sub(ON_ITS_WAY_NS);
+        let goes_on = self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none();
+        if !goes_on {
+            let said = self.said();
+            return Err(failed(format!("it ended before the capture did {said}")));
+        }
+        self.records.release(complete, events);
+        Ok(())
+    }
+
+    fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
+        self.tell_to_end();
+        let from = Instant::now();
+        while self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
+            if from.elapsed() > END {
+                return Err(failed("it does not end".to_owned()));
+            }
+            std::thread::sleep(GLANCE);
+        }
+        // What it wrote last.
+        self.read()?;
+        self.records.release(u64::MAX, events);
+        self.child.wait().map(drop).map_err(|error| failed(error.to_string()))
+    }
+
+    fn format(&self) -> (&'static str, String) {
+        (FORMAT.name, "monotonic".to_owned())
+    }
+
+    fn losses(&self) -> Losses {
+        self.records.losses().clone()
+    }
+
+    fn names(&self) -> BTreeMap<u32, String> {
+        self.records.names().clone()
+    }
+
+    fn describe(&self, add: &mut dyn FnMut(&str, String)) {
+        add("cpus", self.records.cpus().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","));
+    }
+
+    fn trace_now(&self) -> Option<u64> {
+        None
+    }
+
+    fn raw_written(&self) -> (u64, u64) {
+        let Some(stem) = &self.raw else { return (0, 0) };
+        let files = (0..).map(|cpu| with_ending(stem, &format!(".blktrace.{cpu}")));
+        let sizes = files.map_while(|file| Some(fs::metadata(file).ok()?.len()));
+        (sizes.sum(), 0)
+    }
+}
+
+impl Drop for Blktrace {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.tell_to_end();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(decisions_only: bool) -> Setup {
+        Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
+    }
+
+    #[test]
+    fn what_forbids_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (lockdown, debugfs) = (folder.path().join("lockdown"), folder.path().join("block"));
+        let probe = || probe_at(&setup(false), &lockdown, &debugfs);
+        assert!(probe().unwrap_err().contains("debugfs is not mounted"));
+        fs::create_dir(&debugfs).unwrap();
+        assert_eq!(probe(), Ok(()));
+        fs::write(&lockdown, "[none] integrity confidentiality\n").unwrap();
+        assert_eq!(probe(), Ok(()));
+        fs::write(&lockdown, "none [integrity] confidentiality\n").unwrap();
+        assert!(probe().unwrap_err().contains("locked down [integrity]"));
+        assert!(probe_at(&setup(true), Path::new("/x"), &debugfs).is_err());
+    }
+
+    #[test]
+    fn a_program_that_is_missing_or_fails_is_told() {
+        let why = |program: &str| Blktrace::begin(&setup(false), program).err().unwrap().to_string();
+        assert_eq!(why("no-such-program"), "blktrace: it is not installed: apt install blktrace");
+        assert!(why("false").contains("it ended at once with exit status: 1"));
+    }
+}

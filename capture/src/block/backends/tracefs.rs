@@ -1,0 +1,448 @@
+//! The block layer's tracepoints in an instance of tracefs of our own: a ring buffer for each CPU that
+//! nobody else uses, whose pages are read as they are. Source: Linux 6.18, `Documentation/trace/ftrace.rst`
+//! (instances, `per_cpu/cpuN/trace_pipe_raw`, `stats`), `kernel/trace/trace.c` (`tracing_buffers_read`).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use traces::Losses;
+use traces::events::Placed;
+use traces::formats::trace_pipe_raw::{FORMAT, FORMATS_ENDING, INFIX, LivePages};
+
+use super::{Backend, Setup};
+use crate::block::clocks::monotonic;
+use crate::block::error::CaptureError;
+use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
+use crate::block::supervisor::Supervisor;
+
+/// Tracepoints of a request's way through the block layer; those a kernel does not have are left out.
+const EVENTS: [&str; 11] = [
+    "block_bio_queue",
+    "block_bio_complete",
+    "block_bio_backmerge",
+    "block_bio_frontmerge",
+    "block_getrq",
+    "block_split",
+    "block_rq_insert",
+    "block_rq_issue",
+    "block_rq_merge",
+    "block_rq_requeue",
+    "block_rq_complete",
+];
+/// Those that say what a scheduler decided.
+const OF_DECISIONS: [&str; 5] =
+    ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
+
+/// How long an event may take from its time stamp until it can be read, nanoseconds: nothing newer leaves.
+/// The kernel writes one with preemption off, in well under a microsecond, unless an interrupt or the host of a
+/// virtual machine comes between.
+const SETTLING_NS: u64 = 50_000_000;
+/// Pages that are handed on at a time.
+const PAGES_AT_ONCE: usize = 64;
+/// More than any description of the kernel has.
+const DESCRIPTION_BYTES: usize = 1 << 16;
+/// Between two looks at counters and CPUs.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Where tracefs is mounted.
+///
+/// # Errors
+/// None is.
+pub(in crate::block) fn find_root() -> Result<PathBuf, CaptureError> {
+    let usual = Path::new("/sys/kernel/tracing");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (point, kind) = (words.next()?, words.next()?);
+        (kind == "tracefs").then(|| PathBuf::from(point))
+    });
+    let first = mounted.next().ok_or(CaptureError::NoTracefs)?;
+    Ok(if first == usual || mounted.any(|point| point == usual) { usual.to_owned() } else { first })
+}
+
+pub(super) fn probe(_setup: &Setup) -> Result<(), String> {
+    let root = find_root().map_err(|error| error.to_string())?;
+    let instances = root.join("instances");
+    fs::read_dir(&instances).map_err(|error| CaptureError::io(&instances, error).to_string())?;
+    let event = root.join("events/block/block_rq_issue/format");
+    fs::read(&event).map(drop).map_err(|error| CaptureError::io(&event, error).to_string())
+}
+
+pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+    let root = find_root()?;
+    Ok(Box::new(Tracefs::begin(&root, setup, supervisor)?))
+}
+
+/// The buffer of one CPU.
+struct Cpu {
+    number: u32,
+    path: PathBuf,
+    pipe: File,
+    stats: PathBuf,
+    /// Of its stats, when they were last read.
+    dropped: u64,
+    /// Those of them that were not handed on.
+    unsaid: u64,
+    raw: Option<BufWriter<File>>,
+}
+
+/// An instance, removed when it is dropped.
+struct Instance(PathBuf);
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // The supervisor, or `iocast capture cleanup`, tries again.
+        let _ = remove_instance(&self.0);
+    }
+}
+
+struct Tracefs {
+    // Before the instance, which cannot be removed while its files are open.
+    cpus: BTreeMap<u32, Cpu>,
+    instance: Instance,
+    pages: LivePages,
+    raw: Option<PathBuf>,
+    decode: bool,
+    /// Where descriptions were saved, if not with raw pages.
+    _formats: Option<tempfile::TempDir>,
+    buffer: Vec<u8>,
+    /// At most so many pages are in a CPU's buffer.
+    pages_max: usize,
+    looked: Instant,
+    online: String,
+    notes: Vec<String>,
+    raw_bytes: u64,
+    /// Events that were read, once the buffers are gone.
+    read_in_all: u64,
+    lost: u64,
+}
+
+impl Tracefs {
+    fn begin(root: &Path, setup: &Setup, supervisor: &mut Supervisor) -> Result<Tracefs, CaptureError> {
+        let name = format!("{INSTANCE_PREFIX}{}", Owner::this().name());
+        let path = root.join("instances").join(name);
+        let fail = |error| CaptureError::io(&path, error);
+        supervisor.instance(&path).map_err(fail)?;
+        fs::create_dir(&path).map_err(fail)?;
+        let instance = Instance(path.clone());
+        set(&path, "tracing_on", "0")?;
+        set(&path, "trace_clock", "mono")?;
+        // What finds the buffer full is dropped and counted, and nothing that was recorded is overwritten.
+        set(&path, "options/overwrite", "0")?;
+        set(&path, "buffer_size_kb", &setup.buffer_kib.to_string())?;
+        let (formats, kept) = match &setup.raw {
+            Some(stem) => (with_ending(stem, FORMATS_ENDING), None),
+            None => {
+                let folder = tempfile::tempdir().map_err(|error| CaptureError::io(&std::env::temp_dir(), error))?;
+                (folder.path().join("formats"), Some(folder))
+            }
+        };
+        save_formats(&path, &formats)?;
+        let pages = LivePages::new(&formats)?;
+        let mut backend = Tracefs {
+            cpus: BTreeMap::new(),
+            instance,
+            buffer: vec![0; pages.page_bytes() * PAGES_AT_ONCE],
+            pages_max: usize::try_from(setup.buffer_kib).unwrap_or(usize::MAX) * 1024 / pages.page_bytes() + 2,
+            pages,
+            raw: setup.raw.clone(),
+            decode: setup.decode,
+            _formats: kept,
+            looked: Instant::now(),
+            online: online(),
+            notes: Vec::new(),
+            raw_bytes: 0,
+            read_in_all: 0,
+            lost: 0,
+        };
+        backend.find_cpus()?;
+        enable(&path, setup)?;
+        set(&path, "tracing_on", "1")?;
+        Ok(backend)
+    }
+
+    /// Opens the buffers of CPUs that are not open yet.
+    fn find_cpus(&mut self) -> Result<(), CaptureError> {
+        for (number, folder) in cpu_folders(&self.instance.0.join("per_cpu"))? {
+            if self.cpus.contains_key(&number) {
+                continue;
+            }
+            let path = folder.join("trace_pipe_raw");
+            let fail = |error| CaptureError::io(&path, error);
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path).map_err(fail)?;
+            let raw = self.raw.as_ref().map(|stem| {
+                let path = with_ending(stem, &format!("{INFIX}{number}"));
+                File::create(&path).map(BufWriter::new).map_err(|error| CaptureError::io(&path, error))
+            });
+            let stats = folder.join("stats");
+            self.cpus.insert(
+                number,
+                Cpu { number, pipe, stats, dropped: 0, unsaid: 0, raw: raw.transpose()?, path: path.clone() },
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads what is in the buffers.
+    fn read(&mut self) -> Result<(), CaptureError> {
+        let page_bytes = self.pages.page_bytes();
+        for cpu in self.cpus.values_mut() {
+            let mut left = self.pages_max;
+            loop {
+                let mut filled = 0;
+                while filled < self.buffer.len() && left > 0 {
+                    match cpu.pipe.read(&mut self.buffer[filled..filled + page_bytes]) {
+                        Ok(0) => break,
+                        Ok(bytes) => filled += bytes,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                        Err(error) => return Err(CaptureError::io(&cpu.path, error)),
+                    }
+                    left -= 1;
+                }
+                let dropped = std::mem::take(&mut cpu.unsaid);
+                if filled == 0 && dropped == 0 {
+                    break;
+                }
+                if let Some(file) = &mut cpu.raw {
+                    let name = || with_ending(self.raw.as_deref().unwrap_or(Path::new("")), INFIX);
+                    file.write_all(&self.buffer[..filled]).map_err(|error| CaptureError::io(&name(), error))?;
+                    self.raw_bytes += filled as u64;
+                }
+                if self.decode {
+                    self.pages.hand(cpu.number, &cpu.path, &self.buffer[..filled], dropped)?;
+                }
+                if filled < self.buffer.len() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the counters, and sees whether there are other CPUs.
+    fn look(&mut self) -> Result<(), CaptureError> {
+        self.looked = Instant::now();
+        for cpu in self.cpus.values_mut() {
+            // A CPU that was taken away takes its counters along.
+            let Ok(stats) = fs::read_to_string(&cpu.stats) else { continue };
+            let dropped = lost(&stats);
+            let more = dropped.saturating_sub(cpu.dropped);
+            (cpu.dropped, cpu.unsaid, self.lost) = (dropped, cpu.unsaid + more, self.lost + more);
+        }
+        let online = online();
+        if online != self.online {
+            self.notes.push(format!("the CPUs in use changed from {} to {online}", self.online));
+            self.online = online;
+        }
+        self.find_cpus()
+    }
+
+    /// Events that were read from the buffers, as those count them.
+    fn events_read(&self) -> u64 {
+        let stats = self.cpus.values().filter_map(|cpu| fs::read_to_string(&cpu.stats).ok());
+        stats.filter_map(|stats| counter(&stats, "read events:")?.parse::<u64>().ok()).sum()
+    }
+
+    /// Saves what the buffers say at the end beside the raw pages.
+    fn save_stats(&mut self) -> Result<(), CaptureError> {
+        let Some(stem) = &self.raw else { return Ok(()) };
+        let folder = with_ending(stem, FORMATS_ENDING);
+        for cpu in self.cpus.values_mut() {
+            let to = folder.join(format!("stats.{}", cpu.number));
+            fs::copy(&cpu.stats, &to).map_err(|error| CaptureError::io(&to, error))?;
+            if let Some(file) = &mut cpu.raw {
+                let synced = file.flush().and_then(|()| file.get_ref().sync_all());
+                synced.map_err(|error| CaptureError::io(stem, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Tracefs {
+    fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
+        // Whatever has an earlier time is in the buffers now.
+        let complete = monotonic().saturating_sub(SETTLING_NS);
+        if self.looked.elapsed() >= LOOK {
+            self.look()?;
+        }
+        self.read()?;
+        self.pages.release(complete, events);
+        Ok(())
+    }
+
+    fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
+        set(&self.instance.0, "tracing_on", "0")?;
+        set(&self.instance.0, "events/enable", "0")?;
+        self.look()?;
+        self.read()?;
+        self.pages.release(u64::MAX, events);
+        self.save_stats()?;
+        self.read_in_all = self.events_read();
+        self.cpus.clear();
+        remove_instance(&self.instance.0).map_err(|error| CaptureError::io(&self.instance.0, error))
+    }
+
+    fn format(&self) -> (&'static str, String) {
+        (FORMAT.name, self.pages.clock().to_owned())
+    }
+
+    fn losses(&self) -> Losses {
+        let mut losses = self.pages.losses().clone();
+        if !self.decode {
+            losses.lost_events = self.lost;
+        }
+        losses
+    }
+
+    fn names(&self) -> BTreeMap<u32, String> {
+        self.pages.names().clone()
+    }
+
+    fn describe(&self, add: &mut dyn FnMut(&str, String)) {
+        self.pages.describe(add);
+    }
+
+    fn trace_now(&self) -> Option<u64> {
+        let stats = fs::read_to_string(&self.cpus.values().next()?.stats).ok()?;
+        let (seconds, micros) = counter(&stats, "now ts:")?.split_once('.')?;
+        Some(seconds.parse::<u64>().ok()? * 1_000_000_000 + micros.parse::<u64>().ok()? * 1_000)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn raw_written(&self) -> (u64, u64) {
+        (self.raw_bytes, if self.raw.is_some() { self.read_in_all.max(self.events_read()) } else { 0 })
+    }
+}
+
+/// Writes a setting of tracefs.
+fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
+    let path = folder.join(name);
+    fs::write(&path, value).map_err(|error| CaptureError::io(&path, error))
+}
+
+/// Switches the events of the devices on.
+fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
+    let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
+    let events: &[&str] = if setup.decisions_only { &OF_DECISIONS } else { &EVENTS };
+    for event in events {
+        let name = format!("events/block/{event}");
+        if instance.join(&name).exists() {
+            set(instance, &format!("{name}/filter"), &terms.join(" || "))?;
+            set(instance, &format!("{name}/enable"), "1")?;
+        }
+    }
+    Ok(())
+}
+
+/// Saves all that is needed to read pages.
+fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
+    let copy = |from: PathBuf, to: PathBuf| {
+        let text = read_at_once(&from).map_err(|error| CaptureError::io(&from, error))?;
+        let parent = to.parent().unwrap_or(folder);
+        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&to, text));
+        written.map_err(|error| CaptureError::io(&to, error))
+    };
+    let events = instance.join("events");
+    for name in ["header_page", "header_event"] {
+        // Those of the instance, where it has its own: the size of pages may differ.
+        let own = events.join(name);
+        let root = instance.join("../../events").join(name);
+        copy(if own.exists() { own } else { root }, folder.join(name))?;
+    }
+    for event in EVENTS {
+        let from = events.join("block").join(event).join("format");
+        if from.exists() {
+            copy(from, folder.join("block").join(event).join("format"))?;
+        }
+    }
+    copy(instance.join("trace_clock"), folder.join("trace_clock"))?;
+    copy(PathBuf::from("/proc/sys/kernel/osrelease"), folder.join("kernel"))
+}
+
+/// Reads a file of which the kernel gives all in one read, and nothing in a second (`header_page`).
+fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut text = vec![0; DESCRIPTION_BYTES];
+    let mut filled = 0;
+    while filled < text.len() {
+        match file.read(&mut text[filled..])? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    text.truncate(filled);
+    Ok(text)
+}
+
+/// The folders of CPUs by their number: `cpu0`, `cpu1`, …
+fn cpu_folders(folder: &Path) -> Result<BTreeMap<u32, PathBuf>, CaptureError> {
+    let fail = |error| CaptureError::io(folder, error);
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(number) = name.strip_prefix("cpu").and_then(|number| number.parse().ok()) {
+            found.insert(number, path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// The CPUs that are in use, as the kernel lists them: `0-3,5`.
+fn online() -> String {
+    fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default().trim().to_owned()
+}
+
+/// A counter of a buffer's `stats`.
+fn counter<'a>(stats: &'a str, key: &str) -> Option<&'a str> {
+    stats.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+/// Events that a buffer had no room for.
+pub(super) fn lost(stats: &str) -> u64 {
+    let number = |key| counter(stats, key).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+    number("dropped events:") + number("overrun:") + number("commit overrun:")
+}
+
+/// `stem` with more behind it.
+pub(in crate::block) fn with_ending(stem: &Path, ending: &str) -> PathBuf {
+    let mut name = stem.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_by_name() {
+        let stats = "entries: 0\noverrun: 3\ncommit overrun: 1\nbytes: 0\noldest event ts:     0.000000\n\
+                     now ts: 69554.822497\ndropped events: 5\nread events: 7\n";
+        assert_eq!(lost(stats), 9);
+        assert_eq!(counter(stats, "now ts:"), Some("69554.822497"));
+        assert_eq!(lost(""), 0);
+    }
+
+    #[test]
+    fn a_cpu_that_appears_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers = |folder: &Path| cpu_folders(folder).unwrap().into_keys().collect::<Vec<u32>>();
+        fs::create_dir(folder.path().join("cpu0")).unwrap();
+        fs::create_dir(folder.path().join("cpufreq")).unwrap();
+        assert_eq!(numbers(folder.path()), [0]);
+        fs::create_dir(folder.path().join("cpu12")).unwrap();
+        assert_eq!(numbers(folder.path()), [0, 12]);
+    }
+}

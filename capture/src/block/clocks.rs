@@ -1,0 +1,117 @@
+//! Readings of the clocks, by which times of a trace can be set against those of other machines.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// How far the wall clock may move against the monotonic one between two readings until it is said,
+/// nanoseconds.
+pub(super) const STEP_NS: i64 = 10_000_000;
+
+/// What the clocks said at one moment, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Reading {
+    /// The monotonic clock.
+    pub monotonic_ns: u64,
+    /// The wall clock, since 1970 UTC.
+    pub realtime_ns: i64,
+    /// The clock of the trace, where it tells.
+    pub trace_ns: Option<u64>,
+}
+
+impl Reading {
+    /// Reads them; `trace` reads the trace's own.
+    pub(super) fn take(trace: impl FnOnce() -> Option<u64>) -> Reading {
+        let before = monotonic();
+        let realtime_ns = wall();
+        let after = monotonic();
+        // The wall clock was read in between.
+        Reading { monotonic_ns: before + (after - before) / 2, realtime_ns, trace_ns: trace() }
+    }
+
+    /// How far the wall clock is ahead of the monotonic one.
+    pub(super) fn offset_ns(&self) -> i64 {
+        self.realtime_ns.saturating_sub_unsigned(self.monotonic_ns)
+    }
+}
+
+/// The monotonic clock, which is that of the kernel's tracing, too.
+pub(super) fn monotonic() -> u64 {
+    nanoseconds(ClockId::Monotonic).unsigned_abs()
+}
+
+fn wall() -> i64 {
+    nanoseconds(ClockId::Realtime)
+}
+
+/// The time that this process has spent on CPUs.
+pub(super) fn cpu_time() -> u64 {
+    nanoseconds(ClockId::ProcessCPUTime).unsigned_abs()
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+}
+
+/// The readings of a capture and the steps that they show.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clocks {
+    readings: Vec<Reading>,
+    steps: u64,
+}
+
+impl Clocks {
+    /// Adds a reading; gives by how many nanoseconds the wall clock was set since the one before, if it was.
+    pub(super) fn add(&mut self, reading: Reading) -> Option<i64> {
+        let moved = self.readings.last().map(|last| reading.offset_ns() - last.offset_ns());
+        self.readings.push(reading);
+        let step = moved.filter(|moved| moved.abs() > STEP_NS);
+        self.steps += u64::from(step.is_some());
+        step
+    }
+
+    pub(super) fn first(&self) -> Option<&Reading> {
+        self.readings.first()
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// All readings, or the first and the `latest` last ones, as JSON.
+    pub(super) fn json(&self, latest: usize) -> String {
+        let skipped = self.readings.len().saturating_sub(latest).max(1);
+        let some: Vec<&Reading> =
+            self.readings.first().into_iter().chain(self.readings.get(skipped..).unwrap_or_default()).collect();
+        serde_json::to_string(&some).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_is_set_is_told_from_one_that_drifts() {
+        let at = |monotonic_ns: u64, realtime_ns: i64| Reading { monotonic_ns, realtime_ns, trace_ns: None };
+        let mut clocks = Clocks::default();
+        assert_eq!(clocks.add(at(1_000_000_000, 50_000_000_000)), None);
+        // 10 ms in a minute is drift.
+        assert_eq!(clocks.add(at(61_000_000_000, 110_010_000_000)), None);
+        assert_eq!(clocks.add(at(62_000_000_000, 111_020_000_001)), Some(10_000_001));
+        assert_eq!(clocks.add(at(63_000_000_000, 100_000_000_000)), Some(-12_020_000_001));
+        assert_eq!(clocks.steps(), 2);
+        assert_eq!(clocks.json(usize::MAX).matches("monotonic_ns").count(), 4);
+        assert_eq!(clocks.json(1).matches("monotonic_ns").count(), 2);
+        assert!(clocks.json(1).contains("63000000000") && clocks.json(1).contains("\"monotonic_ns\":1000000000"));
+    }
+
+    #[test]
+    fn readings_are_of_now() {
+        let reading = Reading::take(|| Some(7));
+        assert!(reading.monotonic_ns <= monotonic() && reading.trace_ns == Some(7));
+        // Later than 2020.
+        assert!(reading.realtime_ns > 1_577_836_800_000_000_000);
+        assert!(cpu_time() > 0);
+    }
+}

@@ -1,0 +1,71 @@
+//! What a scheduler was set to while its decisions were recorded.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::device::Device;
+
+/// Limits and switches of a queue that decide how much choice its scheduler has.
+const SETTINGS: [&str; 7] =
+    ["nr_requests", "nomerges", "rotational", "read_ahead_kb", "max_sectors_kb", "wbt_lat_usec", "rq_affinity"];
+
+/// The scheduler of a device with its tunables, and the settings of its queue, as the kernel has them.
+pub fn describe_queue(device: &Device) -> Value {
+    let queue = device.folder.join("queue");
+    let read = |name: &str| fs::read_to_string(queue.join(name)).ok().map(|text| text.trim().to_owned());
+    let schedulers = read("scheduler").unwrap_or_default();
+    let chosen = schedulers.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    let mut tunables = BTreeMap::new();
+    for entry in fs::read_dir(queue.join("iosched")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(value) = read(&format!("iosched/{name}")) {
+            tunables.insert(name, value);
+        }
+    }
+    let settings: BTreeMap<&str, String> = SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect();
+    // A SCSI device's; others have none.
+    let depth = fs::read_to_string(device.folder.join("device/queue_depth")).ok();
+    json!({
+        "schema_version": 1,
+        "device": device.name,
+        "number": super::device::spelt(device.number),
+        "capacity_sectors": device.capacity.count(),
+        "scheduler": chosen.unwrap_or(schedulers.as_str()),
+        "tunables": tunables,
+        "queue": settings,
+        "queue_depth": depth.and_then(|depth| depth.trim().parse::<u64>().ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use traces::Sectors;
+
+    use super::*;
+
+    #[test]
+    fn scheduler_tunables_and_limits_are_described() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = folder.path().join("queue");
+        fs::create_dir_all(queue.join("iosched")).unwrap();
+        fs::write(queue.join("scheduler"), "none [mq-deadline] kyber\n").unwrap();
+        fs::write(queue.join("iosched/fifo_batch"), "16\n").unwrap();
+        fs::write(queue.join("nr_requests"), "4\n").unwrap();
+        let device = Device {
+            path: PathBuf::new(),
+            name: "sda".to_owned(),
+            number: 8 << 20,
+            capacity: Sectors::new(80),
+            folder: folder.path().to_owned(),
+        };
+        let found = describe_queue(&device);
+        assert_eq!(found["scheduler"], "mq-deadline");
+        assert_eq!(found["tunables"]["fifo_batch"], "16");
+        assert_eq!((&found["queue"]["nr_requests"], &found["number"]), (&json!("4"), &json!("8:0")));
+        assert_eq!(found["queue_depth"], Value::Null);
+    }
+}

@@ -1,0 +1,180 @@
+//! Block devices by their path, and what lies below a file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, minor};
+use traces::Sectors;
+
+use super::error::CaptureError;
+
+/// Where the kernel describes block devices by their number.
+const BY_NUMBER: &str = "/sys/dev/block";
+/// Devices that stand on one another are followed so deep.
+const DEPTH_MAX: usize = 16;
+
+/// A disk that can be traced.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// As it was named.
+    pub path: PathBuf,
+    /// The kernel's name, `sda`.
+    pub name: String,
+    /// The kernel's number: major in the upper 12 bits, minor in the lower 20.
+    pub number: u32,
+    /// Its size.
+    pub capacity: Sectors,
+    /// Its folder in sysfs.
+    pub folder: PathBuf,
+}
+
+impl Device {
+    /// The disk at `path`, or of that name.
+    ///
+    /// # Errors
+    /// What is no block device, is a partition, or has no medium.
+    pub fn find(path: &Path) -> Result<Device, CaptureError> {
+        let refuse = |why: &str| CaptureError::Device { path: path.to_owned(), why: why.to_owned() };
+        let in_dev = Path::new("/dev").join(path);
+        let found = if path.components().count() == 1 && !path.exists() { in_dev } else { path.to_owned() };
+        let metadata = match fs::metadata(&found) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(refuse("there is no such device (`lsblk` lists them)"));
+            }
+            Err(error) => return Err(CaptureError::io(path, error)),
+        };
+        if !metadata.file_type().is_block_device() {
+            return Err(refuse("this is no block device; name one, such as /dev/sda (`lsblk` lists them)"));
+        }
+        let link = Path::new(BY_NUMBER).join(numbers(metadata.rdev()));
+        let folder = fs::canonicalize(&link).map_err(|error| CaptureError::io(&link, error))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if folder.join("partition").exists() {
+            let disk = folder.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+            return Err(refuse(&format!("this is a partition; its requests are those of its disk: name /dev/{disk}")));
+        }
+        let device =
+            Device { path: found, name, number: kernel_number(metadata.rdev()), capacity: Sectors::new(0), folder };
+        match device.sectors() {
+            Some(sectors) if sectors > 0 => Ok(Device { capacity: Sectors::new(sectors), ..device }),
+            _ => Err(refuse("this device has no medium: its size is 0")),
+        }
+    }
+
+    /// Its size now, in sectors; `None` if it is gone.
+    fn sectors(&self) -> Option<u64> {
+        fs::read_to_string(self.folder.join("size")).ok()?.trim().parse().ok()
+    }
+
+    /// Whether it has vanished: unplugged, or, as a loop device, detached.
+    pub fn is_gone(&self) -> bool {
+        self.sectors().is_none_or(|sectors| sectors == 0)
+    }
+}
+
+fn numbers(device: u64) -> String {
+    format!("{}:{}", major(device), minor(device))
+}
+
+fn kernel_number(device: u64) -> u32 {
+    major(device) << 20 | minor(device)
+}
+
+/// `MAJOR:MINOR` of a kernel's number.
+pub(super) fn spelt(number: u32) -> String {
+    format!("{}:{}", number >> 20, number & 0xf_ffff)
+}
+
+/// The kernel's number of `MAJOR:MINOR`.
+fn parsed(text: &str) -> Option<u32> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
+}
+
+/// The devices that a file at `path`, or to be made there, lies on: its partition, the disk of that, and
+/// what those stand on (device mapper, md, the file behind a loop device).
+///
+/// # Errors
+/// A folder that is not there.
+pub(super) fn below(path: &Path) -> Result<BTreeSet<u32>, CaptureError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let at = if path.exists() { path } else { folder };
+    let mut found = BTreeSet::new();
+    follow_file(at, &mut found, DEPTH_MAX).map_err(|error| CaptureError::io(at, error))?;
+    Ok(found)
+}
+
+fn follow_file(path: &Path, found: &mut BTreeSet<u32>, depth: usize) -> io::Result<()> {
+    let device = fs::metadata(path)?.dev();
+    let number = if major(device) == 0 { mounted_from(path) } else { Some(kernel_number(device)) };
+    if let Some(number) = number {
+        follow(number, found, depth);
+    }
+    Ok(())
+}
+
+/// File systems such as btrfs have a number of their own: what they were mounted from tells the device.
+fn mounted_from(path: &Path) -> Option<u32> {
+    let path = fs::canonicalize(path).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let of = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (source, point) = (words.next()?, words.next()?);
+        path.starts_with(point).then_some((point.len(), source))
+    });
+    let (_, source) = of.max_by_key(|(length, _)| *length)?;
+    let metadata = fs::metadata(source).ok().filter(|found| found.file_type().is_block_device())?;
+    Some(kernel_number(metadata.rdev()))
+}
+
+fn follow(number: u32, found: &mut BTreeSet<u32>, depth: usize) {
+    if depth == 0 || !found.insert(number) {
+        return;
+    }
+    let Ok(folder) = fs::canonicalize(Path::new(BY_NUMBER).join(spelt(number))) else { return };
+    let of = |folder: &Path| fs::read_to_string(folder.join("dev")).ok().and_then(|text| parsed(&text));
+    if folder.join("partition").exists()
+        && let Some(disk) = folder.parent().and_then(of)
+    {
+        follow(disk, found, depth - 1);
+    }
+    for slave in fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
+        if let Some(slave) = of(&slave.path()) {
+            follow(slave, found, depth - 1);
+        }
+    }
+    if let Ok(file) = fs::read_to_string(folder.join("loop/backing_file")) {
+        // What cannot be looked at any more is on no device that could be told.
+        let _ = follow_file(Path::new(file.trim_end()), found, depth - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(path: &str) -> String {
+        Device::find(Path::new(path)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_block_device_is_told_so() {
+        assert_eq!(
+            message("/dev/null"),
+            "/dev/null: this is no block device; name one, such as /dev/sda (`lsblk` lists them)"
+        );
+        assert_eq!(message("/dev/nosuchdisk"), "/dev/nosuchdisk: there is no such device (`lsblk` lists them)");
+        assert_eq!(message("nosuchdisk"), "nosuchdisk: there is no such device (`lsblk` lists them)");
+    }
+
+    #[test]
+    fn numbers_are_the_kernels() {
+        assert_eq!(parsed("8:17\n"), Some(8 << 20 | 17));
+        assert_eq!(spelt(8 << 20 | 17), "8:17");
+        assert_eq!(parsed("8"), None);
+    }
+}

@@ -1,0 +1,294 @@
+//! Events of several devices to one sequence of records, in the order of arrival and in bounded memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use traces::error::Place;
+use traces::events::{EventSource, PENDING_RECORDS, PairedReader, Placed, action};
+use traces::trace::ReadOptions;
+use traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
+
+use super::attribution::Attribution;
+use super::device::Device;
+
+/// The events of one device that were handed over and not yet taken.
+pub(super) struct Handed {
+    waiting: Vec<Placed>,
+    run: Vec<Placed>,
+    zero: u64,
+    losses: Losses,
+}
+
+impl EventSource for Handed {
+    fn advance(&mut self) -> Result<bool, ReadError> {
+        self.run.clear();
+        std::mem::swap(&mut self.run, &mut self.waiting);
+        Ok(!self.run.is_empty())
+    }
+
+    fn run(&mut self) -> (&[Placed], &mut Losses) {
+        (&self.run, &mut self.losses)
+    }
+
+    fn zero(&self) -> u64 {
+        self.zero
+    }
+
+    fn place(&self, number: usize) -> (&Path, Place) {
+        (Path::new("the kernel's events"), Place::Byte(self.run.get(number).map_or(0, |placed| placed.at)))
+    }
+
+    // A capture goes on whatever comes.
+    fn lenient(&self) -> bool {
+        true
+    }
+
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    fn losses_mut(&mut self) -> &mut Losses {
+        &mut self.losses
+    }
+
+    fn describe(&mut self, _meta: &mut TraceMeta, _ended: bool) {}
+
+    fn position_bytes(&self) -> u64 {
+        0
+    }
+}
+
+struct Member {
+    reader: PairedReader<Handed>,
+    /// Records that wait for earlier ones of other devices.
+    ready: VecDeque<Record>,
+}
+
+impl Member {
+    /// Takes the records that the reader has.
+    fn take(&mut self) -> Result<(), ReadError> {
+        while let Some(record) = self.reader.next_so_far()? {
+            self.ready.push_back(record);
+        }
+        Ok(())
+    }
+}
+
+/// Pairs the events of each device and merges the records.
+pub(super) struct Gatherer {
+    format: &'static str,
+    options: ReadOptions,
+    /// Which member the events of a device are of, by the kernel's number.
+    numbers: BTreeMap<u32, usize>,
+    /// None before the first event, whose time is the zero of them all.
+    members: Vec<Member>,
+    devices: usize,
+    zero: Option<u64>,
+    /// Time of the latest event.
+    now: u64,
+    /// Records given up because they held up those of other devices.
+    given_up: u64,
+}
+
+impl Gatherer {
+    pub(super) fn new(devices: &[Device], format: &'static str) -> Gatherer {
+        let numbers = (0..).zip(devices).map(|(at, device)| (device.number, at));
+        Gatherer {
+            format,
+            options: ReadOptions { lenient: true, ..ReadOptions::default() },
+            numbers: numbers.collect(),
+            members: Vec::new(),
+            devices: devices.len(),
+            zero: None,
+            now: 0,
+            given_up: 0,
+        }
+    }
+
+    /// Time of the first event, nanoseconds of the trace's clock.
+    pub(super) fn zero(&self) -> Option<u64> {
+        self.zero
+    }
+
+    /// Takes over events in the order of time, with who queued requests shown to `attribution`.
+    pub(super) fn hand(&mut self, events: &[Placed], attribution: &mut Attribution) {
+        let Some(first) = events.first() else { return };
+        if self.zero.is_none() {
+            self.zero = Some(first.event.time);
+            let member = || Member {
+                reader: PairedReader::new(
+                    Handed { waiting: Vec::new(), run: Vec::new(), zero: first.event.time, losses: Losses::default() },
+                    self.format,
+                    "",
+                    &self.options,
+                ),
+                ready: VecDeque::new(),
+            };
+            self.members = (0..self.devices).map(|_| member()).collect();
+        }
+        for placed in events {
+            let Some(&at) = self.numbers.get(&placed.event.device) else { continue };
+            if placed.event.code() == action::QUEUE {
+                attribution.see(placed.event.pid);
+            }
+            self.members[at].reader.source_mut().waiting.push(*placed);
+        }
+        self.now = events.last().map_or(self.now, |placed| placed.event.time);
+    }
+
+    /// Appends the records that can leave, those of the device of a number as of that number's VM.
+    ///
+    /// # Errors
+    /// As the reader of a capture.
+    pub(super) fn give(&mut self, ended: bool, into: &mut Vec<(usize, Record)>) -> Result<(), ReadError> {
+        for member in &mut self.members {
+            member.take()?;
+            if ended {
+                member.reader.end();
+                member.take()?;
+            }
+        }
+        self.merge(ended, into);
+        Ok(())
+    }
+
+    fn merge(&mut self, ended: bool, into: &mut Vec<(usize, Record)>) {
+        loop {
+            let ready = |(at, member): (usize, &Member)| Some((member.ready.front()?.request.arrival, at));
+            let first = self.members.iter().enumerate().filter_map(ready).min();
+            let Some((arrival, at)) = first else { return };
+            if !ended && let Some(blocking) = self.blocking(arrival, at) {
+                let held: usize = self.members.iter().map(|member| member.ready.len()).sum();
+                if (held as u64) < PENDING_RECORDS {
+                    return;
+                }
+                // One device's request that does not complete must not hold up the others for ever.
+                let member = &mut self.members[blocking];
+                member.ready.extend(member.reader.give_up_oldest());
+                self.given_up += 1;
+                continue;
+            }
+            into.extend(self.members[at].ready.pop_front().map(|record| (at, record)));
+        }
+    }
+
+    /// A device from which an earlier record than one of `arrival` may still come.
+    fn blocking(&self, arrival: Timestamp, of: usize) -> Option<usize> {
+        let earlier = |(at, member): &(usize, &Member)| {
+            let oldest = member.reader.oldest();
+            *at != of && member.ready.is_empty() && oldest.is_some_and(|oldest| oldest < arrival)
+        };
+        self.members.iter().enumerate().find(earlier).map(|(at, _)| at)
+    }
+
+    /// What pairing has lost and not matched.
+    pub(super) fn losses(&self) -> Losses {
+        let mut sum = Losses::default();
+        for member in &self.members {
+            add_losses(&mut sum, member.reader.source().losses());
+        }
+        sum
+    }
+
+    /// What pairing has counted, once it has ended.
+    pub(super) fn describe(&self, meta: &mut TraceMeta) {
+        use traces::TraceReader as _;
+        for member in &self.members {
+            for (key, value) in &member.reader.meta().provenance {
+                let Ok(count) = value.parse::<u64>() else { continue };
+                let before = meta.provenance.get(key).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+                meta.provenance.insert(key.clone(), (before + count).to_string());
+            }
+        }
+        if self.given_up > 0 {
+            meta.provenance.insert("capture.given_up_for_order".to_owned(), self.given_up.to_string());
+        }
+    }
+
+    /// Records that wait.
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        self.members.iter().map(|member| member.ready.len()).sum()
+    }
+}
+
+/// Adds what was lost on one side to what was lost on another.
+pub(super) fn add_losses(sum: &mut Losses, more: &Losses) {
+    sum.lost_events += more.lost_events;
+    for (to, from) in [(&mut sum.skipped, &more.skipped), (&mut sum.unmatched, &more.unmatched)] {
+        for (reason, count) in from {
+            *to.entry(reason.clone()).or_default() += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use traces::Sectors;
+    use traces::events::{Category, Event};
+
+    use super::*;
+    use crate::block::VmBy;
+
+    fn devices(count: u32) -> Vec<Device> {
+        let device = |number| Device {
+            path: PathBuf::new(),
+            name: format!("d{number}"),
+            number,
+            capacity: Sectors::new(8),
+            folder: PathBuf::new(),
+        };
+        (1..=count).map(device).collect()
+    }
+
+    fn event(code: u8, device: u32, time: u64, sector: u64) -> Placed {
+        let category = if code == action::QUEUE { Category::QUEUE } else { Category::COMPLETE };
+        let action = u32::from(code) | (category | Category::READ | Category::FS).in_action();
+        Placed { event: Event { time, device, sector, bytes: 4096, action, pid: 7, ..Event::default() }, at: 0 }
+    }
+
+    fn gathered(count: u32) -> (Gatherer, Attribution) {
+        (Gatherer::new(&devices(count), "trace-pipe-raw"), Attribution::new(VmBy::Device, std::iter::empty()))
+    }
+
+    fn arrivals(records: &[(usize, Record)]) -> Vec<(usize, u64)> {
+        records.iter().map(|(at, record)| (*at, record.request.arrival.as_ns())).collect()
+    }
+
+    #[test]
+    fn records_of_several_devices_leave_in_the_order_of_arrival() {
+        let (mut gatherer, mut attribution) = gathered(2);
+        let (queued, completed) = (action::QUEUE, action::COMPLETE);
+        let mut given = Vec::new();
+        gatherer
+            .hand(&[event(queued, 1, 100, 0), event(queued, 2, 110, 0), event(completed, 2, 120, 0)], &mut attribution);
+        gatherer.give(false, &mut given).unwrap();
+        // The first device's is older and not complete.
+        assert_eq!((given.len(), gatherer.held()), (0, 1));
+        gatherer.hand(&[event(completed, 1, 130, 0), event(queued, 2, 140, 8)], &mut attribution);
+        gatherer.give(false, &mut given).unwrap();
+        assert_eq!(arrivals(&given), [(0, 0), (1, 10)]);
+        gatherer.give(true, &mut given).unwrap();
+        assert_eq!(arrivals(&given), [(0, 0), (1, 10), (1, 40)]);
+        assert_eq!(gatherer.losses().unmatched.get("Q without C"), Some(&1));
+    }
+
+    #[test]
+    fn a_request_that_never_completes_does_not_fill_the_memory() {
+        let (mut gatherer, mut attribution) = gathered(2);
+        let mut given = Vec::new();
+        gatherer.hand(&[event(action::QUEUE, 1, 0, 0)], &mut attribution);
+        let mut time = 0;
+        while given.is_empty() {
+            time += 10;
+            let pair = [event(action::QUEUE, 2, time, 8), event(action::COMPLETE, 2, time + 1, 8)];
+            gatherer.hand(&pair, &mut attribution);
+            gatherer.give(false, &mut given).unwrap();
+            assert!(gatherer.held() as u64 <= PENDING_RECORDS);
+        }
+        assert_eq!(arrivals(&given)[..2], [(0, 0), (1, 10)]);
+        assert_eq!(given[0].1.observed.completed, None);
+    }
+}

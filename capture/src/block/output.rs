@@ -1,0 +1,188 @@
+//! Where a trace goes: files that take part in rotation, standard output, a socket.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+
+use super::device::{Device, below};
+use super::error::CaptureError;
+
+/// Where a trace goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A file, or with rotation several.
+    File(PathBuf),
+    /// Standard output.
+    Standard,
+    /// A listening socket.
+    Unix(PathBuf),
+}
+
+impl Output {
+    /// `-`, `unix:PATH` or a path.
+    pub fn parse(text: &str) -> Output {
+        match text.strip_prefix("unix:") {
+            Some(path) => Output::Unix(path.into()),
+            None if text == "-" => Output::Standard,
+            None => Output::File(text.into()),
+        }
+    }
+
+    /// The name in messages.
+    pub fn name(&self) -> PathBuf {
+        match self {
+            Output::File(path) | Output::Unix(path) => path.clone(),
+            Output::Standard => "-".into(),
+        }
+    }
+
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Output::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Refuses, or removes, files of another raw capture of this name: those of CPUs that are not read now would
+    /// be taken for part of this one.
+    ///
+    /// # Errors
+    /// That there are some; an output that is no file.
+    pub(super) fn check_free(&self, force: bool) -> Result<(), CaptureError> {
+        let refuse = |why: String| CaptureError::Output { path: self.name(), why };
+        let Some(stem) = self.file() else {
+            return Err(refuse("a raw capture is several files; name how they begin".to_owned()));
+        };
+        let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let belongs = |found: &str| {
+            let rest = found.strip_prefix(&name)?;
+            [".trace_raw.", ".blktrace.", ".formats", ".capture.json"].iter().find(|part| rest.starts_with(**part))
+        };
+        for entry in std::fs::read_dir(folder).map_err(|error| CaptureError::io(folder, error))?.flatten() {
+            let path = entry.path();
+            if belongs(&entry.file_name().to_string_lossy()).is_none() {
+                continue;
+            }
+            if !force {
+                return Err(refuse(format!("{} exists; --force overwrites it", path.display())));
+            }
+            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(|error| CaptureError::io(&path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a file on a device that is traced.
+    ///
+    /// # Errors
+    /// That it is; a folder that is not there.
+    pub(super) fn check_apart(&self, devices: &[Device]) -> Result<(), CaptureError> {
+        let Some(path) = self.file() else { return Ok(()) };
+        let below = below(path)?;
+        let traced = devices.iter().find(|device| below.contains(&device.number));
+        match traced {
+            None => Ok(()),
+            Some(device) => Err(CaptureError::SelfCapture { path: path.to_owned(), device: device.name.clone() }),
+        }
+    }
+}
+
+/// The piece of that number: `mail.0003.parquet` of `mail.parquet`.
+pub(super) fn piece(path: &Path, number: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => format!("{stem}.{number:04}.{ending}"),
+        _ => format!("{name}.{number:04}"),
+    };
+    path.with_file_name(name)
+}
+
+/// What bytes are written to.
+pub(super) enum Sink {
+    File(File),
+    Standard(io::Stdout),
+    Unix(UnixStream),
+}
+
+impl Sink {
+    /// Opens an output, of which `path` is the file of this turn.
+    pub(super) fn open(output: &Output, path: &Path, force: bool) -> Result<Sink, CaptureError> {
+        let fail = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                CaptureError::Output { path: path.to_owned(), why: "it exists; --force overwrites it".to_owned() }
+            }
+            _ => CaptureError::Output { path: path.to_owned(), why: error.to_string() },
+        };
+        match output {
+            Output::Standard => Ok(Sink::Standard(io::stdout())),
+            Output::Unix(path) => UnixStream::connect(path).map(Sink::Unix).map_err(fail),
+            Output::File(_) => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true);
+                if force {
+                    options.create(true).truncate(true)
+                } else {
+                    options.create_new(true)
+                };
+                options.open(path).map(Sink::File).map_err(fail)
+            }
+        }
+    }
+
+    /// Makes durable what was written.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.sync_data(),
+            Sink::Standard(_) | Sink::Unix(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file) => file.write(bytes),
+            Sink::Standard(stdout) => stdout.write(bytes),
+            Sink::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::File(file) => file.flush(),
+            Sink::Standard(stdout) => stdout.flush(),
+            Sink::Unix(stream) => stream.flush(),
+        }
+    }
+}
+
+/// Bytes that a user may still write to the file system of a file.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let found = statvfs(folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_numbered_before_their_ending() {
+        assert_eq!(piece(Path::new("a/mail.parquet"), 3), Path::new("a/mail.0003.parquet"));
+        assert_eq!(piece(Path::new("mail"), 12), Path::new("mail.0012"));
+        assert_eq!(piece(Path::new(".x"), 1), Path::new(".x.0001"));
+    }
+
+    #[test]
+    fn outputs_are_told_by_their_beginning() {
+        assert_eq!(Output::parse("-"), Output::Standard);
+        assert_eq!(Output::parse("unix:/run/x"), Output::Unix("/run/x".into()));
+        assert_eq!(Output::parse("x.parquet"), Output::File("x.parquet".into()));
+    }
+}

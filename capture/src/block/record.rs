@@ -1,0 +1,419 @@
+//! A capture from its beginning to its end.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use traces::events::Placed;
+use traces::trace::AddressSpace;
+use traces::{Layer, Losses, Record, TraceMeta};
+
+use super::attribution::{Attribution, VmBy};
+use super::backends::{self, Backend, Chosen, Setup};
+use super::clocks::{Clocks, Reading, cpu_time};
+use super::device::Device;
+use super::error::CaptureError;
+use super::gather::{Gatherer, add_losses};
+use super::limits::{Limits, Rate, rest};
+use super::output::Output;
+use super::store::{Rotate, Store, Stored};
+use super::summary::{StopReason, Summary};
+use super::supervisor::Supervisor;
+
+/// Between two sweeps: at a hundred thousand requests a second some 3 MB are waiting by then.
+const SWEEP: Duration = Duration::from_millis(100);
+/// How often a stop is looked for while nothing is to be done.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Between two looks at limits and devices, and two reports.
+const LOOK: Duration = Duration::from_secs(1);
+const BETWEEN_READINGS: Duration = Duration::from_secs(60);
+/// Readings that a checkpoint holds; the file's end holds all.
+const READINGS_IN_CHECKPOINT: usize = 60;
+/// Records that are handed to the store at a time.
+const RECORDS_AT_ONCE: usize = 4096;
+
+/// What is to be captured, how, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The name of a backend, instead of the first that works.
+    pub backend: Option<String>,
+    /// Where the trace goes; of raw captures, how the names of their files begin.
+    pub output: Output,
+    /// Keep what the kernel gives as it is, and no trace.
+    pub raw: bool,
+    /// Keep what the kernel gives beside the trace, in files whose names begin so.
+    pub raw_too: Option<PathBuf>,
+    /// Only what a scheduler decides.
+    pub decisions_only: bool,
+    /// Overwrite what is there.
+    pub force: bool,
+    /// Write onto a traced device if it comes to that.
+    pub allow_self_capture: bool,
+    /// How requests are given to virtual machines.
+    pub vm_by: VmBy,
+    /// The layer to record, instead of guest-queue.
+    pub layer: Option<Layer>,
+    /// Kibibytes of the kernel's buffer for each CPU.
+    pub buffer_kib: u64,
+    /// End after this time.
+    pub seconds: Option<Duration>,
+    /// End at so many bytes.
+    pub size_bytes: Option<u64>,
+    /// End when less is free where the trace goes.
+    pub free_bytes: u64,
+    /// When a new file is begun.
+    pub rotate: Option<Rotate>,
+    /// The capture's own share of one CPU, in percent.
+    pub cpu_percent: Option<f64>,
+    /// Events in a second, above which they are dropped.
+    pub rate: Option<u64>,
+}
+
+/// How a capture goes, once a second.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The backend.
+    pub backend: &'static str,
+    /// Since the beginning.
+    pub lasted: Duration,
+    /// Events in the last second.
+    pub events_per_second: u64,
+    /// Events so far.
+    pub events: u64,
+    /// Lost so far.
+    pub lost: u64,
+    /// Bytes written so far.
+    pub written_bytes: u64,
+    /// Share of a CPU that the capture has taken, in percent.
+    pub cpu_percent: f64,
+    /// What is to be said.
+    pub notes: Vec<String>,
+}
+
+/// Captures until `stop` is set or a limit is reached; `watch` is told how it goes.
+///
+/// # Errors
+/// A capture that could not begin. What fails later ends it with what was recorded, and is in the summary.
+pub fn record(
+    options: &Options,
+    mut supervisor: Supervisor,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Summary, CaptureError> {
+    if !options.allow_self_capture {
+        options.output.check_apart(&options.devices)?;
+    }
+    let raw = if options.raw { Some(options.output.clone()) } else { options.raw_too.clone().map(Output::File) };
+    if let Some(raw) = &raw {
+        raw.check_free(options.force)?;
+        if !options.allow_self_capture {
+            raw.check_apart(&options.devices)?;
+        }
+    }
+    let setup = Setup {
+        devices: options.devices.clone(),
+        raw: raw.map(|raw| raw.name()),
+        decode: !options.raw,
+        buffer_kib: options.buffer_kib,
+        decisions_only: options.decisions_only,
+    };
+    let chosen = backends::choose(&setup, options.backend.as_deref(), &mut supervisor)?;
+    let capture = Capture::begin(options, chosen);
+    let summary = capture.and_then(|mut capture| {
+        let ended = capture.run(stop, watch);
+        capture.end(ended, watch)
+    });
+    supervisor.dismiss();
+    summary
+}
+
+struct Capture<'a> {
+    options: &'a Options,
+    chosen: Chosen,
+    gatherer: Gatherer,
+    attribution: Attribution,
+    store: Option<Store>,
+    clocks: Clocks,
+    rate: Rate,
+    limits: Limits,
+    begun: Instant,
+    cpu_before: u64,
+    events: u64,
+    requests: u64,
+    /// How many VMs the store knows.
+    vms_told: usize,
+    /// What was read and what was made of it; kept for their room.
+    placed: Vec<Placed>,
+    records: Vec<(usize, Record)>,
+    notes: Vec<String>,
+}
+
+impl<'a> Capture<'a> {
+    fn begin(options: &'a Options, chosen: Chosen) -> Result<Capture<'a>, CaptureError> {
+        let names = options.devices.iter().map(|device| device.name.clone());
+        let mut capture = Capture {
+            options,
+            gatherer: Gatherer::new(&options.devices, chosen.backend.format().0),
+            chosen,
+            attribution: Attribution::new(options.vm_by, names),
+            store: None,
+            clocks: Clocks::default(),
+            rate: Rate::new(options.rate),
+            limits: Limits { seconds: options.seconds, size_bytes: options.size_bytes, free_bytes: options.free_bytes },
+            begun: Instant::now(),
+            cpu_before: cpu_time(),
+            events: 0,
+            requests: 0,
+            vms_told: 0,
+            placed: Vec::new(),
+            records: Vec::new(),
+            notes: Vec::new(),
+        };
+        capture.read_clocks();
+        if !options.raw {
+            let meta = capture.meta(READINGS_IN_CHECKPOINT);
+            capture.vms_told = meta.vms.len();
+            capture.store = Some(Store::begin(&options.output, options.rotate, options.force, meta)?);
+        }
+        Ok(capture)
+    }
+
+    /// Sweeps until something ends the capture.
+    fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&Progress)) -> Result<StopReason, CaptureError> {
+        let mut looked = Instant::now();
+        let mut read_clocks = Instant::now();
+        let mut events_before = 0;
+        loop {
+            let cpu = cpu_time();
+            self.sweep()?;
+            if looked.elapsed() >= LOOK {
+                watch(&self.progress(looked.elapsed(), events_before));
+                (events_before, looked) = (self.events, Instant::now());
+                if let Some(reason) = self.reason_to_end() {
+                    return Ok(reason);
+                }
+                if let Some(store) = &self.store {
+                    store.meta(self.meta(READINGS_IN_CHECKPOINT));
+                }
+            }
+            if read_clocks.elapsed() >= BETWEEN_READINGS {
+                read_clocks = Instant::now();
+                self.read_clocks();
+            }
+            let worked = Duration::from_nanos(cpu_time().saturating_sub(cpu));
+            if let Some(reason) = self.wait(rest(worked, self.options.cpu_percent, SWEEP), stop) {
+                return Ok(reason);
+            }
+        }
+    }
+
+    /// Rests, unless the capture is to end.
+    fn wait(&self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
+        let from = Instant::now();
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Some(StopReason::Interrupted);
+            }
+            if self.limits.seconds.is_some_and(|most| self.begun.elapsed() >= most) {
+                return Some(StopReason::Time);
+            }
+            let left = rest.saturating_sub(from.elapsed());
+            if left.is_zero() {
+                return None;
+            }
+            thread::sleep(left.min(GLANCE));
+        }
+    }
+
+    fn reason_to_end(&self) -> Option<StopReason> {
+        if self.store.as_ref().is_some_and(Store::has_failed) {
+            return Some(StopReason::OutputFailed);
+        }
+        if self.options.devices.iter().any(Device::is_gone) {
+            return Some(StopReason::DeviceGone);
+        }
+        self.limits.reached(self.begun.elapsed(), self.written_bytes(), self.options.output.file())
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.store.as_ref().map_or_else(|| self.chosen.backend.raw_written().0, Store::bytes)
+    }
+
+    /// Takes what has happened and hands the records on that are complete.
+    fn sweep(&mut self) -> Result<(), CaptureError> {
+        self.placed.clear();
+        self.chosen.backend.sweep(&mut self.placed)?;
+        self.pass_on(false)
+    }
+
+    fn pass_on(&mut self, ended: bool) -> Result<(), CaptureError> {
+        let Capture { placed, rate, .. } = self;
+        self.events += placed.len() as u64;
+        placed.retain(|placed| rate.admits(placed.event.time));
+        self.gatherer.hand(&self.placed, &mut self.attribution);
+        self.records.clear();
+        self.gatherer.give(ended, &mut self.records)?;
+        self.requests += self.records.len() as u64;
+        let Some(store) = &self.store else { return Ok(()) };
+        if self.attribution.vms().len() > self.vms_told {
+            self.vms_told = self.attribution.vms().len();
+            store.meta(self.meta(READINGS_IN_CHECKPOINT));
+        }
+        for some in self.records.chunks(RECORDS_AT_ONCE) {
+            let attributed = some.iter().map(|(device, record)| {
+                let mut record = *record;
+                record.request.vm = self.attribution.vm(record.request.stream.0, *device);
+                record
+            });
+            store.records(attributed.collect());
+        }
+        Ok(())
+    }
+
+    fn read_clocks(&mut self) {
+        let reading = Reading::take(|| self.chosen.backend.trace_now());
+        if let Some(step) = self.clocks.add(reading) {
+            let by = step as f64 / 1e6;
+            self.notes.push(format!("the wall clock was set by {by:.3} ms; the trace's clock was not"));
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        let mut losses = self.chosen.backend.losses();
+        add_losses(&mut losses, &self.gatherer.losses());
+        losses.lost_events += self.rate.dropped();
+        losses
+    }
+
+    fn progress(&mut self, since: Duration, events_before: u64) -> Progress {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(self.chosen.backend.notes());
+        if self.options.raw {
+            self.events = self.chosen.backend.raw_written().1;
+        }
+        let lasted = self.begun.elapsed();
+        let per_second = (self.events - events_before) as f64 / since.as_secs_f64().max(0.001);
+        Progress {
+            backend: self.chosen.name,
+            lasted,
+            events_per_second: per_second as u64,
+            events: self.events,
+            lost: self.losses().lost_events,
+            written_bytes: self.written_bytes(),
+            cpu_percent: self.cpu_ns() as f64 / 1e7 / lasted.as_secs_f64().max(0.001),
+            notes,
+        }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        cpu_time().saturating_sub(self.cpu_before)
+    }
+
+    /// What is known of the trace so far.
+    fn meta(&self, readings: usize) -> TraceMeta {
+        let backend: &dyn Backend = &*self.chosen.backend;
+        let (format, clock) = backend.format();
+        let mut meta = TraceMeta::new(format, self.options.layer.unwrap_or(Layer::GuestQueue), &clock);
+        meta.vms = self.attribution.vms().to_vec();
+        meta.streams = backend.names();
+        match self.options.devices.as_slice() {
+            [only] => meta.capacity_sectors = Some(only.capacity),
+            _ => meta.address_space = AddressSpace::PerVm,
+        }
+        if let (Some(zero), Some(first)) = (self.gatherer.zero(), self.clocks.first()) {
+            meta.clock.zero_unix_ns = first.offset_ns().checked_add_unsigned(zero);
+        }
+        self.gatherer.describe(&mut meta);
+        backend.describe(&mut |key, value| {
+            meta.provenance.insert(format!("{format}.{key}"), value);
+        });
+        let devices: Vec<&str> = self.options.devices.iter().map(|device| device.name.as_str()).collect();
+        let losses = self.losses();
+        let mut add = |key: &str, value: String| meta.provenance.insert(format!("capture.{key}"), value);
+        add("by", format!("iocast {}", env!("CARGO_PKG_VERSION")));
+        add("backend", self.chosen.name.to_owned());
+        add("devices", devices.join(","));
+        add("clock_readings", self.clocks.json(readings));
+        add("clock_steps", self.clocks.steps().to_string());
+        add("lost_events", losses.lost_events.to_string());
+        if let Some(zero) = self.gatherer.zero() {
+            add("zero_trace_ns", zero.to_string());
+        }
+        if let Some(share) = self.attribution.unattributed_share() {
+            add("unattributed_share", format!("{share:.6}"));
+        }
+        meta
+    }
+
+    /// Switches tracing off, stores the rest and says what came of it.
+    fn end(
+        mut self,
+        ended: Result<StopReason, CaptureError>,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, CaptureError> {
+        let lasted = self.begun.elapsed();
+        let (mut stopped_by, mut failure) = match ended {
+            Ok(reason) => (reason, None),
+            Err(error) => (StopReason::InputFailed, Some(error.to_string())),
+        };
+        self.placed.clear();
+        let raw_events = self.chosen.backend.raw_written().1;
+        let rest = self.chosen.backend.stop(&mut self.placed).and_then(|()| self.pass_on(true));
+        if let Err(error) = rest
+            && failure.is_none()
+        {
+            (stopped_by, failure) = (StopReason::InputFailed, Some(error.to_string()));
+        }
+        if self.options.raw {
+            self.events = self.chosen.backend.raw_written().1.max(raw_events);
+        }
+        self.read_clocks();
+        let meta = self.meta(usize::MAX);
+        let raw_bytes = self.chosen.backend.raw_written().0;
+        let stored = match self.store.take() {
+            Some(store) => store.end(meta),
+            None => self.end_raw(&meta, raw_bytes)?,
+        };
+        if let Some(what) = stored.failure {
+            (stopped_by, failure) = (StopReason::OutputFailed, Some(what));
+        }
+        let last = self.progress(LOOK, self.events);
+        watch(&last);
+        if self.options.devices.iter().any(Device::is_gone) && failure.is_none() {
+            stopped_by = StopReason::DeviceGone;
+        }
+        let losses = self.losses();
+        Ok(Summary {
+            schema_version: 1,
+            backend: self.chosen.name,
+            refused: std::mem::take(&mut self.chosen.refused),
+            devices: self.options.devices.iter().map(|device| device.name.clone()).collect(),
+            files: stored.files.iter().map(|path| path.display().to_string()).collect(),
+            lasted_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
+            events: self.events,
+            requests: self.requests,
+            written_bytes: stored.bytes,
+            lost_events: losses.lost_events,
+            above_rate_events: self.rate.dropped(),
+            unmatched: losses.unmatched,
+            skipped: losses.skipped,
+            unattributed_share: self.attribution.unattributed_share(),
+            vms: self.attribution.vms().to_vec(),
+            cpu_ns: self.cpu_ns(),
+            clock_steps: self.clocks.steps(),
+            stopped_by,
+            failure,
+        })
+    }
+
+    /// Writes what is known beside raw files, which hold no metadata of their own.
+    fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<Stored, CaptureError> {
+        let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
+        let text = serde_json::to_string_pretty(meta).unwrap_or_default();
+        std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
+        Ok(Stored { bytes, files: vec![path], failure: None })
+    }
+}

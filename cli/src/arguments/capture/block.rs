@@ -1,0 +1,128 @@
+//! The arguments of `iocast capture block`.
+
+use std::path::PathBuf;
+
+use capture::block::{BACKENDS, Rotate};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use traces::quantity::{parse_bytes, parse_nanos};
+use traces::{Layer, Nanos};
+
+use crate::arguments::OutputFormat;
+use crate::arguments::reading::parse_layer;
+
+#[derive(Debug, Args)]
+pub struct Block {
+    /// The devices: disks, by path or name
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<PathBuf>,
+    #[command(flatten)]
+    pub until: Until,
+    /// The trace (Parquet): a file, `-` for standard output, unix:PATH for a listening socket; with --raw how the files'
+    /// names begin [default: NAME-OF-DEVICE.parquet]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Keep what the kernel gives as it is: pages of the trace buffer, or blktrace's files
+    #[arg(long, conflicts_with_all = ["rotate", "vm_by", "max_rate"])]
+    pub raw: bool,
+    /// Keep what the kernel gives as well, in files whose names begin so
+    #[arg(long, value_name = "STEM", conflicts_with = "raw")]
+    pub raw_too: Option<PathBuf>,
+    /// How to get at the events, instead of the first way that works
+    #[arg(long, value_parser = PossibleValuesParser::new(BACKENDS.iter().map(|row| row.name)))]
+    pub backend: Option<String>,
+    /// Whose a request is: of the virtual machine of its device, of the control group or the process that queued it
+    /// (qemu's and blkback's by the guest's name). Write-back and other threads of the kernel belong to nobody
+    #[arg(long, value_enum, default_value_t = VmBy::Device)]
+    pub vm_by: VmBy,
+    /// Where the trace is taken, instead of guest-queue (on a host whose guests use the device: hypervisor)
+    #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
+    pub layer: Option<Layer>,
+    /// Begin a new file, NAME.0001.parquet and on, at this size (1g) or age (1h)
+    #[arg(long, value_parser = parse_rotate, value_name = "SIZE|TIME")]
+    pub rotate: Option<Rotate>,
+    /// Write onto a traced device, too
+    #[arg(long)]
+    pub allow_self_capture: bool,
+    /// The most CPU that the capture itself takes, in percent of one; what is then not read in time is lost and counted
+    #[arg(long, value_parser = parse_percent, value_name = "PERCENT")]
+    pub max_cpu: Option<f64>,
+    /// The most events that are taken in a second; those above are dropped and counted
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "EVENTS")]
+    pub max_rate: Option<u64>,
+    #[command(flatten)]
+    pub buffer: Buffer,
+    /// How to print what came of it
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+/// What ends a capture by itself.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Until {
+    /// Stop after this time; a number alone is seconds [default: at an interrupt]
+    #[arg(short = 'w', long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub seconds: Option<Nanos>,
+    /// Stop when so much was written
+    #[arg(long, value_parser = parse_bytes, value_name = "SIZE")]
+    pub max_size: Option<u64>,
+    /// Stop when less than this is free where the trace is written
+    #[arg(long, value_parser = parse_bytes, default_value = "64m", value_name = "SIZE")]
+    pub min_free: u64,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Buffer {
+    /// The kernel's buffer for each CPU
+    #[arg(long = "buffer", value_parser = parse_bytes, default_value = "16m", value_name = "SIZE")]
+    pub bytes: u64,
+}
+
+/// How requests are given to virtual machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum VmBy {
+    Device,
+    Cgroup,
+    Process,
+}
+
+/// `10`, `10s`, `5min`.
+fn parse_seconds(text: &str) -> Result<Nanos, String> {
+    let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') { "s" } else { "" };
+    parse_nanos(&format!("{text}{with_unit}")).map_err(|error| error.to_string())
+}
+
+/// A number alone is bytes.
+fn parse_rotate(text: &str) -> Result<Rotate, String> {
+    if let Ok(bytes) = parse_bytes(text) {
+        return Ok(Rotate::Bytes(bytes));
+    }
+    let time = parse_nanos(text).map_err(|_| "expected a size (1g) or a time (1h, 10min)".to_owned())?;
+    Ok(Rotate::Time(std::time::Duration::from_nanos(time.as_ns())))
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    percent.ok().filter(|percent| *percent > 0.0 && percent.is_finite()).ok_or("expected a number above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_are_told_apart() {
+        assert_eq!(parse_rotate("1g"), Ok(Rotate::Bytes(1 << 30)));
+        assert_eq!(parse_rotate("2min"), Ok(Rotate::Time(Duration::from_secs(120))));
+        assert!(parse_rotate("often").is_err());
+        assert_eq!(parse_seconds("2").unwrap().as_ns(), 2_000_000_000);
+        assert_eq!(parse_seconds("2ms").unwrap().as_ns(), 2_000_000);
+        assert_eq!(parse_percent("5%"), Ok(5.0));
+        assert!(parse_percent("0").is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The arguments of `iocast capture cleanup`.
+
+use clap::Args;
+
+use crate::arguments::OutputFormat;
+
+#[derive(Debug, Args)]
+pub struct Cleanup {
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}

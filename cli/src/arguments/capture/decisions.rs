@@ -1,0 +1,27 @@
+//! The arguments of `iocast capture decisions`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::block::{Buffer, Until};
+use crate::arguments::OutputFormat;
+
+#[derive(Debug, Args)]
+pub struct Decisions {
+    /// The device: a disk, by path or name
+    pub device: PathBuf,
+    #[command(flatten)]
+    pub until: Until,
+    /// How the names of the files begin [default: DEVICE-decisions]
+    #[arg(short, long, value_name = "STEM")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the files if they exist
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub buffer: Buffer,
+    /// How to print what came of it
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}

@@ -1,0 +1,12 @@
+//! The arguments of `iocast capture recover`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct Recover {
+    /// The trace, as Parquet
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}

@@ -1,0 +1,55 @@
+//! `iocast capture block`: the requests of block devices while they are in use.
+
+use anyhow::{Result, ensure};
+use capture::block::{Device, Options, Output};
+
+use crate::arguments::UsageError;
+use crate::arguments::capture::{Block, VmBy};
+use crate::capture::running;
+
+pub fn run(arguments: &Block) -> Result<()> {
+    let devices = arguments.devices.iter().map(|path| Device::find(path)).collect::<Result<Vec<_>, _>>()?;
+    ensure!(
+        devices.len() == 1 || arguments.vm_by == VmBy::Device,
+        UsageError(
+            "--vm-by cgroup and process are for one device: addresses of several would not be told apart".into()
+        )
+    );
+    let mut numbers: Vec<u32> = devices.iter().map(|device| device.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    ensure!(numbers.len() == devices.len(), UsageError("a device is named twice".to_owned()));
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let ending = if arguments.raw { "" } else { ".parquet" };
+    let output = arguments.output.clone().unwrap_or_else(|| format!("{}{ending}", names.join("-")));
+    let output = Output::parse(&output);
+    ensure!(
+        arguments.rotate.is_none() || output.file().is_some(),
+        UsageError("--rotate needs files, and the trace goes to a stream".to_owned())
+    );
+    let options = Options {
+        devices,
+        backend: arguments.backend.clone(),
+        output: output.clone(),
+        raw: arguments.raw,
+        raw_too: arguments.raw_too.clone(),
+        decisions_only: false,
+        force: arguments.force,
+        allow_self_capture: arguments.allow_self_capture,
+        vm_by: match arguments.vm_by {
+            VmBy::Device => capture::block::VmBy::Device,
+            VmBy::Cgroup => capture::block::VmBy::Cgroup,
+            VmBy::Process => capture::block::VmBy::Process,
+        },
+        layer: arguments.layer,
+        buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
+        seconds: arguments.until.seconds.map(|time| std::time::Duration::from_nanos(time.as_ns())),
+        size_bytes: arguments.until.max_size,
+        free_bytes: arguments.until.min_free,
+        rotate: arguments.rotate,
+        cpu_percent: arguments.max_cpu,
+        rate: arguments.max_rate,
+    };
+    let summary = running::run(&options)?;
+    running::tell(&summary, arguments.output_format, output != Output::Standard)
+}

@@ -1,0 +1,34 @@
+//! `iocast capture cleanup`: what captures that were killed have left on.
+
+use anyhow::Result;
+use capture::block::{Cleaned, clean_up};
+use serde_json::json;
+
+use crate::arguments::OutputFormat;
+use crate::arguments::capture::Cleanup;
+use crate::output::{Table, print, print_json};
+
+pub fn run(arguments: &Cleanup) -> Result<()> {
+    let found = clean_up()?;
+    if arguments.output_format == OutputFormat::Json {
+        let rows = found.iter().map(|cleaned| match cleaned {
+            Cleaned::Removed(path) => json!({ "path": path, "removed": true }),
+            Cleaned::InUse(path, pid) => json!({ "path": path, "removed": false, "pid": pid }),
+        });
+        return print_json(&json!({ "schema_version": 1, "found": rows.collect::<Vec<_>>() }));
+    }
+    if found.is_empty() {
+        return print("nothing is left on\n");
+    }
+    let rows = found.iter().map(|cleaned| match cleaned {
+        Cleaned::Removed(path) => vec![path.display().to_string(), "removed: its process is gone".to_owned()],
+        Cleaned::InUse(path, pid) => vec![path.display().to_string(), format!("left alone: process {pid} uses it")],
+    });
+    let table = Table {
+        title: "Captures in the kernel".to_owned(),
+        header: ["what", "done"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        text_columns: 2,
+    };
+    print(&table.render(arguments.output_format))
+}

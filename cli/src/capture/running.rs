@@ -1,0 +1,121 @@
+//! A capture of block devices while it runs, and what came of it: shared by `block` and `decisions`.
+
+use std::io::{IsTerminal as _, stderr};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use capture::block::{Options, Progress, StopReason, Summary, Supervisor, record};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::arguments::{Interrupted, OutputFormat};
+use crate::output::{Table, print, print_json};
+
+/// Captures, and says on standard error how it goes.
+pub fn run(options: &Options) -> Result<Summary> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["capture", "supervise"]);
+    let supervisor = Supervisor::start(command)?;
+    let is_terminal = stderr().is_terminal();
+    let summary = record(options, supervisor, &stop, &mut |progress| show(progress, is_terminal))?;
+    if is_terminal {
+        eprint!("\r\x1b[K");
+    }
+    Ok(summary)
+}
+
+fn show(progress: &Progress, is_terminal: bool) {
+    let clear = if is_terminal { "\r\x1b[K" } else { "" };
+    for note in &progress.notes {
+        eprintln!("{clear}iocast: {note}");
+    }
+    if is_terminal {
+        eprint!(
+            "{clear}{} {:.0} s  {} events/s  {} events  {} lost  {}  CPU {:.1} %",
+            progress.backend,
+            progress.lasted.as_secs_f64(),
+            progress.events_per_second,
+            progress.events,
+            progress.lost,
+            bytes(progress.written_bytes),
+            progress.cpu_percent
+        );
+    }
+}
+
+/// Says what came of it: on standard output, unless the trace went there.
+pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<()> {
+    for (name, why) in &summary.refused {
+        eprintln!("iocast: not by {name}: {why}");
+    }
+    eprintln!("iocast: captured by {}", summary.backend);
+    if summary.lost_events > 0 {
+        eprintln!("iocast: warning: {} events were lost; a larger --buffer avoids that", summary.lost_events);
+    }
+    for (reason, count) in &summary.skipped {
+        eprintln!("iocast: warning: {count} events skipped: {reason}");
+    }
+    match (to_stdout, format) {
+        (false, _) => {}
+        (true, OutputFormat::Json) => {
+            let mut value = serde_json::to_value(summary)?;
+            value["cpu_s_per_million_events"] = json!(summary.cpu_s_per_million_events());
+            print_json(&value)?;
+        }
+        (true, format) => print(&table(summary).render(format))?,
+    }
+    match (summary.stopped_by, &summary.failure) {
+        (_, Some(failure)) => bail!("{failure}"),
+        (StopReason::Interrupted, None) => Err(Interrupted.into()),
+        (StopReason::DeviceGone, None) => {
+            bail!("{} has vanished; the trace holds what was seen before", summary.devices.join(", "))
+        }
+        (StopReason::FreeSpace, None) => {
+            eprintln!("iocast: stopped: less than --min-free is left");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn table(summary: &Summary) -> Table {
+    let mut rows = vec![
+        ("backend", summary.backend.to_owned()),
+        ("devices", summary.devices.join(", ")),
+        ("files", summary.files.join(", ")),
+        ("lasted", format!("{:.3} s", summary.lasted_ns as f64 / 1e9)),
+        ("events", summary.events.to_string()),
+        ("requests", summary.requests.to_string()),
+        ("lost events", summary.lost_events.to_string()),
+        ("written", bytes(summary.written_bytes)),
+        ("CPU of the capture", format!("{:.3} s", summary.cpu_ns as f64 / 1e9)),
+    ];
+    if let Some(cost) = summary.cpu_s_per_million_events() {
+        rows.push(("CPU for a million events", format!("{cost:.3} s")));
+    }
+    if let Some(share) = summary.unattributed_share {
+        rows.push(("requests of nobody", format!("{:.2} %", share * 100.0)));
+    }
+    for (kind, count) in &summary.unmatched {
+        rows.push(("without a partner", format!("{count} {kind}")));
+    }
+    if summary.clock_steps > 0 {
+        rows.push(("wall clock was set", format!("{} times", summary.clock_steps)));
+    }
+    Table {
+        title: "Captured".to_owned(),
+        header: ["", ""].map(str::to_owned).to_vec(),
+        rows: rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect(),
+        text_columns: 2,
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    format!("{:.2} MB", bytes as f64 / 1e6)
+}
