@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use traces::results::wire::CommandFigures;
-use traces::{Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, VmId};
+use traces::{Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp};
 
 use super::cdb::{self, Asked};
 use super::pdu::{self, Header, NO_TAG};
@@ -56,7 +56,7 @@ impl Ledger {
 struct Task {
     frame: u64,
     place: Option<Place>,
-    vm: Option<VmId>,
+    unit: Option<usize>,
     asked: Asked,
     /// Whether an UNMAP's list has been read.
     listed: bool,
@@ -105,7 +105,7 @@ pub struct Tasks {
     superseded: VecDeque<(u32, Task)>,
     early: VecDeque<Final>,
     management: Vec<Management>,
-    units: Vec<(u64, Option<VmId>)>,
+    units: Vec<(u64, Option<usize>)>,
     awaited: [Awaited; 2],
     ending: Option<Final>,
     /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
@@ -206,15 +206,15 @@ impl Tasks {
     fn command(&mut self, at: At, header: &Header, tag: u32, ledger: &mut Ledger) -> Wanted {
         ledger.counts.commands += 1;
         *ledger.opcodes.entry(header[32]).or_default() += 1;
-        let vm = self.unit(lun(header), ledger);
+        let unit = self.unit(lun(header), ledger);
         let asked = cdb::asked(&header[32..]);
-        if let Some(vm) = vm {
-            ledger.units.unit(vm).figures.commands += 1;
+        if let Some(unit) = unit {
+            ledger.units.unit(unit).figures.commands += 1;
         } else {
             ledger.counts.inexpressible += 1;
         }
-        let place = vm.and_then(|vm| self.record(at, header, vm, asked, ledger));
-        let task = Task { frame: at.frame, place, vm, asked, listed: false };
+        let place = unit.and_then(|unit| self.record(at, header, unit, asked, ledger));
+        let task = Task { frame: at.frame, place, unit, asked, listed: false };
         if let Some(old) = self.pending.insert(tag, task) {
             self.superseded.push_back((tag, old));
             if self.superseded.len() > SUPERSEDED_MAX
@@ -237,19 +237,19 @@ impl Tasks {
         Wanted::default()
     }
 
-    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<VmId> {
-        if let Some(&(_, vm)) = self.units.iter().find(|(known, _)| *known == lun) {
-            return vm;
+    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<usize> {
+        if let Some(&(_, unit)) = self.units.iter().find(|(known, _)| *known == lun) {
+            return unit;
         }
-        let vm = ledger.units.find(&self.initiator, &self.target, lun);
-        self.units.push((lun, vm));
-        vm
+        let unit = ledger.units.find(&self.initiator, &self.target, lun);
+        self.units.push((lun, unit));
+        unit
     }
 
     /// Opens a command's record, if it has one.
-    fn record(&self, at: At, header: &Header, vm: VmId, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
+    fn record(&self, at: At, header: &Header, index: usize, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
         let arrival = ledger.time(at);
-        let unit = ledger.units.unit(vm);
+        let unit = ledger.units.unit(index);
         let mut request = match asked {
             Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
                 if moves_blocks && !matches!(unit.block, Some((_, true))) {
@@ -287,7 +287,7 @@ impl Tasks {
             Asked::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
             Asked::Capacity { .. } | Asked::Other => return None,
         };
-        (request.vm, request.stream) = (vm, StreamId(self.stream));
+        (request.vm, request.stream) = (ledger.units.vm(index), StreamId(self.stream));
         let mut record = Record::arrived(request);
         record.observed.issued = Some(arrival);
         Some(ledger.recorder.open(record))
@@ -298,10 +298,10 @@ impl Tasks {
         match std::mem::take(&mut self.awaited[direction]) {
             Awaited::Nothing => {}
             Awaited::Capacity(tag) => {
-                if let Some(&Task { vm: Some(vm), asked: Asked::Capacity { address_bytes }, .. }) = self.pending.get(&tag)
+                if let Some(&Task { unit: Some(unit), asked: Asked::Capacity { address_bytes }, .. }) = self.pending.get(&tag)
                     && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
                 {
-                    let unit = ledger.units.unit(vm);
+                    let unit = ledger.units.unit(unit);
                     (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
                 }
             }
@@ -312,8 +312,8 @@ impl Tasks {
     /// One record per range of the list, all of the command's time; the command completes with its first.
     fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, ledger: &mut Ledger) {
         let Some(task) = self.pending.get_mut(&tag) else { return };
-        let (Some(place), Some(vm), true) = (task.place, task.vm, complete) else { return };
-        let unit = ledger.units.unit(vm);
+        let (Some(place), Some(index), true) = (task.place, task.unit, complete) else { return };
+        let unit = ledger.units.unit(index);
         let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
         let mut first = true;
         for (block, blocks) in cdb::descriptors(list) {
@@ -321,7 +321,7 @@ impl Tasks {
                 ledger.counts.inexpressible += 1;
                 continue;
             };
-            ledger.units.unit(vm).figures.discards += 1;
+            ledger.units.unit(index).figures.discards += 1;
             if std::mem::take(&mut first) {
                 let request = &mut ledger.recorder.record(place).request;
                 request.lba = lba;
@@ -344,10 +344,10 @@ impl Tasks {
         if response != 0 {
             return;
         }
-        let vm = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, vm)| vm);
+        let unit = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, unit)| unit);
         let ended = |(tag, task): (&u32, &Task)| match function {
             1 => *tag == referenced,
-            2 | 4 | 5 => task.vm == vm && vm.is_some(),
+            2 | 4 | 5 => task.unit == unit && unit.is_some(),
             6 | 7 => true,
             _ => false,
         };
