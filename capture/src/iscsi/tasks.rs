@@ -70,6 +70,9 @@ struct Final {
     frame: u64,
     end: At,
     error: i32,
+    /// Tasks from before this packet may have been answered by a response that was lost, and their tag used again by a
+    /// command that was lost: whose response this is cannot be told.
+    doubted_before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +111,11 @@ pub struct Tasks {
     units: Vec<(u64, Option<usize>)>,
     awaited: [Awaited; 2],
     ending: Option<Final>,
+    /// The numbers that come next, and the last packets that showed that some were missed.
+    next_command: Option<u32>,
+    next_status: Option<u32>,
+    command_missed_at: u64,
+    status_missed_at: u64,
     /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
     parts: Vec<(u64, Place)>,
 }
@@ -121,6 +129,12 @@ impl Tasks {
     /// An initiator's PDU that is part of no login.
     pub fn to_target(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
+        if pdu::has_command_number(header) && !pdu::is_immediate(header) {
+            let number = pdu::u32_at(header, 24);
+            if missed(&mut self.next_command, number, number.wrapping_add(1)) {
+                self.command_missed_at = at.frame;
+            }
+        }
         match pdu::opcode(header) {
             pdu::COMMAND => return self.command(at, header, tag, ledger),
             pdu::DATA_OUT => {
@@ -145,6 +159,17 @@ impl Tasks {
     /// A target's PDU that is part of no login.
     pub fn to_initiator(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
+        let expected = pdu::u32_at(header, 28);
+        if missed(&mut self.next_command, expected, expected) {
+            self.command_missed_at = at.frame;
+        }
+        if pdu::carries_status_number(header) {
+            let number = pdu::u32_at(header, 24);
+            // A ping that asks for nothing does not count.
+            if missed(&mut self.next_status, number, number.wrapping_add(u32::from(tag != NO_TAG))) {
+                self.status_missed_at = at.frame;
+            }
+        }
         match pdu::opcode(header) {
             pdu::R2T => ledger.counts.ready_to_transfer += 1,
             pdu::DATA_IN => ledger.counts.data_in += 1,
@@ -160,7 +185,8 @@ impl Tasks {
         }
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
-            self.ending = Some(Final { tag, frame: at.frame, end: at, error });
+            let doubted_before = self.command_missed_at.min(self.status_missed_at);
+            self.ending = Some(Final { tag, frame: at.frame, end: at, error, doubted_before });
             wanted.end = true;
         }
         wanted
@@ -193,13 +219,13 @@ impl Tasks {
         let before = |task: &Task| task.frame < last.frame;
         if self.pending.get(&last.tag).is_some_and(before) {
             if let Some(task) = self.pending.remove(&last.tag) {
-                self.finish(task, last, ledger);
+                self.answer(task, last, ledger);
             }
             return true;
         }
         let old = self.superseded.iter().position(|(tag, task)| *tag == last.tag && before(task));
         let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
-        self.finish(task, last, ledger);
+        self.answer(task, last, ledger);
         true
     }
 
@@ -388,6 +414,16 @@ impl Tasks {
         self.units.clear();
     }
 
+    /// A response with a task's tag: the task's own, unless that cannot be told.
+    fn answer(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
+        if task.frame < last.doubted_before {
+            ledger.counts.orphan_responses += 1;
+            self.unanswered(task, ledger);
+        } else {
+            self.finish(task, last, ledger);
+        }
+    }
+
     fn finish(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
         ledger.counts.paired += 1;
         ledger.counts.failed += u64::from(last.error != 0);
@@ -427,6 +463,19 @@ impl Tasks {
 
 fn lun(header: &Header) -> u64 {
     u64::from(pdu::u32_at(header, 8)) << 32 | u64::from(pdu::u32_at(header, 12))
+}
+
+/// Whether numbers were missed before `number`. The one after it is `next`.
+fn missed(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
+    let Some(known) = *expected else {
+        *expected = Some(next);
+        return false;
+    };
+    let ahead = number.wrapping_sub(known) as i32;
+    if next.wrapping_sub(known) as i32 > 0 {
+        *expected = Some(next);
+    }
+    ahead > 0
 }
 
 /// The error number for a SCSI status, as Linux's block layer gives it.

@@ -114,14 +114,16 @@ impl Alignment {
             ("in the reference only", found.unmatched_reference.to_string()),
             ("in the input only", found.unmatched_input.to_string()),
             ("longest run without a gap", found.longest_run.to_string()),
-            ("offset of issues", seconds(found.offset_ns)),
+            ("within one another's time", found.nested.to_string()),
+            ("offset", seconds(found.offset_ns)),
+            ("offset by issues alone", seconds(found.issue_offset_ns)),
             ("drift", format!("{:.1} ppb", found.drift_ppb)),
             ("residual p50", us(found.residual_p50_ns)),
             ("residual p95", us(found.residual_p95_ns)),
             ("residual max", us(found.residual_max_ns)),
         ];
         if let Some(offset) = found.completion_offset_ns {
-            rows.insert(8, ("offset of completions", seconds(offset)));
+            rows.insert(10, ("offset by completions alone", seconds(offset)));
         }
         let table = Table {
             title: "Alignment".to_owned(),

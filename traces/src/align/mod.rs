@@ -88,13 +88,15 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
         pairs.iter().copied().filter(|&(a, b)| once_left[a] && once_right[b]).collect();
     // Without enough that are certain, those in order will do.
     let certain = if unique.len() < MATCHES_MIN { &pairs } else { &unique };
-    let issues: Vec<(u64, u64)> =
-        certain.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())).collect();
-    let map = fit(&issues);
-    let completions = certain.iter().filter_map(|&(a, b)| {
-        Some(reference[a].completed?.as_ns() as i64 - map.apply(input[b].completed?.as_ns()) as i64)
-    });
-    let mut completions: Vec<i64> = completions.collect();
+    let map = fit(&points(reference, input, certain));
+    let off = |time: fn(&Sample) -> Option<Timestamp>| {
+        let differences = certain.iter().filter_map(|&(a, b)| {
+            let (to, from) = (time(&reference[a])?.as_ns(), time(&input[b])?.as_ns());
+            i64::try_from(i128::from(to) - map.exact(from)).ok()
+        });
+        fit::median(&mut differences.collect::<Vec<i64>>()).map(|more| map.offset_ns + more)
+    };
+    let nested = pairs.iter().filter(|&&(a, b)| is_nested(&reference[a], &input[b], &map)).count();
     let residuals = map.residuals(
         pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())),
     );
@@ -114,7 +116,39 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
         residual_p50_ns: at(50),
         residual_p95_ns: at(95),
         residual_max_ns: at(100),
-        completion_offset_ns: fit::median(&mut completions).map(|more| map.offset_ns + more),
+        issue_offset_ns: off(|sample| Some(sample.issued)).unwrap_or(map.offset_ns),
+        completion_offset_ns: off(|sample| sample.completed),
+        nested: nested as u64,
     };
     Ok((map, figures))
+}
+
+/// Matches of which the quickest one counts.
+const GROUP: usize = 16;
+
+/// The points in time that are held against one another: the input's and the reference's. Where both sides have completions,
+/// the middle of each request's time on either side, and of every few requests the one that was quickest between the two
+/// places, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and often long.
+fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
+    let timed = |&(a, b): &(usize, usize)| {
+        let (to, from) = (&reference[a], &input[b]);
+        let (to_span, from_span) = (to.completed?.checked_since(to.issued)?, from.completed?.checked_since(from.issued)?);
+        let transit = to_span.as_ns().abs_diff(from_span.as_ns());
+        let point = (from.issued.as_ns() + from_span.as_ns() / 2, to.issued.as_ns() + to_span.as_ns() / 2);
+        Some((transit, point))
+    };
+    let both: Vec<(u64, (u64, u64))> = pairs.iter().filter_map(timed).collect();
+    if both.len() < MATCHES_MIN {
+        return pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())).collect();
+    }
+    let group = if both.len() < GROUP * MATCHES_MIN { 1 } else { GROUP };
+    both.chunks(group).filter_map(|group| group.iter().min()).map(|&(_, point)| point).collect()
+}
+
+/// Whether, on one clock, a request's time at one place lies within its time at the other, as it must.
+fn is_nested(reference: &Sample, input: &Sample, map: &ClockMap) -> bool {
+    let (Some(to_end), Some(from_end)) = (reference.completed, input.completed) else { return false };
+    let (to, to_end) = (i128::from(reference.issued.as_ns()), i128::from(to_end.as_ns()));
+    let (from, from_end) = (map.exact(input.issued.as_ns()), map.exact(from_end.as_ns()));
+    from <= to && to_end <= from_end || to <= from && from_end <= to_end
 }

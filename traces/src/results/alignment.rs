@@ -33,6 +33,10 @@ pub struct AlignmentFigures {
     pub residual_p95_ns: u64,
     /// The same, largest.
     pub residual_max_ns: u64,
-    /// The offset that completions would give; differs from `offset_ns` by the time between the two places, there and back.
+    /// The offset that issues alone give.
+    pub issue_offset_ns: i64,
+    /// The offset that completions alone give; differs by the time between the two places, there and back.
     pub completion_offset_ns: Option<i64>,
+    /// Matches whose time on one side lies within their time on the other, as it must if the clock is right.
+    pub nested: u64,
 }
