@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use traces::results::wire::CommandFigures;
-use traces::{Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp};
+use traces::{Layer, Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, TraceMeta};
 
 use super::cdb::{self, Asked};
 use super::pdu::{self, Header, NO_TAG};
@@ -49,6 +49,19 @@ impl Ledger {
     /// A packet's time on the trace's clock.
     pub fn time(&self, at: At) -> Timestamp {
         Timestamp::from_ns(at.time_ns.saturating_sub(self.zero_ns.unwrap_or(at.time_ns)))
+    }
+}
+
+impl Ledger {
+    /// What is known of the trace, with the names of its connections.
+    pub fn meta(&self, streams: &BTreeMap<u32, String>) -> TraceMeta {
+        let mut meta = TraceMeta::new("iscsi", Layer::Wire, "realtime");
+        meta.clock.zero_unix_ns = self.zero_ns.and_then(|zero| i64::try_from(zero).ok());
+        meta.vms = self.units.names();
+        meta.address_space = self.units.address_space();
+        meta.capacity_sectors = self.units.capacity();
+        meta.streams = streams.clone();
+        meta
     }
 }
 
