@@ -3,6 +3,7 @@
 //!
 //! Everything else in the suite imports this crate and it imports none of the others.
 
+pub mod align;
 pub mod anonymise;
 pub mod described;
 pub mod error;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use traces::results::SCHEMA_VERSION;
 use traces::results::wire::{PacketFigures, PduFigures, TcpFigures, WireCapture};
-use traces::{Layer, Record, TraceMeta};
+use traces::{Record, TraceMeta};
 
 use super::cdb;
 use super::frames::{Endpoint, Frame, Segment, dissect};
@@ -389,13 +389,7 @@ impl Analysis {
 
     /// What is known of the trace.
     pub fn meta(&self) -> TraceMeta {
-        let mut meta = TraceMeta::new("iscsi", Layer::Wire, "realtime");
-        meta.clock.zero_unix_ns = self.ledger.zero_ns.and_then(|zero| i64::try_from(zero).ok());
-        meta.vms = self.ledger.units.names();
-        meta.address_space = self.ledger.units.address_space();
-        meta.capacity_sectors = self.ledger.units.capacity();
-        meta.streams = self.stream_names.clone();
-        meta
+        self.ledger.meta(&self.stream_names)
     }
 
     /// What was seen.
@@ -410,47 +404,66 @@ impl Analysis {
         packets.other_blocks = file.other_blocks;
         packets.untimed = file.untimed;
         packets.truncated = file.truncated;
-        let mut commands = self.ledger.counts.clone();
-        commands.lost = self.ledger.sessions.lost();
-        let mut opcodes = BTreeMap::new();
-        for (&opcode, &count) in &self.ledger.opcodes {
-            let name = match cdb::name(opcode) {
-                "other" => format!("opcode {opcode:#04x}"),
-                name => name.to_owned(),
-            };
-            *opcodes.entry(name).or_default() += count;
-        }
-        WireCapture {
-            schema_version: SCHEMA_VERSION,
-            engine: "iocast".to_owned(),
-            first_packet_unix_ns: self.seen.first_ns,
-            last_packet_unix_ns: self.seen.last_ns,
-            packets,
-            tcp: TcpFigures {
-                connections: self.connections.len() as u64,
-                segments: streams.segments,
-                repeated: streams.repeated,
-                early: streams.early,
-                cut: streams.cut,
-                gaps: streams.gaps,
-                missing_bytes: streams.missing_bytes,
-            },
-            pdus: PduFigures {
-                pdus: walks.pdus,
-                straddling: walks.straddling,
-                lost_by_cut: walks.lost_by_cut,
-                lost_by_gap: walks.lost_by_gap,
-                lost_by_content: walks.lost_by_content,
-                found: walks.found,
-                skipped_packets: walks.skipped_packets,
-                wrong_digests: walks.wrong_digests,
-            },
-            commands,
-            units: self.ledger.units.figures(),
-            opcodes,
-            records: self.records,
-            notes: Vec::new(),
-        }
+        let mut figures = summary(&self.ledger, Summary { file, records: self.records });
+        (figures.first_packet_unix_ns, figures.last_packet_unix_ns) = (self.seen.first_ns, self.seen.last_ns);
+        figures.packets = packets;
+        figures.tcp = TcpFigures {
+            connections: self.connections.len() as u64,
+            segments: streams.segments,
+            repeated: streams.repeated,
+            early: streams.early,
+            cut: streams.cut,
+            gaps: streams.gaps,
+            missing_bytes: streams.missing_bytes,
+        };
+        figures.pdus = PduFigures {
+            pdus: walks.pdus,
+            straddling: walks.straddling,
+            lost_by_cut: walks.lost_by_cut,
+            lost_by_gap: walks.lost_by_gap,
+            lost_by_content: walks.lost_by_content,
+            found: walks.found,
+            skipped_packets: walks.skipped_packets,
+            wrong_digests: walks.wrong_digests,
+        };
+        figures
+    }
+}
+
+/// What an engine knows beside its ledger.
+pub(super) struct Summary<'a> {
+    pub(super) file: &'a FileCounts,
+    pub(super) records: u64,
+}
+
+/// The figures that come from the ledger.
+pub(super) fn summary(ledger: &Ledger, Summary { file, records }: Summary<'_>) -> WireCapture {
+    let mut commands = ledger.counts.clone();
+    commands.lost = ledger.sessions.lost();
+    let mut opcodes = BTreeMap::new();
+    for (&opcode, &count) in &ledger.opcodes {
+        let name = match cdb::name(opcode) {
+            "other" => format!("opcode {opcode:#04x}"),
+            name => name.to_owned(),
+        };
+        *opcodes.entry(name).or_default() += count;
+    }
+    let packets = PacketFigures {
+        dropped: file.dropped,
+        other_blocks: file.other_blocks,
+        untimed: file.untimed,
+        truncated: file.truncated,
+        ..PacketFigures::default()
+    };
+    WireCapture {
+        schema_version: SCHEMA_VERSION,
+        engine: "iocast".to_owned(),
+        packets,
+        commands,
+        units: ledger.units.figures(),
+        opcodes,
+        records,
+        ..WireCapture::default()
     }
 }
 

@@ -110,8 +110,11 @@ impl Drop for LiveCapture {
 
 /// Asks a capturing program to end, as Ctrl-C does; one that has ended already is left alone.
 pub fn interrupt(process: u32) {
-    // The program's own `kill` sends it, so that no unsafe call has to.
-    let _ = Command::new("kill").args(["-INT", &process.to_string()]).stderr(Stdio::null()).status();
+    let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(process) = process {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::INT);
+    }
 }
 
 /// The program by its path: it lies where only administrators look.

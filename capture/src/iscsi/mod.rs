@@ -22,6 +22,7 @@ mod sessions;
 mod stream;
 mod tasks;
 mod text;
+mod tshark;
 mod units;
 mod walk;
 
@@ -31,4 +32,5 @@ pub use live::{LiveCapture, LiveError, interrupt};
 pub use packets::{FileCounts, Link, Packet, PacketReader, PacketWriter};
 pub use rename::Renamer;
 pub use scrub::{ScrubCounts, ScrubOptions, Scrubber};
+pub use tshark::{TsharkAnalysis, TsharkError};
 pub use walk::Digests;

@@ -275,7 +275,7 @@ impl Numbers {
 }
 
 /// Whether a target's PDU carries the number of a status.
-fn carries_status_number(header: &Header) -> bool {
+pub fn carries_status_number(header: &Header) -> bool {
     match opcode(header) {
         DATA_IN => header[1] & 1 != 0,
         R2T | LOGIN_RESPONSE => false,

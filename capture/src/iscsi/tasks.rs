@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use traces::results::wire::CommandFigures;
-use traces::{Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, VmId};
+use traces::{Layer, Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, TraceMeta};
 
 use super::cdb::{self, Asked};
 use super::pdu::{self, Header, NO_TAG};
@@ -52,11 +52,24 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// What is known of the trace, with the names of its connections.
+    pub fn meta(&self, streams: &BTreeMap<u32, String>) -> TraceMeta {
+        let mut meta = TraceMeta::new("iscsi", Layer::Wire, "realtime");
+        meta.clock.zero_unix_ns = self.zero_ns.and_then(|zero| i64::try_from(zero).ok());
+        meta.vms = self.units.names();
+        meta.address_space = self.units.address_space();
+        meta.capacity_sectors = self.units.capacity();
+        meta.streams = streams.clone();
+        meta
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Task {
     frame: u64,
     place: Option<Place>,
-    vm: Option<VmId>,
+    unit: Option<usize>,
     asked: Asked,
     /// Whether an UNMAP's list has been read.
     listed: bool,
@@ -70,6 +83,9 @@ struct Final {
     frame: u64,
     end: At,
     error: i32,
+    /// Tasks from before this packet may have been answered by a response that was lost, and their tag used again by a
+    /// command that was lost: whose response this is cannot be told.
+    doubted_before: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +121,14 @@ pub struct Tasks {
     superseded: VecDeque<(u32, Task)>,
     early: VecDeque<Final>,
     management: Vec<Management>,
-    units: Vec<(u64, Option<VmId>)>,
+    units: Vec<(u64, Option<usize>)>,
     awaited: [Awaited; 2],
     ending: Option<Final>,
+    /// The numbers that come next, and the last packets that showed that some were missed.
+    next_command: Option<u32>,
+    next_status: Option<u32>,
+    command_missed_at: u64,
+    status_missed_at: u64,
     /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
     parts: Vec<(u64, Place)>,
 }
@@ -121,6 +142,12 @@ impl Tasks {
     /// An initiator's PDU that is part of no login.
     pub fn to_target(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
+        if pdu::has_command_number(header) && !pdu::is_immediate(header) {
+            let number = pdu::u32_at(header, 24);
+            if missed(&mut self.next_command, number, number.wrapping_add(1)) {
+                self.command_missed_at = at.frame;
+            }
+        }
         match pdu::opcode(header) {
             pdu::COMMAND => return self.command(at, header, tag, ledger),
             pdu::DATA_OUT => {
@@ -145,6 +172,17 @@ impl Tasks {
     /// A target's PDU that is part of no login.
     pub fn to_initiator(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
+        let expected = pdu::u32_at(header, 28);
+        if missed(&mut self.next_command, expected, expected) {
+            self.command_missed_at = at.frame;
+        }
+        if pdu::carries_status_number(header) {
+            let number = pdu::u32_at(header, 24);
+            // A ping that asks for nothing does not count.
+            if missed(&mut self.next_status, number, number.wrapping_add(u32::from(tag != NO_TAG))) {
+                self.status_missed_at = at.frame;
+            }
+        }
         match pdu::opcode(header) {
             pdu::R2T => ledger.counts.ready_to_transfer += 1,
             pdu::DATA_IN => ledger.counts.data_in += 1,
@@ -160,7 +198,8 @@ impl Tasks {
         }
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
-            self.ending = Some(Final { tag, frame: at.frame, end: at, error });
+            let doubted_before = self.command_missed_at.min(self.status_missed_at);
+            self.ending = Some(Final { tag, frame: at.frame, end: at, error, doubted_before });
             wanted.end = true;
         }
         wanted
@@ -193,28 +232,28 @@ impl Tasks {
         let before = |task: &Task| task.frame < last.frame;
         if self.pending.get(&last.tag).is_some_and(before) {
             if let Some(task) = self.pending.remove(&last.tag) {
-                self.finish(task, last, ledger);
+                self.answer(task, last, ledger);
             }
             return true;
         }
         let old = self.superseded.iter().position(|(tag, task)| *tag == last.tag && before(task));
         let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
-        self.finish(task, last, ledger);
+        self.answer(task, last, ledger);
         true
     }
 
     fn command(&mut self, at: At, header: &Header, tag: u32, ledger: &mut Ledger) -> Wanted {
         ledger.counts.commands += 1;
         *ledger.opcodes.entry(header[32]).or_default() += 1;
-        let vm = self.unit(lun(header), ledger);
+        let unit = self.unit(lun(header), ledger);
         let asked = cdb::asked(&header[32..]);
-        if let Some(vm) = vm {
-            ledger.units.unit(vm).figures.commands += 1;
+        if let Some(unit) = unit {
+            ledger.units.unit(unit).figures.commands += 1;
         } else {
             ledger.counts.inexpressible += 1;
         }
-        let place = vm.and_then(|vm| self.record(at, header, vm, asked, ledger));
-        let task = Task { frame: at.frame, place, vm, asked, listed: false };
+        let place = unit.and_then(|unit| self.record(at, header, unit, asked, ledger));
+        let task = Task { frame: at.frame, place, unit, asked, listed: false };
         if let Some(old) = self.pending.insert(tag, task) {
             self.superseded.push_back((tag, old));
             if self.superseded.len() > SUPERSEDED_MAX
@@ -237,19 +276,19 @@ impl Tasks {
         Wanted::default()
     }
 
-    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<VmId> {
-        if let Some(&(_, vm)) = self.units.iter().find(|(known, _)| *known == lun) {
-            return vm;
+    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<usize> {
+        if let Some(&(_, unit)) = self.units.iter().find(|(known, _)| *known == lun) {
+            return unit;
         }
-        let vm = ledger.units.find(&self.initiator, &self.target, lun);
-        self.units.push((lun, vm));
-        vm
+        let unit = ledger.units.find(&self.initiator, &self.target, lun);
+        self.units.push((lun, unit));
+        unit
     }
 
     /// Opens a command's record, if it has one.
-    fn record(&self, at: At, header: &Header, vm: VmId, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
+    fn record(&self, at: At, header: &Header, index: usize, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
         let arrival = ledger.time(at);
-        let unit = ledger.units.unit(vm);
+        let unit = ledger.units.unit(index);
         let mut request = match asked {
             Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
                 if moves_blocks && !matches!(unit.block, Some((_, true))) {
@@ -292,7 +331,7 @@ impl Tasks {
             Asked::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
             Asked::Capacity { .. } | Asked::Other => return None,
         };
-        (request.vm, request.stream) = (vm, StreamId(self.stream));
+        (request.vm, request.stream) = (ledger.units.vm(index), StreamId(self.stream));
         let mut record = Record::arrived(request);
         record.observed.issued = Some(arrival);
         Some(ledger.recorder.open(record))
@@ -303,11 +342,11 @@ impl Tasks {
         match std::mem::take(&mut self.awaited[direction]) {
             Awaited::Nothing => {}
             Awaited::Capacity(tag) => {
-                if let Some(&Task { vm: Some(vm), asked: Asked::Capacity { address_bytes }, .. }) =
+                if let Some(&Task { unit: Some(unit), asked: Asked::Capacity { address_bytes }, .. }) =
                     self.pending.get(&tag)
                     && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
                 {
-                    let unit = ledger.units.unit(vm);
+                    let unit = ledger.units.unit(unit);
                     (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
                 }
             }
@@ -318,8 +357,8 @@ impl Tasks {
     /// One record per range of the list, all of the command's time; the command completes with its first.
     fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, ledger: &mut Ledger) {
         let Some(task) = self.pending.get_mut(&tag) else { return };
-        let (Some(place), Some(vm), true) = (task.place, task.vm, complete) else { return };
-        let unit = ledger.units.unit(vm);
+        let (Some(place), Some(index), true) = (task.place, task.unit, complete) else { return };
+        let unit = ledger.units.unit(index);
         let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
         let mut first = true;
         for (block, blocks) in cdb::descriptors(list) {
@@ -327,7 +366,7 @@ impl Tasks {
                 ledger.counts.inexpressible += 1;
                 continue;
             };
-            ledger.units.unit(vm).figures.discards += 1;
+            ledger.units.unit(index).figures.discards += 1;
             if std::mem::take(&mut first) {
                 let request = &mut ledger.recorder.record(place).request;
                 request.lba = lba;
@@ -350,10 +389,10 @@ impl Tasks {
         if response != 0 {
             return;
         }
-        let vm = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, vm)| vm);
+        let unit = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, unit)| unit);
         let ended = |(tag, task): (&u32, &Task)| match function {
             1 => *tag == referenced,
-            2 | 4 | 5 => task.vm == vm && vm.is_some(),
+            2 | 4 | 5 => task.unit == unit && unit.is_some(),
             6 | 7 => true,
             _ => false,
         };
@@ -392,6 +431,16 @@ impl Tasks {
         self.management.clear();
         (self.awaited, self.ending) = Default::default();
         self.units.clear();
+    }
+
+    /// A response with a task's tag: the task's own, unless that cannot be told.
+    fn answer(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
+        if task.frame < last.doubted_before {
+            ledger.counts.orphan_responses += 1;
+            self.unanswered(task, ledger);
+        } else {
+            self.finish(task, last, ledger);
+        }
     }
 
     fn finish(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
@@ -433,6 +482,19 @@ impl Tasks {
 
 fn lun(header: &Header) -> u64 {
     u64::from(pdu::u32_at(header, 8)) << 32 | u64::from(pdu::u32_at(header, 12))
+}
+
+/// Whether numbers were missed before `number`. The one after it is `next`.
+fn missed(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
+    let Some(known) = *expected else {
+        *expected = Some(next);
+        return false;
+    };
+    let ahead = number.wrapping_sub(known) as i32;
+    if next.wrapping_sub(known) as i32 > 0 {
+        *expected = Some(next);
+    }
+    ahead > 0
 }
 
 /// The error number for a SCSI status, as Linux's block layer gives it.

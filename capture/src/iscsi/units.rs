@@ -17,50 +17,78 @@ pub struct Unit {
     pub block: Option<(u32, bool)>,
     /// Number of blocks.
     pub blocks: Option<u64>,
+    /// The trace's VM, from its first record on.
+    vm: Option<VmId>,
     /// What was counted.
     pub figures: UnitFigures,
 }
 
-/// All of them; a unit's index is its [`VmId`].
+/// All of them.
 #[derive(Clone, Debug, Default)]
 pub struct Units {
     units: Vec<Unit>,
+    /// Those that have records, by [`VmId`].
+    vms: Vec<usize>,
 }
+
+/// Units that are told apart; more are not recorded.
+const UNITS_MAX: usize = 1 << 16;
 
 impl Units {
     /// The unit with this name and number; `None` if there are more than can be numbered.
-    pub fn find(&mut self, initiator: &str, target: &str, lun: u64) -> Option<VmId> {
+    pub fn find(&mut self, initiator: &str, target: &str, lun: u64) -> Option<usize> {
         let same = |unit: &Unit| unit.lun == lun && unit.initiator == initiator && unit.target == target;
         if let Some(index) = self.units.iter().position(same) {
-            return u16::try_from(index).ok().map(VmId);
+            return Some(index);
         }
-        let index = u16::try_from(self.units.len()).ok()?;
         self.units.push(Unit {
             initiator: initiator.to_owned(),
             target: target.to_owned(),
             lun,
             block: None,
             blocks: None,
+            vm: None,
             figures: UnitFigures::default(),
         });
-        Some(VmId(index))
+        (self.units.len() <= UNITS_MAX).then(|| self.units.len() - 1)
     }
 
     /// One of them.
-    pub fn unit(&mut self, VmId(index): VmId) -> &mut Unit {
-        &mut self.units[usize::from(index)]
+    pub fn unit(&mut self, index: usize) -> &mut Unit {
+        &mut self.units[index]
     }
 
-    /// Their names: the initiator, with the number of the unit where it has several, and the target where that has to be.
+    /// The VM whose records are this unit's.
+    pub fn vm(&mut self, index: usize) -> VmId {
+        let next = VmId(self.vms.len() as u16);
+        let vm = *self.units[index].vm.get_or_insert(next);
+        if vm == next {
+            self.vms.push(index);
+        }
+        vm
+    }
+
+    /// The units with records.
+    fn used(&self) -> Vec<&Unit> {
+        self.vms.iter().map(|&index| &self.units[index]).collect()
+    }
+
+    /// Its name: the initiator, with the number of the unit where it has several, and the target where that has to be.
+    fn name(&self, unit: &Unit) -> String {
+        let used = self.used();
+        let several =
+            used.iter().filter(|other| other.initiator == unit.initiator).count() > usize::from(unit.vm.is_some());
+        let one_target = used.iter().all(|other| other.target == unit.target);
+        match (several, one_target) {
+            (false, _) => unit.initiator.clone(),
+            (true, true) => format!("{}/lun{}", unit.initiator, lun_name(unit.lun)),
+            (true, false) => format!("{}/{}/lun{}", unit.initiator, unit.target, lun_name(unit.lun)),
+        }
+    }
+
+    /// Names of the trace's VMs.
     pub fn names(&self) -> Vec<String> {
-        let of_one = |unit: &Unit| self.units.iter().filter(|other| other.initiator == unit.initiator).count() == 1;
-        let one_target = self.units.windows(2).all(|two| two[0].target == two[1].target);
-        let name = |unit: &Unit| match (of_one(unit), one_target) {
-            (true, _) => unit.initiator.clone(),
-            (false, true) => format!("{}/lun{}", unit.initiator, lun_name(unit.lun)),
-            (false, false) => format!("{}/{}/lun{}", unit.initiator, unit.target, lun_name(unit.lun)),
-        };
-        let mut names: Vec<String> = self.units.iter().map(name).collect();
+        let mut names: Vec<String> = self.used().iter().map(|unit| self.name(unit)).collect();
         if names.is_empty() {
             names.push("vm0".to_owned());
         }
@@ -69,13 +97,14 @@ impl Units {
 
     /// Whether all have one and the same disk.
     pub fn address_space(&self) -> AddressSpace {
-        let same = self.units.windows(2).all(|two| two[0].target == two[1].target && two[0].lun == two[1].lun);
+        let same = self.used().windows(2).all(|two| two[0].target == two[1].target && two[0].lun == two[1].lun);
         if same { AddressSpace::Shared } else { AddressSpace::PerVm }
     }
 
     /// The disk's size, if there is one disk and it was told.
     pub fn capacity(&self) -> Option<Sectors> {
-        let first = self.units.iter().find(|unit| unit.blocks.is_some())?;
+        let used = self.used();
+        let first = used.iter().find(|unit| unit.blocks.is_some())?;
         let (block, _) = first.block?;
         let sectors = first.blocks?.checked_mul(u64::from(block / 512))?;
         (self.address_space() == AddressSpace::Shared).then(|| Sectors::new(sectors))
@@ -83,8 +112,8 @@ impl Units {
 
     /// The figures of each, named.
     pub fn figures(&self) -> Vec<UnitFigures> {
-        let of = |(unit, name): (&Unit, String)| UnitFigures {
-            vm: name,
+        let of = |unit: &Unit| UnitFigures {
+            vm: self.name(unit),
             initiator: unit.initiator.clone(),
             target: unit.target.clone(),
             lun: lun_name(unit.lun),
@@ -97,7 +126,7 @@ impl Units {
             .to_owned(),
             ..unit.figures.clone()
         };
-        self.units.iter().zip(self.names()).map(of).collect()
+        self.units.iter().map(of).collect()
     }
 }
 

@@ -121,6 +121,8 @@ pub struct Walk {
     part: [u8; HEADER_AND_DIGEST],
     part_bytes: usize,
     part_at: At,
+    /// The packet of its fifth byte, with which it begins if there is a digest before it.
+    part_behind_digest_at: At,
     candidate: Option<Candidate>,
     /// Whether the PDU before had data, and whether it was one of a login.
     had_data: bool,
@@ -149,6 +151,7 @@ impl Walk {
             part: [0; HEADER_AND_DIGEST],
             part_bytes: 0,
             part_at: At::default(),
+            part_behind_digest_at: At::default(),
             candidate: None,
             had_data: false,
             data: Vec::new(),
@@ -208,9 +211,9 @@ impl Walk {
                 }
                 at += step as usize;
                 self.state = State::Within(left - step);
-                if left > step {
-                    return;
-                }
+            }
+            if left > step {
+                return;
             }
             self.pass_end(piece.at, handler);
             if at == length {
@@ -265,6 +268,9 @@ impl Walk {
         if self.part_bytes == 0 {
             self.part_at = piece.at;
         }
+        if (self.part_bytes..self.part_bytes + there).contains(&4) {
+            self.part_behind_digest_at = piece.at;
+        }
         self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
         if self.candidate.is_none() {
             handler.keep(piece.at.frame, piece.offset + at, there);
@@ -313,7 +319,7 @@ impl Walk {
         if pdu::is_plausible(&second, self.direction) {
             let unknown = if self.had_data { &mut shared.digests.data } else { &mut shared.digests.header };
             *unknown = Some(true);
-            return self.accept(&second, begun, behind, shared, handler);
+            return self.accept(&second, self.part_behind_digest_at, behind, shared, handler);
         }
         let four: [u8; 4] = *self.part.last_chunk().unwrap_or(&[0; 4]);
         self.accept(first, begun, &four, shared, handler)?;

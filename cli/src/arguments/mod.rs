@@ -168,6 +168,13 @@ pub struct Convert {
     pub reading: Reading,
     #[command(flatten)]
     pub window: Window,
+    /// Put the times onto the clock of this trace, another record of the same run (a guest's and the wire's): requests are
+    /// matched by address, length and operation; prints offset, drift and residuals
+    #[arg(long, value_name = "REFERENCE")]
+    pub align: Option<PathBuf>,
+    /// How to print what --align found
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table, requires = "align")]
+    pub output_format: OutputFormat,
     /// Name the trace's VM
     #[arg(long, value_name = "NAME")]
     pub vm: Option<String>,

@@ -2,6 +2,7 @@
 //!
 //! Means and variances come from integer sums, so that they are the same bytes on every machine.
 
+pub mod alignment;
 pub mod calibration;
 pub mod closed;
 pub mod decisions;

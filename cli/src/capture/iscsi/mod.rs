@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use capture::iscsi::{
-    Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubOptions, Scrubber,
+    Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubOptions, Scrubber, TsharkAnalysis,
 };
 use traces::results::wire::WireCapture;
 use traces::trace::{TraceWriter, WriteOptions};
-use traces::{TraceMeta, input};
+use traces::{Record, TraceMeta, input};
 
 use crate::arguments::{DigestsArgument, Engine, Iscsi, OutputFormat, UsageError};
 use crate::convert::{self, Target};
@@ -29,6 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
     let figures = match (&arguments.read, &arguments.interface) {
+        (Some(path), _) if arguments.engine == Engine::Tshark => second_opinion(arguments, path, outputs)?,
         (Some(path), _) => from_file(arguments, path, outputs)?,
         (None, Some(interface)) => live(arguments, interface, outputs)?,
         (None, None) => return Err(UsageError("give --interface or --read".to_owned()).into()),
@@ -65,6 +66,10 @@ impl<'a> Outputs<'a> {
             arguments.engine == Engine::Iocast || arguments.raw.is_none(),
             UsageError("--raw is written by the engine iocast only".to_owned())
         );
+        ensure!(
+            arguments.engine == Engine::Iocast || arguments.interface.is_none(),
+            UsageError("the engine tshark reads files; capture with --raw FILE and read that".to_owned())
+        );
         let trace = match &arguments.output {
             Some(path) => Some((path.as_path(), convert::target(path, arguments.to.as_deref())?)),
             None => None,
@@ -95,12 +100,17 @@ struct Trace<'a> {
 impl Trace<'_> {
     fn drain(&mut self, analysis: &mut Analysis) -> Result<()> {
         while let Some(record) = analysis.next() {
-            let writer = match &mut self.writer {
-                Some(writer) => writer,
-                none => none.insert(begin(self.path, &self.target, &analysis.meta())?),
-            };
-            writer.write(&record)?;
+            self.write(&record, || analysis.meta())?;
         }
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record, meta: impl FnOnce() -> TraceMeta) -> Result<()> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(begin(self.path, &self.target, &meta())?),
+        };
+        writer.write(record)?;
         Ok(())
     }
 
@@ -137,9 +147,35 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<Wir
     made.close()
 }
 
+/// The same through tshark.
+fn second_opinion(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<WireCapture> {
+    ensure!(
+        input::is_reopenable(path),
+        UsageError("the engine tshark reads the capture twice, so not from standard input or a pipe".to_owned())
+    );
+    let mut reader = PacketReader::open(path, arguments.lenient)?;
+    let mut times = Vec::new();
+    while let Some(packet) = reader.next()? {
+        times.push(packet.time_ns.max(times.last().copied().unwrap_or(0)));
+    }
+    let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
+    let mut analysis = TsharkAnalysis::new(times);
+    analysis.run(path, &arguments.ports, |analysis| -> Result<()> {
+        while let Some(record) = analysis.next() {
+            if let Some(trace) = &mut trace {
+                trace.write(&record, || analysis.meta())?;
+            }
+        }
+        Ok(())
+    })?;
+    let (meta, figures) = (analysis.meta(), analysis.figures(reader.counts()));
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Made { meta, trace, figures, provenance: vec![("captured_from", name)] }.close()
+}
+
 /// All packets taken apart, the trace still open.
 struct Made<'a> {
-    analysis: Analysis,
+    meta: TraceMeta,
     trace: Option<Trace<'a>>,
     figures: WireCapture,
     provenance: Vec<(&'static str, String)>,
@@ -147,10 +183,9 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn close(self) -> Result<WireCapture> {
-        let Made { analysis, trace, figures, provenance } = self;
-        let mut meta = analysis.meta();
+        let Made { mut meta, trace, figures, provenance } = self;
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
-        add("captured_by", format!("iocast {} (iscsi)", env!("CARGO_PKG_VERSION")));
+        add("captured_by", format!("iocast {} (iscsi, engine {})", env!("CARGO_PKG_VERSION"), figures.engine));
         add("source_format", "iscsi".to_owned());
         add("lost_events", (figures.commands.lost + figures.packets.dropped).to_string());
         for (key, value) in provenance {
@@ -204,7 +239,7 @@ fn take_apart<'a>(
         scrubber.finish()?;
     }
     let figures = analysis.figures(reader.counts());
-    Ok(Made { analysis, trace, figures, provenance: Vec::new() })
+    Ok(Made { meta: analysis.meta(), trace, figures, provenance: Vec::new() })
 }
 
 /// Packets go straight to their file, so that what is there survives whatever happens.

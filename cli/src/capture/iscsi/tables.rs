@@ -120,7 +120,11 @@ pub fn warn(figures: &WireCapture) {
             eprintln!("iocast: warning: {count} {what}");
         }
     }
-    if let Some(unit) = figures.units.iter().find(|unit| unit.block_size_from == "assumed") {
+    if let Some(unit) = figures
+        .units
+        .iter()
+        .find(|unit| unit.block_size_from == "assumed" && unit.reads + unit.writes + unit.discards > 0)
+    {
         eprintln!("iocast: note: the block size of {} is not told and taken for 512 bytes", unit.vm);
     }
     if packets.packets > 0 && figures.tcp.segments == 0 {

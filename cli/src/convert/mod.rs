@@ -1,5 +1,7 @@
 //! `iocast convert`: any trace that can be read, in any format that can be written.
 
+mod align;
+
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +33,8 @@ pub fn run(arguments: &Convert) -> Result<()> {
         UsageError(format!("{} exists; --force overwrites it", output.display()))
     );
     let mut anonymiser = anonymiser(arguments, &options, window)?;
+    let alignment =
+        arguments.align.as_deref().map(|reference| align::Alignment::of(arguments, reference)).transpose()?;
     let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
     let progress = Progress::new("converting", bytes, 1);
     let counter = progress.counter(0);
@@ -46,6 +50,8 @@ pub fn run(arguments: &Convert) -> Result<()> {
             Some(writer) => writer,
             none => none.insert(begin(reader.meta())?),
         };
+        let aligned = alignment.as_ref().map(|alignment| alignment.record(record)).transpose()?;
+        let record = aligned.as_ref().unwrap_or(record);
         match &mut anonymiser {
             Some(anonymiser) => writer.write(&anonymiser.record(record)?),
             None => writer.write(record),
@@ -58,6 +64,9 @@ pub fn run(arguments: &Convert) -> Result<()> {
     };
     let mut meta = reader.meta().clone();
     describe(&mut meta, arguments, reader.as_ref())?;
+    if let (Some(alignment), Some(reference)) = (&alignment, &arguments.align) {
+        alignment.describe(&mut meta, reference);
+    }
     if let Some(anonymiser) = &anonymiser {
         meta = anonymiser.meta(&meta);
     }
@@ -65,7 +74,10 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let written = writer.finish(&meta)?;
     drop(progress);
     report(arguments, target, &meta, &written, reader.as_ref());
-    Ok(())
+    match &alignment {
+        Some(alignment) if output != Path::new(STANDARD_OUTPUT) => alignment.print(arguments.output_format),
+        _ => Ok(()),
+    }
 }
 
 fn endings(format: &Format) -> String {

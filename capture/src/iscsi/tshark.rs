@@ -1,0 +1,327 @@
+//! Wireshark's tshark as a second opinion: it puts TCP in order, finds the PDUs and reads the commands, and what it says of
+//! them is made records in the same way as our own walk's.
+//!
+//! It shows a PDU in the packet with its last byte, and names the packets that it was put together of; the first of them is
+//! where the command arrived. It is slow: a few thousand commands per second.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use traces::results::wire::WireCapture;
+use traces::{Record, TraceMeta};
+
+use super::analysis::{Summary, summary};
+use super::live::found;
+use super::packets::FileCounts;
+use super::pdu::{self, HEADER_BYTES, Header};
+use super::stream::At;
+use super::tasks::{Ledger, Tasks};
+
+const PROGRAM: &str = "tshark";
+
+/// Why tshark gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum TsharkError {
+    /// It is not installed.
+    #[error("{PROGRAM} is not installed; it is in the Debian package {PROGRAM}")]
+    NotInstalled,
+    /// It cannot be run or read.
+    #[error("{PROGRAM} cannot be run: {0}")]
+    NotRun(#[from] io::Error),
+    /// It has failed.
+    #[error("{PROGRAM} has failed: {0}")]
+    Failed(String),
+}
+
+/// What tshark makes of a file.
+#[derive(Default)]
+pub struct TsharkAnalysis {
+    ledger: Ledger,
+    connections: BTreeMap<u32, Tasks>,
+    stream_names: BTreeMap<u32, String>,
+    times: Vec<u64>,
+    commands: u64,
+    finished: bool,
+    records: u64,
+    /// Responses that tshark gives to another packet's command than we.
+    pub disagreements: u64,
+    frames_of_commands: BTreeMap<(u32, u32), u64>,
+}
+
+/// One packet as tshark shows it.
+#[derive(Default)]
+struct Shown {
+    frame: u64,
+    stream: u32,
+    from: String,
+    to: String,
+    /// The first packet of the PDU that ends in this one.
+    first_segment: Option<u64>,
+    pdus: Vec<BTreeMap<String, String>>,
+    /// Whether the fields that come are the last PDU's.
+    within: bool,
+}
+
+impl TsharkAnalysis {
+    /// Begins; `times` are the packets' times in ns since 1970, in order.
+    pub fn new(times: Vec<u64>) -> TsharkAnalysis {
+        let ledger = Ledger { zero_ns: times.first().copied(), ..Ledger::default() };
+        TsharkAnalysis { ledger, times, ..TsharkAnalysis::default() }
+    }
+
+    /// Runs tshark over a file, and calls `each` whenever records may be ready.
+    ///
+    /// # Errors
+    /// It is missing or fails, or `each` does.
+    pub fn run<E: From<TsharkError>>(
+        &mut self,
+        path: &Path,
+        ports: &[u16],
+        mut each: impl FnMut(&mut TsharkAnalysis) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut command = Command::new(found(PROGRAM));
+        command.args(["-n", "-r"]).arg(path);
+        command.args(["-Y", "iscsi.opcode == 1 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || iscsi.scsidata.S == 1"]);
+        command.args(["-T", "pdml", "-j", "frame ip ipv6 tcp iscsi scsi"]);
+        command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
+        for port in ports {
+            command.args(["-d", &format!("tcp.port=={port},iscsi")]);
+        }
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TsharkError::NotInstalled,
+            _ => TsharkError::NotRun(error),
+        })?;
+        let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(TsharkError::Failed("it has no pipes".to_owned()).into());
+        };
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            // What cannot be read is not said.
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        let mut output = BufReader::with_capacity(1 << 18, output);
+        let (mut line, mut shown) = (Vec::new(), Shown::default());
+        loop {
+            line.clear();
+            if output.read_until(b'\n', &mut line).map_err(TsharkError::NotRun)? == 0 {
+                break;
+            }
+            let text = String::from_utf8_lossy(&line);
+            if self.line(&text, &mut shown) {
+                each(self)?;
+            }
+        }
+        let status = child.wait().map_err(TsharkError::NotRun)?;
+        let said = said.join().unwrap_or_default();
+        if !status.success() {
+            let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
+            return Err(TsharkError::Failed(said.join(" ")).into());
+        }
+        for tasks in self.connections.values_mut() {
+            tasks.close(&mut self.ledger);
+        }
+        self.finished = true;
+        each(self)
+    }
+
+    /// Takes in a line of PDML; true at the end of a packet.
+    fn line(&mut self, line: &str, shown: &mut Shown) -> bool {
+        let line = line.trim_start();
+        if line.starts_with("<packet") {
+            *shown = Shown::default();
+        } else if line.starts_with("</packet") {
+            self.packet(std::mem::take(shown));
+            return true;
+        } else if line.starts_with("<proto") {
+            match attribute(line, "name") {
+                Some("iscsi") => {
+                    shown.pdus.push(BTreeMap::new());
+                    shown.within = true;
+                }
+                // The command itself, not its data.
+                Some("scsi") => {
+                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"))
+                }
+                _ => {}
+            }
+        } else if line.starts_with("<field")
+            && let (Some(name), Some(value)) = (attribute(line, "name"), attribute(line, "show"))
+        {
+            match name {
+                "frame.number" => shown.frame = value.parse().unwrap_or_default(),
+                "tcp.stream" => shown.stream = value.parse().unwrap_or_default(),
+                "ip.src" | "ipv6.src" => shown.from = in_brackets(value),
+                "ip.dst" | "ipv6.dst" => shown.to = in_brackets(value),
+                "tcp.srcport" => shown.from.push_str(&format!(":{value}")),
+                "tcp.dstport" => shown.to.push_str(&format!(":{value}")),
+                "tcp.segment" => {
+                    let segment = value.parse().unwrap_or_default();
+                    shown.first_segment = Some(shown.first_segment.map_or(segment, |first: u64| first.min(segment)));
+                }
+                "iscsi.keyvalue" => {
+                    if let (Some(pdu), Some((key, value))) = (shown.pdus.last_mut(), value.split_once('=')) {
+                        pdu.insert(format!("key {key}"), value.to_owned());
+                    }
+                }
+                _ if shown.within && (name.starts_with("iscsi.") || name.starts_with("scsi")) => {
+                    if let Some(pdu) = shown.pdus.last_mut() {
+                        pdu.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn packet(&mut self, shown: Shown) {
+        let at = |frame: u64| At { frame, time_ns: self.time(frame) };
+        let end = at(shown.frame);
+        let mut begin = at(shown.first_segment.unwrap_or(shown.frame));
+        self.ledger.recorder.now(self.ledger.time(end));
+        for pdu in &shown.pdus {
+            let opcode = number(pdu, "iscsi.opcode") as u8;
+            if matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::RESPONSE | pdu::DATA_IN) {
+                self.pdu(pdu, opcode, &shown, begin, end);
+            }
+            begin = end;
+        }
+    }
+
+    fn time(&self, frame: u64) -> u64 {
+        frame.checked_sub(1).and_then(|index| self.times.get(index as usize)).copied().unwrap_or_default()
+    }
+
+    fn pdu(&mut self, fields: &BTreeMap<String, String>, opcode: u8, shown: &Shown, begin: At, end: At) {
+        let is_request = matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST);
+        let (initiator, target) = if is_request { (&shown.from, &shown.to) } else { (&shown.to, &shown.from) };
+        let number_of = self.connections.len() as u32 + 1;
+        let tasks = self.connections.entry(shown.stream).or_insert_with(|| {
+            self.stream_names.insert(number_of, initiator.clone());
+            Tasks::new(initiator.clone(), target.clone(), number_of)
+        });
+        let mut header: Header = [0; HEADER_BYTES];
+        header[0] = opcode;
+        let tag = number(fields, "iscsi.initiatortasktag") as u32;
+        header[16..20].copy_from_slice(&tag.to_be_bytes());
+        match opcode {
+            pdu::LOGIN_REQUEST => {
+                for (key, name) in [("key InitiatorName", &mut tasks.initiator), ("key TargetName", &mut tasks.target)]
+                {
+                    if let Some(value) = fields.get(key) {
+                        value.clone_into(name);
+                    }
+                }
+            }
+            pdu::COMMAND => {
+                self.commands += 1;
+                self.frames_of_commands.insert((shown.stream, tag), shown.frame);
+                command(fields, &mut header);
+                tasks.to_target(begin, &header, &mut self.ledger);
+            }
+            _ => {
+                let asked = self.frames_of_commands.remove(&(shown.stream, tag));
+                let theirs = number(fields, "iscsi.request_frame");
+                self.disagreements += u64::from(asked.is_some_and(|frame| theirs != 0 && frame != theirs));
+                header[1] = if opcode == pdu::DATA_IN { 0x81 } else { 0x80 };
+                header[2] = number(fields, "iscsi.scsiresponse.response") as u8;
+                header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
+                // Its sequence numbers are tshark's business.
+                header[24..28].copy_from_slice(&[0; 4]);
+                tasks.to_initiator(begin, &header, &mut self.ledger);
+                tasks.ended(end, &mut self.ledger);
+            }
+        }
+    }
+
+    /// The next record; after the run every one.
+    pub fn next(&mut self) -> Option<Record> {
+        let record = self.ledger.recorder.next(self.finished)?;
+        self.records += 1;
+        Some(record)
+    }
+
+    /// What is known of the trace.
+    pub fn meta(&self) -> TraceMeta {
+        self.ledger.meta(&self.stream_names)
+    }
+
+    /// What was seen.
+    pub fn figures(&self, file: &FileCounts) -> WireCapture {
+        let mut figures = summary(&self.ledger, Summary { file, records: self.records });
+        figures.engine = PROGRAM.to_owned();
+        figures.packets.packets = self.times.len() as u64;
+        figures.tcp.connections = self.connections.len() as u64;
+        (figures.first_packet_unix_ns, figures.last_packet_unix_ns) =
+            (self.times.first().copied().unwrap_or_default(), self.times.iter().copied().max().unwrap_or_default());
+        figures.notes.push(format!("tshark gives {} responses to other commands than we", self.disagreements));
+        figures
+    }
+}
+
+/// The value of an attribute.
+fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let begin = line.find(&format!(" {name}=\""))? + name.len() + 3;
+    let length = line[begin..].find('"')?;
+    Some(&line[begin..begin + length])
+}
+
+fn in_brackets(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
+}
+
+/// A number as tshark shows it: decimal, hexadecimal, or bytes with colons between them; zero if it is not there.
+fn number(fields: &BTreeMap<String, String>, name: &str) -> u64 {
+    let Some(text) = fields.get(name) else { return 0 };
+    let parsed = match text.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
+        None if text.contains(':') => u64::from_str_radix(&text.replace(':', ""), 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_default()
+}
+
+/// Writes what tshark read of a command into a header, so that it goes the way of any command.
+fn command(fields: &BTreeMap<String, String>, header: &mut Header) {
+    let first = |names: &[&str]| {
+        let name = names.iter().find(|name| fields.contains_key(&format!("scsi_sbc.{name}")))?;
+        Some(number(fields, &format!("scsi_sbc.{name}")))
+    };
+    let lba = first(&["rdwr6.lba", "rdwr10.lba", "rdwr16.lba", "wrverify.lba", "wrverify.lba64"]).unwrap_or_default();
+    let blocks =
+        first(&["rdwr6.xferlen", "rdwr10.xferlen", "rdwr12.xferlen", "wrverify.xferlen", "wrverify.xferlen32"]);
+    let blocks = blocks.unwrap_or_default();
+    header[1] = 0x80;
+    header[8..10].copy_from_slice(&(number(fields, "scsi.lun") as u16).to_be_bytes());
+    let bytes = number(fields, "iscsi.scsicommand.expecteddatatransferlength") as u32;
+    header[20..24].copy_from_slice(&bytes.to_be_bytes());
+    let opcode = if fields.contains_key("scsi_sbc.opcode") { "scsi_sbc.opcode" } else { "scsi_spc.opcode" };
+    let cdb = &mut header[32..48];
+    cdb[0] = number(fields, opcode) as u8;
+    match cdb[0] {
+        0x00..=0x1f => {
+            cdb[1..4].copy_from_slice(&(lba as u32).to_be_bytes()[1..]);
+            cdb[4] = blocks as u8;
+        }
+        0x20..=0x5f => {
+            cdb[2..6].copy_from_slice(&(lba as u32).to_be_bytes());
+            cdb[7..9].copy_from_slice(&(blocks as u16).to_be_bytes());
+        }
+        0xa0..=0xbf => {
+            cdb[2..6].copy_from_slice(&(lba as u32).to_be_bytes());
+            cdb[6..10].copy_from_slice(&(blocks as u32).to_be_bytes());
+        }
+        _ => {
+            cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+            cdb[10..14].copy_from_slice(&(blocks as u32).to_be_bytes());
+        }
+    }
+    let set = |name: &str| fields.get(name).is_some_and(|value| matches!(value.as_str(), "1" | "True" | "true"));
+    if set("scsi_sbc.rdwr.fua") || set("scsi_sbc.fua") || set("scsi_sbc.unmap") {
+        cdb[1] |= 8;
+    }
+}

@@ -1,0 +1,143 @@
+//! Files of packets: every form that is read, and messages for what is not.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use capture::iscsi::PacketReader;
+
+use crate::conversation::{Plan, Wire, analysed, file, plain, play};
+
+fn conversation() -> crate::conversation::Conversation {
+    let (header_digest, data_digest, login) = (false, false, true);
+    play(&Plan {
+        seed: 7,
+        connections: 1,
+        commands: 50,
+        header_digest,
+        data_digest,
+        login,
+        segment_max: 1448,
+        batch: 3,
+    })
+}
+
+fn message(bytes: Vec<u8>, lenient: bool) -> Result<u64, String> {
+    let reader = PacketReader::from_reader(Path::new("odd.pcap"), Box::new(Cursor::new(bytes)), lenient);
+    let mut reader = reader.map_err(|error| error.to_string())?;
+    let mut packets = 0;
+    while reader.next().map_err(|error| error.to_string())?.is_some() {
+        packets += 1;
+    }
+    Ok(packets)
+}
+
+#[test]
+fn what_is_no_capture_is_refused_by_name_place_and_remedy() {
+    let good = file(&conversation().packets, usize::MAX);
+    let said = |bytes: &[u8]| message(bytes.to_vec(), false).unwrap_err();
+    assert!(said(b"").contains("odd.pcap: the input is empty"), "{}", said(b""));
+    let text = said(b"start ; sector\n");
+    assert!(text.contains("odd.pcap at byte 0: this is no file of packets") && text.contains("pcapng"), "{text}");
+    assert!(said(&good[..10]).contains("the file's header"));
+
+    let mut link = good.clone();
+    link[20] = 127;
+    let text = said(&link);
+    assert!(text.contains("link type 127") && text.contains("Ethernet (1)"), "{text}");
+
+    let cut = &good[..good.len() - 5];
+    let packets = message(good.clone(), false).unwrap();
+    let text = said(cut);
+    assert!(text.contains(&format!("packet {packets}")) && text.contains("--lenient"), "{text}");
+    assert_eq!(message(cut.to_vec(), true), Ok(packets - 1));
+
+    let mut long = good;
+    long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+    let text = said(&long);
+    assert!(text.contains("at byte 24: packet 1 would be 4294967295 bytes long"), "{text}");
+}
+
+/// pcapng of either byte order with two interfaces, microseconds and 2⁻²⁰ s, and blocks that nobody knows.
+fn pcapng(packets: &[Wire], big: bool) -> Vec<u8> {
+    let u32s = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let u16s = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut out = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = 12 + body.len().next_multiple_of(4) as u32;
+        out.extend_from_slice(&u32s(kind));
+        out.extend_from_slice(&u32s(length));
+        out.extend_from_slice(body);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend_from_slice(&u32s(length));
+    };
+    let section = [&u32s(0x1a2b_3c4d)[..], &u16s(1), &u16s(0), &[0xff; 8]].concat();
+    block(0x0a0d_0d0a, &section);
+    block(1, &[&u16s(1)[..], &u16s(0), &u32s(0)].concat());
+    block(1, &[&u16s(1)[..], &u16s(0), &u32s(0), &u16s(9), &u16s(1), &[0x80 | 20, 0, 0, 0], &u32s(0)].concat());
+    block(0x0bad_cafe, b"whatever this is");
+    for (index, packet) in packets.iter().enumerate() {
+        let interface = index as u32 % 2;
+        let units = match interface {
+            0 => packet.time_ns / 1000,
+            _ => ((u128::from(packet.time_ns) << 20) / 1_000_000_000) as u64,
+        };
+        let length = packet.bytes.len() as u32;
+        let fields = [interface, (units >> 32) as u32, units as u32, length, length];
+        let head: Vec<u8> = fields.into_iter().flat_map(u32s).collect();
+        block(6, &[&head, &packet.bytes[..]].concat());
+    }
+    let dropped = if big { 3u64.to_be_bytes() } else { 3u64.to_le_bytes() };
+    block(5, &[&u32s(0)[..], &u32s(0), &u32s(0), &u16s(5), &u16s(8), &dropped, &u32s(0)].concat());
+    out
+}
+
+#[test]
+fn pcapng_of_either_byte_order_and_any_clock_holds_the_same() {
+    let conversation = conversation();
+    let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
+    for big in [false, true] {
+        let (records, figures) = analysed(pcapng(&conversation.packets, big));
+        assert_eq!(figures.packets.dropped, 3);
+        assert_eq!(figures.packets.other_blocks, 1);
+        assert_eq!(records.len(), expected.len());
+        for (found, one) in plain(&records).iter().zip(plain(&expected)) {
+            assert_eq!((found.0, found.1, found.2), (one.0, one.1, one.2));
+            // 2⁻²⁰ s is just under a microsecond.
+            assert!(found.3.abs_diff(one.3) <= 2_000, "{found:?} {one:?}");
+        }
+    }
+}
+
+#[test]
+fn damaged_pcapng_names_the_block() {
+    let good = pcapng(&conversation().packets, false);
+    let said = |bytes: Vec<u8>| message(bytes, false).unwrap_err();
+    let text = said(good[..good.len() - 3].to_vec());
+    assert!(text.contains("the input ends in the middle of"), "{text}");
+    let mut length = good.clone();
+    length[4] = 29;
+    assert!(said(length).contains("has the length 29"));
+    let mut magic = good.clone();
+    magic[8] = 0;
+    assert!(said(magic).contains("byte-order magic"));
+    // A packet of an interface that is not described.
+    let place = good.windows(4).position(|four| four == 6u32.to_le_bytes()).unwrap();
+    let mut interface = good;
+    interface[place + 8] = 9;
+    let text = said(interface);
+    assert!(text.contains("packet 1 is of interface 9"), "{text}");
+}
+
+#[test]
+fn a_clock_that_steps_back_is_counted_and_arrivals_never_decrease() {
+    let mut conversation = conversation();
+    let middle = conversation.packets.len() / 2;
+    for packet in &mut conversation.packets[middle..] {
+        packet.time_ns -= 5_000_000_000;
+    }
+    let (records, figures) = analysed(file(&conversation.packets, usize::MAX));
+    assert_eq!(records.len(), 50);
+    assert!(figures.packets.backwards > 0);
+    assert!(figures.packets.backwards_max_ns > 4_000_000_000);
+    assert!(records.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
+}

@@ -1,0 +1,150 @@
+//! `iocast convert --align`: a trace's times on the clock of another trace of the same run.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use traces::align::{self, ClockMap, Sample};
+use traces::formats;
+use traces::results::alignment::AlignmentFigures;
+use traces::trace::{ArrivalPoint, ReadOptions};
+use traces::{Nanos, Record, Timestamp, TraceMeta};
+
+use crate::arguments::{Convert, OutputFormat, UsageError};
+use crate::output::{self, Table};
+
+/// The two clocks, and whose the other one is.
+pub struct Alignment {
+    map: ClockMap,
+    figures: AlignmentFigures,
+    reference: TraceMeta,
+}
+
+impl Alignment {
+    /// Reads both traces for it.
+    ///
+    /// # Errors
+    /// Those of their readers; traces that have nothing in common.
+    pub fn of(arguments: &Convert, reference: &Path) -> Result<Alignment> {
+        if !traces::input::is_reopenable(&arguments.input) {
+            let error = "--align reads the trace twice, so not from standard input or a pipe";
+            return Err(UsageError(error.to_owned()).into());
+        }
+        let own = arguments.reading.options();
+        // The reference is read as its own format says, only what is malformed is taken as lightly.
+        let others = ReadOptions { lenient: own.lenient, ..ReadOptions::default() };
+        let (left, meta) = samples(reference, &others)?;
+        let (right, _) = samples(&arguments.input, &own)?;
+        let both = || format!("{} and {} cannot be aligned", reference.display(), arguments.input.display());
+        let (map, figures) = align::align(&left, &right).with_context(both)?;
+        Ok(Alignment { map, figures, reference: meta })
+    }
+
+    /// The record on the reference's clock.
+    ///
+    /// # Errors
+    /// One that is before the zero of that clock.
+    pub fn record(&self, record: &Record) -> Result<Record> {
+        let mut mapped = *record;
+        let arrival = record.request.arrival;
+        if self.map.exact(arrival.as_ns()) < 0 {
+            let early = Nanos::from_ns(u64::try_from(-self.map.exact(arrival.as_ns())).unwrap_or(u64::MAX));
+            bail!(
+                "the request at {arrival} is {early} before the zero of the reference's clock; --start leaves out what is \
+                 before it, or align the other trace on this one"
+            );
+        }
+        let map = |time: Timestamp| Timestamp::from_ns(self.map.apply(time.as_ns()));
+        mapped.request.arrival = map(arrival);
+        let observed = &mut mapped.observed;
+        for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
+            *time = time.map(map);
+        }
+        Ok(mapped)
+    }
+
+    /// Says in the metadata whose clock it is and how it was found.
+    pub fn describe(&self, meta: &mut TraceMeta, reference: &Path) {
+        meta.clock = self.reference.clock.clone();
+        let AlignmentFigures {
+            matched,
+            unmatched_reference,
+            unmatched_input,
+            offset_ns,
+            offset_at_input_ns,
+            drift_ppb,
+            residual_p50_ns,
+            residual_p95_ns,
+            residual_max_ns,
+            ..
+        } = self.figures;
+        let name = reference.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let rows = [
+            ("reference", name),
+            ("matched", matched.to_string()),
+            ("unmatched_reference", unmatched_reference.to_string()),
+            ("unmatched_input", unmatched_input.to_string()),
+            ("offset_ns", offset_ns.to_string()),
+            ("offset_at_input_ns", offset_at_input_ns.to_string()),
+            ("drift_ppb", drift_ppb.to_string()),
+            ("residual_p50_ns", residual_p50_ns.to_string()),
+            ("residual_p95_ns", residual_p95_ns.to_string()),
+            ("residual_max_ns", residual_max_ns.to_string()),
+        ];
+        for (key, value) in rows {
+            meta.provenance.insert(format!("align.{key}"), value);
+        }
+    }
+
+    /// Prints what was found.
+    ///
+    /// # Errors
+    /// Those of standard output.
+    pub fn print(&self, format: OutputFormat) -> Result<()> {
+        if format == OutputFormat::Json {
+            return output::print_json(&self.figures);
+        }
+        let found = &self.figures;
+        let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+        let seconds = |ns: i64| format!("{:.6} s", ns as f64 / 1e9);
+        let mut rows = vec![
+            ("requests of the reference", found.reference_requests.to_string()),
+            ("requests of the input", found.input_requests.to_string()),
+            ("in both", found.matched.to_string()),
+            ("of these, of a kind of their own", found.matched_uniquely.to_string()),
+            ("in the reference only", found.unmatched_reference.to_string()),
+            ("in the input only", found.unmatched_input.to_string()),
+            ("longest run without a gap", found.longest_run.to_string()),
+            ("within one another's time", found.nested.to_string()),
+            ("offset", seconds(found.offset_ns)),
+            ("offset by issues alone", seconds(found.issue_offset_ns)),
+            ("drift", format!("{:.1} ppb", found.drift_ppb)),
+            ("residual p50", us(found.residual_p50_ns)),
+            ("residual p95", us(found.residual_p95_ns)),
+            ("residual max", us(found.residual_max_ns)),
+        ];
+        if let Some(offset) = found.completion_offset_ns {
+            rows.insert(10, ("offset by completions alone", seconds(offset)));
+        }
+        let table = Table {
+            title: "Alignment".to_owned(),
+            header: vec!["what".to_owned(), "value".to_owned()],
+            rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+            text_columns: 1,
+        };
+        output::print(&table.render(format))
+    }
+}
+
+/// The requests of a trace that move data, as they were issued if it holds that.
+fn samples(path: &Path, options: &ReadOptions) -> Result<(Vec<Sample>, TraceMeta)> {
+    let format = formats::recognise(path, &ReadOptions { arrivals: ArrivalPoint::Queued, ..options.clone() })?;
+    let arrivals = if format.holds_issues { ArrivalPoint::Issued } else { ArrivalPoint::Queued };
+    let mut reader = formats::open(path, &ReadOptions { arrivals, ..options.clone() })?;
+    let mut samples = Vec::new();
+    while let Some(record) = reader.next()? {
+        samples.extend(Sample::of(&record));
+    }
+    // A record's issue may be later than that of the next one to arrive.
+    samples.sort_by_key(|sample| sample.issued);
+    Ok((samples, reader.meta().clone()))
+}

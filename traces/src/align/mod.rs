@@ -1,0 +1,152 @@
+//! Two records of one run brought onto one clock: the same requests as a guest issued them and as they went over the wire.
+//!
+//! Requests are matched by address, length and operation, in order, with whatever either side has more ([`in_order`]). Those
+//! whose key occurs once on both sides give the clock's offset and drift: medians, so that a few wrong matches and all late
+//! requests do not matter ([`fit`]). What cannot be known from issues alone is the time between the two places: it is part
+//! of the offset. Where both sides have completions, their offset is told too; the truth lies between the two.
+
+mod fit;
+mod matching;
+
+pub use fit::{ClockMap, fit};
+pub use matching::in_order;
+
+use crate::record::Record;
+use crate::request::Operation;
+use crate::results::alignment::AlignmentFigures;
+use crate::units::Timestamp;
+
+/// Matches that are too few to speak of one run.
+pub const MATCHES_MIN: usize = 8;
+
+/// What tells a request from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    lba: u64,
+    sectors: u32,
+    operation: Operation,
+}
+
+/// One request that moves data, as it is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// What tells it from others.
+    pub key: Key,
+    /// When it was issued, or arrived where that is not known.
+    pub issued: Timestamp,
+    /// When it completed.
+    pub completed: Option<Timestamp>,
+}
+
+impl Sample {
+    /// Of a record; `None` if it moves no data, such as a flush.
+    pub fn of(record: &Record) -> Option<Sample> {
+        let request = &record.request;
+        let sectors = u32::try_from(request.sectors().count()).ok()?;
+        let key = Key { lba: request.lba.sector(), sectors, operation: request.operation };
+        let issued = record.observed.issued.unwrap_or(request.arrival);
+        (request.operation.moves_data() && sectors > 0).then_some(Sample {
+            key,
+            issued,
+            completed: record.observed.completed,
+        })
+    }
+}
+
+/// Why two traces cannot be brought onto one clock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AlignError {
+    /// They have next to nothing in common.
+    #[error(
+        "only {matched} of {reference} and {input} requests are the same in both, at least {MATCHES_MIN} are needed: are \
+         they of one run, one device, and both after merging?"
+    )]
+    NothingInCommon {
+        /// Requests of the reference.
+        reference: usize,
+        /// Requests of the input.
+        input: usize,
+        /// Matches.
+        matched: usize,
+    },
+}
+
+/// Brings `input`'s clock onto `reference`'s.
+///
+/// # Errors
+/// Too few requests are the same in both.
+pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, AlignmentFigures), AlignError> {
+    let keys = |samples: &[Sample]| samples.iter().map(|sample| sample.key).collect::<Vec<Key>>();
+    let (left, right) = (keys(reference), keys(input));
+    let pairs = in_order(&left, &right);
+    if pairs.len() < MATCHES_MIN {
+        let (reference, input, matched) = (reference.len(), input.len(), pairs.len());
+        return Err(AlignError::NothingInCommon { reference, input, matched });
+    }
+    let (once_left, once_right) = (matching::once(&left), matching::once(&right));
+    let unique: Vec<(usize, usize)> = pairs.iter().copied().filter(|&(a, b)| once_left[a] && once_right[b]).collect();
+    // Without enough that are certain, those in order will do.
+    let certain = if unique.len() < MATCHES_MIN { &pairs } else { &unique };
+    let map = fit(&points(reference, input, certain));
+    let off = |time: fn(&Sample) -> Option<Timestamp>| {
+        let differences = certain.iter().filter_map(|&(a, b)| {
+            let (to, from) = (time(&reference[a])?.as_ns(), time(&input[b])?.as_ns());
+            i64::try_from(i128::from(to) - map.exact(from)).ok()
+        });
+        fit::median(&mut differences.collect::<Vec<i64>>()).map(|more| map.offset_ns + more)
+    };
+    let nested = pairs.iter().filter(|&&(a, b)| is_nested(&reference[a], &input[b], &map)).count();
+    let residuals = map.residuals(pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())));
+    let at = |share: usize| residuals.get((residuals.len() - 1) * share / 100).copied().unwrap_or_default();
+    let figures = AlignmentFigures {
+        schema_version: crate::results::SCHEMA_VERSION,
+        reference_requests: reference.len() as u64,
+        input_requests: input.len() as u64,
+        matched: pairs.len() as u64,
+        matched_uniquely: unique.len() as u64,
+        unmatched_reference: (reference.len() - pairs.len()) as u64,
+        unmatched_input: (input.len() - pairs.len()) as u64,
+        longest_run: matching::longest_run(&pairs) as u64,
+        offset_ns: map.offset_ns,
+        offset_at_input_ns: map.origin_ns,
+        drift_ppb: map.drift_ppt as f64 / 1000.0,
+        residual_p50_ns: at(50),
+        residual_p95_ns: at(95),
+        residual_max_ns: at(100),
+        issue_offset_ns: off(|sample| Some(sample.issued)).unwrap_or(map.offset_ns),
+        completion_offset_ns: off(|sample| sample.completed),
+        nested: nested as u64,
+    };
+    Ok((map, figures))
+}
+
+/// Matches of which the quickest one counts.
+const GROUP: usize = 16;
+
+/// The points in time that are held against one another: the input's and the reference's. Where both sides have completions,
+/// the middle of each request's time on either side, and of every few requests the one that was quickest between the two
+/// places, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and often long.
+fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
+    let timed = |&(a, b): &(usize, usize)| {
+        let (to, from) = (&reference[a], &input[b]);
+        let (to_span, from_span) =
+            (to.completed?.checked_since(to.issued)?, from.completed?.checked_since(from.issued)?);
+        let transit = to_span.as_ns().abs_diff(from_span.as_ns());
+        let point = (from.issued.as_ns() + from_span.as_ns() / 2, to.issued.as_ns() + to_span.as_ns() / 2);
+        Some((transit, point))
+    };
+    let both: Vec<(u64, (u64, u64))> = pairs.iter().filter_map(timed).collect();
+    if both.len() < MATCHES_MIN {
+        return pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())).collect();
+    }
+    let group = if both.len() < GROUP * MATCHES_MIN { 1 } else { GROUP };
+    both.chunks(group).filter_map(|group| group.iter().min()).map(|&(_, point)| point).collect()
+}
+
+/// Whether, on one clock, a request's time at one place lies within its time at the other, as it must.
+fn is_nested(reference: &Sample, input: &Sample, map: &ClockMap) -> bool {
+    let (Some(to_end), Some(from_end)) = (reference.completed, input.completed) else { return false };
+    let (to, to_end) = (i128::from(reference.issued.as_ns()), i128::from(to_end.as_ns()));
+    let (from, from_end) = (map.exact(input.issued.as_ns()), map.exact(from_end.as_ns()));
+    from <= to && to_end <= from_end || to <= from && from_end <= to_end
+}
