@@ -17,6 +17,7 @@ fn iocast() -> Command {
 }
 
 /// Starts `iocast serve` in `folder` and waits until it serves; what it said until then.
+#[expect(clippy::zombie_processes, reason = "the caller waits for it; a test that fails may leave one")]
 fn start(folder: &Path, arguments: &[&str]) -> (Child, Vec<String>) {
     let mut command = iocast();
     command.current_dir(folder).arg("serve").args(["--listen", "unix:socket"]).args(arguments);

@@ -81,8 +81,8 @@ pub enum SettingError {
     Missing(&'static str),
 }
 
-fn refused(key: &'static str, value: &str, problem: impl ToString) -> SettingError {
-    SettingError::Value { key, value: value.to_owned(), problem: problem.to_string() }
+fn refused(key: &'static str, value: &str, problem: impl Into<String>) -> SettingError {
+    SettingError::Value { key, value: value.to_owned(), problem: problem.into() }
 }
 
 impl std::str::FromStr for Export {
@@ -94,7 +94,8 @@ impl std::str::FromStr for Export {
         // A name may hold an @, a place may not.
         let (name, place) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
         let (begin, length) = place.split_once(':').ok_or_else(wrong)?;
-        let sectors = |size| parse_sectors(size).map_err(|error: QuantityError| refused("export", text, error));
+        let sectors =
+            |size| parse_sectors(size).map_err(|error: QuantityError| refused("export", text, error.to_string()));
         let (begin, length) = (sectors(begin)?, sectors(length)?);
         if length == Sectors::ZERO {
             return Err(refused("export", text, "it is empty"));
@@ -110,7 +111,7 @@ impl std::str::FromStr for ImageSource {
     fn from_str(text: &str) -> Result<ImageSource, SettingError> {
         match text.strip_prefix("memory:") {
             Some(size) => {
-                let length = parse_sectors(size).map_err(|error| refused("image", text, error))?;
+                let length = parse_sectors(size).map_err(|error| refused("image", text, error.to_string()))?;
                 Ok(ImageSource::Memory(length))
             }
             None => Ok(ImageSource::Path(PathBuf::from(text))),
@@ -190,7 +191,7 @@ impl Description {
                 }
                 "place" if value == SPREAD => description.place = Place::Spread,
                 "place" => {
-                    let place = parse_sectors(value).map_err(|error| refused("place", value, error))?;
+                    let place = parse_sectors(value).map_err(|error| refused("place", value, error.to_string()))?;
                     description.place = Place::At(Lba::new(place.count()));
                 }
                 "export" => description.exports.push(value.parse()?),

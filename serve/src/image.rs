@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use traces::{SECTOR_BYTES, Sectors};
 
 /// Zeros are written in pieces of this many bytes where no hole can be made.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Which image.
 #[derive(Clone, Debug, PartialEq, Eq)]
