@@ -1,21 +1,18 @@
 //! The figures of a run from its captures, and over repetitions.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
+use traces::align::{Sample, align};
 use traces::error::ReadError;
 use traces::formats::open;
 use traces::results::SCHEMA_VERSION;
-use traces::results::lab::{LabFigures, LabMean, LabOperation, LabResults, LabRun, LabVm, WireAgreement};
+use traces::results::lab::{LabFigures, LabMean, LabOperation, LabResults, LabRun, LabVm};
 use traces::statistics::mean_and_half_width;
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Nanos, Operation, Record, Timestamp};
 
 use super::LabError;
 use super::plan::{Accelerator, Group, Plan, Transport};
-
-/// What a request is known by where it is seen twice: whether it writes, where, how much.
-type Key = (bool, u64, u64);
 
 /// Measures what the captures in `folder` hold. The workloads were told to begin at `begun_unix_ns` by the host's clock.
 ///
@@ -38,7 +35,9 @@ pub fn measure(
             Transport::Iscsi => {
                 let capture = folder.join(&vm.name).join(format!("{}.blktrace.0", vm.name));
                 let wire = records(&folder.join("wire.parquet"), Some(&format!("{}/lun1", vm.initiator())))?;
-                Some(agreement(&issued(&capture)?.records, &wire.records))
+                let (_, figures) = align(&samples(&wire.records), &samples(&issued(&capture)?.records))
+                    .map_err(|error| LabError::Host(format!("{} and its wire: {error}", capture.display())))?;
+                Some(figures)
             }
             Transport::Virtio | Transport::VirtioScsi => None,
         };
@@ -170,41 +169,10 @@ fn measured(records: &[Record], operation: Operation, begin: Timestamp, end: Tim
     }
 }
 
-/// How the requests that a guest issued are found on the wire.
-fn agreement(issued: &[Record], wire: &[Record]) -> WireAgreement {
-    let issued: Vec<Key> = issued.iter().filter_map(key).collect();
-    let commands: Vec<Key> = wire.iter().filter_map(key).collect();
-    let contiguous = longest_common_run(&issued, &commands);
-    WireAgreement { issued: issued.len() as u64, commands: commands.len() as u64, contiguous }
-}
-
-/// The length of the longest run that both have, in the same order and with nothing between.
-fn longest_common_run(issued: &[Key], commands: &[Key]) -> u64 {
-    let mut places: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
-    for (place, &command) in commands.iter().enumerate() {
-        places.entry(command).or_default().push(place);
-    }
-    // The runs that end at the request before, by where they end.
-    let mut runs: BTreeMap<usize, u64> = BTreeMap::new();
-    let mut longest = 0;
-    for request in issued {
-        let ends = places.get(request).map(Vec::as_slice).unwrap_or_default();
-        let length = |end: usize| end.checked_sub(1).and_then(|before| runs.get(&before)).copied().unwrap_or(0) + 1;
-        let next: BTreeMap<usize, u64> = ends.iter().map(|&end| (end, length(end))).collect();
-        longest = next.values().copied().max().unwrap_or(0).max(longest);
-        runs = next;
-    }
-    longest
-}
-
-fn key(record: &Record) -> Option<Key> {
-    let request = &record.request;
-    let writes = match request.operation {
-        Operation::Read => false,
-        Operation::Write => true,
-        Operation::Flush | Operation::Discard => return None,
-    };
-    (request.sectors().count() > 0).then(|| (writes, request.lba.sector(), request.sectors().count()))
+/// The reads and writes of `records` in the order of their issue.
+fn samples(records: &[Record]) -> Vec<Sample> {
+    let data = |record: &&Record| matches!(record.request.operation, Operation::Read | Operation::Write);
+    records.iter().filter(data).filter_map(Sample::of).collect()
 }
 
 #[cfg(test)]
@@ -212,41 +180,6 @@ mod tests {
     use traces::{Lba, Observed, Request, Sectors};
 
     use super::*;
-
-    fn keys(text: &str) -> Vec<Key> {
-        text.bytes().map(|letter| (false, u64::from(letter), 1)).collect()
-    }
-
-    #[test]
-    fn a_run_is_found_wherever_it_begins_and_is_broken_by_what_is_missing() {
-        for (issued, commands, length) in [
-            ("abcd", "xxabcdyy", 4),
-            ("abcd", "abxcd", 2),
-            ("abcd", "abd", 2),
-            ("aaab", "aaaaab", 4),
-            ("abcab", "zabab", 2),
-            ("abc", "xyz", 0),
-            ("", "xyz", 0),
-        ] {
-            assert_eq!(longest_common_run(&keys(issued), &keys(commands)), length, "{issued} in {commands}");
-        }
-    }
-
-    #[test]
-    fn the_longest_run_is_that_of_trying_every_place() {
-        let mut state = 7_u64;
-        let mut letter = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (false, (state >> 60) % 3, 1)
-        };
-        for _ in 0..200 {
-            let (a, b): (Vec<Key>, Vec<Key>) =
-                ((0..12).map(|_| letter()).collect(), (0..15).map(|_| letter()).collect());
-            let same = |i: usize, j: usize| a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count() as u64;
-            let tried = (0..a.len()).flat_map(|i| (0..b.len()).map(move |j| (i, j))).map(|(i, j)| same(i, j)).max();
-            assert_eq!(longest_common_run(&a, &b), tried.unwrap());
-        }
-    }
 
     fn plan(warm_up: u32, seconds: u32) -> Plan {
         let text = format!(

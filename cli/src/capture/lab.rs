@@ -86,7 +86,7 @@ fn render(results: &LabResults, format: OutputFormat) -> String {
             row.extend([run.repetition.to_string(), seen.to_owned()]);
             row.extend(operation(&figures.reads).into_iter().chain(operation(&figures.writes)));
             row.push(match (&vm.wire, seen) {
-                (Some(wire), "guest") => format!("{} of {}", wire.contiguous, wire.issued),
+                (Some(wire), "guest") => format!("{} of {}", wire.longest_run, wire.input_requests),
                 _ => String::new(),
             });
             row

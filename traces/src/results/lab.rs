@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::alignment::AlignmentFigures;
+
 /// The results of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabResults {
@@ -47,8 +49,9 @@ pub struct LabVm {
     pub guest: LabFigures,
     /// As the served drive's log has it: requests as they came, response time from their coming to their completion.
     pub drive: LabFigures,
-    /// How the guest's requests are found on the wire, for disks over iSCSI.
-    pub wire: Option<WireAgreement>,
+    /// How the reads and writes that the guest issued (the input) are found among the commands on the wire (the reference), and
+    /// what its clock is to the wire's; for disks over iSCSI.
+    pub wire: Option<AlignmentFigures>,
 }
 
 /// Reads and writes of a machine at one place, within the measured seconds.
@@ -73,18 +76,6 @@ pub struct LabOperation {
     pub mean_response_ns: f64,
     /// Mean device time; absent where requests are not seen being issued.
     pub mean_device_ns: Option<f64>,
-}
-
-/// How requests that a guest issued are found on the wire.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WireAgreement {
-    /// Reads and writes of data that the guest issued.
-    pub issued: u64,
-    /// Reads and writes on the wire, of this machine.
-    pub commands: u64,
-    /// The longest run of issued requests that the wire carries in the same order, each with its address, length and
-    /// direction, none between them. All of them, if nothing was lost.
-    pub contiguous: u64,
 }
 
 /// A figure over the repetitions of a group.
