@@ -54,6 +54,22 @@ prepare() {
   umount /mnt || fail "cannot unmount $disk"
 }
 
+# Records the same by tracepoints.
+record_too() {
+  mount -t tracefs tracing /sys/kernel/tracing 2>/dev/null
+  /job/iocast capture block "/dev/$disk" --backend tracefs -o "$VM.tracefs.parquet" > tracefs.txt 2>&1 &
+  second=$!
+  sleep 2
+  kill -0 $second 2>/dev/null || fail "iocast: $(tail -n 1 tracefs.txt)"
+}
+
+# Processor time that the recorders have taken, in ticks of 10 ms: in user space and in the kernel.
+costs() {
+  for pair in blktrace:$tracer iocast:$second; do
+    echo "${pair%:*} $(cut -d ' ' -f 14,15 "/proc/${pair#*:}/stat")"
+  done
+}
+
 # Runs it when the host says so, under blktrace.
 run() {
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
@@ -63,12 +79,15 @@ run() {
   tracer=$!
   sleep 1
   kill -0 $tracer 2>/dev/null || fail "blktrace: $(tail -n 1 blktrace.txt)"
+  [ -z "$TRACEFS" ] || record_too
   say "ready $(clocks)"
   read -r go <&3
   [ "$go" = go ] || fail "the host said $go"
   echo "begin $(clocks)" > clocks.txt
   (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job.fio > fio.txt 2>&1) || fail "fio: $(tail -n 1 fio.txt)"
   echo "end $(clocks)" >> clocks.txt
+  # Two recorders end at different times, so nothing may be under way then.
+  [ -z "$TRACEFS" ] || { sync; sleep 1; costs > costs.txt; kill -INT $second; wait $second; }
   kill -INT $tracer
   wait $tracer
   cat /proc/meminfo > meminfo.txt

@@ -19,6 +19,8 @@ size = "4g"
 [guest]
 accelerator = "tcg"
 scheduler = "mq-deadline"
+memory = "1g"
+tracefs = true
 [[vm]]
 name = "mail"
 workload = "small.fio"
@@ -98,6 +100,14 @@ fn guests_the_wire_and_the_drive_agree() {
         }
         // A read of the Cheetah takes milliseconds.
         assert!(number(&vm["drive"]["reads"]["mean_response_ns"]) > 2e6, "{vm}");
+        // Tracepoints, read by our own program in the guest, and blktrace saw the same requests at the same times; blktrace
+        // began some seconds before.
+        let tracefs = &vm["tracefs"];
+        let requests = number(&tracefs["input_requests"]);
+        assert!(requests > 100.0 && tracefs["longest_run"] == tracefs["input_requests"], "{tracefs}");
+        assert!(number(&tracefs["unmatched_reference"]) < 0.05 * requests, "{tracefs}");
+        assert!(number(&tracefs["residual_p95_ns"]) < 1e6, "{tracefs}");
+        assert!(vm["recorder_cpu_ns"]["iocast"].is_u64() && vm["recorder_cpu_ns"]["blktrace"].is_u64(), "{vm}");
         let wire = &vm["wire"];
         if vm["vm"] == "mail" {
             // All that the guest issued is on the wire in the same order, nothing between, and takes longer in the guest.

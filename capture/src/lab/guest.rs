@@ -37,6 +37,8 @@ pub struct Machine<'a> {
     pub settings: Vec<(&'static str, String)>,
     /// The fio job.
     pub job: &'a str,
+    /// `iocast`, if it is to run inside.
+    pub recorder: Option<&'a Path>,
     /// Where its console, its results and QEMU's log go; made if it is not there.
     pub folder: &'a Path,
     /// A folder with a short path, for its socket.
@@ -162,7 +164,13 @@ fn pack_job(machine: &Machine<'_>, folder: &Path, carrier: &Path) -> Result<(), 
         let path = job.join(name);
         std::fs::write(&path, text).map_err(LabError::io(&path))?;
     }
+    if let Some(program) = machine.recorder {
+        std::fs::copy(program, job.join("iocast")).map_err(LabError::io(program))?;
+    }
     run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."), "tar")?;
+    if machine.recorder.is_some() {
+        std::fs::remove_file(job.join("iocast")).map_err(LabError::io(&job))?;
+    }
     let file = std::fs::OpenOptions::new().write(true).open(carrier).map_err(LabError::io(carrier))?;
     file.set_len(CARRIER).map_err(LabError::io(carrier))
 }

@@ -91,11 +91,13 @@ pub struct Guest {
     pub scheduler: Option<String>,
     /// How many requests their disk takes at once (SCSI and iSCSI).
     pub queue_depth: Option<u32>,
+    /// Record in the guest by `iocast capture block` and tracepoints too, beside blktrace.
+    pub tracefs: bool,
 }
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { memory: 512 << 20, accelerator: Accelerator::Auto, scheduler: None, queue_depth: None }
+        Guest { memory: 512 << 20, accelerator: Accelerator::Auto, scheduler: None, queue_depth: None, tracefs: false }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The figures of a run from its captures, and over repetitions.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use traces::align::{Sample, align};
 use traces::error::ReadError;
 use traces::formats::open;
 use traces::results::SCHEMA_VERSION;
+use traces::results::alignment::AlignmentFigures;
 use traces::results::lab::{LabFigures, LabMean, LabOperation, LabResults, LabRun, LabVm};
 use traces::statistics::mean_and_half_width;
 use traces::trace::{ArrivalPoint, ReadOptions};
@@ -13,6 +15,9 @@ use traces::{Nanos, Operation, Record, Timestamp};
 
 use super::LabError;
 use super::plan::{Accelerator, Group, Plan, Transport};
+
+/// The unit in which /proc has processor times, in nanoseconds: USER_HZ is 100 on every architecture QEMU's guests have here.
+const TICK_NS: u64 = 10_000_000;
 
 /// Measures what the captures in `folder` hold. The workloads were told to begin at `begun_unix_ns` by the host's clock.
 ///
@@ -31,18 +36,23 @@ pub fn measure(
         let guest_began = began(&folder.join(&vm.name).join("clocks.txt"))?;
         let guest = records(&folder.join(format!("{}.parquet", vm.name)), None)?;
         let drive = records(&folder.join("lun.parquet"), Some(&vm.name))?;
+        let left = folder.join(&vm.name);
+        let blktrace = left.join(format!("{}.blktrace.0", vm.name));
         let wire = match vm.disk {
             Transport::Iscsi => {
-                let capture = folder.join(&vm.name).join(format!("{}.blktrace.0", vm.name));
-                let wire = records(&folder.join("wire.parquet"), Some(&format!("{}/lun1", vm.initiator())))?;
-                let (_, figures) = align(&samples(&wire.records), &samples(&issued(&capture)?.records))
-                    .map_err(|error| LabError::Host(format!("{} and its wire: {error}", capture.display())))?;
-                Some(figures)
+                let wire = records(&folder.join("wire.parquet"), Some(&vm.initiator()))?;
+                Some(agreement(&wire, &issued(&blktrace)?, &blktrace)?)
             }
             Transport::Virtio | Transport::VirtioScsi => None,
         };
+        let (mut tracefs, mut recorder_cpu_ns) = (None, BTreeMap::new());
+        if plan.guest.tracefs {
+            let second = left.join(format!("{}.tracefs.parquet", vm.name));
+            tracefs = Some(agreement(&records(&blktrace, None)?, &records(&second, None)?, &second)?);
+            recorder_cpu_ns = costs(&left.join("costs.txt"))?;
+        }
         let (guest, drive) = (figures(&guest, plan, guest_began), figures(&drive, plan, begun_unix_ns));
-        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire });
+        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire, tracefs, recorder_cpu_ns });
     }
     let place = format!("runs/{}/{repetition}", group.name);
     Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
@@ -118,7 +128,10 @@ fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Recorde
     }
     if let Some(name) = vm {
         let names = &reader.meta().vms;
-        records.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(|found| found == name));
+        // Of an initiator with several logical units the wire tells each apart by its number.
+        let is_it =
+            |found: &String| found.split_once("/lun").map_or(found.as_str(), |(initiator, _)| initiator) == name;
+        records.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(is_it));
     }
     Ok(Recorded { records, zero_unix_ns: reader.meta().clock.zero_unix_ns.unwrap_or(0) })
 }
@@ -167,6 +180,25 @@ fn measured(records: &[Record], operation: Operation, begin: Timestamp, end: Tim
         mean_response_ns: mean(response, requests),
         mean_device_ns: (issued > 0).then(|| mean(device, issued)),
     }
+}
+
+/// How the requests of `input` are found in `reference`.
+fn agreement(reference: &Recorded, input: &Recorded, named: &Path) -> Result<AlignmentFigures, LabError> {
+    let aligned = align(&samples(&reference.records), &samples(&input.records));
+    let (_, figures) = aligned.map_err(|error| LabError::Host(format!("{}: {error}", named.display())))?;
+    Ok(figures)
+}
+
+/// Processor time by program: `PROGRAM USER KERNEL`, in ticks.
+fn costs(path: &Path) -> Result<BTreeMap<String, u64>, LabError> {
+    let text = std::fs::read_to_string(path).map_err(LabError::io(path))?;
+    let cost = |line: &str| {
+        let mut words = line.split_whitespace();
+        let program = words.next()?.to_owned();
+        let ticks: u64 = words.map(|word| word.parse::<u64>().unwrap_or(0)).sum();
+        Some((program, ticks * TICK_NS))
+    };
+    Ok(text.lines().filter_map(cost).collect())
 }
 
 /// The reads and writes of `records` in the order of their issue.
@@ -235,7 +267,14 @@ mod tests {
             repetition,
             folder: String::new(),
             begun_unix_ns: 0,
-            vms: vec![LabVm { vm: "a".to_owned(), guest: of(iops), drive: of(1.0), wire: None }],
+            vms: vec![LabVm {
+                vm: "a".to_owned(),
+                guest: of(iops),
+                drive: of(1.0),
+                wire: None,
+                tracefs: None,
+                recorder_cpu_ns: BTreeMap::new(),
+            }],
         };
         let results = summarise(&plan(0, 6), "6.1", Accelerator::Tcg, vec![run(1, 2.0), run(2, 4.0), run(3, 9.0)]);
         let found = &results.summary[0];

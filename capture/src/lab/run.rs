@@ -247,12 +247,14 @@ impl Bench<'_> {
             ("UUID", uuid(plan.seed, vm)),
             ("SCHEDULER", plan.guest.scheduler.clone().unwrap_or_default()),
             ("QUEUE_DEPTH", plan.guest.queue_depth.map(|depth| depth.to_string()).unwrap_or_default()),
+            ("TRACEFS", if plan.guest.tracefs { "1" } else { "" }.to_owned()),
             ("INITIATOR", plan.vms[vm].initiator()),
             ("TARGET", plan.vms[vm].target()),
         ];
         let (image, accelerator, memory, sockets) =
             (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
-        Machine { image, accelerator, memory, name, devices, settings, job, folder, sockets }
+        let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
+        Machine { image, accelerator, memory, name, devices, settings, job, recorder, folder, sockets }
     }
 
     fn job(&self, vm: usize) -> Result<String, LabError> {

@@ -1,5 +1,7 @@
 //! What `iocast capture lab` stores: the runs of a plan, each machine's figures as its guest and as the drive saw them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::alignment::AlignmentFigures;
@@ -52,6 +54,11 @@ pub struct LabVm {
     /// How the reads and writes that the guest issued (the input) are found among the commands on the wire (the reference), and
     /// what its clock is to the wire's; for disks over iSCSI.
     pub wire: Option<AlignmentFigures>,
+    /// How the requests that `iocast capture block` saw queued in the guest (the input) are found among those that blktrace
+    /// saw (the reference).
+    pub tracefs: Option<AlignmentFigures>,
+    /// Processor time that each recorder took in the guest, in nanoseconds by program; where there are two.
+    pub recorder_cpu_ns: BTreeMap<String, u64>,
 }
 
 /// Reads and writes of a machine at one place, within the measured seconds.
