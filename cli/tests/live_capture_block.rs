@@ -354,7 +354,7 @@ fn the_kernels_tracer_is_refused_when_busy_and_put_back() {
     assert!(records[100..records.len() - 100].iter().all(|record| record.observed.completed.is_some()));
     assert_eq!((now(), settings()), ("nop".to_owned(), before.clone()));
     // Killed, it is put back by the supervisor.
-    let mut killed = iocast().args(&arguments).arg("--force").spawn().unwrap();
+    let mut killed = iocast().args(arguments).arg("--force").spawn().unwrap();
     until("the tracer is on", || now() == "blk");
     killed.kill().unwrap();
     killed.wait().unwrap();
