@@ -7,11 +7,12 @@ demo:
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
 
 # Everything. Installs the Debian packages it needs.
-test: tools lint unit doc scenarios live
+test: tools lint unit live doc scenarios
 
 # Programs that our results and files are checked against, and their Debian packages. Some are for
 # administrators and lie where others do not look.
-PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay setpriv:util-linux mkfs.ext4:e2fsprogs losetup:mount
+PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay \
+  nbdkit:nbdkit nbdinfo:libnbd-bin setpriv:util-linux mkfs.ext4:e2fsprogs losetup:mount
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
@@ -27,10 +28,9 @@ lint:
 unit:
 	cargo test --workspace
 
-# Tests that need root, the kernel's tracing, loop devices and other programs.
+# Tests that need root or other programs at work: captures, served drives.
 live: tools
-	$(SUDO) env "PATH=$$PATH" CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(CURDIR)/target}" \
-	  cargo test --package capture --package serve --package cli --features live --test 'live_*'
+	$(SUDO) cargo test --package capture --package serve --package cli --features live --test 'live_*'
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -3,3 +3,5 @@
 #![warn(missing_docs)]
 
 pub mod block;
+pub mod iscsi;
+pub mod lab;

@@ -74,10 +74,10 @@ fn endings(format: &Format) -> String {
 }
 
 /// A format and what begins to write it.
-type Target = (&'static Format, fn(&Path, &WriteOptions) -> Created);
+pub(crate) type Target = (&'static Format, fn(&Path, &WriteOptions) -> Created);
 
 /// The format to write: the one that is named, else that of the output's ending, else Parquet.
-fn target(output: &Path, named: Option<&str>) -> Result<Target> {
+pub(crate) fn target(output: &Path, named: Option<&str>) -> Result<Target> {
     let written: Vec<_> =
         formats::FORMATS.iter().filter_map(|format| format.create.map(|create| (format, create))).collect();
     let there_are = || written.iter().map(|(format, _)| endings(format)).collect::<Vec<_>>().join(", ");

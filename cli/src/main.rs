@@ -11,6 +11,7 @@ mod one_device;
 mod output;
 mod progress;
 mod reproduce;
+mod serve;
 mod stat;
 mod validate;
 mod vms;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::List(arguments) => list::run(&arguments),

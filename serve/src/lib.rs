@@ -1,1 +1,22 @@
 //! A modelled drive as a network block device: data at full speed, completions at the model's times.
+//!
+//! [`ServedDrive`] is the drive, its image and its log; the plugin around it is what nbdkit loads. Times are those of
+//! the model for the requests as they really arrive ([`front`], on a simulated clock); who waits for them sleeps until
+//! the real clock has come that far ([`waiting`]).
+
+mod clock;
+pub mod description;
+pub mod front;
+pub mod image;
+pub mod log;
+mod place;
+mod plugin;
+pub mod served;
+mod told;
+pub mod waiting;
+
+pub use description::{Description, Export, SettingError, VmBy};
+pub use image::{ImageSource, Opening};
+pub use place::Place;
+pub use served::{Checked, ServeError, ServedDrive, check};
+pub use told::Told;

@@ -119,6 +119,11 @@ impl Input {
         self.reader.get_ref().get_ref().0.get_ref()
     }
 
+    /// The count of compressed bytes consumed so far, for who gives the input away.
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.consumed)
+    }
+
     /// Compressed bytes consumed so far, for progress.
     pub fn consumed_bytes(&self) -> u64 {
         self.consumed.load(Ordering::Relaxed)

@@ -6,6 +6,7 @@ mod pacing;
 mod reading;
 mod reproduce;
 mod room;
+mod serve;
 mod stage;
 mod workloads;
 
@@ -17,11 +18,12 @@ use traces::quantity::parse_nanos;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
-pub use capture::Capture;
+pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
 pub use room::Room;
+pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
 pub use stage::{Stage, Switch};
 pub use workloads::Workloads;
 
@@ -74,6 +76,11 @@ pub enum Command {
     /// Groups of numbers have bars that their mean error is to stay below. What the paper leaves open was chosen once;
     /// the alternatives show what other choices would have given.
     Reproduce(Reproduce),
+    /// Serve a modelled drive over NBD: data at full speed, replies at the model's times
+    ///
+    /// nbdkit does the talking. Serves until it is stopped (SIGINT, SIGTERM) and then completes its log and prints how
+    /// late replies were.
+    Serve(Serve),
     /// Measure a trace: times between stages, queues, seeks, sizes, by whom
     Stat(Stat),
     /// Hold schedulers against what the real ones did

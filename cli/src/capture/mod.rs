@@ -3,8 +3,11 @@
 mod block;
 mod cleanup;
 mod decisions;
+mod iscsi;
+mod lab;
 mod recover;
 mod running;
+mod scrub;
 mod supervise;
 
 use anyhow::Result;
@@ -16,8 +19,10 @@ pub fn run(arguments: &Capture) -> Result<()> {
         Capture::Block(arguments) => block::run(arguments),
         Capture::Cleanup(arguments) => cleanup::run(arguments),
         Capture::Decisions(arguments) => decisions::run(arguments),
-        Capture::Lab(arguments) => anyhow::bail!("{}: no lab yet", arguments.plan.display()),
+        Capture::Iscsi(arguments) => iscsi::run(arguments),
+        Capture::Lab(arguments) => lab::run(arguments),
         Capture::Recover(arguments) => recover::run(arguments),
+        Capture::Scrub(arguments) => scrub::run(arguments),
         Capture::Supervise => supervise::run(),
     }
 }

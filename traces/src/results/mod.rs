@@ -7,9 +7,12 @@ pub mod closed;
 pub mod decisions;
 pub mod drive;
 pub mod free_run;
+pub mod lab;
 pub mod reproduction;
 pub mod room;
+pub mod serving;
 pub mod statistics;
+pub mod wire;
 
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@ mod events;
 mod found;
 mod groups;
 mod histogram;
+mod interval;
 mod queue_length;
 mod seeks;
 mod series;
@@ -19,6 +20,7 @@ mod timeline;
 mod whole;
 
 pub use distribution::Distribution;
+pub use interval::mean_and_half_width;
 pub use queue_length::QueueLength;
 pub use series::{Interval, Series, SeriesWriter};
 pub use spans::Spans;

@@ -13,11 +13,12 @@ use rayon::prelude::*;
 use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
 use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduction};
+use traces::statistics::mean_and_half_width;
 
 use self::choices::Choices;
 use self::numbers::{Columns, SCHEDULERS, TABLE_2, TABLE_3};
 use self::run::{Machine, Measured, Prepared};
-use super::estimate::{cell, group_error, mean_and_half_width};
+use super::estimate::{cell, group_error};
 use super::{Paper, ReproduceError};
 use crate::surge::Image;
 

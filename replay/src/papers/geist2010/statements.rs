@@ -44,7 +44,7 @@ pub fn choices() -> Vec<Choice> {
         choice("access times", "are not written", "the paper captures reads; what relatime would write is left out"),
         choice(
             "real drive",
-            "the mechanical Cheetah 15K.4, its 64 segments first in, first out, 64 sectors read behind each access of the medium",
+            "the mechanical Cheetah 15K.4, its 64 segments first in, first out; behind each access of the medium 64 sectors are read, and the rest of the segment if nothing else is to be done",
             "the paper's model of the cache, by which it predicted 97 % of the hits",
         ),
         choice(
@@ -66,7 +66,7 @@ pub fn statements() -> Vec<String> {
         "cfq through the page cache: the paper's service times are longer than ours. Ours idles inside a slice and then sends to an idle drive, so that its service seldom includes a wait.",
         "Through the page cache on the real machine our response times are some 20 % above the paper's and our throughput some 12 % below. Nothing in the paper tells whether its processes found more in the page cache or its drive had read more ahead.",
         "The first-in, first-out segments of the mechanical drive and its read-ahead that waiting requests do not interrupt follow the paper's description of the cache; with a buffer that replaces what was used least recently, deadline has more hits on the real machine and ranks first.",
-        "Precision of the shadow cache: it also counts what lies behind a hit as read ahead, which the drive has not read unless it was idle.",
+        "Precision of the shadow cache: it also counts what lies behind a hit as read ahead, which the drive has read only if it had nothing else to do then.",
     ]
     .map(str::to_owned)
     .into()

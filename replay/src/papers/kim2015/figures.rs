@@ -1,10 +1,11 @@
 //! The paper's figures from the outcomes.
 
 use traces::results::reproduction::{Bar, Cell, Rank, Series};
+use traces::statistics::mean_and_half_width;
 
 use super::scenario::{INTERVAL, Outcome};
 use super::{DEVICES, Outcomes, Part, READS};
-use crate::papers::estimate::{cell, mean_and_half_width};
+use crate::papers::estimate::cell;
 
 /// Rows by stack.
 const ROWS: [&str; 2] = ["cfq", "BA"];

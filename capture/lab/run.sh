@@ -1,0 +1,83 @@
+#!/bin/sh
+# What a guest of the lab does: prepares a disk, or runs a workload on one and records it. The host's side speaks to
+# it over the second serial line, a line each way; /job/settings says what is asked. Results are left in /results.
+. /job/settings
+mkdir -p /results
+cd /results || exit 1
+stty -F /dev/ttyS1 raw -echo 2>/dev/null
+exec 3<>/dev/ttyS1
+say() { echo "$*" >&3; }
+# A failed step ends the run and says which; what there is of results still leaves.
+fail() { say "failed: $*"; leave; poweroff -f; }
+leave() { dmesg > dmesg.txt; tar -c -f "$CARRIER" .; sync; }
+# The guest's clocks: since 1970 and since its boot. Named by its path, or the shell takes its own.
+clocks() { echo "$(/bin/date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
+
+# The disk under test: by its serial number on virtio, or the only one that speaks SCSI.
+attach() {
+  case $TRANSPORT in
+    virtio) for found in /sys/block/vd*; do [ "$(cat "$found/serial")" = test ] && disk=${found##*/}; done ;;
+    virtio-scsi) disk=sda ;;
+    iscsi)
+      modprobe virtio_net
+      modprobe iscsi_tcp
+      ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up || fail "no network card"
+      ip link set lo up
+      # A discovery would be redirected to an address that only the host has.
+      iscsistart -i "$INITIATOR" -t "$TARGET" -g 1 -a 10.0.2.2 -p 3260 > iscsistart.txt 2>&1 || fail "the target cannot be reached"
+      disk=sda
+      ;;
+  esac
+  for second in 1 2 3 4 5 6 7 8 9 10; do [ -b "/dev/$disk" ] && return; sleep 1; done
+  fail "no disk $disk"
+}
+
+# Its queue as the plan has it.
+tune() {
+  queue=/sys/block/$disk/queue
+  [ -z "$SCHEDULER" ] || { modprobe "$SCHEDULER-iosched" 2>/dev/null || modprobe "$SCHEDULER" 2>/dev/null
+    echo "$SCHEDULER" > "$queue/scheduler" || fail "no scheduler $SCHEDULER"; }
+  [ -z "$QUEUE_DEPTH" ] || [ "$TRANSPORT" = virtio ] || echo "$QUEUE_DEPTH" > "/sys/block/$disk/device/queue_depth" || fail "no queue depth $QUEUE_DEPTH"
+  for setting in scheduler nr_requests rotational max_sectors_kb read_ahead_kb wbt_lat_usec; do
+    echo "$setting $(cat "$queue/$setting" 2>/dev/null)"
+  done > queue.txt
+  [ ! -e "/sys/block/$disk/device/queue_depth" ] || echo "queue_depth $(cat "/sys/block/$disk/device/queue_depth")" >> queue.txt
+  echo "sectors $(cat "/sys/block/$disk/size")" >> queue.txt
+}
+
+# Writes the files that the workload begins with.
+prepare() {
+  mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed="$UUID" -U "$UUID" "/dev/$disk" > mkfs.txt 2>&1 || fail "no file system: $(tail -n 1 mkfs.txt)"
+  mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
+  (cd /mnt && fio --create_only=1 /job/job.fio > /results/prepare.txt 2>&1) || fail "fio: $(tail -n 1 prepare.txt)"
+  df -k /mnt | tail -n 1 > space.txt
+  umount /mnt || fail "cannot unmount $disk"
+}
+
+# Runs it when the host says so, under blktrace.
+run() {
+  mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
+  sync
+  echo 3 > /proc/sys/vm/drop_caches
+  blktrace -d "/dev/$disk" -o "$VM" -b 1024 -n 8 > blktrace.txt 2>&1 &
+  tracer=$!
+  sleep 1
+  kill -0 $tracer 2>/dev/null || fail "blktrace: $(tail -n 1 blktrace.txt)"
+  say "ready $(clocks)"
+  read -r go <&3
+  [ "$go" = go ] || fail "the host said $go"
+  echo "begin $(clocks)" > clocks.txt
+  (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job.fio > fio.txt 2>&1) || fail "fio: $(tail -n 1 fio.txt)"
+  echo "end $(clocks)" >> clocks.txt
+  kill -INT $tracer
+  wait $tracer
+  cat /proc/meminfo > meminfo.txt
+  umount /mnt
+}
+
+echo "lab guest $VM: $STAGE on $TRANSPORT, up $(cut -d ' ' -f 1 /proc/uptime) s"
+attach
+tune
+$STAGE
+leave
+say "done $(clocks)"

@@ -1,0 +1,171 @@
+//! SCSI commands: what a command descriptor block asks a disk for (SBC-4, SPC-5).
+
+use traces::{Flags, Operation};
+
+/// What a disk is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Blocks from an address on. `to_end` where a length of zero means up to the last block.
+    Blocks {
+        /// Read, write or discard.
+        operation: Operation,
+        /// First logical block.
+        block: u64,
+        /// Number of blocks.
+        blocks: u32,
+        /// Forced unit access.
+        flags: Flags,
+        /// Whether no length means everything behind the address.
+        to_end: bool,
+        /// Whether the expected data transfer length is the blocks' size.
+        moves_blocks: bool,
+    },
+    /// To make its cache durable.
+    Flush,
+    /// To forget blocks that a list in the command's data names (UNMAP).
+    Unmap,
+    /// For its size and block size: READ CAPACITY, with how many bytes the address has in the answer.
+    Capacity {
+        /// 4 or 8.
+        address_bytes: usize,
+    },
+    /// For something that is no access to its blocks.
+    Other,
+}
+
+const FUA: u8 = 0x08;
+const UNMAP: u8 = 0x08;
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// What the command descriptor block `cdb` of 16 bytes asks for.
+pub fn asked(cdb: &[u8]) -> Asked {
+    let access = |operation, block: u64, blocks: u64| Asked::Blocks {
+        operation,
+        block,
+        blocks: blocks as u32,
+        flags: if cdb[0] >= 0x20 && cdb[1] & FUA != 0 { Flags::FUA } else { Flags::empty() },
+        to_end: false,
+        moves_blocks: true,
+    };
+    let read_or_write = |read: bool| if read { Operation::Read } else { Operation::Write };
+    // WRITE AND VERIFY and COMPARE AND WRITE have other bits in FUA's place, or none.
+    let plain = |asked: Asked, moves: bool| match asked {
+        Asked::Blocks { operation, block, blocks, to_end, .. } => {
+            Asked::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, moves_blocks: moves }
+        }
+        other => other,
+    };
+    let same = |block: u64, blocks: u64| {
+        let operation = if cdb[1] & UNMAP != 0 { Operation::Discard } else { Operation::Write };
+        let (blocks, flags) = (blocks as u32, Flags::empty());
+        Asked::Blocks { operation, block, blocks, flags, to_end: blocks == 0, moves_blocks: false }
+    };
+    match cdb[0] {
+        0x08 | 0x0a => {
+            let blocks = if cdb[4] == 0 { 256 } else { u64::from(cdb[4]) };
+            access(read_or_write(cdb[0] == 0x08), number(&cdb[1..4]) & 0x1f_ffff, blocks)
+        }
+        0x28 | 0x2a => access(read_or_write(cdb[0] == 0x28), number(&cdb[2..6]), number(&cdb[7..9])),
+        0xa8 | 0xaa => access(read_or_write(cdb[0] == 0xa8), number(&cdb[2..6]), number(&cdb[6..10])),
+        0x88 | 0x8a => access(read_or_write(cdb[0] == 0x88), number(&cdb[2..10]), number(&cdb[10..14])),
+        0x2e => plain(access(Operation::Write, number(&cdb[2..6]), number(&cdb[7..9])), true),
+        0xae => plain(access(Operation::Write, number(&cdb[2..6]), number(&cdb[6..10])), true),
+        0x8e => plain(access(Operation::Write, number(&cdb[2..10]), number(&cdb[10..14])), true),
+        // Twice the blocks go over the wire: to compare with, and to write.
+        0x89 => match access(Operation::Write, number(&cdb[2..10]), u64::from(cdb[13])) {
+            Asked::Blocks { operation, block, blocks, flags, to_end, .. } => {
+                Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks: false }
+            }
+            other => other,
+        },
+        0x41 => same(number(&cdb[2..6]), number(&cdb[7..9])),
+        0x93 => same(number(&cdb[2..10]), number(&cdb[10..14])),
+        0x35 | 0x91 => Asked::Flush,
+        0x42 => Asked::Unmap,
+        0x25 => Asked::Capacity { address_bytes: 4 },
+        0x9e if cdb[1] & 0x1f == 0x10 => Asked::Capacity { address_bytes: 8 },
+        _ => Asked::Other,
+    }
+}
+
+/// The command's name.
+pub fn name(opcode: u8) -> &'static str {
+    match opcode {
+        0x00 => "TEST UNIT READY",
+        0x03 => "REQUEST SENSE",
+        0x08 => "READ(6)",
+        0x0a => "WRITE(6)",
+        0x12 => "INQUIRY",
+        0x15 => "MODE SELECT(6)",
+        0x1a => "MODE SENSE(6)",
+        0x1b => "START STOP UNIT",
+        0x25 => "READ CAPACITY(10)",
+        0x28 => "READ(10)",
+        0x2a => "WRITE(10)",
+        0x2e => "WRITE AND VERIFY(10)",
+        0x2f => "VERIFY(10)",
+        0x34 => "PRE-FETCH(10)",
+        0x35 => "SYNCHRONIZE CACHE(10)",
+        0x3b => "WRITE BUFFER",
+        0x3c => "READ BUFFER",
+        0x41 => "WRITE SAME(10)",
+        0x42 => "UNMAP",
+        0x4d => "LOG SENSE",
+        0x55 => "MODE SELECT(10)",
+        0x5a => "MODE SENSE(10)",
+        0x5e => "PERSISTENT RESERVE IN",
+        0x5f => "PERSISTENT RESERVE OUT",
+        0x7f => "command of more than 16 bytes",
+        0x83 => "THIRD-PARTY COPY OUT",
+        0x84 => "THIRD-PARTY COPY IN",
+        0x88 => "READ(16)",
+        0x89 => "COMPARE AND WRITE",
+        0x8a => "WRITE(16)",
+        0x8e => "WRITE AND VERIFY(16)",
+        0x8f => "VERIFY(16)",
+        0x90 => "PRE-FETCH(16)",
+        0x91 => "SYNCHRONIZE CACHE(16)",
+        0x93 => "WRITE SAME(16)",
+        0x9e => "SERVICE ACTION IN(16)",
+        0xa0 => "REPORT LUNS",
+        0xa3 => "MAINTENANCE IN",
+        0xa4 => "MAINTENANCE OUT",
+        0xa8 => "READ(12)",
+        0xaa => "WRITE(12)",
+        0xae => "WRITE AND VERIFY(12)",
+        0xaf => "VERIFY(12)",
+        _ => "other",
+    }
+}
+
+/// Whether 16 bytes can be a command of a disk: a known opcode, and nothing behind its end.
+pub fn is_plausible(cdb: &[u8]) -> bool {
+    let bytes = match cdb[0] {
+        0x7f => return true,
+        0x00..=0x1f => 6,
+        0x20..=0x5f => 10,
+        0x80..=0x9f => 16,
+        0xa0..=0xbf => 12,
+        _ => return false,
+    };
+    name(cdb[0]) != "other" && cdb[bytes..].iter().all(|&byte| byte == 0)
+}
+
+/// What UNMAP's list names: first block and number of blocks of each descriptor (SBC-4, UNMAP parameter list).
+pub fn descriptors(list: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
+    let bytes = list.get(2..4).map_or(0, |bytes| number(bytes) as usize);
+    let list = list.get(8..).unwrap_or_default();
+    let list = &list[..bytes.min(list.len())];
+    list.chunks_exact(16).map(|one| (number(&one[..8]), number(&one[8..12]) as u32)).filter(|&(_, blocks)| blocks > 0)
+}
+
+/// Blocks and bytes of a block, from READ CAPACITY's answer; `None` if it is not all there or makes no sense.
+pub fn capacity(answer: &[u8], address_bytes: usize) -> Option<(u64, u32)> {
+    let last = number(answer.get(..address_bytes)?);
+    let block = number(answer.get(address_bytes..address_bytes + 4)?) as u32;
+    let sensible = block.is_power_of_two() && (512..=65536).contains(&block);
+    sensible.then(|| (last.saturating_add(1), block))
+}

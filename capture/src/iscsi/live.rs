@@ -1,0 +1,121 @@
+//! Packets of an interface, through Wireshark's dumpcap, which writes pcapng into a pipe. Only that program needs to be
+//! allowed to capture; payload never reaches a disk.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+
+/// The program, and the Debian package that it is in.
+const PROGRAM: &str = "dumpcap";
+const PACKAGE: &str = "wireshark-common";
+/// Memory for packets that wait to be read.
+const BUFFER_MIB: u32 = 64;
+
+/// Why nothing can be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The program is not installed.
+    #[error("{PROGRAM} is not installed; it is in the Debian package {PACKAGE}")]
+    NotInstalled,
+    /// The program cannot be run.
+    #[error("{PROGRAM} cannot be run: {0}")]
+    NotRun(io::Error),
+    /// The program has failed.
+    #[error("{PROGRAM} cannot capture on {interface}: {said}{}", remedy(said))]
+    Failed {
+        /// On what.
+        interface: String,
+        /// What it said.
+        said: String,
+    },
+}
+
+fn remedy(said: &str) -> &'static str {
+    if said.contains("ermission") || said.contains("perform this operation") {
+        "; capturing needs root, or the capability CAP_NET_RAW (setcap cap_net_raw,cap_net_admin+eip on dumpcap)"
+    } else if said.contains("No such device") {
+        "; `ip link` names the interfaces"
+    } else {
+        ""
+    }
+}
+
+/// A running capture.
+pub struct LiveCapture {
+    interface: String,
+    child: Child,
+    said: Option<JoinHandle<String>>,
+}
+
+impl LiveCapture {
+    /// Captures TCP of these ports on `interface`, `snaplen` bytes of each packet. What comes out is pcapng.
+    ///
+    /// # Errors
+    /// The program is missing or cannot be run.
+    pub fn begin(interface: &str, ports: &[u16], snaplen: u32) -> Result<(LiveCapture, ChildStdout), LiveError> {
+        let wanted: Vec<String> = ports.iter().map(|port| format!("tcp port {port}")).collect();
+        // A filter looks at the outer header only, so tagged frames are asked for once more.
+        let filter = format!("({0}) or (vlan and ({0}))", wanted.join(" or "));
+        let mut command = Command::new(found(PROGRAM));
+        command.args(["-q", "-n", "-i", interface, "-f", &filter, "-w", "-"]);
+        command.args(["-s", &snaplen.to_string(), "-B", &BUFFER_MIB.to_string()]);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::NotFound => LiveError::NotInstalled,
+                    _ => LiveError::NotRun(error),
+                }
+            })?;
+        let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(LiveError::NotRun(io::Error::other("it has no pipes")));
+        };
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            // What cannot be read is not said.
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said) }, output))
+    }
+
+    /// Number of the process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end, after its output has ended.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub fn finish(mut self) -> Result<(), LiveError> {
+        let status = self.child.wait().map_err(LiveError::NotRun)?;
+        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        if status.success() {
+            return Ok(());
+        }
+        let lines = said.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("Capturing on"));
+        let said: Vec<&str> = lines.take(2).map(str::trim).collect();
+        Err(LiveError::Failed { interface: self.interface.clone(), said: said.join(" ") })
+    }
+}
+
+impl Drop for LiveCapture {
+    fn drop(&mut self) {
+        // Already at an end after `finish`; else nobody reads what it would write.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks a capturing program to end, as Ctrl-C does; one that has ended already is left alone.
+pub fn interrupt(process: u32) {
+    // The program's own `kill` sends it, so that no unsafe call has to.
+    let _ = Command::new("kill").args(["-INT", &process.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// The program by its path: it lies where only administrators look.
+pub(super) fn found(program: &str) -> PathBuf {
+    let there = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map(|folder| PathBuf::from(folder).join(program));
+    there.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(program))
+}

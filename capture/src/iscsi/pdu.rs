@@ -1,0 +1,308 @@
+//! The 48 bytes that every iSCSI PDU begins with (the basic header segment, RFC 7143, section 11), and what tells one from
+//! bytes that only look like one.
+
+use super::cdb;
+
+/// Bytes of a basic header segment.
+pub const HEADER_BYTES: usize = 48;
+
+/// A basic header segment.
+pub type Header = [u8; HEADER_BYTES];
+
+/// No task: the reserved value of task tags.
+pub const NO_TAG: u32 = 0xffff_ffff;
+
+/// Opcodes of initiators.
+pub const NOP_OUT: u8 = 0x00;
+/// SCSI command.
+pub const COMMAND: u8 = 0x01;
+/// Task management request.
+pub const TASK_REQUEST: u8 = 0x02;
+/// Login request.
+pub const LOGIN_REQUEST: u8 = 0x03;
+/// Text request.
+pub const TEXT_REQUEST: u8 = 0x04;
+/// Data of a write.
+pub const DATA_OUT: u8 = 0x05;
+/// Logout request.
+pub const LOGOUT_REQUEST: u8 = 0x06;
+/// Request for data or status again.
+pub const SNACK: u8 = 0x10;
+/// Opcodes of targets.
+pub const NOP_IN: u8 = 0x20;
+/// SCSI response.
+pub const RESPONSE: u8 = 0x21;
+/// Task management response.
+pub const TASK_RESPONSE: u8 = 0x22;
+/// Login response.
+pub const LOGIN_RESPONSE: u8 = 0x23;
+/// Text response.
+pub const TEXT_RESPONSE: u8 = 0x24;
+/// Data of a read, perhaps with the status.
+pub const DATA_IN: u8 = 0x25;
+/// Logout response.
+pub const LOGOUT_RESPONSE: u8 = 0x26;
+/// Ready to transfer.
+pub const R2T: u8 = 0x31;
+/// Asynchronous message.
+pub const ASYNC: u8 = 0x32;
+/// Rejected PDU.
+pub const REJECT: u8 = 0x3f;
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The initiator.
+    ToTarget,
+    /// The target.
+    ToInitiator,
+}
+
+impl Direction {
+    /// 0 to the target, 1 to the initiator.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The header's field of two bytes at `at`.
+pub fn u16_at(header: &Header, at: usize) -> u16 {
+    u16::from_be_bytes([header[at], header[at + 1]])
+}
+
+/// The header's field of four bytes at `at`.
+pub fn u32_at(header: &Header, at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
+/// The opcode without its flags.
+pub fn opcode(header: &Header) -> u8 {
+    header[0] & 0x3f
+}
+
+/// Whether the PDU is for immediate delivery, so that its CmdSN is not counted on.
+pub fn is_immediate(header: &Header) -> bool {
+    header[0] & 0x40 != 0
+}
+
+/// Initiator task tag.
+pub fn task_tag(header: &Header) -> u32 {
+    u32_at(header, 16)
+}
+
+/// Bytes of additional header segments.
+pub fn additional_bytes(header: &Header) -> u32 {
+    u32::from(header[4]) * 4
+}
+
+/// Bytes of data without padding.
+pub fn data_bytes(header: &Header) -> u32 {
+    u32_at(header, 4) & 0x00ff_ffff
+}
+
+/// Whether the PDU ends its task: a response, or the last data with the status.
+pub fn is_final(header: &Header) -> bool {
+    match opcode(header) {
+        RESPONSE => true,
+        DATA_IN => header[1] & 1 != 0,
+        _ => false,
+    }
+}
+
+/// Whether an initiator's PDU carries a command sequence number.
+pub fn has_command_number(header: &Header) -> bool {
+    matches!(opcode(header), NOP_OUT | COMMAND | TASK_REQUEST | LOGIN_REQUEST | TEXT_REQUEST | LOGOUT_REQUEST)
+}
+
+/// Whether the PDU is one of a login, which never has digests.
+pub fn is_login(header: &Header) -> bool {
+    matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE)
+}
+
+/// Whether bytes at a place where a header must stand can be one: opcode and direction.
+pub fn is_possible(header: &Header, direction: Direction) -> bool {
+    let known = match direction {
+        Direction::ToTarget => header[0] & 0x80 == 0 && matches!(opcode(header), 0..=6 | SNACK | 0x1c..=0x1e),
+        Direction::ToInitiator => header[0] & 0xc0 == 0 && matches!(header[0], 0x20..=0x26 | 0x31 | 0x32 | 0x3c..=0x3f),
+    };
+    known
+        && (matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE | TEXT_REQUEST | TEXT_RESPONSE | 0x1c..=0x1e | 0x3c..=0x3e)
+            || final_flag_fits(header))
+}
+
+/// The bit that is always set in PDUs that are not sent in parts.
+fn final_flag_fits(header: &Header) -> bool {
+    matches!(opcode(header), COMMAND | DATA_OUT | DATA_IN) || header[1] & 0x80 != 0
+}
+
+/// Whether bytes at any place are a header: every reserved field is zero and every other holds what it may.
+pub fn is_plausible(header: &Header, direction: Direction) -> bool {
+    if !is_possible(header, direction) {
+        return false;
+    }
+    let reserved = |from: usize, to: usize| header[from..to].iter().all(|&byte| byte == 0);
+    let (flags, data, extra) = (header[1], data_bytes(header), header[4]);
+    let has_task = task_tag(header) != NO_TAG;
+    match opcode(header) {
+        COMMAND => {
+            let direction_fits = u32_at(header, 20) == 0 || flags & 0x60 != 0;
+            flags & 0x18 == 0
+                && flags & 7 < 5
+                && reserved(2, 4)
+                && extra <= 16
+                && has_task
+                && direction_fits
+                && (flags & 0x80 != 0 || flags & 0x20 != 0)
+                && (data == 0 || flags & 0x20 != 0 && data <= u32_at(header, 20))
+                && lun_fits(header)
+                && cdb::is_plausible(&header[32..48])
+        }
+        DATA_OUT => {
+            flags & 0x7f == 0 && reserved(2, 5) && has_task && reserved(24, 28) && reserved(32, 36) && reserved(44, 48)
+        }
+        NOP_OUT => flags == 0x80 && reserved(2, 5) && reserved(32, 48),
+        TASK_REQUEST => flags & 0x80 != 0 && (1..=8).contains(&(flags & 0x7f)) && reserved(2, 8) && has_task,
+        LOGIN_REQUEST => header[0] & 0x40 != 0 && flags & 0x30 == 0 && reserved(2, 5) && reserved(32, 48),
+        TEXT_REQUEST => flags & 0x3f == 0 && reserved(2, 5) && has_task && reserved(32, 48),
+        LOGOUT_REQUEST => flags & 0x7f <= 2 && reserved(2, 8) && reserved(32, 48),
+        SNACK => flags & 0x7f <= 3 && reserved(2, 8) && reserved(32, 40),
+        RESPONSE => {
+            flags & 0x61 == 0
+                && matches!(header[2], 0 | 1)
+                && status_fits(header[3])
+                && extra == 0
+                && has_task
+                && reserved(8, 16)
+        }
+        DATA_IN => {
+            let status = flags & 1 != 0;
+            flags & 0x38 == 0
+                && (flags & 0x80 != 0 || !status)
+                && header[2] == 0
+                && extra == 0
+                && has_task
+                && (if status { status_fits(header[3]) } else { header[3] == 0 })
+        }
+        R2T => flags == 0x80 && reserved(2, 8) && has_task && u32_at(header, 44) != 0,
+        NOP_IN => flags == 0x80 && reserved(2, 5) && reserved(36, 48),
+        TASK_RESPONSE => flags == 0x80 && matches!(header[2], 0..=6 | 255) && reserved(3, 16) && reserved(36, 48),
+        LOGIN_RESPONSE => flags & 0x30 == 0 && reserved(2, 5) && reserved(38, 48),
+        TEXT_RESPONSE => flags & 0x3f == 0 && reserved(2, 5) && reserved(36, 48),
+        LOGOUT_RESPONSE => flags == 0x80 && header[2] <= 3 && reserved(3, 16),
+        ASYNC => flags == 0x80 && reserved(2, 5) && task_tag(header) == NO_TAG,
+        REJECT => flags == 0x80 && header[3] == 0 && reserved(8, 16) && task_tag(header) == NO_TAG,
+        _ => false,
+    }
+}
+
+/// A logical unit of one level, as disks have.
+fn lun_fits(header: &Header) -> bool {
+    header[8] >> 6 != 2 && header[12..16].iter().all(|&byte| byte == 0)
+}
+
+/// The status codes of SAM-5.
+fn status_fits(status: u8) -> bool {
+    matches!(status, 0 | 2 | 4 | 8 | 0x18 | 0x28 | 0x30 | 0x40)
+}
+
+/// The sequence numbers that a connection has come to, as far as seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// The command number that comes next.
+    command: Option<u32>,
+    /// The status number that comes next.
+    status: Option<u32>,
+}
+
+/// Whether a header's sequence numbers are near those of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// They are.
+    Near,
+    /// Nobody knows.
+    Open,
+    /// They are not.
+    Far,
+}
+
+/// How far numbers may be from the last that were seen: more than any queue is deep.
+const NEAR: u32 = 1 << 16;
+
+impl Numbers {
+    /// Takes note of a header that is known to be one.
+    pub fn note(&mut self, header: &Header, direction: Direction) {
+        match direction {
+            Direction::ToTarget => {
+                if has_command_number(header) {
+                    advance(&mut self.command, u32_at(header, 24).wrapping_add(u32::from(!is_immediate(header))));
+                }
+                advance(&mut self.status, u32_at(header, 28));
+            }
+            Direction::ToInitiator => {
+                advance(&mut self.command, u32_at(header, 28));
+                if carries_status_number(header) {
+                    advance(&mut self.status, u32_at(header, 24).wrapping_add(1));
+                }
+            }
+        }
+    }
+
+    /// Holds a header against them.
+    pub fn fit(&self, header: &Header, direction: Direction) -> Fit {
+        // A new login begins with numbers of its own.
+        if is_login(header) {
+            return Fit::Open;
+        }
+        match direction {
+            Direction::ToTarget => {
+                let command = has_command_number(header).then(|| near(self.command, u32_at(header, 24)));
+                both(near(self.status, u32_at(header, 28)), command)
+            }
+            Direction::ToInitiator => {
+                let status = carries_status_number(header).then(|| near(self.status, u32_at(header, 24)));
+                let room = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
+                if room > NEAR { Fit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
+            }
+        }
+    }
+
+    /// Whether another header, of the PDU that follows in the same direction, has numbers near this one's.
+    pub fn follows(first: &Header, second: &Header, direction: Direction) -> bool {
+        let mut numbers = Numbers::default();
+        numbers.note(first, direction);
+        numbers.fit(second, direction) != Fit::Far
+    }
+}
+
+/// Whether a target's PDU carries the number of a status.
+fn carries_status_number(header: &Header) -> bool {
+    match opcode(header) {
+        DATA_IN => header[1] & 1 != 0,
+        R2T | LOGIN_RESPONSE => false,
+        _ => true,
+    }
+}
+
+/// Numbers go forward, unless they are somewhere else altogether.
+fn advance(known: &mut Option<u32>, number: u32) {
+    match known {
+        Some(known) if (number.wrapping_sub(*known) as i32) < 0 && known.wrapping_sub(number) < NEAR => {}
+        _ => *known = Some(number),
+    }
+}
+
+fn near(known: Option<u32>, number: u32) -> Fit {
+    match known {
+        None => Fit::Open,
+        Some(known) if number.wrapping_sub(known).wrapping_add(NEAR) <= 2 * NEAR => Fit::Near,
+        Some(_) => Fit::Far,
+    }
+}
+
+fn both(first: Fit, second: Option<Fit>) -> Fit {
+    match (first, second.unwrap_or(first)) {
+        (Fit::Far, _) | (_, Fit::Far) => Fit::Far,
+        (Fit::Near, Fit::Near) => Fit::Near,
+        _ => Fit::Open,
+    }
+}

@@ -1,0 +1,218 @@
+//! One direction of a TCP connection put in order: sequence numbers modulo 2³² (RFC 9293, section 3.4), what comes early
+//! is held, what comes again is dropped, and what does not come within bounds is a gap.
+
+/// Segments that one direction may hold before a gap is given up.
+const HELD_MAX: usize = 256;
+/// Captured bytes that one direction may hold.
+const HELD_BYTES_MAX: usize = 1 << 20;
+/// A step larger than any window: another connection on the same ports whose opening was not captured.
+const STEP_MAX: i32 = 1 << 26;
+
+/// The packet that something was in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At {
+    /// Number of the packet in its file, from 1.
+    pub frame: u64,
+    /// When it was captured, nanoseconds since 1970.
+    pub time_ns: u64,
+}
+
+/// A run of the stream, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The packet it came in.
+    pub at: At,
+    /// Bytes on the wire.
+    pub length: u32,
+    /// As many of them, from the first, as were captured.
+    pub payload: &'a [u8],
+    /// Where the first lies in the packet.
+    pub offset: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// Without its first bytes.
+    fn behind(self, bytes: u32) -> Piece<'a> {
+        Piece {
+            length: self.length - bytes,
+            payload: self.payload.get(bytes as usize..).unwrap_or_default(),
+            offset: self.offset + bytes as usize,
+            ..self
+        }
+    }
+}
+
+/// Takes a stream in order.
+pub trait Sink {
+    /// The stream begins here, at its very beginning or in the middle.
+    fn begins(&mut self, opened: bool);
+    /// So many bytes were not captured.
+    fn gap(&mut self, bytes: u32);
+    /// The next bytes.
+    fn piece(&mut self, piece: Piece<'_>);
+    /// A packet is held until its turn.
+    fn held(&mut self, _frame: u64) {}
+    /// A packet that was held is done with.
+    fn released(&mut self, _frame: u64) {}
+}
+
+/// What was seen of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Segments with payload.
+    pub segments: u64,
+    /// Of these, without anything new.
+    pub repeated: u64,
+    /// Of these, before their turn.
+    pub early: u64,
+    /// Of these, captured only in part.
+    pub cut: u64,
+    /// Bytes that were never seen.
+    pub missing_bytes: u64,
+    /// Gaps that they form.
+    pub gaps: u64,
+}
+
+impl StreamCounts {
+    /// Adds others'.
+    pub fn add(&mut self, other: &StreamCounts) {
+        self.segments += other.segments;
+        self.repeated += other.repeated;
+        self.early += other.early;
+        self.cut += other.cut;
+        self.missing_bytes += other.missing_bytes;
+        self.gaps += other.gaps;
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    sequence: u32,
+    at: At,
+    length: u32,
+    payload: Vec<u8>,
+    offset: usize,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The sequence number that comes next; `None` before the first segment.
+    next: Option<u32>,
+    /// By sequence number.
+    held: Vec<Held>,
+    held_bytes: usize,
+    /// What was counted.
+    pub counts: StreamCounts,
+}
+
+impl Stream {
+    /// Whether segments are held.
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether the stream began with the SYN of this number, and nothing has followed yet.
+    pub fn is_opened_at(&self, sequence: u32) -> bool {
+        self.next == Some(sequence.wrapping_add(1))
+    }
+
+    /// Forgets the stream, not what was counted.
+    pub fn restart(&mut self) {
+        *self = Stream { counts: self.counts, ..Stream::default() };
+    }
+
+    /// The connection is opened: `sequence` is the SYN's.
+    pub fn open(&mut self, sequence: u32, sink: &mut impl Sink) {
+        let next = sequence.wrapping_add(1);
+        if self.next == Some(next) {
+            return;
+        }
+        self.flush(sink);
+        self.next = Some(next);
+        sink.begins(true);
+    }
+
+    /// Takes in a segment with payload.
+    pub fn segment(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+        self.counts.segments += 1;
+        if piece.payload.len() < piece.length as usize {
+            self.counts.cut += 1;
+        }
+        let next = match self.next {
+            Some(next) if (sequence.wrapping_sub(next) as i32).unsigned_abs() < STEP_MAX.unsigned_abs() => next,
+            _ => {
+                self.flush(sink);
+                self.next = Some(sequence);
+                sink.begins(false);
+                sequence
+            }
+        };
+        let ahead = sequence.wrapping_sub(next) as i32;
+        if ahead > 0 {
+            self.counts.early += 1;
+            return self.hold(sequence, piece, sink);
+        }
+        self.take(sequence, piece, sink);
+        if !self.held.is_empty() {
+            self.drain(sink);
+        }
+    }
+
+    /// Takes what is new of a segment that begins at the next number or before.
+    fn take(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+        let old = self.next.unwrap_or(sequence).wrapping_sub(sequence);
+        if old >= piece.length {
+            self.counts.repeated += 1;
+            return;
+        }
+        self.next = Some(sequence.wrapping_add(piece.length));
+        sink.piece(if old == 0 { piece } else { piece.behind(old) });
+    }
+
+    fn hold(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+        sink.held(piece.at.frame);
+        self.held_bytes += piece.payload.len();
+        let place = self.held.partition_point(|held| sequence.wrapping_sub(held.sequence) as i32 >= 0);
+        let Piece { at, length, payload, offset } = piece;
+        self.held.insert(place, Held { sequence, at, length, payload: payload.to_vec(), offset });
+        while self.held.len() > HELD_MAX || self.held_bytes > HELD_BYTES_MAX {
+            self.give_up(sink);
+        }
+    }
+
+    /// Takes what its turn has come for.
+    fn drain(&mut self, sink: &mut impl Sink) {
+        let mut done = 0;
+        while let (Some(next), Some(held)) = (self.next, self.held.get(done)) {
+            if (held.sequence.wrapping_sub(next) as i32) > 0 {
+                break;
+            }
+            let Held { sequence, at, length, offset, .. } = *held;
+            let payload = std::mem::take(&mut self.held[done].payload);
+            self.held_bytes -= payload.len();
+            self.take(sequence, Piece { at, length, payload: &payload, offset }, sink);
+            sink.released(at.frame);
+            done += 1;
+        }
+        self.held.drain(..done);
+    }
+
+    /// The bytes before the first held segment will not come.
+    fn give_up(&mut self, sink: &mut impl Sink) {
+        let (Some(next), Some(first)) = (self.next, self.held.first()) else { return };
+        let missing = first.sequence.wrapping_sub(next);
+        self.counts.gaps += 1;
+        self.counts.missing_bytes += u64::from(missing);
+        self.next = Some(first.sequence);
+        sink.gap(missing);
+        self.drain(sink);
+    }
+
+    /// Nothing more comes: what is held is taken, with gaps.
+    pub fn flush(&mut self, sink: &mut impl Sink) {
+        while !self.held.is_empty() {
+            self.give_up(sink);
+        }
+    }
+}

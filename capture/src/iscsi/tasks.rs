@@ -1,0 +1,465 @@
+//! Commands and what ends them, by connection and initiator task tag.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use traces::results::wire::CommandFigures;
+use traces::{Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, VmId};
+
+use super::cdb::{self, Asked};
+use super::pdu::{self, Header, NO_TAG};
+use super::recorder::{Place, Recorder};
+use super::sessions::Sessions;
+use super::stream::At;
+use super::units::Units;
+use super::walk::Wanted;
+
+/// Responses that are kept for a command whose packet is still held.
+const EARLY_MAX: usize = 1024;
+/// Commands whose tag was used again and whose response may still be held.
+const SUPERSEDED_MAX: usize = 1024;
+/// Bytes of an UNMAP list that are read: 255 ranges, more than targets take.
+const UNMAP_BYTES_MAX: u32 = 4096;
+/// Bytes of a capacity that are read.
+const CAPACITY_BYTES: u32 = 12;
+
+/// Linux's error numbers for what a response says.
+const EIO: i32 = 5;
+const EBUSY: i32 = 16;
+const EBADE: i32 = 52;
+const ECANCELED: i32 = 125;
+
+/// What all connections share.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Records on their way out.
+    pub recorder: Recorder,
+    /// Logical units.
+    pub units: Units,
+    /// Sessions and their command numbers.
+    pub sessions: Sessions,
+    /// Counts.
+    pub counts: CommandFigures,
+    /// Commands by opcode.
+    pub opcodes: BTreeMap<u8, u64>,
+    /// The time of the first packet.
+    pub zero_ns: Option<u64>,
+}
+
+impl Ledger {
+    /// A packet's time on the trace's clock.
+    pub fn time(&self, at: At) -> Timestamp {
+        Timestamp::from_ns(at.time_ns.saturating_sub(self.zero_ns.unwrap_or(at.time_ns)))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    frame: u64,
+    place: Option<Place>,
+    vm: Option<VmId>,
+    asked: Asked,
+    /// Whether an UNMAP's list has been read.
+    listed: bool,
+}
+
+/// A PDU that ends a task.
+#[derive(Clone, Copy, Debug)]
+struct Final {
+    tag: u32,
+    /// The packet in which it begins.
+    frame: u64,
+    end: At,
+    error: i32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Management {
+    tag: u32,
+    frame: u64,
+    function: u8,
+    referenced: u32,
+    lun: u64,
+}
+
+/// Data that is awaited from one direction.
+#[derive(Clone, Copy, Debug, Default)]
+enum Awaited {
+    #[default]
+    Nothing,
+    Unmap(u32),
+    Capacity(u32),
+}
+
+/// One connection's tasks.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Name or address of the initiator, and of the target.
+    pub initiator: String,
+    /// See `initiator`.
+    pub target: String,
+    /// The connection's number, from 1.
+    pub stream: u32,
+    /// Its session.
+    pub session: Option<usize>,
+    pending: HashMap<u32, Task>,
+    superseded: VecDeque<(u32, Task)>,
+    early: VecDeque<Final>,
+    management: Vec<Management>,
+    units: Vec<(u64, Option<VmId>)>,
+    awaited: [Awaited; 2],
+    ending: Option<Final>,
+    /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
+    parts: Vec<(u64, Place)>,
+}
+
+impl Tasks {
+    /// Those of a connection between these two, as long as no login tells their names.
+    pub fn new(initiator: String, target: String, stream: u32) -> Tasks {
+        Tasks { initiator, target, stream, ..Tasks::default() }
+    }
+
+    /// An initiator's PDU that is part of no login.
+    pub fn to_target(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+        let tag = pdu::task_tag(header);
+        match pdu::opcode(header) {
+            pdu::COMMAND => return self.command(at, header, tag, ledger),
+            pdu::DATA_OUT => {
+                ledger.counts.data_out += 1;
+                let begins = pdu::u32_at(header, 40) == 0;
+                let unmap = self.pending.get(&tag).is_some_and(|task| task.asked == Asked::Unmap && !task.listed);
+                if begins && unmap {
+                    return self.awaits(0, Awaited::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
+                }
+            }
+            pdu::TASK_REQUEST => {
+                let lun = lun(header);
+                let (function, referenced) = (header[1] & 0x7f, pdu::u32_at(header, 20));
+                self.management.retain(|request| request.tag != tag);
+                self.management.push(Management { tag, frame: at.frame, function, referenced, lun });
+            }
+            _ => {}
+        }
+        Wanted::default()
+    }
+
+    /// A target's PDU that is part of no login.
+    pub fn to_initiator(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+        let tag = pdu::task_tag(header);
+        match pdu::opcode(header) {
+            pdu::R2T => ledger.counts.ready_to_transfer += 1,
+            pdu::DATA_IN => ledger.counts.data_in += 1,
+            pdu::TASK_RESPONSE => self.managed(tag, header[2], ledger),
+            _ => {}
+        }
+        let mut wanted = Wanted::default();
+        if pdu::opcode(header) == pdu::DATA_IN
+            && pdu::u32_at(header, 40) == 0
+            && matches!(self.pending.get(&tag), Some(Task { asked: Asked::Capacity { .. }, .. }))
+        {
+            wanted = self.awaits(1, Awaited::Capacity(tag), CAPACITY_BYTES);
+        }
+        if pdu::is_final(header) && tag != NO_TAG {
+            let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
+            self.ending = Some(Final { tag, frame: at.frame, end: at, error });
+            wanted.end = true;
+        }
+        wanted
+    }
+
+    fn awaits(&mut self, direction: usize, what: Awaited, bytes: u32) -> Wanted {
+        if bytes == 0 {
+            return Wanted::default();
+        }
+        self.awaited[direction] = what;
+        Wanted { data_bytes: bytes, harmless: true, end: false }
+    }
+
+    /// The last byte of the PDU that ends a task has passed.
+    pub fn ended(&mut self, at: At, ledger: &mut Ledger) {
+        if let Some(last) = self.ending.take() {
+            let last = Final { end: at, ..last };
+            if !self.complete(last, ledger) {
+                self.early.push_back(last);
+                if self.early.len() > EARLY_MAX {
+                    self.early.pop_front();
+                    ledger.counts.orphan_responses += 1;
+                }
+            }
+        }
+    }
+
+    /// Whether the task that `last` ends was found: one that was sent before it.
+    fn complete(&mut self, last: Final, ledger: &mut Ledger) -> bool {
+        let before = |task: &Task| task.frame < last.frame;
+        if self.pending.get(&last.tag).is_some_and(before) {
+            if let Some(task) = self.pending.remove(&last.tag) {
+                self.finish(task, last, ledger);
+            }
+            return true;
+        }
+        let old = self.superseded.iter().position(|(tag, task)| *tag == last.tag && before(task));
+        let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
+        self.finish(task, last, ledger);
+        true
+    }
+
+    fn command(&mut self, at: At, header: &Header, tag: u32, ledger: &mut Ledger) -> Wanted {
+        ledger.counts.commands += 1;
+        *ledger.opcodes.entry(header[32]).or_default() += 1;
+        let vm = self.unit(lun(header), ledger);
+        let asked = cdb::asked(&header[32..]);
+        if let Some(vm) = vm {
+            ledger.units.unit(vm).figures.commands += 1;
+        } else {
+            ledger.counts.inexpressible += 1;
+        }
+        let place = vm.and_then(|vm| self.record(at, header, vm, asked, ledger));
+        let task = Task { frame: at.frame, place, vm, asked, listed: false };
+        if let Some(old) = self.pending.insert(tag, task) {
+            self.superseded.push_back((tag, old));
+            if self.superseded.len() > SUPERSEDED_MAX
+                && let Some((_, task)) = self.superseded.pop_front()
+            {
+                ledger.counts.reused_tags += 1;
+                self.unanswered(task, ledger);
+            }
+        }
+        let immediate = pdu::data_bytes(header);
+        if asked == Asked::Unmap && immediate > 0 {
+            return self.awaits(0, Awaited::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
+        }
+        // Its response may have been captured before it.
+        if let Some(place) = self.early.iter().position(|last| last.tag == tag && last.frame > at.frame)
+            && let Some(last) = self.early.remove(place)
+        {
+            self.complete(last, ledger);
+        }
+        Wanted::default()
+    }
+
+    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<VmId> {
+        if let Some(&(_, vm)) = self.units.iter().find(|(known, _)| *known == lun) {
+            return vm;
+        }
+        let vm = ledger.units.find(&self.initiator, &self.target, lun);
+        self.units.push((lun, vm));
+        vm
+    }
+
+    /// Opens a command's record, if it has one.
+    fn record(&self, at: At, header: &Header, vm: VmId, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
+        let arrival = ledger.time(at);
+        let unit = ledger.units.unit(vm);
+        let mut request = match asked {
+            Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
+                if moves_blocks && !matches!(unit.block, Some((_, true))) {
+                    learn_block(&mut unit.block, u64::from(pdu::u32_at(header, 20)), u64::from(blocks));
+                }
+                let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
+                let blocks = match (to_end, unit.blocks) {
+                    (false, _) => u64::from(blocks),
+                    (true, Some(end)) => end.saturating_sub(block),
+                    (true, None) => u64::MAX,
+                };
+                if blocks == 0 {
+                    ledger.counts.empty += 1;
+                    return None;
+                }
+                let Some((lba, sectors)) = range(block, blocks, size) else {
+                    ledger.counts.inexpressible += 1;
+                    return None;
+                };
+                let figures = &mut unit.figures;
+                match operation {
+                    Operation::Read => {
+                        (figures.reads, figures.read_bytes) = (figures.reads + 1, figures.read_bytes + sectors.bytes())
+                    }
+                    Operation::Write => {
+                        (figures.writes, figures.written_bytes) =
+                            (figures.writes + 1, figures.written_bytes + sectors.bytes())
+                    }
+                    Operation::Flush | Operation::Discard => figures.discards += 1,
+                }
+                let mut request = Request::new(arrival, operation, lba, sectors);
+                request.flags = flags;
+                request
+            }
+            Asked::Flush => {
+                unit.figures.flushes += 1;
+                Request::new(arrival, Operation::Flush, Lba::ZERO, Sectors::ZERO)
+            }
+            // Its place is kept until its list is read.
+            Asked::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
+            Asked::Capacity { .. } | Asked::Other => return None,
+        };
+        (request.vm, request.stream) = (vm, StreamId(self.stream));
+        let mut record = Record::arrived(request);
+        record.observed.issued = Some(arrival);
+        Some(ledger.recorder.open(record))
+    }
+
+    /// Data that was awaited from a direction.
+    pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, ledger: &mut Ledger) {
+        match std::mem::take(&mut self.awaited[direction]) {
+            Awaited::Nothing => {}
+            Awaited::Capacity(tag) => {
+                if let Some(&Task { vm: Some(vm), asked: Asked::Capacity { address_bytes }, .. }) =
+                    self.pending.get(&tag)
+                    && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
+                {
+                    let unit = ledger.units.unit(vm);
+                    (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
+                }
+            }
+            Awaited::Unmap(tag) => self.unmap(tag, data, complete, ledger),
+        }
+    }
+
+    /// One record per range of the list, all of the command's time; the command completes with its first.
+    fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, ledger: &mut Ledger) {
+        let Some(task) = self.pending.get_mut(&tag) else { return };
+        let (Some(place), Some(vm), true) = (task.place, task.vm, complete) else { return };
+        let unit = ledger.units.unit(vm);
+        let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
+        let mut first = true;
+        for (block, blocks) in cdb::descriptors(list) {
+            let Some((lba, sectors)) = range(block, u64::from(blocks), size) else {
+                ledger.counts.inexpressible += 1;
+                continue;
+            };
+            ledger.units.unit(vm).figures.discards += 1;
+            if std::mem::take(&mut first) {
+                let request = &mut ledger.recorder.record(place).request;
+                request.lba = lba;
+                request.set_sectors(sectors);
+                task.listed = true;
+                continue;
+            }
+            let mut record = *ledger.recorder.record(place);
+            record.request.lba = lba;
+            record.request.set_sectors(sectors);
+            let other = ledger.recorder.open(record);
+            self.parts.push((task.frame, other));
+        }
+    }
+
+    /// A task management function was answered.
+    fn managed(&mut self, tag: u32, response: u8, ledger: &mut Ledger) {
+        let Some(index) = self.management.iter().position(|request| request.tag == tag) else { return };
+        let Management { frame, function, referenced, lun, .. } = self.management.remove(index);
+        if response != 0 {
+            return;
+        }
+        let vm = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, vm)| vm);
+        let ended = |(tag, task): (&u32, &Task)| match function {
+            1 => *tag == referenced,
+            2 | 4 | 5 => task.vm == vm && vm.is_some(),
+            6 | 7 => true,
+            _ => false,
+        };
+        let mut tags: Vec<u32> = self
+            .pending
+            .iter()
+            .filter(|(_, task)| task.frame < frame)
+            .filter(|&(tag, task)| ended((tag, task)))
+            .map(|(tag, _)| *tag)
+            .collect();
+        tags.sort_unstable();
+        for tag in tags {
+            if let Some(task) = self.pending.remove(&tag) {
+                ledger.counts.aborted += 1;
+                if let Some(place) = task.place {
+                    ledger.recorder.record(place).observed.error = ECANCELED;
+                }
+                self.end(task, ledger);
+            }
+        }
+    }
+
+    /// The connection has ended: no more responses come.
+    pub fn close(&mut self, ledger: &mut Ledger) {
+        ledger.counts.orphan_responses += self.early.len() as u64;
+        self.early.clear();
+        for (_, task) in std::mem::take(&mut self.superseded) {
+            ledger.counts.reused_tags += 1;
+            self.unanswered(task, ledger);
+        }
+        let mut pending: Vec<(u32, Task)> = self.pending.drain().collect();
+        pending.sort_unstable_by_key(|(_, task)| task.frame);
+        for (_, task) in pending {
+            self.unanswered(task, ledger);
+        }
+        self.management.clear();
+        (self.awaited, self.ending) = Default::default();
+        self.units.clear();
+    }
+
+    fn finish(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
+        ledger.counts.paired += 1;
+        ledger.counts.failed += u64::from(last.error != 0);
+        if let Some(place) = task.place {
+            let completed = ledger.time(last.end);
+            let observed = &mut ledger.recorder.record(place).observed;
+            (observed.completed, observed.error) = (Some(completed), last.error);
+        }
+        self.end(task, ledger);
+    }
+
+    fn unanswered(&mut self, task: Task, ledger: &mut Ledger) {
+        ledger.counts.unanswered += 1;
+        self.end(task, ledger);
+    }
+
+    /// Nothing more will be known of a task.
+    fn end(&mut self, task: Task, ledger: &mut Ledger) {
+        let Some(place) = task.place else { return };
+        if task.asked == Asked::Unmap && !task.listed {
+            ledger.counts.unmaps_without_list += 1;
+            return ledger.recorder.dropped(place);
+        }
+        if task.asked == Asked::Unmap {
+            let observed = ledger.recorder.record(place).observed;
+            self.parts.retain(|&(frame, part)| {
+                if frame == task.frame {
+                    ledger.recorder.record(part).observed = observed;
+                    ledger.recorder.done(part);
+                }
+                frame != task.frame
+            });
+        }
+        ledger.recorder.done(place);
+    }
+}
+
+fn lun(header: &Header) -> u64 {
+    u64::from(pdu::u32_at(header, 8)) << 32 | u64::from(pdu::u32_at(header, 12))
+}
+
+/// The error number for a SCSI status, as Linux's block layer gives it.
+fn error(status: u8) -> i32 {
+    match status {
+        0 | 4 | 0x10 | 0x14 => 0,
+        8 | 0x28 => EBUSY,
+        0x18 => EBADE,
+        0x40 => ECANCELED,
+        _ => EIO,
+    }
+}
+
+/// Blocks of `size` sectors in sectors; `None` if a request cannot express it.
+fn range(block: u64, blocks: u64, size: u64) -> Option<(Lba, Sectors)> {
+    let (lba, sectors) = (block.checked_mul(size)?, blocks.checked_mul(size)?);
+    lba.checked_add(sectors)?;
+    (sectors <= Request::SECTORS_MAX.count()).then(|| (Lba::new(lba), Sectors::new(sectors)))
+}
+
+/// What a transfer of so many bytes for so many blocks says of the size of a block.
+fn learn_block(known: &mut Option<(u32, bool)>, bytes: u64, blocks: u64) {
+    if blocks > 0
+        && bytes % blocks == 0
+        && (512..=65536).contains(&(bytes / blocks))
+        && (bytes / blocks).is_power_of_two()
+    {
+        *known = Some(((bytes / blocks) as u32, false));
+    }
+}

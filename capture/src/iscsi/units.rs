@@ -1,0 +1,111 @@
+//! Logical units: what an initiator sees as a disk.
+
+use traces::results::wire::UnitFigures;
+use traces::trace::AddressSpace;
+use traces::{Sectors, VmId};
+
+/// One logical unit as one initiator uses it.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The initiator's name, or its address.
+    pub initiator: String,
+    /// The target's name, or its address.
+    pub target: String,
+    /// The eight bytes of the logical unit number.
+    pub lun: u64,
+    /// Bytes of a block, and whether the target said so.
+    pub block: Option<(u32, bool)>,
+    /// Number of blocks.
+    pub blocks: Option<u64>,
+    /// What was counted.
+    pub figures: UnitFigures,
+}
+
+/// All of them; a unit's index is its [`VmId`].
+#[derive(Clone, Debug, Default)]
+pub struct Units {
+    units: Vec<Unit>,
+}
+
+impl Units {
+    /// The unit with this name and number; `None` if there are more than can be numbered.
+    pub fn find(&mut self, initiator: &str, target: &str, lun: u64) -> Option<VmId> {
+        let same = |unit: &Unit| unit.lun == lun && unit.initiator == initiator && unit.target == target;
+        if let Some(index) = self.units.iter().position(same) {
+            return u16::try_from(index).ok().map(VmId);
+        }
+        let index = u16::try_from(self.units.len()).ok()?;
+        self.units.push(Unit {
+            initiator: initiator.to_owned(),
+            target: target.to_owned(),
+            lun,
+            block: None,
+            blocks: None,
+            figures: UnitFigures::default(),
+        });
+        Some(VmId(index))
+    }
+
+    /// One of them.
+    pub fn unit(&mut self, VmId(index): VmId) -> &mut Unit {
+        &mut self.units[usize::from(index)]
+    }
+
+    /// Their names: the initiator, with the number of the unit where it has several, and the target where that has to be.
+    pub fn names(&self) -> Vec<String> {
+        let of_one = |unit: &Unit| self.units.iter().filter(|other| other.initiator == unit.initiator).count() == 1;
+        let one_target = self.units.windows(2).all(|two| two[0].target == two[1].target);
+        let name = |unit: &Unit| match (of_one(unit), one_target) {
+            (true, _) => unit.initiator.clone(),
+            (false, true) => format!("{}/lun{}", unit.initiator, lun_name(unit.lun)),
+            (false, false) => format!("{}/{}/lun{}", unit.initiator, unit.target, lun_name(unit.lun)),
+        };
+        let mut names: Vec<String> = self.units.iter().map(name).collect();
+        if names.is_empty() {
+            names.push("vm0".to_owned());
+        }
+        names
+    }
+
+    /// Whether all have one and the same disk.
+    pub fn address_space(&self) -> AddressSpace {
+        let same = self.units.windows(2).all(|two| two[0].target == two[1].target && two[0].lun == two[1].lun);
+        if same { AddressSpace::Shared } else { AddressSpace::PerVm }
+    }
+
+    /// The disk's size, if there is one disk and it was told.
+    pub fn capacity(&self) -> Option<Sectors> {
+        let first = self.units.iter().find(|unit| unit.blocks.is_some())?;
+        let (block, _) = first.block?;
+        let sectors = first.blocks?.checked_mul(u64::from(block / 512))?;
+        (self.address_space() == AddressSpace::Shared).then(|| Sectors::new(sectors))
+    }
+
+    /// The figures of each, named.
+    pub fn figures(&self) -> Vec<UnitFigures> {
+        let of = |(unit, name): (&Unit, String)| UnitFigures {
+            vm: name,
+            initiator: unit.initiator.clone(),
+            target: unit.target.clone(),
+            lun: lun_name(unit.lun),
+            block_bytes: unit.block.map_or(512, |(bytes, _)| bytes),
+            block_size_from: match unit.block {
+                Some((_, true)) => "READ CAPACITY",
+                Some((_, false)) => "transfer lengths",
+                None => "assumed",
+            }
+            .to_owned(),
+            ..unit.figures.clone()
+        };
+        self.units.iter().zip(self.names()).map(of).collect()
+    }
+}
+
+/// A logical unit number as people write it: plain where it has one level, else its 16 digits.
+fn lun_name(lun: u64) -> String {
+    let (first, rest) = (lun >> 48, lun & 0xffff_ffff_ffff);
+    match first >> 14 {
+        0 | 1 if rest == 0 => (first & 0x3fff).to_string(),
+        _ => format!("{lun:016x}"),
+    }
+}

@@ -1,0 +1,505 @@
+//! From PDU to PDU along one direction of a connection: by the lengths in the headers, past data that need not have been
+//! captured. A header may straddle packets. Where one lies beyond the snap length, or in a gap, the chain is lost, and found
+//! again where a packet begins with a header whose every field and sequence number fits.
+
+use super::digest::crc32c;
+use super::pdu::{self, Direction, Fit, HEADER_BYTES, Header, Numbers};
+use super::stream::{At, Piece};
+
+/// Bytes of a header with its digest.
+const HEADER_AND_DIGEST: usize = HEADER_BYTES + 4;
+/// Packets after which the numbers of a connection that was lost are no longer believed.
+const FORGET_AFTER: u32 = 4096;
+
+/// Which digests a connection has; `None` as long as it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// CRC32C behind each header.
+    pub header: Option<bool>,
+    /// CRC32C behind each data segment.
+    pub data: Option<bool>,
+}
+
+/// What both directions of a connection share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shared {
+    /// Its digests.
+    pub digests: Digests,
+    /// Its sequence numbers.
+    pub numbers: Numbers,
+}
+
+/// What whoever takes a header wants of the rest of its PDU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// So many bytes of its data.
+    pub data_bytes: u32,
+    /// Whether these tell nothing of what users store.
+    pub harmless: bool,
+    /// To be told when it has passed.
+    pub end: bool,
+}
+
+/// Takes what the walk finds.
+pub trait Handler {
+    /// A PDU whose header begins in the packet `at`.
+    fn header(&mut self, at: At, header: &Header, shared: &mut Shared) -> Wanted;
+    /// The data that was asked for, or what was captured of it.
+    fn data(&mut self, data: &[u8], complete: bool, shared: &mut Shared);
+    /// The last byte of the PDU passed in the packet `at`.
+    fn end(&mut self, at: At);
+    /// These bytes of a packet are a header, or harmless data.
+    fn keep(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    /// These bytes of a packet are text of a login.
+    fn text(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    /// A packet may turn out to hold a header.
+    fn held(&mut self, _frame: u64) {}
+    /// It is decided what it holds.
+    fn released(&mut self, _frame: u64) {}
+}
+
+/// What was seen on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WalkCounts {
+    /// PDUs.
+    pub pdus: u64,
+    /// Of these, with a header in more than one packet.
+    pub straddling: u64,
+    /// Times the next header was beyond the snap length.
+    pub lost_by_cut: u64,
+    /// Times it was in a gap.
+    pub lost_by_gap: u64,
+    /// Times there was something else in its place.
+    pub lost_by_content: u64,
+    /// Times the chain was found again, or first found in a connection that was open already.
+    pub found: u64,
+    /// Packets between.
+    pub skipped_packets: u64,
+    /// Headers whose digest is wrong.
+    pub wrong_digests: u64,
+}
+
+impl WalkCounts {
+    /// Adds others'.
+    pub fn add(&mut self, other: &WalkCounts) {
+        self.pdus += other.pdus;
+        self.straddling += other.straddling;
+        self.lost_by_cut += other.lost_by_cut;
+        self.lost_by_gap += other.lost_by_gap;
+        self.lost_by_content += other.lost_by_content;
+        self.found += other.found;
+        self.skipped_packets += other.skipped_packets;
+        self.wrong_digests += other.wrong_digests;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Inside a PDU; so many bytes to the next header.
+    Within(u64),
+    /// Nobody knows where the next header is.
+    Lost,
+}
+
+/// A header that is believed only if another follows where its length says.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    header: Header,
+    at: At,
+    offset: usize,
+    ended: Option<At>,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub struct Walk {
+    direction: Direction,
+    state: State,
+    /// Whether the chain was never lost since the connection was opened.
+    unbroken: bool,
+    /// The part of a header that has come.
+    part: [u8; HEADER_AND_DIGEST],
+    part_bytes: usize,
+    part_at: At,
+    candidate: Option<Candidate>,
+    /// Whether the PDU before had data, and whether it was one of a login.
+    had_data: bool,
+    /// Of the data that was asked for: what has come, bytes before it, bytes that are to come.
+    data: Vec<u8>,
+    data_skip: u32,
+    data_left: u32,
+    /// All of the PDU's data.
+    data_bytes: usize,
+    data_harmless: bool,
+    data_text: bool,
+    /// Whether the end of the PDU is to be told.
+    tell_end: bool,
+    skipped_in_a_row: u32,
+    /// What was counted.
+    pub counts: WalkCounts,
+}
+
+impl Walk {
+    /// A direction of which nothing is known.
+    pub fn new(direction: Direction) -> Walk {
+        Walk {
+            direction,
+            state: State::Lost,
+            unbroken: false,
+            part: [0; HEADER_AND_DIGEST],
+            part_bytes: 0,
+            part_at: At::default(),
+            candidate: None,
+            had_data: false,
+            data: Vec::new(),
+            data_skip: 0,
+            data_left: 0,
+            data_bytes: 0,
+            data_harmless: false,
+            data_text: false,
+            tell_end: false,
+            skipped_in_a_row: 0,
+            counts: WalkCounts::default(),
+        }
+    }
+
+    /// The stream begins: with a PDU if the connection was `opened`.
+    pub fn begin<H: Handler>(&mut self, opened: bool, shared: &mut Shared, handler: &mut H) {
+        self.drop_candidate(handler);
+        self.stop_data(shared, handler);
+        *self = Walk { counts: self.counts, data: std::mem::take(&mut self.data), ..Walk::new(self.direction) };
+        if opened {
+            (self.state, self.unbroken) = (State::Within(0), true);
+        }
+    }
+
+    /// So many bytes were not captured.
+    pub fn gap<H: Handler>(&mut self, bytes: u32, shared: &mut Shared, handler: &mut H) {
+        self.stop_data(shared, handler);
+        match self.state {
+            State::Within(left) if self.part_bytes == 0 && left >= u64::from(bytes) => {
+                self.state = State::Within(left - u64::from(bytes));
+            }
+            State::Within(_) => {
+                self.counts.lost_by_gap += 1;
+                self.lose(shared, handler);
+            }
+            State::Lost => {}
+        }
+    }
+
+    /// The next bytes of the stream.
+    pub fn piece<H: Handler>(&mut self, piece: Piece<'_>, shared: &mut Shared, handler: &mut H) {
+        let length = piece.length as usize;
+        let mut at = 0;
+        loop {
+            let State::Within(left) = self.state else {
+                // Only where a packet begins may a header be looked for.
+                if at > 0 || !self.look(&piece, shared, handler) {
+                    return;
+                }
+                at = HEADER_BYTES;
+                continue;
+            };
+            let step = left.min((length - at) as u64);
+            if step > 0 {
+                if self.data_left > 0 || self.data_skip > 0 {
+                    self.take_data(&piece, at, step as usize, shared, handler);
+                }
+                at += step as usize;
+                self.state = State::Within(left - step);
+                if left > step {
+                    return;
+                }
+            }
+            self.pass_end(piece.at, handler);
+            if at == length {
+                return;
+            }
+            match self.next_header(&piece, at, shared, handler) {
+                Some(behind) => at = behind,
+                None => return,
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+        self.stop_data(shared, handler);
+        self.drop_candidate(handler);
+    }
+
+    fn pass_end<H: Handler>(&mut self, at: At, handler: &mut H) {
+        if let Some(candidate) = &mut self.candidate {
+            candidate.ended.get_or_insert(at);
+        }
+        if std::mem::take(&mut self.tell_end) {
+            handler.end(at);
+        }
+    }
+
+    /// Takes the header at `at`, or as much of it as there is. Where it ends in the piece; `None` if it does not, or the
+    /// chain is lost.
+    fn next_header<H: Handler>(
+        &mut self,
+        piece: &Piece<'_>,
+        at: usize,
+        shared: &mut Shared,
+        handler: &mut H,
+    ) -> Option<usize> {
+        let captured = piece.payload.get(at..).unwrap_or_default();
+        if self.part_bytes == 0
+            && let Some(header) = captured.first_chunk::<HEADER_BYTES>()
+        {
+            let behind = &captured[HEADER_BYTES..];
+            if !self.may_stand_behind_a_digest(header, shared) {
+                self.accept(header, piece.at, behind, shared, handler)?;
+                handler.keep(piece.at.frame, piece.offset + at, HEADER_BYTES);
+                return Some(at + HEADER_BYTES);
+            }
+        }
+        // It lies in two packets or more, or stands behind a digest that was not known of.
+        let wanted = if self.part_bytes >= HEADER_BYTES { HEADER_AND_DIGEST } else { HEADER_BYTES };
+        let missing = wanted - self.part_bytes;
+        let there = captured.len().min(missing);
+        if self.part_bytes == 0 {
+            self.part_at = piece.at;
+        }
+        self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
+        if self.candidate.is_none() {
+            handler.keep(piece.at.frame, piece.offset + at, there);
+        }
+        self.part_bytes += there;
+        if there < missing {
+            if captured.len() < piece.length as usize - at {
+                self.counts.lost_by_cut += 1;
+                self.lose(shared, handler);
+            }
+            return None;
+        }
+        let header: Header = *self.part.first_chunk().unwrap_or(&[0; HEADER_BYTES]);
+        if wanted == HEADER_BYTES && self.may_stand_behind_a_digest(&header, shared) {
+            return Some(at + there);
+        }
+        let behind = &captured[there..];
+        self.counts.straddling += u64::from(self.part_at.frame != piece.at.frame);
+        if wanted == HEADER_BYTES {
+            self.part_bytes = 0;
+            self.accept(&header, self.part_at, behind, shared, handler)?;
+        } else {
+            self.accept_shifted(&header, piece.at, behind, shared, handler)?;
+        }
+        Some(at + there)
+    }
+
+    /// Whether what stands where a header must is none, and a digest that is not known of may stand before it.
+    fn may_stand_behind_a_digest(&self, header: &Header, shared: &Shared) -> bool {
+        let unknown = if self.had_data { shared.digests.data } else { shared.digests.header };
+        unknown.is_none() && self.part_bytes < HEADER_AND_DIGEST && !pdu::is_plausible(header, self.direction)
+    }
+
+    /// Decides what the first bytes of `part` are: a digest with a header behind it, or a header nevertheless.
+    fn accept_shifted<H: Handler>(
+        &mut self,
+        first: &Header,
+        at: At,
+        behind: &[u8],
+        shared: &mut Shared,
+        handler: &mut H,
+    ) -> Option<()> {
+        let second: Header = *self.part.last_chunk().unwrap_or(first);
+        let begun = std::mem::replace(&mut self.part_at, at);
+        self.part_bytes = 0;
+        if pdu::is_plausible(&second, self.direction) {
+            let unknown = if self.had_data { &mut shared.digests.data } else { &mut shared.digests.header };
+            *unknown = Some(true);
+            return self.accept(&second, begun, behind, shared, handler);
+        }
+        let four: [u8; 4] = *self.part.last_chunk().unwrap_or(&[0; 4]);
+        self.accept(first, begun, &four, shared, handler)?;
+        // Four bytes too many were taken.
+        match self.state {
+            State::Within(left) if left >= 4 => {
+                if self.data_skip >= 4 {
+                    self.data_skip -= 4;
+                } else {
+                    self.stop_data(shared, handler);
+                }
+                self.state = State::Within(left - 4);
+            }
+            _ => {
+                self.part[..4].copy_from_slice(&four);
+                self.part_bytes = 4;
+            }
+        }
+        Some(())
+    }
+
+    /// Takes a header where one must be; `None` if it is none.
+    fn accept<H: Handler>(
+        &mut self,
+        header: &Header,
+        at: At,
+        behind: &[u8],
+        shared: &mut Shared,
+        handler: &mut H,
+    ) -> Option<()> {
+        let believed = if self.unbroken {
+            pdu::is_possible(header, self.direction)
+        } else {
+            pdu::is_plausible(header, self.direction)
+                && shared.numbers.fit(header, self.direction) != Fit::Far
+                && self.candidate.is_none_or(|before| Numbers::follows(&before.header, header, self.direction))
+        };
+        if !believed || !self.check_digest(header, behind, shared) {
+            self.counts.lost_by_content += 1;
+            self.lose(shared, handler);
+            return None;
+        }
+        if let Some(before) = self.candidate.take() {
+            handler.keep(before.at.frame, before.offset, HEADER_BYTES);
+            handler.released(before.at.frame);
+            self.emit(&before.header, before.at, shared, handler);
+            // Its data has passed already.
+            self.stop_data(shared, handler);
+            if std::mem::take(&mut self.tell_end) {
+                handler.end(before.ended.unwrap_or(before.at));
+            }
+        }
+        self.emit(header, at, shared, handler);
+        self.go_on(header, shared);
+        Some(())
+    }
+
+    /// Whether the digest behind the header, if there is one, is right. Finds out whether there is one.
+    fn check_digest(&mut self, header: &Header, behind: &[u8], shared: &mut Shared) -> bool {
+        let extra = pdu::additional_bytes(header);
+        if extra > 0 || pdu::is_login(header) || shared.digests.header == Some(false) {
+            return true;
+        }
+        let Some(digest) = behind.first_chunk::<4>() else { return true };
+        let right = u32::from_le_bytes(*digest) == crc32c(header);
+        match shared.digests.header {
+            None => {
+                shared.digests.header = Some(right);
+                true
+            }
+            Some(_) => {
+                self.counts.wrong_digests += u64::from(!right);
+                right || self.unbroken
+            }
+        }
+    }
+
+    fn emit<H: Handler>(&mut self, header: &Header, at: At, shared: &mut Shared, handler: &mut H) {
+        self.counts.pdus += 1;
+        shared.numbers.note(header, self.direction);
+        let wanted = handler.header(at, header, shared);
+        self.data.clear();
+        self.data_left = wanted.data_bytes.min(pdu::data_bytes(header));
+        self.data_bytes = pdu::data_bytes(header) as usize;
+        self.data_harmless = wanted.harmless;
+        self.data_text = pdu::is_login(header);
+        self.tell_end = wanted.end;
+    }
+
+    /// Goes on behind a header.
+    fn go_on(&mut self, header: &Header, shared: &Shared) {
+        let digests = if pdu::is_login(header) { Digests::default() } else { shared.digests };
+        let before = pdu::additional_bytes(header) + if digests.header == Some(true) { 4 } else { 0 };
+        let data = pdu::data_bytes(header);
+        let digest = if data > 0 && digests.data == Some(true) { 4 } else { 0 };
+        self.data_skip = before;
+        self.had_data = data > 0;
+        self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)) + digest);
+    }
+
+    fn take_data<H: Handler>(
+        &mut self,
+        piece: &Piece<'_>,
+        at: usize,
+        step: usize,
+        shared: &mut Shared,
+        handler: &mut H,
+    ) {
+        let skip = (self.data_skip as usize).min(step);
+        if skip > 0 && self.candidate.is_none() {
+            // Additional headers and the digest.
+            let there = piece.payload.len().saturating_sub(at).min(skip);
+            handler.keep(piece.at.frame, piece.offset + at, there);
+        }
+        self.data_skip -= skip as u32;
+        let wanted = (step - skip).min(self.data_left as usize);
+        if wanted == 0 {
+            return;
+        }
+        let from = (at + skip).min(piece.payload.len());
+        let there = &piece.payload[from..(at + skip + wanted).min(piece.payload.len())];
+        self.data.extend_from_slice(there);
+        if self.data_harmless {
+            handler.keep(piece.at.frame, piece.offset + from, there.len());
+        } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
+            // All of it lies in this packet, so that nothing of it is out of context.
+            handler.text(piece.at.frame, piece.offset + from, there.len());
+        }
+        self.data_left -= wanted as u32;
+        if there.len() < wanted {
+            self.stop_data(shared, handler);
+        } else if self.data_left == 0 {
+            handler.data(&self.data, true, shared);
+        }
+    }
+
+    /// No more of the data that was asked for will come.
+    fn stop_data<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+        if std::mem::take(&mut self.data_left) > 0 {
+            handler.data(&self.data, false, shared);
+        }
+    }
+
+    fn drop_candidate<H: Handler>(&mut self, handler: &mut H) {
+        if let Some(before) = self.candidate.take() {
+            handler.released(before.at.frame);
+        }
+    }
+
+    fn lose<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+        self.stop_data(shared, handler);
+        self.drop_candidate(handler);
+        (self.state, self.unbroken, self.part_bytes, self.skipped_in_a_row) = (State::Lost, false, 0, 0);
+    }
+
+    /// Looks for a header at the beginning of a packet while the chain is lost.
+    fn look<H: Handler>(&mut self, piece: &Piece<'_>, shared: &mut Shared, handler: &mut H) -> bool {
+        if std::mem::take(&mut self.tell_end) {
+            handler.end(piece.at);
+        }
+        let header = piece.payload.first_chunk::<HEADER_BYTES>();
+        let found = header.filter(|header| pdu::is_plausible(header, self.direction));
+        let fit = found.map_or(Fit::Far, |header| shared.numbers.fit(header, self.direction));
+        let Some(header) = found.filter(|_| fit != Fit::Far) else {
+            self.counts.skipped_packets += 1;
+            self.skipped_in_a_row += 1;
+            if self.skipped_in_a_row == FORGET_AFTER {
+                shared.numbers = Numbers::default();
+                self.skipped_in_a_row = 0;
+            }
+            return false;
+        };
+        if !self.check_digest(header, &piece.payload[HEADER_BYTES..], shared) {
+            self.counts.skipped_packets += 1;
+            return false;
+        }
+        self.counts.found += 1;
+        if fit == Fit::Near {
+            handler.keep(piece.at.frame, piece.offset, HEADER_BYTES);
+            self.emit(header, piece.at, shared, handler);
+        } else {
+            handler.held(piece.at.frame);
+            self.candidate = Some(Candidate { header: *header, at: piece.at, offset: piece.offset, ended: None });
+            (self.data_left, self.tell_end) = (0, false);
+        }
+        self.go_on(header, shared);
+        true
+    }
+}

@@ -1,0 +1,109 @@
+//! What guests boot: Debian's kernel for virtual machines and a small initramfs, built once by a script of any user.
+
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::LabError;
+use super::plan::Accelerator;
+use super::process::{Process, run};
+
+/// Builds kernel and initramfs of Debian packages.
+const BUILD: &str = include_str!("../../lab/build-guest.sh");
+const KERNEL: &str = "vmlinuz";
+const INITRAMFS: &str = "initramfs.cpio";
+/// How long a kernel without a file system takes to give up under KVM, many times over.
+const PROBE: Duration = Duration::from_secs(8);
+
+/// What guests boot.
+#[derive(Clone, Debug)]
+pub struct GuestImage {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Its first and only file system.
+    pub initramfs: PathBuf,
+    /// The kernel's version.
+    pub version: String,
+}
+
+impl GuestImage {
+    /// The image in the folder `cache`, built there first if it is not there yet. It is built anew when the script
+    /// that builds it has changed.
+    ///
+    /// # Errors
+    /// No Debian, no network, no space: what the script says.
+    pub fn build(cache: &Path) -> Result<GuestImage, LabError> {
+        let folder = folder(cache);
+        let version = folder.join("version");
+        if !version.is_file() {
+            std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
+            let script = folder.join("build-guest.sh");
+            std::fs::write(&script, BUILD).map_err(LabError::io(&script))?;
+            let said = run(Command::new("sh").arg(&script).arg(&folder), "dash")?;
+            std::fs::write(&version, said.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
+        }
+        Ok(GuestImage {
+            kernel: folder.join(KERNEL),
+            initramfs: folder.join(INITRAMFS),
+            version: std::fs::read_to_string(&version).map_err(LabError::io(&version))?,
+        })
+    }
+
+    /// Whether [`GuestImage::build`] has nothing to build.
+    pub fn is_built(cache: &Path) -> bool {
+        folder(cache).join("version").is_file()
+    }
+
+    /// What runs the guests' instructions where the plan leaves it open: KVM if the kernel comes up under it. A machine
+    /// that is virtual itself may have /dev/kvm and nothing that works behind it.
+    ///
+    /// # Errors
+    /// QEMU is not there.
+    pub fn accelerator(&self, asked: Accelerator, scratch: &Path) -> Result<Accelerator, LabError> {
+        let may = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+        match asked {
+            Accelerator::Auto if !may => Ok(Accelerator::Tcg),
+            Accelerator::Auto => {
+                Ok(if self.comes_up_under_kvm(scratch)? { Accelerator::Kvm } else { Accelerator::Tcg })
+            }
+            named => Ok(named),
+        }
+    }
+
+    /// Boots the kernel without an initramfs: it panics and, with `panic=-1`, QEMU ends.
+    fn comes_up_under_kvm(&self, scratch: &Path) -> Result<bool, LabError> {
+        let console = scratch.join("kvm-probe.txt");
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args([
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+            "-m",
+            "256",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+        ]);
+        command.arg("-serial").arg(format!("file:{}", console.display())).arg("-kernel").arg(&self.kernel);
+        command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
+        let mut probe = Process::start(&mut command, "qemu-system-x86", &scratch.join("kvm-probe.log"))?;
+        let mut status = None;
+        let over = probe.wait_until(PROBE, || false);
+        if let Ok(Some(ended)) = probe.ended() {
+            status = Some(ended);
+        }
+        probe.kill();
+        let printed = std::fs::read_to_string(&console).unwrap_or_default();
+        Ok(over.is_err() && status.is_some_and(|status| status.success()) && printed.contains("Kernel panic"))
+    }
+}
+
+/// The folder in `cache` of what this version of the script builds.
+fn folder(cache: &Path) -> PathBuf {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(BUILD.as_bytes());
+    cache.join(format!("guest-{:016x}", hasher.finish()))
+}

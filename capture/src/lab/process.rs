@@ -1,0 +1,220 @@
+//! Programs that the lab starts and ends.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::LabError;
+
+/// How often something that is waited for is looked at.
+pub const LOOK: Duration = Duration::from_millis(20);
+/// Where programs for administrators are, which others do not look for.
+pub const ADMINISTRATORS: [&str; 2] = ["/usr/sbin", "/sbin"];
+/// How many of a log's last lines a message quotes.
+const QUOTED_LINES: usize = 3;
+
+/// A program that runs beside the lab. It is killed if it is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`, with what it prints in the file `log`.
+    ///
+    /// # Errors
+    /// The program is not there: names the Debian package `package` that has it.
+    pub fn start(command: &mut Command, package: &'static str, log: &Path) -> Result<Process, LabError> {
+        let name = name_of(command);
+        let file = File::create(log).map_err(LabError::io(log))?;
+        let both = file.try_clone().map_err(LabError::io(log))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(both);
+        let child = command.spawn().map_err(|error| cannot_start(&name, package, error))?;
+        Ok(Process { child, name, log: log.to_owned() })
+    }
+
+    /// Whether it has ended, and how.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, LabError> {
+        self.child.try_wait().map_err(LabError::io(&self.log))
+    }
+
+    /// That it still runs.
+    ///
+    /// # Errors
+    /// It has ended: quotes the end of its log.
+    pub fn check(&mut self) -> Result<(), LabError> {
+        match self.ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.failed(&format!("ended with {status}"))),
+        }
+    }
+
+    /// Waits until `ready` holds, at most `patience`, while it runs.
+    ///
+    /// # Errors
+    /// It has ended, or nothing came of it in time.
+    pub fn wait_until(&mut self, patience: Duration, mut ready: impl FnMut() -> bool) -> Result<(), LabError> {
+        let begun = Instant::now();
+        while !ready() {
+            self.check()?;
+            if begun.elapsed() > patience {
+                return Err(self.failed(&format!("was not ready within {} s", patience.as_secs())));
+            }
+            sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Asks it to end as an interrupt does, and waits; kills it when `patience` is over.
+    ///
+    /// # Errors
+    /// It had to be killed, so what it wrote may be cut.
+    pub fn interrupt(mut self, patience: Duration) -> Result<ExitStatus, LabError> {
+        self.signal(Signal::INT);
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if begun.elapsed() > patience {
+                self.kill();
+                return Err(self.failed(&format!("did not end within {} s of being asked to", patience.as_secs())));
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// An error about it that quotes the end of its log.
+    pub fn failed(&self, problem: &str) -> LabError {
+        let text =
+            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ");
+        LabError::Process { name: self.name.clone(), problem: problem.to_owned(), log: self.log.clone(), last }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself, which is seen next.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}
+
+/// That each of `programs` is there, where programs for administrators are too: its name and its Debian package.
+///
+/// # Errors
+/// The first that is missing.
+pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from)).collect();
+    let missing = programs.iter().find(|(program, _)| !folders.iter().any(|folder| folder.join(program).is_file()));
+    match missing {
+        Some((program, package)) => Err(LabError::Missing { program: (*program).to_owned(), package }),
+        None => Ok(()),
+    }
+}
+
+/// Runs `command` to its end; what it printed.
+///
+/// # Errors
+/// The program is not there (names `package`), or it fails: quotes what it printed.
+pub fn run(command: &mut Command, package: &'static str) -> Result<String, LabError> {
+    let name = name_of(command);
+    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(&name, package, error))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(printed);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = if said.trim().is_empty() { printed.trim().to_owned() } else { said.trim().to_owned() };
+    Err(LabError::Command { name, status: output.status, said })
+}
+
+fn name_of(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn cannot_start(name: &str, package: &'static str, error: Error) -> LabError {
+    match error.kind() {
+        ErrorKind::NotFound => LabError::Missing { program: name.to_owned(), package },
+        _ => LabError::Io { path: PathBuf::from(name), source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_names_its_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = Process::start(&mut Command::new("no-such-program"), "its-package", &folder.path().join("log"));
+        let said = started.unwrap_err().to_string();
+        assert_eq!(said, "no-such-program is missing: install the Debian package its-package");
+        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), said);
+        let required = require(&[("sh", "dash"), ("no-such-program", "its-package")]);
+        assert_eq!(required.unwrap_err().to_string(), said);
+        assert!(require(&[("sh", "dash")]).is_ok());
+    }
+
+    #[test]
+    fn one_that_ends_too_early_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        let mut process = Process::start(command.args(["-c", "echo one; echo two >&2; exit 3"]), "dash", &log).unwrap();
+        let error = process.wait_until(Duration::from_secs(20), || false).unwrap_err().to_string();
+        assert!(error.starts_with("sh ended with exit status: 3: one; two ("), "{error}");
+        assert!(
+            run(Command::new("sh").args(["-c", "echo bad >&2; exit 1"]), "dash")
+                .unwrap_err()
+                .to_string()
+                .contains("bad")
+        );
+        assert_eq!(run(Command::new("sh").args(["-c", "echo good"]), "dash").unwrap(), "good\n");
+    }
+
+    #[test]
+    fn one_that_is_asked_to_end_does_and_one_that_is_dropped_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let start = |script: &str| Process::start(Command::new("sh").args(["-c", script]), "dash", &log).unwrap();
+        let mut obeys = start("trap 'exit 7' INT; echo up; while :; do sleep 0.01; done");
+        obeys.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
+        assert_eq!(obeys.interrupt(Duration::from_secs(20)).unwrap().code(), Some(7));
+        let mut deaf = start("trap '' INT; echo up; while :; do sleep 0.01; done");
+        deaf.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
+        assert!(deaf.interrupt(Duration::from_millis(100)).unwrap_err().to_string().contains("did not end within"));
+        let dropped = start("sleep 1000");
+        let folder_of = PathBuf::from(format!("/proc/{}", dropped.child.id()));
+        assert!(folder_of.exists());
+        drop(dropped);
+        assert!(!folder_of.exists());
+    }
+}

@@ -1,0 +1,314 @@
+//! The figures of a run from its captures, and over repetitions.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use traces::error::ReadError;
+use traces::formats::open;
+use traces::results::SCHEMA_VERSION;
+use traces::results::lab::{LabFigures, LabMean, LabOperation, LabResults, LabRun, LabVm, WireAgreement};
+use traces::statistics::mean_and_half_width;
+use traces::trace::{ArrivalPoint, ReadOptions};
+use traces::{Nanos, Operation, Record, Timestamp};
+
+use super::LabError;
+use super::plan::{Accelerator, Group, Plan, Transport};
+
+/// What a request is known by where it is seen twice: whether it writes, where, how much.
+type Key = (bool, u64, u64);
+
+/// Measures what the captures in `folder` hold. The workloads were told to begin at `begun_unix_ns` by the host's clock.
+///
+/// # Errors
+/// A capture cannot be read, or a guest has left no clock readings.
+pub fn measure(
+    plan: &Plan,
+    group: &Group,
+    repetition: u32,
+    folder: &Path,
+    begun_unix_ns: i64,
+) -> Result<LabRun, LabError> {
+    let mut vms = Vec::new();
+    for &member in &group.members {
+        let vm = &plan.vms[member];
+        let guest_began = began(&folder.join(&vm.name).join("clocks.txt"))?;
+        let guest = records(&folder.join(format!("{}.parquet", vm.name)), None)?;
+        let drive = records(&folder.join("lun.parquet"), Some(&vm.name))?;
+        let wire = match vm.disk {
+            Transport::Iscsi => {
+                let capture = folder.join(&vm.name).join(format!("{}.blktrace.0", vm.name));
+                let wire = records(&folder.join("wire.parquet"), Some(&format!("{}/lun1", vm.initiator())))?;
+                Some(agreement(&issued(&capture)?.records, &wire.records))
+            }
+            Transport::Virtio | Transport::VirtioScsi => None,
+        };
+        let (guest, drive) = (figures(&guest, plan, guest_began), figures(&drive, plan, begun_unix_ns));
+        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire });
+    }
+    let place = format!("runs/{}/{repetition}", group.name);
+    Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
+}
+
+/// The runs with their means over repetitions.
+pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<LabRun>) -> LabResults {
+    let mut summary = Vec::new();
+    for group in plan.groups() {
+        for &member in &group.members {
+            let name = &plan.vms[member].name;
+            let seen = || {
+                runs.iter().filter(|run| run.group == group.name).flat_map(|run| &run.vms).filter(|vm| vm.vm == *name)
+            };
+            for (place, figures) in [
+                ("guest", seen().map(|vm| &vm.guest).collect::<Vec<_>>()),
+                ("drive", seen().map(|vm| &vm.drive).collect()),
+            ] {
+                summary.extend(means(&group.name, name, place, &figures));
+            }
+        }
+    }
+    LabResults {
+        schema_version: SCHEMA_VERSION,
+        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        drive: plan.lun.drive.clone(),
+        kernel: kernel.to_owned(),
+        accelerator: if accelerator == Accelerator::Kvm { "kvm" } else { "tcg" }.to_owned(),
+        measured_seconds: plan.seconds - plan.warm_up_seconds,
+        runs,
+        summary,
+    }
+}
+
+fn means(group: &str, vm: &str, seen: &str, figures: &[&LabFigures]) -> Vec<LabMean> {
+    let take: [(&str, fn(&LabFigures) -> f64); 4] = [
+        ("read_iops", |figures| figures.reads.iops),
+        ("read_response_ns", |figures| figures.reads.mean_response_ns),
+        ("write_iops", |figures| figures.writes.iops),
+        ("write_response_ns", |figures| figures.writes.mean_response_ns),
+    ];
+    let mean_of = |(figure, value): (&str, fn(&LabFigures) -> f64)| {
+        let values: Vec<f64> = figures.iter().map(|figures| value(figures)).collect();
+        let (mean, half) = mean_and_half_width(&values);
+        let [group, vm, seen, figure] = [group, vm, seen, figure].map(str::to_owned);
+        LabMean { group, vm, seen, figure, mean, ci95: half.map(|half| [mean - half, mean + half]) }
+    };
+    if figures.is_empty() { Vec::new() } else { take.into_iter().map(mean_of).collect() }
+}
+
+/// The records of a trace on its clock.
+struct Recorded {
+    records: Vec<Record>,
+    /// The wall-clock time of timestamp zero, in nanoseconds since 1970.
+    zero_unix_ns: i64,
+}
+
+/// The records of a trace, of one of its VMs if one is named.
+fn records(path: &Path, vm: Option<&str>) -> Result<Recorded, ReadError> {
+    read(path, vm, ArrivalPoint::Queued)
+}
+
+/// The requests that a guest's capture saw issued, as they were after merging, in that order.
+fn issued(capture: &Path) -> Result<Recorded, ReadError> {
+    read(capture, None, ArrivalPoint::Issued)
+}
+
+fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Recorded, ReadError> {
+    let mut reader = open(path, &ReadOptions { arrivals, ..ReadOptions::default() })?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next()? {
+        records.push(record);
+    }
+    if let Some(name) = vm {
+        let names = &reader.meta().vms;
+        records.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(|found| found == name));
+    }
+    Ok(Recorded { records, zero_unix_ns: reader.meta().clock.zero_unix_ns.unwrap_or(0) })
+}
+
+/// When the workload began by the guest's own clock, in nanoseconds since 1970: `begin SECONDS.NANOSECONDS UPTIME`.
+fn began(clocks: &Path) -> Result<i64, LabError> {
+    let text = std::fs::read_to_string(clocks).map_err(LabError::io(clocks))?;
+    let reading = text.lines().find_map(|line| line.strip_prefix("begin ")?.split_whitespace().next());
+    let parsed = reading.and_then(|reading| {
+        let (seconds, fraction) = reading.split_once('.')?;
+        let fraction = format!("{fraction:0<9}").get(..9)?.parse::<i64>().ok()?;
+        seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
+    });
+    parsed.ok_or_else(|| LabError::Host(format!("{}: no line \"begin SECONDS.NANOSECONDS\"", clocks.display())))
+}
+
+/// Reads and writes that arrived within the measured seconds of a workload that began at `began_unix_ns`.
+fn figures(recorded: &Recorded, plan: &Plan, began_unix_ns: i64) -> LabFigures {
+    let began = Timestamp::from_ns(u64::try_from(began_unix_ns - recorded.zero_unix_ns).unwrap_or(0));
+    let at = |seconds: u32| began.saturating_add(Nanos::from_s(seconds.into()));
+    let (begin, end) = (at(plan.warm_up_seconds), at(plan.seconds));
+    let seconds = plan.seconds - plan.warm_up_seconds;
+    let of = |operation| measured(&recorded.records, operation, begin, end, seconds);
+    LabFigures { reads: of(Operation::Read), writes: of(Operation::Write) }
+}
+
+fn measured(records: &[Record], operation: Operation, begin: Timestamp, end: Timestamp, seconds: u32) -> LabOperation {
+    let (mut requests, mut sectors, mut response, mut device, mut issued) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    for record in records {
+        let request = &record.request;
+        let within = (begin..end).contains(&request.arrival) && request.operation == operation;
+        let Some(time) = record.response_time().filter(|_| within && request.sectors().count() > 0) else { continue };
+        requests += 1;
+        sectors += request.sectors().count();
+        response += time.as_ns();
+        if let Some(time) = record.observed.device_time() {
+            device += time.as_ns();
+            issued += 1;
+        }
+    }
+    let mean = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
+    LabOperation {
+        requests,
+        bytes: sectors * 512,
+        iops: requests as f64 / f64::from(seconds),
+        mean_response_ns: mean(response, requests),
+        mean_device_ns: (issued > 0).then(|| mean(device, issued)),
+    }
+}
+
+/// How the requests that a guest issued are found on the wire.
+fn agreement(issued: &[Record], wire: &[Record]) -> WireAgreement {
+    let issued: Vec<Key> = issued.iter().filter_map(key).collect();
+    let commands: Vec<Key> = wire.iter().filter_map(key).collect();
+    let contiguous = longest_common_run(&issued, &commands);
+    WireAgreement { issued: issued.len() as u64, commands: commands.len() as u64, contiguous }
+}
+
+/// The length of the longest run that both have, in the same order and with nothing between.
+fn longest_common_run(issued: &[Key], commands: &[Key]) -> u64 {
+    let mut places: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for (place, &command) in commands.iter().enumerate() {
+        places.entry(command).or_default().push(place);
+    }
+    // The runs that end at the request before, by where they end.
+    let mut runs: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut longest = 0;
+    for request in issued {
+        let ends = places.get(request).map(Vec::as_slice).unwrap_or_default();
+        let length = |end: usize| end.checked_sub(1).and_then(|before| runs.get(&before)).copied().unwrap_or(0) + 1;
+        let next: BTreeMap<usize, u64> = ends.iter().map(|&end| (end, length(end))).collect();
+        longest = next.values().copied().max().unwrap_or(0).max(longest);
+        runs = next;
+    }
+    longest
+}
+
+fn key(record: &Record) -> Option<Key> {
+    let request = &record.request;
+    let writes = match request.operation {
+        Operation::Read => false,
+        Operation::Write => true,
+        Operation::Flush | Operation::Discard => return None,
+    };
+    (request.sectors().count() > 0).then(|| (writes, request.lba.sector(), request.sectors().count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Observed, Request, Sectors};
+
+    use super::*;
+
+    fn keys(text: &str) -> Vec<Key> {
+        text.bytes().map(|letter| (false, u64::from(letter), 1)).collect()
+    }
+
+    #[test]
+    fn a_run_is_found_wherever_it_begins_and_is_broken_by_what_is_missing() {
+        for (issued, commands, length) in [
+            ("abcd", "xxabcdyy", 4),
+            ("abcd", "abxcd", 2),
+            ("abcd", "abd", 2),
+            ("aaab", "aaaaab", 4),
+            ("abcab", "zabab", 2),
+            ("abc", "xyz", 0),
+            ("", "xyz", 0),
+        ] {
+            assert_eq!(longest_common_run(&keys(issued), &keys(commands)), length, "{issued} in {commands}");
+        }
+    }
+
+    #[test]
+    fn the_longest_run_is_that_of_trying_every_place() {
+        let mut state = 7_u64;
+        let mut letter = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (false, (state >> 60) % 3, 1)
+        };
+        for _ in 0..200 {
+            let (a, b): (Vec<Key>, Vec<Key>) =
+                ((0..12).map(|_| letter()).collect(), (0..15).map(|_| letter()).collect());
+            let same = |i: usize, j: usize| a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count() as u64;
+            let tried = (0..a.len()).flat_map(|i| (0..b.len()).map(move |j| (i, j))).map(|(i, j)| same(i, j)).max();
+            assert_eq!(longest_common_run(&a, &b), tried.unwrap());
+        }
+    }
+
+    fn plan(warm_up: u32, seconds: u32) -> Plan {
+        let text = format!(
+            "seconds = {seconds}\nwarm_up_seconds = {warm_up}\n[lun]\ndrive = \"x\"\nsize = \"1g\"\n\
+             [[vm]]\nname = \"a\"\nworkload = \"mail\"\ndisk = \"virtio\"\nsize = \"64m\"\n"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    fn record(second: u64, operation: Operation, response_ms: u64) -> Record {
+        let arrival = Timestamp::from_ns(5_000_000_000 + second * 1_000_000_000);
+        let request = Request::new(arrival, operation, Lba::new(8), Sectors::new(16));
+        let after = |ms| Some(arrival.saturating_add(Nanos::from_ms(ms)));
+        let observed = Observed { inserted: None, issued: after(1), completed: after(response_ms), error: 0 };
+        Record { request, observed }
+    }
+
+    #[test]
+    fn figures_are_of_what_arrived_after_the_warm_up() {
+        let records = vec![
+            record(0, Operation::Read, 100),
+            record(2, Operation::Read, 4),
+            record(3, Operation::Read, 8),
+            record(3, Operation::Write, 3),
+            record(6, Operation::Read, 100),
+        ];
+        // The trace's zero is at 90 s, its first record 5 s later, when the workload begins.
+        let recorded = Recorded { records, zero_unix_ns: 90_000_000_000 };
+        let found = figures(&recorded, &plan(2, 6), 95_000_000_000);
+        assert_eq!((found.reads.requests, found.reads.bytes, found.reads.iops), (2, 2 * 16 * 512, 0.5));
+        assert_eq!((found.reads.mean_response_ns, found.reads.mean_device_ns), (6e6, Some(5e6)));
+        assert_eq!((found.writes.requests, found.writes.mean_response_ns), (1, 3e6));
+        let early = figures(&recorded, &plan(0, 1), 95_000_000_000);
+        assert_eq!((early.reads.requests, early.reads.mean_response_ns), (1, 100e6));
+        assert_eq!(figures(&recorded, &plan(2, 6), 195_000_000_000), LabFigures::default());
+    }
+
+    #[test]
+    fn a_guest_says_when_it_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clocks.txt");
+        std::fs::write(&path, "begin 1795301484.25 24.48\nend 1795301496.000000001 36.48\n").unwrap();
+        assert_eq!(began(&path).unwrap(), 1_795_301_484_250_000_000);
+        std::fs::write(&path, "begin 1795301484.%N 24.48\n").unwrap();
+        assert!(began(&path).unwrap_err().to_string().contains("no line \"begin"));
+    }
+
+    #[test]
+    fn means_are_over_the_repetitions_of_a_group() {
+        let of = |iops: f64| LabFigures { reads: LabOperation { iops, ..Default::default() }, ..Default::default() };
+        let run = |repetition, iops| LabRun {
+            group: "alone-a".to_owned(),
+            repetition,
+            folder: String::new(),
+            begun_unix_ns: 0,
+            vms: vec![LabVm { vm: "a".to_owned(), guest: of(iops), drive: of(1.0), wire: None }],
+        };
+        let results = summarise(&plan(0, 6), "6.1", Accelerator::Tcg, vec![run(1, 2.0), run(2, 4.0), run(3, 9.0)]);
+        let found = &results.summary[0];
+        assert_eq!((found.seen.as_str(), found.figure.as_str(), found.mean), ("guest", "read_iops", 5.0));
+        let half = 4.303 * 3.605_551 / 3.0_f64.sqrt();
+        assert!((found.ci95.unwrap()[0] - (5.0 - half)).abs() < 1e-4);
+        assert_eq!(results.summary.len(), 8);
+    }
+}

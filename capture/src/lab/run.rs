@@ -1,0 +1,297 @@
+//! All runs of a plan: disks prepared once, then each machine alone and groups together, again and again.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use traces::results::lab::{LabResults, LabRun};
+
+use super::guest::{Guest, Machine};
+use super::image::GuestImage;
+use super::plan::{Accelerator, Group, Plan, Transport, Vm, uuid};
+use super::process::{Process, require, run as run_command};
+use super::results::{measure, summarise};
+use super::storage::{Storage, devices};
+use super::{LabError, sandbox};
+
+/// How long a guest may take to boot, attach its disk and mount it; TCG on a busy machine.
+const BOOT: Duration = Duration::from_secs(240);
+/// How long it may take to write its files.
+const PREPARE: Duration = Duration::from_secs(900);
+/// How much longer than planned a workload may take: its last requests and the archive of its results.
+const LATE: Duration = Duration::from_secs(180);
+/// About how long it takes to prepare a disk, and what a run takes beside its workload; for the time that is shown to
+/// be left.
+const DISK: Duration = Duration::from_secs(45);
+const RUN: Duration = Duration::from_secs(25);
+/// How long the capture of the wire takes to begin, many times over, and how long it may take to end.
+const LISTENING: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How disks are copied, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// Where a lab works and with what.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// What is done.
+    pub plan: Plan,
+    /// The folder that the plan's relative paths start from.
+    pub plan_folder: PathBuf,
+    /// The folder of the results; made if it is not there.
+    pub folder: PathBuf,
+    /// What guests boot.
+    pub image: GuestImage,
+    /// The program that serves the disk, converts and captures the wire: `iocast`.
+    pub iocast: PathBuf,
+}
+
+/// Who is told how far a lab is.
+pub trait LabWatch {
+    /// `what` begins, step `step` of `steps`; it and the rest take about `left`.
+    fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
+}
+
+/// That the programs which `plan` needs are installed: before the work, not in the middle of it.
+///
+/// # Errors
+/// The first that is missing, with its Debian package.
+pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
+    require(&[
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("nbdkit", "nbdkit"),
+        ("tar", "tar"),
+        ("unshare", "util-linux"),
+        ("ip", "iproute2"),
+    ])?;
+    if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
+        require(&[
+            ("tgtd", "tgt"),
+            ("tgtadm", "tgt"),
+            ("nbdfuse", "libnbd-bin"),
+            ("dumpcap", "wireshark-common"),
+            ("mount", "mount"),
+        ])?;
+    }
+    Ok(())
+}
+
+/// Makes every run of the plan.
+///
+/// # Errors
+/// The first run that fails ends it, or `stop` does; what was finished before stays.
+pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
+    let plan = &lab.plan;
+    std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
+    let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
+    let groups = plan.groups();
+    let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
+    let steps = disks + all_runs;
+    let left = |disks: usize, runs: usize| {
+        DISK * disks as u32 + (RUN + Duration::from_secs(plan.seconds.into())) * runs as u32
+    };
+    let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
+    let bench = Bench { lab, accelerator, sockets: scratch.path(), stop };
+    for vm in 0..disks {
+        watch.begins(
+            &format!("preparing the disk of {}", plan.vms[vm].name),
+            1 + vm,
+            steps,
+            left(disks - vm, all_runs),
+        );
+        bench.prepare(vm)?;
+    }
+    let mut runs = Vec::new();
+    for repetition in 1..=plan.repetitions {
+        for group in &groups {
+            let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
+            watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
+            runs.push(bench.run(group, repetition)?);
+        }
+    }
+    Ok(summarise(plan, &lab.image.version, accelerator, runs))
+}
+
+/// What all runs share.
+struct Bench<'a> {
+    lab: &'a Lab,
+    accelerator: Accelerator,
+    sockets: &'a Path,
+    stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Makes the file system of a machine and the files that its workload begins with, at full speed. A disk that is
+    /// there from an earlier call stays as it is.
+    fn prepare(&self, vm: usize) -> Result<(), LabError> {
+        let (plan, folder) = (&self.lab.plan, self.lab.folder.join("prepare").join(&self.lab.plan.vms[vm].name));
+        let disk = self.prepared(vm);
+        std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
+        if disk.is_file() {
+            return Ok(());
+        }
+        let unfinished = disk.with_extension("unfinished");
+        File::create(&unfinished)
+            .and_then(|file| file.set_len(plan.vms[vm].size))
+            .map_err(LabError::io(&unfinished))?;
+        let job = self.job(vm)?;
+        let served = unfinished.display().to_string();
+        let mut devices = devices(Transport::Virtio, &served);
+        // Nobody needs it should the host lose power now.
+        devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none", "cache=unsafe"));
+        let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder))?;
+        guest.expect("done", BOOT + PREPARE, self.stop)?;
+        guest.finish()?;
+        std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
+    }
+
+    /// Runs the members of a group at once.
+    fn run(&self, group: &Group, repetition: u32) -> Result<LabRun, LabError> {
+        let plan = &self.lab.plan;
+        let folder = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string());
+        std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
+        let disk = self.compose(&group.members)?;
+        let storage = Storage::start(plan, &group.members, &disk, &self.lab.iocast, &folder, self.sockets)?;
+        let wire = self.wire(group, &folder)?;
+        let mut guests = Vec::new();
+        for &member in &group.members {
+            let vm = &plan.vms[member];
+            let (job, place) = (self.job(member)?, folder.join(&vm.name));
+            let machine = self.machine(member, "run", vm.disk, storage.devices(vm), &job, &place);
+            guests.push(Guest::start(&machine)?);
+        }
+        for guest in &mut guests {
+            guest.expect("ready", BOOT, self.stop)?;
+        }
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for guest in &mut guests {
+            guest.say("go")?;
+        }
+        for guest in &mut guests {
+            guest.expect("done", Duration::from_secs(plan.seconds.into()) + LATE, self.stop)?;
+        }
+        for guest in guests {
+            guest.finish()?;
+        }
+        if let Some(wire) = wire {
+            wire.interrupt(PATIENCE)?;
+        }
+        storage.stop(self.sockets)?;
+        std::fs::remove_file(&disk).map_err(LabError::io(&disk))?;
+        for &member in &group.members {
+            self.convert(&plan.vms[member], &folder)?;
+        }
+        measure(plan, group, repetition, &folder, i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// The drive's image with the prepared disks of `members` at their places, the rest of it empty.
+    fn compose(&self, members: &[usize]) -> Result<PathBuf, LabError> {
+        let path = self.lab.folder.join("lun.img");
+        let mut lun = File::create(&path).map_err(LabError::io(&path))?;
+        lun.set_len(self.lab.plan.lun.size).map_err(LabError::io(&path))?;
+        for &member in members {
+            let disk = self.prepared(member);
+            let mut from = File::open(&disk).map_err(LabError::io(&disk))?;
+            copy_sparse(&mut from, &mut lun, self.lab.plan.place(member)).map_err(LabError::io(&path))?;
+        }
+        Ok(path)
+    }
+
+    /// Records the wire if somebody uses it.
+    fn wire(&self, group: &Group, folder: &Path) -> Result<Option<Process>, LabError> {
+        if group.members.iter().all(|&vm| self.lab.plan.vms[vm].disk != Transport::Iscsi) {
+            return Ok(None);
+        }
+        let mut command = Command::new(&self.lab.iocast);
+        command.args(["capture", "iscsi", "--force", "--interface", "lo"]);
+        command.arg("--output").arg(folder.join("wire.parquet")).arg("--raw").arg(folder.join("wire.pcap.gz"));
+        let mut capture = Process::start(&mut command, "wireshark-common", &folder.join("wire.log"))?;
+        // It does not say when it listens; guests take longer to boot.
+        let started = Instant::now();
+        capture.wait_until(PATIENCE, || started.elapsed() > LISTENING)?;
+        Ok(Some(capture))
+    }
+
+    /// The guest's capture as a trace that goes anywhere.
+    fn convert(&self, vm: &Vm, folder: &Path) -> Result<(), LabError> {
+        let (from, to) = (folder.join(&vm.name), folder.join(format!("{}.parquet", vm.name)));
+        let mut command = Command::new(&self.lab.iocast);
+        command.arg("convert").arg(from.join(format!("{}.blktrace.0", vm.name))).arg(&to);
+        command.args(["--force", "--vm", &vm.name]);
+        run_command(&mut command, "iocast").map(drop)
+    }
+
+    fn machine<'b>(
+        &'b self,
+        vm: usize,
+        stage: &str,
+        disk: Transport,
+        devices: Vec<String>,
+        job: &'b str,
+        folder: &'b Path,
+    ) -> Machine<'b> {
+        let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
+        let transport = match disk {
+            Transport::Virtio => "virtio",
+            Transport::VirtioScsi => "virtio-scsi",
+            Transport::Iscsi => "iscsi",
+        };
+        let settings = vec![
+            ("STAGE", stage.to_owned()),
+            ("VM", name.clone()),
+            ("TRANSPORT", transport.to_owned()),
+            ("RUNTIME", plan.seconds.to_string()),
+            ("SEED", plan.seed.to_string()),
+            ("UUID", uuid(plan.seed, vm)),
+            ("SCHEDULER", plan.guest.scheduler.clone().unwrap_or_default()),
+            ("QUEUE_DEPTH", plan.guest.queue_depth.map(|depth| depth.to_string()).unwrap_or_default()),
+            ("INITIATOR", plan.vms[vm].initiator()),
+            ("TARGET", plan.vms[vm].target()),
+        ];
+        let (image, accelerator, memory, sockets) =
+            (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
+        Machine { image, accelerator, memory, name, devices, settings, job, folder, sockets }
+    }
+
+    fn job(&self, vm: usize) -> Result<String, LabError> {
+        self.lab.plan.job(vm, &self.lab.plan_folder).map_err(LabError::io(Path::new(&self.lab.plan.vms[vm].workload)))
+    }
+
+    fn prepared(&self, vm: usize) -> PathBuf {
+        self.lab.folder.join("prepare").join(format!("{}.img", self.lab.plan.vms[vm].name))
+    }
+}
+
+/// Copies what is not zero to `place`, where there are zeros.
+fn copy_sparse(from: &mut File, to: &mut File, place: u64) -> std::io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    let mut at = place;
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if piece[..read].iter().any(|&byte| byte != 0) {
+            to.seek(SeekFrom::Start(at))?;
+            to.write_all(&piece[..read])?;
+        }
+        at += read as u64;
+    }
+}
+
+/// That this user may do what `plan` needs.
+///
+/// # Errors
+/// iSCSI needs root.
+pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
+    if sandbox::is_entered() || sandbox::is_root() || plan.vms.iter().all(|vm| vm.disk != Transport::Iscsi) {
+        return Ok(());
+    }
+    Err(LabError::Host(
+        "a target and its disks over iSCSI need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \
+         disks do not"
+            .to_owned(),
+    ))
+}

@@ -1,0 +1,254 @@
+//! `iocast capture iscsi`: iSCSI on the wire, live or from files, made a trace.
+
+mod tables;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use capture::iscsi::{
+    Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubOptions, Scrubber,
+};
+use traces::results::wire::WireCapture;
+use traces::trace::{TraceWriter, WriteOptions};
+use traces::{TraceMeta, input};
+
+use crate::arguments::{DigestsArgument, Engine, Iscsi, OutputFormat, UsageError};
+use crate::convert::{self, Target};
+use crate::output;
+use crate::progress::Progress;
+
+/// How often what is written live is handed to the disk.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How often a live capture looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub fn run(arguments: &Iscsi) -> Result<()> {
+    let outputs = Outputs::planned(arguments)?;
+    let figures = match (&arguments.read, &arguments.interface) {
+        (Some(path), _) => from_file(arguments, path, outputs)?,
+        (None, Some(interface)) => live(arguments, interface, outputs)?,
+        (None, None) => return Err(UsageError("give --interface or --read".to_owned()).into()),
+    };
+    if arguments.output.as_deref() == Some(Path::new("-")) {
+        return Ok(());
+    }
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&figures),
+        format => tables::print(&figures, format),
+    }
+}
+
+/// What is written beside the figures.
+struct Outputs<'a> {
+    trace: Option<(&'a Path, Target)>,
+    raw: Option<&'a Path>,
+}
+
+impl<'a> Outputs<'a> {
+    /// Checked before any work.
+    fn planned(arguments: &'a Iscsi) -> Result<Outputs<'a>> {
+        for path in arguments.output.iter().chain(&arguments.raw) {
+            ensure!(
+                arguments.force || !path.is_file(),
+                UsageError(format!("{} exists; --force overwrites it", path.display()))
+            );
+        }
+        ensure!(
+            arguments.interface.is_none() || arguments.output.is_some() || arguments.raw.is_some(),
+            UsageError("a live capture writes something: give --output for a trace, --raw for packets, or both".into())
+        );
+        ensure!(
+            arguments.engine == Engine::Iocast || arguments.raw.is_none(),
+            UsageError("--raw is written by the engine iocast only".to_owned())
+        );
+        let trace = match &arguments.output {
+            Some(path) => Some((path.as_path(), convert::target(path, arguments.to.as_deref())?)),
+            None => None,
+        };
+        Ok(Outputs { trace, raw: arguments.raw.as_deref() })
+    }
+}
+
+fn options(arguments: &Iscsi) -> AnalysisOptions {
+    let digests = |header, data| Digests { header: Some(header), data: Some(data) };
+    let digests = match arguments.digests {
+        DigestsArgument::Auto => Digests::default(),
+        DigestsArgument::None => digests(false, false),
+        DigestsArgument::Header => digests(true, false),
+        DigestsArgument::Data => digests(false, true),
+        DigestsArgument::Both => digests(true, true),
+    };
+    AnalysisOptions { ports: arguments.ports.clone(), digests }
+}
+
+/// Writes a trace's records as they come.
+struct Trace<'a> {
+    path: &'a Path,
+    target: Target,
+    writer: Option<Box<dyn TraceWriter>>,
+}
+
+impl Trace<'_> {
+    fn drain(&mut self, analysis: &mut Analysis) -> Result<()> {
+        while let Some(record) = analysis.next() {
+            let writer = match &mut self.writer {
+                Some(writer) => writer,
+                none => none.insert(begin(self.path, &self.target, &analysis.meta())?),
+            };
+            writer.write(&record)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, meta: &TraceMeta) -> Result<()> {
+        let writer = match self.writer {
+            Some(writer) => writer,
+            None => begin(self.path, &self.target, meta)?,
+        };
+        writer.finish(meta)?;
+        Ok(())
+    }
+}
+
+fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn TraceWriter>> {
+    Ok((target.1)(path, &WriteOptions { lossy: false, address_space: meta.address_space })?)
+}
+
+fn from_file(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<WireCapture> {
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let progress = Progress::new("reading", bytes, 1);
+    let counter = progress.counter(0);
+    let input = input::Input::open(path)?;
+    let consumed = input.counter();
+    let reader = PacketReader::from_reader(path, Box::new(input), arguments.lenient)?;
+    let each = |_: &PacketReader| counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
+    let mut made = take_apart(arguments, reader, outputs, each)?;
+    drop(progress);
+    if input::is_reopenable(path) {
+        let sha256 = input::digest(&[path.to_owned()])?;
+        made.provenance.push(("captured_from_sha256", sha256));
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    made.provenance.push(("captured_from", name));
+    made.close()
+}
+
+/// All packets taken apart, the trace still open.
+struct Made<'a> {
+    analysis: Analysis,
+    trace: Option<Trace<'a>>,
+    figures: WireCapture,
+    provenance: Vec<(&'static str, String)>,
+}
+
+impl Made<'_> {
+    fn close(self) -> Result<WireCapture> {
+        let Made { analysis, trace, figures, provenance } = self;
+        let mut meta = analysis.meta();
+        let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
+        add("captured_by", format!("iocast {} (iscsi)", env!("CARGO_PKG_VERSION")));
+        add("source_format", "iscsi".to_owned());
+        add("lost_events", (figures.commands.lost + figures.packets.dropped).to_string());
+        for (key, value) in provenance {
+            add(key, value);
+        }
+        if let Some(trace) = trace {
+            trace.finish(&meta)?;
+        }
+        tables::warn(&figures);
+        Ok(figures)
+    }
+}
+
+fn take_apart<'a>(
+    arguments: &Iscsi,
+    mut reader: PacketReader,
+    outputs: Outputs<'a>,
+    mut each: impl FnMut(&PacketReader),
+) -> Result<Made<'a>> {
+    let mut analysis = Analysis::new(options(arguments));
+    let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
+    let mut raw = outputs.raw.map(scrubber).transpose()?;
+    let mut flushed = Instant::now();
+    loop {
+        let Some(packet) = reader.next()? else { break };
+        match &mut raw {
+            Some(scrubber) => {
+                scrubber.packet(&packet, &mut analysis)?;
+                if flushed.elapsed() >= FLUSH_EVERY && arguments.interface.is_some() {
+                    scrubber.flush()?;
+                    flushed = Instant::now();
+                }
+            }
+            None => _ = analysis.packet(&packet, &mut ()),
+        }
+        match &mut trace {
+            Some(trace) => trace.drain(&mut analysis)?,
+            None => while analysis.next().is_some() {},
+        }
+        each(&reader);
+    }
+    match &mut raw {
+        Some(scrubber) => analysis.finish(scrubber),
+        None => analysis.finish(&mut ()),
+    }
+    match &mut trace {
+        Some(trace) => trace.drain(&mut analysis)?,
+        None => while analysis.next().is_some() {},
+    }
+    if let Some(scrubber) = raw {
+        scrubber.finish()?;
+    }
+    let figures = analysis.figures(reader.counts());
+    Ok(Made { analysis, trace, figures, provenance: Vec::new() })
+}
+
+/// Packets go straight to their file, so that what is there survives whatever happens.
+fn scrubber(path: &Path) -> Result<Scrubber> {
+    let name = || format!("{}: cannot be written", path.display());
+    let file = std::fs::File::create(path).with_context(name)?;
+    let out: Box<dyn Write> = Box::new(std::io::BufWriter::with_capacity(1 << 18, file));
+    let writer = PacketWriter::new(&path.to_string_lossy(), out).with_context(name)?;
+    Ok(Scrubber::new(writer, ScrubOptions::default()))
+}
+
+fn live(arguments: &Iscsi, interface: &str, outputs: Outputs<'_>) -> Result<WireCapture> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let (capture, output) = LiveCapture::begin(interface, &arguments.ports, arguments.snaplen)?;
+    let ender = end_when(capture.process(), Arc::clone(&stop), arguments.seconds.map(|span| span.as_ns()));
+    let progress = Progress::new("capturing", 0, 1);
+    let counter = progress.counter(0);
+    let reader = PacketReader::from_reader(Path::new(interface), Box::new(output) as Box<dyn Read + Send>, true);
+    let made = reader.map_err(anyhow::Error::from).and_then(|reader| {
+        let each = |reader: &PacketReader| counter.store(reader.position_bytes(), Ordering::Relaxed);
+        take_apart(arguments, reader, outputs, each)
+    });
+    drop(progress);
+    stop.store(true, Ordering::Relaxed);
+    // It only waits and sends a signal.
+    let _ = ender.join();
+    // What the program says comes first: without packets there is nothing to take apart either.
+    capture.finish()?;
+    let mut made = made?;
+    made.provenance.push(("captured_on", interface.to_owned()));
+    made.close()
+}
+
+/// Ends the capturing program, which then writes its counts, when a signal comes or the time is over.
+fn end_when(process: u32, stop: Arc<AtomicBool>, span_ns: Option<u64>) -> std::thread::JoinHandle<()> {
+    let begun = Instant::now();
+    std::thread::spawn(move || {
+        let over = || span_ns.is_some_and(|span| begun.elapsed() >= Duration::from_nanos(span));
+        while !stop.load(Ordering::Relaxed) && !over() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        capture::iscsi::interrupt(process);
+    })
+}

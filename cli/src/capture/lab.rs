@@ -1,0 +1,134 @@
+//! `iocast capture lab`: virtual machines alone and together after a plan.
+
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use capture::lab::{self, GuestImage, Lab, LabError, LabWatch, Plan};
+use traces::results::lab::{LabMean, LabOperation, LabResults};
+
+use crate::arguments::{Interrupted, OutputFormat, UsageError};
+use crate::output::{self, Table};
+
+/// The file of the results in their folder.
+const RESULTS: &str = "lab.json";
+
+pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
+    let plan = Plan::read(&arguments.plan)?;
+    let folder = arguments.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
+    ensure!(
+        arguments.force || lab::is_entered() || !folder.exists(),
+        UsageError(format!("{} exists: --force goes on in it, --output names another folder", folder.display()))
+    );
+    lab::check_rights(&plan)?;
+    lab::check_programs(&plan)?;
+    let cache = arguments.cache.clone().map_or_else(cache, Ok)?;
+    if stderr().is_terminal() && !GuestImage::is_built(&cache) {
+        eprintln!("building what guests boot of Debian packages, about half a minute");
+    }
+    // The lab's own network reaches no packages.
+    let image = GuestImage::build(&cache)?;
+    lab::enter()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
+    }
+    let lab = Lab {
+        plan,
+        plan_folder: arguments.plan.parent().map(Path::to_path_buf).unwrap_or_default(),
+        folder: std::path::absolute(&folder)?,
+        image,
+        iocast: std::env::current_exe()?,
+    };
+    let results = lab::run(&lab, &mut Steps, &stop).map_err(|error| match error {
+        LabError::Interrupted => Interrupted.into(),
+        error => anyhow::Error::from(error),
+    })?;
+    std::fs::copy(&arguments.plan, lab.folder.join("plan.toml"))?;
+    let mut json = serde_json::to_string_pretty(&results)?;
+    json.push('\n');
+    let path = lab.folder.join(RESULTS);
+    std::fs::write(&path, json).with_context(|| path.display().to_string())?;
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&results),
+        format => output::print(&render(&results, format)),
+    }
+}
+
+/// Where what guests boot is kept.
+fn cache() -> Result<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || named("HOME").map(|home| home.join(".cache"));
+    let base = named("XDG_CACHE_HOME").or_else(home);
+    Ok(base.ok_or_else(|| anyhow!("no HOME: name a folder with --cache"))?.join("iocast"))
+}
+
+/// A line for each step, on a terminal.
+struct Steps;
+
+impl LabWatch for Steps {
+    fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration) {
+        if stderr().is_terminal() {
+            let minutes = left.as_secs() / 60;
+            eprintln!("{step}/{steps} {what}, about {minutes} min {} s left", left.as_secs() % 60);
+        }
+    }
+}
+
+fn render(results: &LabResults, format: OutputFormat) -> String {
+    let runs = results.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm)));
+    let rows = runs.flat_map(|(run, vm)| {
+        [("guest", &vm.guest), ("drive", &vm.drive)].map(|(seen, figures)| {
+            let mut row = [&run.group, &vm.vm].map(String::clone).to_vec();
+            row.extend([run.repetition.to_string(), seen.to_owned()]);
+            row.extend(operation(&figures.reads).into_iter().chain(operation(&figures.writes)));
+            row.push(match (&vm.wire, seen) {
+                (Some(wire), "guest") => format!("{} of {}", wire.contiguous, wire.issued),
+                _ => String::new(),
+            });
+            row
+        })
+    });
+    let header = ["run", "VM", "rep.", "seen by", "reads/s", "read ms", "writes/s", "write ms", "on the wire"];
+    let mut tables = vec![Table {
+        title: format!(
+            "{} s measured on {}, guests {} under {}; response times from queueing (guest) or coming (drive) to completion",
+            results.measured_seconds, results.drive, results.kernel, results.accelerator
+        ),
+        header: header.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        text_columns: 4,
+    }];
+    if results.summary.iter().any(|mean| mean.ci95.is_some()) {
+        tables.push(means(&results.summary));
+    }
+    tables.iter().map(|table| table.render(format)).collect::<Vec<_>>().join("\n")
+}
+
+fn operation(figures: &LabOperation) -> [String; 2] {
+    [format!("{:.1}", figures.iops), format!("{:.2}", figures.mean_response_ns / 1e6)]
+}
+
+/// Means over repetitions with half the width of their intervals, a row for each machine of a group.
+fn means(summary: &[LabMean]) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for of_place in summary.chunks(4) {
+        let Some(first) = of_place.first() else { continue };
+        let mut row = [&first.group, &first.vm, &first.seen].map(String::clone).to_vec();
+        row.extend(of_place.iter().map(|mean| {
+            let scale = if mean.figure.ends_with("_ns") { 1e6 } else { 1.0 };
+            let half = mean.ci95.map_or(0.0, |[_, high]| high - mean.mean);
+            format!("{:.2} ± {:.2}", mean.mean / scale, half / scale)
+        }));
+        rows.push(row);
+    }
+    Table {
+        title: "Means over the repetitions ± half of their 95 % confidence intervals (Student's t)".to_owned(),
+        header: ["run", "VM", "seen by", "reads/s", "read ms", "writes/s", "write ms"].map(str::to_owned).to_vec(),
+        rows,
+        text_columns: 3,
+    }
+}

@@ -1,0 +1,115 @@
+//! `iocast capture scrub`: a capture of iSCSI without what users store.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result, ensure};
+use capture::iscsi::{
+    Analysis, AnalysisOptions, PacketReader, PacketWriter, Renamer, ScrubCounts, ScrubOptions, Scrubber,
+};
+use serde::Serialize;
+use traces::input;
+use traces::results::SCHEMA_VERSION;
+
+use crate::arguments::{OutputFormat, Scrub, UsageError};
+use crate::output::{self, Table};
+use crate::progress::Progress;
+
+pub fn run(arguments: &Scrub) -> Result<()> {
+    let path = &arguments.output;
+    ensure!(
+        arguments.force || !path.is_file(),
+        UsageError(format!("{} exists; --force overwrites it", path.display()))
+    );
+    ensure!(
+        !path.to_string_lossy().contains(".pcapng"),
+        UsageError(format!("{}: pcap is written, not pcapng; name it .pcap, .pcap.gz or .pcap.zst", path.display()))
+    );
+    let options = ScrubOptions { keep_login: arguments.keep_login, rename: renamer(arguments)? };
+    let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
+    let progress = Progress::new("scrubbing", bytes, 1);
+    let counter = progress.counter(0);
+    let input = input::Input::open(&arguments.input)?;
+    let consumed = input.counter();
+    let mut reader = PacketReader::from_reader(&arguments.input, Box::new(input), arguments.lenient)?;
+
+    let name = || format!("{}: cannot be written", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // It takes its name when it is complete.
+    let part = tempfile::Builder::new().prefix(".iocast-").suffix(".part").tempfile_in(folder).with_context(name)?;
+    let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(1 << 18, part.reopen().with_context(name)?));
+    let writer = PacketWriter::new(&path.to_string_lossy(), out).with_context(name)?;
+    let mut scrubber = Scrubber::new(writer, options);
+    let mut analysis = Analysis::new(AnalysisOptions { ports: arguments.ports.clone(), ..AnalysisOptions::default() });
+    while let Some(packet) = reader.next()? {
+        scrubber.packet(&packet, &mut analysis).with_context(name)?;
+        while analysis.next().is_some() {}
+        counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    analysis.finish(&mut scrubber);
+    let counts = scrubber.finish().with_context(name)?;
+    part.as_file().sync_all().with_context(name)?;
+    part.persist(path).map_err(|error| error.error).with_context(name)?;
+    drop(progress);
+    let figures = figures(&counts, analysis.figures(reader.counts()).commands.commands, path);
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&figures),
+        format => output::print(&table(&figures).render(format)),
+    }
+}
+
+fn renamer(arguments: &Scrub) -> Result<Option<Renamer>> {
+    let Some(path) = &arguments.rename_key else { return Ok(None) };
+    let key = std::fs::read(path).with_context(|| format!("{}: the key cannot be read", path.display()))?;
+    let key = key.trim_ascii_end();
+    let renamer = Renamer::new(key).map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+    Ok(Some(renamer))
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Figures {
+    schema_version: u32,
+    packets: u64,
+    packets_left_out: u64,
+    commands: u64,
+    payload_bytes: u64,
+    kept_payload_bytes: u64,
+    void_checksums: u64,
+    hurried_packets: u64,
+    output_bytes: u64,
+}
+
+fn figures(counts: &ScrubCounts, commands: u64, path: &Path) -> Figures {
+    Figures {
+        schema_version: SCHEMA_VERSION,
+        packets: counts.packets,
+        packets_left_out: counts.left_out,
+        commands,
+        payload_bytes: counts.payload_bytes,
+        kept_payload_bytes: counts.kept_bytes,
+        void_checksums: counts.void_checksums,
+        hurried_packets: counts.hurried,
+        output_bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+    }
+}
+
+fn table(figures: &Figures) -> Table {
+    let rows = [
+        ("packets written", figures.packets),
+        ("packets left out: not iSCSI", figures.packets_left_out),
+        ("commands", figures.commands),
+        ("bytes of payload", figures.payload_bytes),
+        ("bytes of it kept: headers", figures.kept_payload_bytes),
+        ("TCP checksums void: packet was cut", figures.void_checksums),
+        ("packets written before their turn: headers may miss", figures.hurried_packets),
+        ("bytes of the file", figures.output_bytes),
+    ];
+    Table {
+        title: "Scrubbed".to_owned(),
+        header: vec!["what".to_owned(), "count".to_owned()],
+        rows: rows.into_iter().map(|(name, count)| vec![name.to_owned(), count.to_string()]).collect(),
+        text_columns: 1,
+    }
+}

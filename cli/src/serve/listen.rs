@@ -1,0 +1,98 @@
+//! Where the server listens.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::arguments::{Serve, UsageError};
+
+/// The longest path of a socket (`sun_path` with its end, unix(7)).
+const PATH_MAX: usize = 107;
+
+pub enum Listen {
+    Unix(PathBuf),
+    Tcp(IpAddr, u16),
+}
+
+impl Listen {
+    pub fn of(arguments: &Serve) -> Result<Listen> {
+        let text = &arguments.listen;
+        let wrong = || UsageError(format!("--listen {text}: expected unix:PATH or tcp:PORT"));
+        if let Some(path) = text.strip_prefix("unix:") {
+            ensure!(!path.is_empty(), wrong());
+            ensure!(
+                arguments.listen_address.is_none(),
+                UsageError("--listen-address goes with --listen tcp:PORT".to_owned())
+            );
+            let path = std::path::absolute(path).with_context(|| path.to_owned())?;
+            ensure!(
+                path.as_os_str().len() <= PATH_MAX,
+                UsageError(format!("--listen unix:{}: a socket's path has at most {PATH_MAX} bytes", path.display()))
+            );
+            return Ok(Listen::Unix(path));
+        }
+        let port = text.strip_prefix("tcp:").and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
+        let address = arguments.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
+    }
+
+    /// Removes the socket of a server that is dead.
+    pub fn prepare(&self) -> Result<()> {
+        let Listen::Unix(path) = self else { return Ok(()) };
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => return folder_exists(path),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        ensure!(
+            metadata.file_type().is_socket(),
+            "{} exists and is no socket; name another with --listen unix:PATH",
+            path.display()
+        );
+        match UnixStream::connect(path) {
+            Ok(_) => bail!("a server listens on {} already; name another socket, or stop it", path.display()),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
+            }
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+
+    /// Removes the socket of the server that has ended.
+    pub fn clean_up(&self) {
+        if let Listen::Unix(path) = self {
+            // nbdkit may have done it.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// nbdkit's options.
+    pub fn options(&self) -> Vec<String> {
+        match self {
+            Listen::Unix(path) => vec!["--unix".to_owned(), path.display().to_string()],
+            Listen::Tcp(address, port) => {
+                vec!["--ipaddr".to_owned(), address.to_string(), "--port".to_owned(), port.to_string()]
+            }
+        }
+    }
+
+    /// How NBD clients name an export (NBD URI specification).
+    pub fn uri(&self, export: &str) -> String {
+        match self {
+            Listen::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+            Listen::Tcp(IpAddr::V6(address), port) => format!("nbd://[{address}]:{port}/{export}"),
+            Listen::Tcp(address, port) => format!("nbd://{address}:{port}/{export}"),
+        }
+    }
+}
+
+fn folder_exists(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    ensure!(folder.is_dir(), "there is no folder {} for the socket", folder.display());
+    Ok(())
+}

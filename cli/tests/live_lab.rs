@@ -1,0 +1,156 @@
+//! The lab with real guests: needs root, QEMU and the other programs that the Makefile's `tools` installs. The first run
+//! downloads what guests boot. `make live` runs it.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+
+/// Two guests, one over iSCSI and one on virtio, with files that are prepared quickly.
+const PLAN: &str = r#"
+seconds = 10
+warm_up_seconds = 3
+together = "all"
+[lun]
+drive = "cheetah-15k4"
+size = "4g"
+[guest]
+accelerator = "tcg"
+scheduler = "mq-deadline"
+[[vm]]
+name = "mail"
+workload = "small.fio"
+disk = "iscsi"
+size = "256m"
+[[vm]]
+name = "web"
+workload = "small.fio"
+disk = "virtio"
+size = "256m"
+"#;
+
+/// Reads past the page cache and writes that have to last.
+const JOB: &str = "
+[global]
+ioengine=psync
+directory=.
+time_based=1
+runtime=${RUNTIME}
+randseed=${SEED}
+allrandrepeat=1
+size=48m
+[read]
+rw=randread
+direct=1
+bs=4k
+numjobs=3
+[log]
+rw=write
+bs=8k
+fdatasync=1
+thinktime=20000
+";
+
+fn lab(folder: &Path, path: Option<&Path>, arguments: &[&str]) -> Output {
+    std::fs::write(folder.join("plan.toml"), PLAN).unwrap();
+    std::fs::write(folder.join("small.fio"), JOB).unwrap();
+    let mut command = Command::new(cargo_bin("iocast"));
+    command.current_dir(folder).args(["capture", "lab", "plan.toml"]).args(arguments);
+    command.arg("--cache").arg(concat!(env!("CARGO_TARGET_TMPDIR"), "/lab"));
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    command.output().unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Command lines of processes that mention `text`.
+fn processes_about(text: &str) -> Vec<String> {
+    let folders = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(text)).collect()
+}
+
+#[test]
+fn guests_the_wire_and_the_drive_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lab(folder.path(), None, &["-o", "out", "--output-format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stored: Value = serde_json::from_slice(&std::fs::read(folder.path().join("out/lab.json")).unwrap()).unwrap();
+    assert_eq!(found, stored);
+    let runs = found["runs"].as_array().unwrap();
+    let groups: Vec<&str> = runs.iter().map(|run| run["group"].as_str().unwrap()).collect();
+    assert_eq!(groups, ["alone-mail", "alone-web", "together-mail-web"]);
+    for (run, vm) in runs.iter().flat_map(|run| run["vms"].as_array().unwrap().iter().map(move |vm| (run, vm))) {
+        // What the drive served came from this guest: as many, and never longer at the drive than in the guest.
+        for operation in ["reads", "writes"] {
+            let (guest, drive) = (&vm["guest"][operation], &vm["drive"][operation]);
+            assert!(number(&guest["requests"]) > 50.0, "{operation} of {vm}");
+            let served = number(&drive["requests"]) / number(&guest["requests"]);
+            assert!((0.5..=1.1).contains(&served), "{operation}: {served} of those of the guest in {run}");
+            assert!(number(&drive["mean_response_ns"]) < number(&guest["mean_response_ns"]), "{operation} of {vm}");
+        }
+        // A read of the Cheetah takes milliseconds.
+        assert!(number(&vm["drive"]["reads"]["mean_response_ns"]) > 2e6, "{vm}");
+        let wire = &vm["wire"];
+        if vm["vm"] == "mail" {
+            assert!(number(&wire["issued"]) > 100.0 && wire["contiguous"] == wire["issued"], "{wire}");
+        } else {
+            assert!(wire.is_null());
+        }
+    }
+    // Together both wait longer at the drive than alone.
+    let response = |run: usize, vm: usize| number(&runs[run]["vms"][vm]["drive"]["reads"]["mean_response_ns"]);
+    assert!(response(2, 0) > 1.2 * response(0, 0), "{} against {}", response(2, 0), response(0, 0));
+    assert!(response(2, 1) > 1.2 * response(1, 0), "{} against {}", response(2, 1), response(1, 0));
+    // Everything is there, and nothing is left running.
+    for file in [
+        "mail.parquet",
+        "web.parquet",
+        "lun.parquet",
+        "lun.json",
+        "wire.parquet",
+        "mail/mail.fio.json",
+        "web/console.txt",
+    ] {
+        assert!(folder.path().join("out/runs/together-mail-web/1").join(file).is_file(), "{file}");
+    }
+    assert_eq!(processes_about(&folder.path().display().to_string()), Vec::<String>::new());
+    // The same folder again only if that is said.
+    let again = lab(folder.path(), None, &["-o", "out"]);
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.code() == Some(2) && said.contains("out exists: --force goes on in it"), "{said}");
+}
+
+#[test]
+fn a_missing_program_is_named_with_its_package_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("bin");
+    std::fs::create_dir(&empty).unwrap();
+    let output = lab(folder.path(), Some(&empty), &["-o", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said, "iocast: qemu-system-x86_64 is missing: install the Debian package qemu-system-x86\n");
+    assert!(output.status.code() == Some(1) && !folder.path().join("out").exists());
+}
+
+#[test]
+fn iscsi_without_root_says_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    // Readable by nobody, who runs it.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
+    std::fs::write(folder.path().join("small.fio"), JOB).unwrap();
+    std::fs::copy(cargo_bin("iocast"), folder.path().join("iocast")).unwrap();
+    // What it boots is not built for this: the first thing that is checked is who runs it.
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./iocast", "capture", "lab", "plan.toml"]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("CAP_SYS_ADMIN to mount, CAP_NET_RAW"), "{said}");
+}

@@ -1,0 +1,274 @@
+//! What is to be served: as the command line says it, and as nbdkit hands it to the plugin (`key=value`).
+
+use std::path::PathBuf;
+
+use traces::quantity::{QuantityError, parse_sectors};
+use traces::spec::{Spec, SpecError};
+use traces::{Lba, Sectors};
+
+use crate::image::{ImageSource, Opening};
+use crate::place::Place;
+
+/// A slice of the image under a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// The name that clients ask for; empty for the whole image.
+    pub name: String,
+    /// Where it begins in the image.
+    pub begin: Lba,
+    /// Its length.
+    pub length: Sectors,
+}
+
+/// What makes a virtual machine of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VmBy {
+    /// The export, under its name.
+    #[default]
+    Export,
+    /// The connection, under its number.
+    Connection,
+}
+
+/// What is served, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The drive.
+    pub drive: Spec,
+    /// What orders the requests that wait for it.
+    pub scheduler: Spec,
+    /// Requests that the drive is given at once.
+    pub depth: u32,
+    /// Where the data lie.
+    pub image: ImageSource,
+    /// What may be done to get at them.
+    pub opening: Opening,
+    /// Where the image lies on the drive.
+    pub place: Place,
+    /// Slices of the image; without any the image is one.
+    pub exports: Vec<Export>,
+    /// What makes a virtual machine of the log.
+    pub vm_by: VmBy,
+    /// Where the log goes.
+    pub log: Option<PathBuf>,
+    /// Whether to tell once a second how it goes.
+    pub live: bool,
+    /// Whether the end of standard input ends the serving.
+    pub ends_with_input: bool,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// A drive or a scheduler that is written wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Another value.
+    #[error("{key} `{value}`: {problem}")]
+    Value {
+        /// Which setting.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A key that nobody reads.
+    #[error("`{0}` is no setting of this plugin; `iocast serve` knows which there are")]
+    Key(String),
+    /// One that has to be given.
+    #[error("{0}= is missing")]
+    Missing(&'static str),
+}
+
+fn refused(key: &'static str, value: &str, problem: impl ToString) -> SettingError {
+    SettingError::Value { key, value: value.to_owned(), problem: problem.to_string() }
+}
+
+impl std::str::FromStr for Export {
+    type Err = SettingError;
+
+    /// `NAME@START:SIZE`.
+    fn from_str(text: &str) -> Result<Export, SettingError> {
+        let wrong = || refused("export", text, "expected NAME@START:SIZE such as web@64g:10g");
+        // A name may hold an @, a place may not.
+        let (name, place) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+        let (begin, length) = place.split_once(':').ok_or_else(wrong)?;
+        let sectors = |size| parse_sectors(size).map_err(|error: QuantityError| refused("export", text, error));
+        let (begin, length) = (sectors(begin)?, sectors(length)?);
+        if length == Sectors::ZERO {
+            return Err(refused("export", text, "it is empty"));
+        }
+        Ok(Export { name: name.to_owned(), begin: Lba::new(begin.count()), length })
+    }
+}
+
+/// `memory:SIZE`, or a path.
+impl std::str::FromStr for ImageSource {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<ImageSource, SettingError> {
+        match text.strip_prefix("memory:") {
+            Some(size) => {
+                let length = parse_sectors(size).map_err(|error| refused("image", text, error))?;
+                Ok(ImageSource::Memory(length))
+            }
+            None => Ok(ImageSource::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+impl Description {
+    /// A drive over an image; the rest as it is without options.
+    pub fn new(drive: Spec, image: ImageSource) -> Description {
+        Description {
+            drive,
+            scheduler: Spec { name: "fifo".to_owned(), given: Vec::new() },
+            depth: u32::MAX,
+            image,
+            opening: Opening::default(),
+            place: Place::At(Lba::ZERO),
+            exports: Vec::new(),
+            vm_by: VmBy::default(),
+            log: None,
+            live: false,
+            ends_with_input: false,
+        }
+    }
+
+    /// As nbdkit is told: keys and values that [`Description::from_pairs`] understands. Paths have to be absolute where
+    /// nbdkit runs elsewhere, and an image is not made again.
+    pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
+        let image = match &self.image {
+            ImageSource::Memory(length) => format!("memory:{}", length.bytes()),
+            ImageSource::Path(path) => path.display().to_string(),
+        };
+        let place = match self.place {
+            Place::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
+            Place::Spread => SPREAD.to_owned(),
+        };
+        let mut pairs = vec![
+            ("drive", self.drive.to_string()),
+            ("scheduler", self.scheduler.to_string()),
+            ("depth", self.depth.to_string()),
+            ("image", image),
+            ("place", place),
+        ];
+        pairs.extend(self.exports.iter().map(|export| {
+            let begin = Sectors::new(export.begin.sector()).bytes();
+            ("export", format!("{}@{begin}:{}", export.name, export.length.bytes()))
+        }));
+        pairs.extend(self.log.iter().map(|path| ("log", path.display().to_string())));
+        for (set, key) in [
+            (self.vm_by == VmBy::Connection, "vm-by-connection"),
+            (self.opening.allow_writes, "allow-writes"),
+            (self.live, "live"),
+            (self.ends_with_input, "ends-with-input"),
+        ] {
+            pairs.extend(set.then(|| (key, "on".to_owned())));
+        }
+        pairs
+    }
+
+    /// From what nbdkit was told.
+    ///
+    /// # Errors
+    /// [`SettingError`].
+    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Description, SettingError> {
+        let of = |key: &'static str| {
+            let found = pairs.iter().find(|(given, _)| given == key);
+            found.map(|(_, value)| value.as_str()).ok_or(SettingError::Missing(key))
+        };
+        let mut description = Description::new(of("drive")?.parse()?, of("image")?.parse()?);
+        for (key, value) in pairs {
+            match key.as_str() {
+                "drive" | "image" => {}
+                "scheduler" => description.scheduler = value.parse()?,
+                "depth" => {
+                    let depth = value.parse().ok().filter(|&depth| depth > 0);
+                    description.depth = depth.ok_or_else(|| refused("depth", value, "a number above 0"))?;
+                }
+                "place" if value == SPREAD => description.place = Place::Spread,
+                "place" => {
+                    let place = parse_sectors(value).map_err(|error| refused("place", value, error))?;
+                    description.place = Place::At(Lba::new(place.count()));
+                }
+                "export" => description.exports.push(value.parse()?),
+                "log" => description.log = Some(PathBuf::from(value)),
+                "vm-by-connection" => description.vm_by = VmBy::Connection,
+                "allow-writes" => description.opening.allow_writes = true,
+                "live" => description.live = true,
+                "ends-with-input" => description.ends_with_input = true,
+                _ => return Err(SettingError::Key(key.clone())),
+            }
+        }
+        Ok(description)
+    }
+}
+
+/// The word for [`Place::Spread`].
+const SPREAD: &str = "spread";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Description {
+        Description {
+            scheduler: "deadline:fifo_batch=8".parse().unwrap(),
+            depth: 4,
+            opening: Opening { create: None, allow_writes: true },
+            place: Place::At(Lba::new(2048)),
+            exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
+            vm_by: VmBy::Connection,
+            log: Some("/tmp/a log.parquet".into()),
+            live: true,
+            ends_with_input: true,
+            ..Description::new("cheetah-15k4:cache=off".parse().unwrap(), ImageSource::Path("/tmp/x=y".into()))
+        }
+    }
+
+    #[test]
+    fn what_the_plugin_is_told_is_what_was_meant() {
+        let spread = Description {
+            place: Place::Spread,
+            ..Description::new("linear".parse().unwrap(), ImageSource::Memory(Sectors::new(8)))
+        };
+        for description in [full(), spread] {
+            let pairs: Vec<(String, String)> =
+                description.to_pairs().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            assert_eq!(Description::from_pairs(&pairs).unwrap(), description);
+        }
+    }
+
+    #[test]
+    fn an_export_is_a_name_and_a_place() {
+        let export: Export = "a@b@64g:1k".parse().unwrap();
+        assert_eq!((export.name.as_str(), export.begin, export.length), ("a@b", Lba::new(128 << 20), Sectors::new(2)));
+        for (text, says) in [
+            ("web", "NAME@START:SIZE"),
+            ("@0:1g", "NAME@START:SIZE"),
+            ("web@1g", "NAME@START:SIZE"),
+            ("web@0:0", "empty"),
+            ("web@100:1g", "whole number of 512-byte sectors"),
+            ("web@0:much", "size in bytes"),
+        ] {
+            let error = text.parse::<Export>().unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_named() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<(String, String)> =
+                pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+            Description::from_pairs(&pairs).unwrap_err().to_string()
+        };
+        assert_eq!(of(&[("image", "memory:1g")]), "drive= is missing");
+        let given = [("drive", "linear"), ("image", "memory:1g")];
+        assert!(of(&[given[0], given[1], ("depth", "0")]).contains("depth `0`"));
+        assert!(of(&[given[0], given[1], ("colour", "red")]).contains("`colour` is no setting"));
+        assert!(of(&[given[0], given[1], ("place", "7")]).contains("place `7`"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What `iocast capture lab` stores: the runs of a plan, each machine's figures as its guest and as the drive saw them.
+
+use serde::{Deserialize, Serialize};
+
+/// The results of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabResults {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version.
+    pub program: String,
+    /// The drive that was served, with its tunables.
+    pub drive: String,
+    /// The guests' kernel.
+    pub kernel: String,
+    /// What ran their instructions: `kvm` or `tcg`.
+    pub accelerator: String,
+    /// How long figures were taken in each run, in seconds: after the warm-up, to the workload's end.
+    pub measured_seconds: u32,
+    /// Every run, in the order they were made.
+    pub runs: Vec<LabRun>,
+    /// Over the repetitions of each group.
+    pub summary: Vec<LabMean>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabRun {
+    /// Who ran: `alone-mail`, `together-mail-web`.
+    pub group: String,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+    /// The folder of its captures, within that of the results.
+    pub folder: String,
+    /// When the host told the workloads to begin, by its clock.
+    pub begun_unix_ns: i64,
+    /// The machines.
+    pub vms: Vec<LabVm>,
+}
+
+/// A machine in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabVm {
+    /// Its name.
+    pub vm: String,
+    /// As blktrace in the guest saw it: requests as queued, response time Q2C, device time D2C.
+    pub guest: LabFigures,
+    /// As the served drive's log has it: requests as they came, response time from their coming to their completion.
+    pub drive: LabFigures,
+    /// How the guest's requests are found on the wire, for disks over iSCSI.
+    pub wire: Option<WireAgreement>,
+}
+
+/// Reads and writes of a machine at one place, within the measured seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LabFigures {
+    /// Reads.
+    pub reads: LabOperation,
+    /// Writes.
+    pub writes: LabOperation,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LabOperation {
+    /// How many completed.
+    pub requests: u64,
+    /// What they moved.
+    pub bytes: u64,
+    /// Requests per second.
+    pub iops: f64,
+    /// Mean response time.
+    pub mean_response_ns: f64,
+    /// Mean device time; absent where requests are not seen being issued.
+    pub mean_device_ns: Option<f64>,
+}
+
+/// How requests that a guest issued are found on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WireAgreement {
+    /// Reads and writes of data that the guest issued.
+    pub issued: u64,
+    /// Reads and writes on the wire, of this machine.
+    pub commands: u64,
+    /// The longest run of issued requests that the wire carries in the same order, each with its address, length and
+    /// direction, none between them. All of them, if nothing was lost.
+    pub contiguous: u64,
+}
+
+/// A figure over the repetitions of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabMean {
+    /// Who ran.
+    pub group: String,
+    /// Of which machine.
+    pub vm: String,
+    /// Seen where: `guest` or `drive`.
+    pub seen: String,
+    /// `read_iops`, `read_response_ns`, `write_iops`, `write_response_ns`.
+    pub figure: String,
+    /// The mean over the repetitions.
+    pub mean: f64,
+    /// Its 95 % confidence interval (Student's t), from two repetitions on.
+    pub ci95: Option<[f64; 2]>,
+}
