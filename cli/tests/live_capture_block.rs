@@ -396,7 +396,7 @@ fn decisions_are_recorded_with_the_scheduler_that_made_them() {
     let queue: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("dd.queue.json")).unwrap()).unwrap();
     assert_eq!(queue["scheduler"], "mq-deadline");
-    assert!(queue["tunables"]["fifo_batch"].is_string() && queue["nr_tags"] == 4, "{queue}");
+    assert!(queue["tunables"]["fifo_batch"].is_string() && queue["nr_tags"].is_u64(), "{queue}");
     let judged = ran(&["validate", "decisions", text(&stem), "--scheduler", "mq-deadline", "--output-format", "json"]);
     assert!(judged.status.success(), "{}", errors(&judged));
     let judged: serde_json::Value = serde_json::from_slice(&judged.stdout).unwrap();

@@ -34,7 +34,8 @@ pub fn describe_queue(device: &Device) -> Value {
         "scheduler": chosen.unwrap_or(schedulers.as_str()),
         "tunables": tunables,
         "queue": settings,
-        // What the driver takes at once, which is not the scheduler's nr_requests.
+        // What the driver has, which is not the scheduler's nr_requests. That it was cut (by nr_requests under
+        // `none`) the kernel does not tell.
         "nr_tags": number("mq/0/nr_tags"),
         // A SCSI device's; others have none.
         "queue_depth": number("device/queue_depth"),
