@@ -12,7 +12,7 @@ test: tools lint unit live doc scenarios
 # Programs that our results and files are checked against, and their Debian packages. Some are for
 # administrators and lie where others do not look.
 PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay \
-  nbdkit:nbdkit nbdinfo:libnbd-bin
+  nbdkit:nbdkit nbdinfo:libnbd-bin setpriv:util-linux mkfs.ext4:e2fsprogs losetup:mount
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:

@@ -354,7 +354,7 @@ fn the_kernels_tracer_is_refused_when_busy_and_put_back() {
     assert!(records[100..records.len() - 100].iter().all(|record| record.observed.completed.is_some()));
     assert_eq!((now(), settings()), ("nop".to_owned(), before.clone()));
     // Killed, it is put back by the supervisor.
-    let mut killed = iocast().args(&arguments).arg("--force").spawn().unwrap();
+    let mut killed = iocast().args(arguments).arg("--force").spawn().unwrap();
     until("the tracer is on", || now() == "blk");
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -396,7 +396,7 @@ fn decisions_are_recorded_with_the_scheduler_that_made_them() {
     let queue: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("dd.queue.json")).unwrap()).unwrap();
     assert_eq!(queue["scheduler"], "mq-deadline");
-    assert!(queue["tunables"]["fifo_batch"].is_string(), "{queue}");
+    assert!(queue["tunables"]["fifo_batch"].is_string() && queue["nr_tags"].is_u64(), "{queue}");
     let judged = ran(&["validate", "decisions", text(&stem), "--scheduler", "mq-deadline", "--output-format", "json"]);
     assert!(judged.status.success(), "{}", errors(&judged));
     let judged: serde_json::Value = serde_json::from_slice(&judged.stdout).unwrap();

@@ -13,10 +13,10 @@ const PARTS: [u64; 4] = [3, 1, 40, 7];
 
 fn records() -> Vec<Record> {
     let record = |at: u64| {
-        let operation = if at % 3 == 0 { Operation::Write } else { Operation::Read };
+        let operation = if at.is_multiple_of(3) { Operation::Write } else { Operation::Read };
         let request = Request::new(Timestamp::from_ns(at * 1_000), operation, Lba::new(at * 8), Sectors::new(8));
         let mut record = Record::arrived(request);
-        record.observed.completed = (at % 5 != 0).then(|| Timestamp::from_ns(at * 1_000 + 77));
+        record.observed.completed = (!at.is_multiple_of(5)).then(|| Timestamp::from_ns(at * 1_000 + 77));
         record
     };
     (0..PARTS.iter().sum()).map(record).collect()
@@ -84,7 +84,7 @@ fn cut_anywhere_it_holds_what_had_a_checkpoint_and_says_that_the_end_is_missing(
     let folder = tempfile::tempdir().unwrap();
     let (bytes, ends) = grown();
     // Every place near a checkpoint, some of those between.
-    let is_near = |cut: &usize| cut % 11 == 0 || ends.iter().any(|(end, _)| cut.abs_diff(*end) < 12);
+    let is_near = |cut: &usize| cut.is_multiple_of(11) || ends.iter().any(|(end, _)| cut.abs_diff(*end) < 12);
     for cut in (0..bytes.len()).filter(is_near) {
         let path = file(folder.path(), &bytes[..cut]);
         let Some((_, rows)) = ends.iter().rfind(|(end, _)| *end <= cut) else {

@@ -25,8 +25,7 @@ pub fn describe_queue(device: &Device) -> Value {
         }
     }
     let settings: BTreeMap<&str, String> = SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect();
-    // A SCSI device's; others have none.
-    let depth = fs::read_to_string(device.folder.join("device/queue_depth")).ok();
+    let number = |path: &str| fs::read_to_string(device.folder.join(path)).ok()?.trim().parse::<u64>().ok();
     json!({
         "schema_version": 1,
         "device": device.name,
@@ -35,7 +34,11 @@ pub fn describe_queue(device: &Device) -> Value {
         "scheduler": chosen.unwrap_or(schedulers.as_str()),
         "tunables": tunables,
         "queue": settings,
-        "queue_depth": depth.and_then(|depth| depth.trim().parse::<u64>().ok()),
+        // What the driver has, which is not the scheduler's nr_requests. That it was cut (by nr_requests under
+        // `none`) the kernel does not tell.
+        "nr_tags": number("mq/0/nr_tags"),
+        // A SCSI device's; others have none.
+        "queue_depth": number("device/queue_depth"),
     })
 }
 
@@ -54,7 +57,9 @@ mod tests {
         fs::create_dir_all(queue.join("iosched")).unwrap();
         fs::write(queue.join("scheduler"), "none [mq-deadline] kyber\n").unwrap();
         fs::write(queue.join("iosched/fifo_batch"), "16\n").unwrap();
-        fs::write(queue.join("nr_requests"), "4\n").unwrap();
+        fs::write(queue.join("nr_requests"), "256\n").unwrap();
+        fs::create_dir_all(folder.path().join("mq/0")).unwrap();
+        fs::write(folder.path().join("mq/0/nr_tags"), "4\n").unwrap();
         let device = Device {
             path: PathBuf::new(),
             name: "sda".to_owned(),
@@ -65,7 +70,7 @@ mod tests {
         let found = describe_queue(&device);
         assert_eq!(found["scheduler"], "mq-deadline");
         assert_eq!(found["tunables"]["fifo_batch"], "16");
-        assert_eq!((&found["queue"]["nr_requests"], &found["number"]), (&json!("4"), &json!("8:0")));
-        assert_eq!(found["queue_depth"], Value::Null);
+        assert_eq!((&found["queue"]["nr_requests"], &found["number"]), (&json!("256"), &json!("8:0")));
+        assert_eq!((&found["nr_tags"], &found["queue_depth"]), (&json!(4), &Value::Null));
     }
 }

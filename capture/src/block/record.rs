@@ -361,11 +361,14 @@ impl<'a> Capture<'a> {
         };
         self.placed.clear();
         let raw_events = self.chosen.backend.raw_written().1;
-        let rest = self.chosen.backend.stop(&mut self.placed).and_then(|()| self.pass_on(true));
-        if let Err(error) = rest
-            && failure.is_none()
-        {
-            (stopped_by, failure) = (StopReason::InputFailed, Some(error.to_string()));
+        let stopped = self.chosen.backend.stop(&mut self.placed);
+        // Whatever came of that, what was seen is kept.
+        for result in [self.pass_on(true), stopped] {
+            if let Err(error) = result
+                && failure.is_none()
+            {
+                (stopped_by, failure) = (StopReason::InputFailed, Some(error.to_string()));
+            }
         }
         if self.options.raw {
             self.events = self.chosen.backend.raw_written().1.max(raw_events);

@@ -248,7 +248,7 @@ impl Pieces {
         if self.output.file().is_some() {
             match recover(path) {
                 Ok(Some(found)) => {
-                    what += &format!("; {} holds {} requests and is complete", path.display(), found.rows)
+                    what += &format!("; {} holds {} requests and is complete", path.display(), found.rows);
                 }
                 Ok(None) => {}
                 Err(error) => what += &format!("; it is read without its end ({error})"),

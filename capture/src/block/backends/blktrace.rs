@@ -164,7 +164,7 @@ impl Backend for Blktrace {
         let goes_on = self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none();
         if !goes_on {
             let said = self.said();
-            return Err(failed(format!("it ended before the capture did {said}")));
+            return Err(failed(format!("it ended before the capture did: {said}")));
         }
         self.records.release(complete, events);
         Ok(())
@@ -224,7 +224,14 @@ impl Drop for Blktrace {
 
 #[cfg(test)]
 mod tests {
+    use traces::trace::ReadOptions;
+    use traces::{Record, Sectors};
+
     use super::*;
+    use crate::block::VmBy;
+    use crate::block::attribution::Attribution;
+    use crate::block::device::Device;
+    use crate::block::gather::Gatherer;
 
     fn setup(decisions_only: bool) -> Setup {
         Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
@@ -243,6 +250,58 @@ mod tests {
         fs::write(&lockdown, "none [integrity] confidentiality\n").unwrap();
         assert!(probe().unwrap_err().contains("locked down [integrity]"));
         assert!(probe_at(&setup(true), Path::new("/x"), &debugfs).is_err());
+    }
+
+    /// A program in place of blktrace, as a script.
+    fn stand_in(folder: &Path, script: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let program = folder.join("blktrace");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    }
+
+    #[test]
+    fn records_of_the_stream_are_those_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let data =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data/blktrace/virtio-mail.blktrace.0.gz");
+        let script = format!("trap 'exit 0' INT; gzip -dc {}; while :; do sleep 0.05; done", data.display());
+        let program = stand_in(folder.path(), &script);
+        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut events = Vec::new();
+        backend.sweep(&mut events).unwrap();
+        backend.stop(&mut events).unwrap();
+        let device = Device {
+            path: PathBuf::new(),
+            name: "vdb".to_owned(),
+            number: events[0].event.device,
+            capacity: Sectors::new(8),
+            folder: PathBuf::new(),
+        };
+        let mut gatherer = Gatherer::new(&[device], FORMAT.name);
+        gatherer.hand(&events, &mut Attribution::new(VmBy::Device, std::iter::empty()));
+        let mut live = Vec::new();
+        gatherer.give(true, &mut live).unwrap();
+        let mut reader = traces::formats::open(&data, &ReadOptions::default()).unwrap();
+        let offline: Vec<(usize, Record)> = std::iter::from_fn(|| Some((0, reader.next().unwrap()?))).collect();
+        assert!(offline.len() > 200);
+        assert_eq!(live, offline);
+        assert_eq!(backend.losses().total(), 0);
+        assert_eq!(backend.names(), reader.meta().streams);
+    }
+
+    #[test]
+    fn a_program_that_ends_by_itself_ends_the_capture() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = stand_in(folder.path(), "sleep 0.7; echo no more >&2");
+        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut tries = (0..100).map(|_| {
+            std::thread::sleep(GLANCE);
+            backend.sweep(&mut Vec::new())
+        });
+        let error = tries.find_map(Result::err).unwrap().to_string();
+        assert_eq!(error, "blktrace: it ended before the capture did: no more");
     }
 
     #[test]

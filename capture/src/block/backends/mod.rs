@@ -69,6 +69,9 @@ pub trait Backend {
     }
 }
 
+/// A backend that has begun to trace.
+pub type Opened = Result<Box<dyn Backend>, CaptureError>;
+
 /// A backend of the registry.
 pub struct BackendRow {
     /// Its name on the command line.
@@ -78,7 +81,7 @@ pub struct BackendRow {
     /// Whether it can be tried here; if not, why.
     pub probe: fn(&Setup) -> Result<(), String>,
     /// Begins to trace.
-    pub open: fn(&Setup, &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError>,
+    pub open: fn(&Setup, &mut Supervisor) -> Opened,
 }
 
 /// Every backend, in the order in which they are tried.

@@ -89,11 +89,6 @@ impl LivePages {
         self.order.release(self.cpus.values_mut().map(|cpu| &mut cpu.waiting), until, into, &mut self.findings);
     }
 
-    /// Events that wait for their time.
-    pub fn waiting(&self) -> usize {
-        self.cpus.values().map(|cpu| cpu.waiting.len()).sum()
-    }
-
     /// What was lost so far by the kernel's buffer, or could not be read.
     pub fn losses(&self) -> &Losses {
         &self.findings.losses
