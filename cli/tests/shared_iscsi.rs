@@ -61,7 +61,8 @@ fn what_the_guest_issued_is_a_run_of_what_the_wire_saw() {
         figures(&lab(&format!("iscsi-{run}-alone.pcap.gz")), &wire);
         let guest = lab(&format!("iscsi-{run}-alone.blktrace.0.gz")).display().to_string();
         let (wire, out) = (wire.display().to_string(), folder.path().join("guest.parquet").display().to_string());
-        let arguments = ["convert", "--align", &wire, "--at", "issued", &guest, &out, "--force", "--output-format", "json"];
+        let arguments =
+            ["convert", "--align", &wire, "--at", "issued", &guest, &out, "--force", "--output-format", "json"];
         let found: Value = serde_json::from_slice(&iocast(&arguments).stdout).unwrap();
         assert_eq!(found["input_requests"], issued);
         assert_eq!(found["matched"], issued);

@@ -144,8 +144,8 @@ impl<K: Keep> Handler for Talk<'_, K> {
         match pdu::opcode(header) {
             pdu::LOGIN_REQUEST => self.login_request(header),
             pdu::LOGIN_RESPONSE => self.login_response(header, shared),
-            _ if self.direction == Direction::ToTarget => self.tasks.to_target(at, header, self.ledger),
-            _ => self.tasks.to_initiator(at, header, self.ledger),
+            _ if self.direction == Direction::ToTarget => self.tasks.request(at, header, self.ledger),
+            _ => self.tasks.response(at, header, self.ledger),
         }
     }
 
@@ -227,7 +227,9 @@ impl<K: Keep> Talk<'_, K> {
         let login = &mut *self.login;
         match self.direction {
             Direction::ToTarget => {
-                for (key, name) in [("InitiatorName", &mut self.tasks.initiator), ("TargetName", &mut self.tasks.target)] {
+                for (key, name) in
+                    [("InitiatorName", &mut self.tasks.initiator), ("TargetName", &mut self.tasks.target)]
+                {
                     if let Some(value) = text::value(data, key) {
                         value.clone_into(name);
                     }
@@ -346,7 +348,8 @@ impl Analysis {
                 connection.close(&mut self.ledger, given, keep);
             }
         }
-        self.holding = holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
+        self.holding =
+            holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
     }
 
     fn connection(&mut self, initiator: Endpoint, target: Endpoint) -> usize {
@@ -367,7 +370,7 @@ impl Analysis {
     }
 
     /// The next record, as long as none can come before it; after [`Analysis::finish`] every one.
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn record(&mut self) -> Option<Record> {
         if self.holding && !self.finished {
             return None;
         }

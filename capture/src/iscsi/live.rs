@@ -60,14 +60,12 @@ impl LiveCapture {
         let mut command = Command::new(found(PROGRAM));
         command.args(["-q", "-n", "-i", interface, "-f", &filter, "-w", "-"]);
         command.args(["-s", &snaplen.to_string(), "-B", &BUFFER_MIB.to_string()]);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => LiveError::NotInstalled,
-                _ => LiveError::NotRun(error),
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::NotFound => LiveError::NotInstalled,
+                    _ => LiveError::NotRun(error),
+                }
             })?;
         let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(LiveError::NotRun(io::Error::other("it has no pipes")));

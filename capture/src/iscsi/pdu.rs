@@ -125,8 +125,9 @@ pub fn is_possible(header: &Header, direction: Direction) -> bool {
         Direction::ToTarget => header[0] & 0x80 == 0 && matches!(opcode(header), 0..=6 | SNACK | 0x1c..=0x1e),
         Direction::ToInitiator => header[0] & 0xc0 == 0 && matches!(header[0], 0x20..=0x26 | 0x31 | 0x32 | 0x3c..=0x3f),
     };
-    known && (matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE | TEXT_REQUEST | TEXT_RESPONSE | 0x1c..=0x1e | 0x3c..=0x3e)
-        || final_flag_fits(header))
+    known
+        && (matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE | TEXT_REQUEST | TEXT_RESPONSE | 0x1c..=0x1e | 0x3c..=0x3e)
+            || final_flag_fits(header))
 }
 
 /// The bit that is always set in PDUs that are not sent in parts.
@@ -145,24 +146,41 @@ pub fn is_plausible(header: &Header, direction: Direction) -> bool {
     match opcode(header) {
         COMMAND => {
             let direction_fits = u32_at(header, 20) == 0 || flags & 0x60 != 0;
-            flags & 0x18 == 0 && flags & 7 < 5 && reserved(2, 4) && extra <= 16 && has_task && direction_fits
+            flags & 0x18 == 0
+                && flags & 7 < 5
+                && reserved(2, 4)
+                && extra <= 16
+                && has_task
+                && direction_fits
                 && (flags & 0x80 != 0 || flags & 0x20 != 0)
                 && (data == 0 || flags & 0x20 != 0 && data <= u32_at(header, 20))
                 && lun_fits(header)
                 && cdb::is_plausible(&header[32..48])
         }
-        DATA_OUT => flags & 0x7f == 0 && reserved(2, 5) && has_task && reserved(24, 28) && reserved(32, 36) && reserved(44, 48),
+        DATA_OUT => {
+            flags & 0x7f == 0 && reserved(2, 5) && has_task && reserved(24, 28) && reserved(32, 36) && reserved(44, 48)
+        }
         NOP_OUT => flags == 0x80 && reserved(2, 5) && reserved(32, 48),
         TASK_REQUEST => flags & 0x80 != 0 && (1..=8).contains(&(flags & 0x7f)) && reserved(2, 8) && has_task,
         LOGIN_REQUEST => header[0] & 0x40 != 0 && flags & 0x30 == 0 && reserved(2, 5) && reserved(32, 48),
         TEXT_REQUEST => flags & 0x3f == 0 && reserved(2, 5) && has_task && reserved(32, 48),
         LOGOUT_REQUEST => flags & 0x7f <= 2 && reserved(2, 8) && reserved(32, 48),
         SNACK => flags & 0x7f <= 3 && reserved(2, 8) && reserved(32, 40),
-        RESPONSE => flags & 0x61 == 0 && matches!(header[2], 0 | 1) && status_fits(header[3]) && extra == 0 && has_task
-            && reserved(8, 16),
+        RESPONSE => {
+            flags & 0x61 == 0
+                && matches!(header[2], 0 | 1)
+                && status_fits(header[3])
+                && extra == 0
+                && has_task
+                && reserved(8, 16)
+        }
         DATA_IN => {
             let status = flags & 1 != 0;
-            flags & 0x38 == 0 && (flags & 0x80 != 0 || !status) && header[2] == 0 && extra == 0 && has_task
+            flags & 0x38 == 0
+                && (flags & 0x80 != 0 || !status)
+                && header[2] == 0
+                && extra == 0
+                && has_task
                 && (if status { status_fits(header[3]) } else { header[3] == 0 })
         }
         R2T => flags == 0x80 && reserved(2, 8) && has_task && u32_at(header, 44) != 0,

@@ -216,14 +216,30 @@ impl Scrubber {
 
 /// Takes out of a login's text what authenticates, and renames who they are.
 fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
-    const NAMES: [&[u8]; 5] =
-        [b"InitiatorName", b"TargetName", b"InitiatorAlias", b"TargetAlias", b"TargetAddress"];
+    const NAMES: [&[u8]; 5] = [b"InitiatorName", b"TargetName", b"InitiatorAlias", b"TargetAlias", b"TargetAddress"];
     const PARAMETERS: [&[u8]; 22] = [
-        b"SessionType", b"AuthMethod", b"HeaderDigest", b"DataDigest", b"InitialR2T", b"ImmediateData",
-        b"MaxRecvDataSegmentLength", b"MaxBurstLength", b"FirstBurstLength", b"DefaultTime2Wait",
-        b"DefaultTime2Retain", b"MaxOutstandingR2T", b"DataPDUInOrder", b"DataSequenceInOrder", b"ErrorRecoveryLevel",
-        b"MaxConnections", b"TargetPortalGroupTag", b"OFMarker", b"IFMarker", b"TaskReporting",
-        b"iSCSIProtocolLevel", b"SendTargets",
+        b"SessionType",
+        b"AuthMethod",
+        b"HeaderDigest",
+        b"DataDigest",
+        b"InitialR2T",
+        b"ImmediateData",
+        b"MaxRecvDataSegmentLength",
+        b"MaxBurstLength",
+        b"FirstBurstLength",
+        b"DefaultTime2Wait",
+        b"DefaultTime2Retain",
+        b"MaxOutstandingR2T",
+        b"DataPDUInOrder",
+        b"DataSequenceInOrder",
+        b"ErrorRecoveryLevel",
+        b"MaxConnections",
+        b"TargetPortalGroupTag",
+        b"OFMarker",
+        b"IFMarker",
+        b"TaskReporting",
+        b"iSCSIProtocolLevel",
+        b"SendTargets",
     ];
     for pair in text.split_mut(|&byte| byte == 0) {
         let Some(equals) = pair.iter().position(|&byte| byte == b'=') else {

@@ -84,7 +84,7 @@ impl TsharkAnalysis {
         let mut command = Command::new(found(PROGRAM));
         command.args(["-n", "-r"]).arg(path);
         command.args(["-Y", "iscsi.opcode == 1 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || iscsi.scsidata.S == 1"]);
-        command.args(["-T", "pdml", "-j", "frame ip ipv6 tcp iscsi scsi"]);
+        command.args(["-T", "pdml", "-j", "frame ip ipv6 tcp tcp.segments iscsi scsi"]);
         command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
         for port in ports {
             command.args(["-d", &format!("tcp.port=={port},iscsi")]);
@@ -134,7 +134,7 @@ impl TsharkAnalysis {
         if line.starts_with("<packet") {
             *shown = Shown::default();
         } else if line.starts_with("</packet") {
-            self.packet(std::mem::take(shown));
+            self.packet(&std::mem::take(shown));
             return true;
         } else if line.starts_with("<proto") {
             match attribute(line, "name") {
@@ -143,7 +143,9 @@ impl TsharkAnalysis {
                     shown.within = true;
                 }
                 // The command itself, not its data.
-                Some("scsi") => shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB")),
+                Some("scsi") => {
+                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
+                }
                 _ => {}
             }
         } else if line.starts_with("<field")
@@ -176,7 +178,7 @@ impl TsharkAnalysis {
         false
     }
 
-    fn packet(&mut self, shown: Shown) {
+    fn packet(&mut self, shown: &Shown) {
         let at = |frame: u64| At { frame, time_ns: self.time(frame) };
         let end = at(shown.frame);
         let mut begin = at(shown.first_segment.unwrap_or(shown.frame));
@@ -184,7 +186,7 @@ impl TsharkAnalysis {
         for pdu in &shown.pdus {
             let opcode = number(pdu, "iscsi.opcode") as u8;
             if matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::RESPONSE | pdu::DATA_IN) {
-                self.pdu(pdu, opcode, &shown, begin, end);
+                self.pdu(pdu, opcode, shown, begin, end);
             }
             begin = end;
         }
@@ -208,7 +210,8 @@ impl TsharkAnalysis {
         header[16..20].copy_from_slice(&tag.to_be_bytes());
         match opcode {
             pdu::LOGIN_REQUEST => {
-                for (key, name) in [("key InitiatorName", &mut tasks.initiator), ("key TargetName", &mut tasks.target)] {
+                for (key, name) in [("key InitiatorName", &mut tasks.initiator), ("key TargetName", &mut tasks.target)]
+                {
                     if let Some(value) = fields.get(key) {
                         value.clone_into(name);
                     }
@@ -218,7 +221,7 @@ impl TsharkAnalysis {
                 self.commands += 1;
                 self.frames_of_commands.insert((shown.stream, tag), shown.frame);
                 command(fields, &mut header);
-                tasks.to_target(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.ledger);
             }
             _ => {
                 let asked = self.frames_of_commands.remove(&(shown.stream, tag));
@@ -229,14 +232,14 @@ impl TsharkAnalysis {
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
                 // Its sequence numbers are tshark's business.
                 header[24..28].copy_from_slice(&[0; 4]);
-                tasks.to_initiator(begin, &header, &mut self.ledger);
+                tasks.response(begin, &header, &mut self.ledger);
                 tasks.ended(end, &mut self.ledger);
             }
         }
     }
 
     /// The next record; after the run every one.
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn record(&mut self) -> Option<Record> {
         let record = self.ledger.recorder.next(self.finished)?;
         self.records += 1;
         Some(record)
@@ -289,7 +292,8 @@ fn command(fields: &BTreeMap<String, String>, header: &mut Header) {
         Some(number(fields, &format!("scsi_sbc.{name}")))
     };
     let lba = first(&["rdwr6.lba", "rdwr10.lba", "rdwr16.lba", "wrverify.lba", "wrverify.lba64"]).unwrap_or_default();
-    let blocks = first(&["rdwr6.xferlen", "rdwr10.xferlen", "rdwr12.xferlen", "wrverify.xferlen", "wrverify.xferlen32"]);
+    let blocks =
+        first(&["rdwr6.xferlen", "rdwr10.xferlen", "rdwr12.xferlen", "wrverify.xferlen", "wrverify.xferlen32"]);
     let blocks = blocks.unwrap_or_default();
     header[1] = 0x80;
     header[8..10].copy_from_slice(&(number(fields, "scsi.lun") as u16).to_be_bytes());

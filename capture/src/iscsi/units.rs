@@ -76,7 +76,8 @@ impl Units {
     /// Its name: the initiator, with the number of the unit where it has several, and the target where that has to be.
     fn name(&self, unit: &Unit) -> String {
         let used = self.used();
-        let several = used.iter().filter(|other| other.initiator == unit.initiator).count() > usize::from(unit.vm.is_some());
+        let several =
+            used.iter().filter(|other| other.initiator == unit.initiator).count() > usize::from(unit.vm.is_some());
         let one_target = used.iter().all(|other| other.target == unit.target);
         match (several, one_target) {
             (false, _) => unit.initiator.clone(),

@@ -221,7 +221,13 @@ fn command(
     let lba = if operation == Operation::Flush { 0 } else { random.random_range(0..1u64 << 30) };
     let wide = random.random_bool(0.3);
     connection.tag = connection.tag.wrapping_add(1) % 48;
-    while connection.outstanding.iter().map(|one| one.tag).chain(connection.unsent.iter().copied()).any(|tag| tag == connection.tag) {
+    while connection
+        .outstanding
+        .iter()
+        .map(|one| one.tag)
+        .chain(connection.unsent.iter().copied())
+        .any(|tag| tag == connection.tag)
+    {
         connection.tag = (connection.tag + 1) % 48;
     }
     let tag = connection.tag;
@@ -351,8 +357,12 @@ pub fn file(packets: &[Wire], snaplen: usize) -> Vec<u8> {
     }
     for packet in packets {
         let captured = packet.bytes.len().min(snaplen);
-        let fields =
-            [(packet.time_ns / 1_000_000_000) as u32, (packet.time_ns % 1_000_000_000) as u32, captured as u32, packet.bytes.len() as u32];
+        let fields = [
+            (packet.time_ns / 1_000_000_000) as u32,
+            (packet.time_ns % 1_000_000_000) as u32,
+            captured as u32,
+            packet.bytes.len() as u32,
+        ];
         for field in fields {
             file.extend_from_slice(&field.to_le_bytes());
         }
@@ -367,14 +377,14 @@ pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
     let mut reader = reader.unwrap();
     let mut analysis = Analysis::new(AnalysisOptions::default());
     let mut records = Vec::new();
-    while let Some(packet) = reader.next().unwrap() {
+    while let Some(packet) = reader.packet().unwrap() {
         analysis.packet(&packet, &mut ());
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             records.push(record);
         }
     }
     analysis.finish(&mut ());
-    while let Some(record) = analysis.next() {
+    while let Some(record) = analysis.record() {
         records.push(record);
     }
     let figures = analysis.figures(reader.counts());
@@ -399,7 +409,8 @@ impl Conversation {
     pub fn plain(&self) -> Vec<Plain> {
         let zero = self.packets[0].time_ns;
         let time = |frame: u64| self.packets[frame as usize - 1].time_ns - zero;
-        let one = |&(lba, sectors, operation, begin, end): &Truth| (lba, sectors, operation, time(begin), Some(time(end)));
+        let one =
+            |&(lba, sectors, operation, begin, end): &Truth| (lba, sectors, operation, time(begin), Some(time(end)));
         self.truth.iter().map(one).collect()
     }
 }

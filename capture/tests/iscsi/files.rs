@@ -9,14 +9,23 @@ use crate::conversation::{Plan, Wire, analysed, file, plain, play};
 
 fn conversation() -> crate::conversation::Conversation {
     let (header_digest, data_digest, login) = (false, false, true);
-    play(&Plan { seed: 7, connections: 1, commands: 50, header_digest, data_digest, login, segment_max: 1448, batch: 3 })
+    play(&Plan {
+        seed: 7,
+        connections: 1,
+        commands: 50,
+        header_digest,
+        data_digest,
+        login,
+        segment_max: 1448,
+        batch: 3,
+    })
 }
 
 fn message(bytes: Vec<u8>, lenient: bool) -> Result<u64, String> {
     let reader = PacketReader::from_reader(Path::new("odd.pcap"), Box::new(Cursor::new(bytes)), lenient);
     let mut reader = reader.map_err(|error| error.to_string())?;
     let mut packets = 0;
-    while reader.next().map_err(|error| error.to_string())?.is_some() {
+    while reader.packet().map_err(|error| error.to_string())?.is_some() {
         packets += 1;
     }
     Ok(packets)

@@ -15,7 +15,9 @@ impl ClockMap {
     /// The time on the other clock, which may be before its zero.
     pub fn exact(&self, time_ns: u64) -> i128 {
         let since = i128::from(time_ns) - i128::from(self.origin_ns);
-        i128::from(time_ns) + i128::from(self.offset_ns) + (since * i128::from(self.drift_ppt)).div_euclid(1_000_000_000_000)
+        i128::from(time_ns)
+            + i128::from(self.offset_ns)
+            + (since * i128::from(self.drift_ppt)).div_euclid(1_000_000_000_000)
     }
 
     /// The same, at least zero.
@@ -61,7 +63,9 @@ pub fn fit(pairs: &[(u64, u64)]) -> ClockMap {
     });
     let mut slopes: Vec<i64> = if pairs.len() < DRIFT_PAIRS_MIN { Vec::new() } else { slopes.collect() };
     let mut map = ClockMap { offset_ns: 0, origin_ns, drift_ppt: median(&mut slopes).unwrap_or(0) };
-    let left = pairs.iter().map(|&(from, to)| (i128::from(to) - map.exact(from)).clamp(i64::MIN.into(), i64::MAX.into()) as i64);
+    let left = pairs
+        .iter()
+        .map(|&(from, to)| (i128::from(to) - map.exact(from)).clamp(i64::MIN.into(), i64::MAX.into()) as i64);
     map.offset_ns = median(&mut left.collect::<Vec<i64>>()).unwrap_or(0);
     map
 }

@@ -84,8 +84,7 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
         return Err(AlignError::NothingInCommon { reference, input, matched });
     }
     let (once_left, once_right) = (matching::once(&left), matching::once(&right));
-    let unique: Vec<(usize, usize)> =
-        pairs.iter().copied().filter(|&(a, b)| once_left[a] && once_right[b]).collect();
+    let unique: Vec<(usize, usize)> = pairs.iter().copied().filter(|&(a, b)| once_left[a] && once_right[b]).collect();
     // Without enough that are certain, those in order will do.
     let certain = if unique.len() < MATCHES_MIN { &pairs } else { &unique };
     let map = fit(&points(reference, input, certain));
@@ -97,9 +96,7 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
         fit::median(&mut differences.collect::<Vec<i64>>()).map(|more| map.offset_ns + more)
     };
     let nested = pairs.iter().filter(|&&(a, b)| is_nested(&reference[a], &input[b], &map)).count();
-    let residuals = map.residuals(
-        pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())),
-    );
+    let residuals = map.residuals(pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())));
     let at = |share: usize| residuals.get((residuals.len() - 1) * share / 100).copied().unwrap_or_default();
     let figures = AlignmentFigures {
         schema_version: crate::results::SCHEMA_VERSION,
@@ -132,7 +129,8 @@ const GROUP: usize = 16;
 fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
     let timed = |&(a, b): &(usize, usize)| {
         let (to, from) = (&reference[a], &input[b]);
-        let (to_span, from_span) = (to.completed?.checked_since(to.issued)?, from.completed?.checked_since(from.issued)?);
+        let (to_span, from_span) =
+            (to.completed?.checked_since(to.issued)?, from.completed?.checked_since(from.issued)?);
         let transit = to_span.as_ns().abs_diff(from_span.as_ns());
         let point = (from.issued.as_ns() + from_span.as_ns() / 2, to.issued.as_ns() + to_span.as_ns() / 2);
         Some((transit, point))

@@ -8,7 +8,6 @@ mod pcapng;
 mod window;
 mod writer;
 
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +16,6 @@ use traces::{Place, Problem, ReadError};
 
 use window::Window;
 pub use writer::PacketWriter;
-
 
 /// The longest packet that is taken for one; a longer length is damage. Above any snap length in use (256 KiB).
 pub(crate) const PACKET_BYTES_MAX: u32 = 1 << 24;
@@ -128,7 +126,7 @@ impl PacketReader {
     ///
     /// # Errors
     /// The first place that is not as the format says; a last packet that is cut off, unless lenient.
-    pub fn next(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
+    pub fn packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         self.window.release();
         let found = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),

@@ -54,7 +54,9 @@ impl Pcap {
         let (seconds, fraction, captured, wire_bytes) = (field(0), field(4), field(8), field(12));
         if captured > PACKET_BYTES_MAX {
             let what = format!("packet {number} would be {captured} bytes long");
-            return Err(window.malformed(what).remedy("the file is damaged from there on; `editcap` may save what follows"));
+            return Err(window
+                .malformed(what)
+                .remedy("the file is damaged from there on; `editcap` may save what follows"));
         }
         let captured = captured as usize;
         if !window.has(PACKET_HEADER_BYTES + captured)? {

@@ -40,7 +40,7 @@ impl Resolution {
             Resolution::Decimal(9) => return Some(time as u64),
             Resolution::Decimal(digits @ 0..9) => time * 10u128.pow(9 - u32::from(digits)),
             Resolution::Decimal(digits) => time / 10u128.checked_pow(u32::from(digits) - 9)?,
-            Resolution::Binary(bits) => time * 1_000_000_000 >> bits.min(127),
+            Resolution::Binary(bits) => (time * 1_000_000_000) >> bits.min(127),
         };
         u64::try_from(ns).ok()
     }
@@ -83,7 +83,8 @@ impl Pcapng {
             }
             let (kind, length) = (self.order.u32(&head[0..]), self.order.u32(&head[4..]));
             if length < 12 || length % 4 != 0 {
-                let what = format!("a block of kind {kind:#x} has the length {length}, expected a multiple of 4 from 12");
+                let what =
+                    format!("a block of kind {kind:#x} has the length {length}, expected a multiple of 4 from 12");
                 return Err(window.malformed(what).remedy("the file is damaged from there on"));
             }
             let found = match kind {
@@ -123,7 +124,8 @@ impl Pcapng {
             let what = format!("packet {number} of {captured} bytes does not fit its block of {length}");
             return Err(window.malformed(what).remedy("the file is damaged from there on"));
         }
-        let Some(&Interface { link: kind, link_number, resolution, offset_s }) = self.interfaces.get(interface as usize)
+        let Some(&Interface { link: kind, link_number, resolution, offset_s }) =
+            self.interfaces.get(interface as usize)
         else {
             let there_are = self.interfaces.len();
             let what = format!("packet {number} is of interface {interface}, the section describes {there_are}");
@@ -146,13 +148,7 @@ impl Pcapng {
         Ok(Some(Found { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
     }
 
-    fn other(
-        &mut self,
-        window: &mut Window,
-        kind: u32,
-        length: u32,
-        counts: &mut FileCounts,
-    ) -> Result<(), ReadError> {
+    fn other(&mut self, window: &mut Window, kind: u32, length: u32, counts: &mut FileCounts) -> Result<(), ReadError> {
         if !matches!(kind, INTERFACE | STATISTICS) || length > PACKET_BYTES_MAX {
             match kind {
                 SECTION => {}

@@ -22,15 +22,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(path: &Path, input: Box<dyn Read + Send>) -> Window {
-        Window {
-            path: path.to_owned(),
-            input,
-            buffer: vec![0; WINDOW_BYTES],
-            begin: 0,
-            end: 0,
-            lent: 0,
-            offset: 0,
-        }
+        Window { path: path.to_owned(), input, buffer: vec![0; WINDOW_BYTES], begin: 0, end: 0, lent: 0, offset: 0 }
     }
 
     /// Whether `bytes` more bytes are there.

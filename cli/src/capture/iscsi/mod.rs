@@ -99,7 +99,7 @@ struct Trace<'a> {
 
 impl Trace<'_> {
     fn drain(&mut self, analysis: &mut Analysis) -> Result<()> {
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             self.write(&record, || analysis.meta())?;
         }
         Ok(())
@@ -155,13 +155,13 @@ fn second_opinion(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Resul
     );
     let mut reader = PacketReader::open(path, arguments.lenient)?;
     let mut times = Vec::new();
-    while let Some(packet) = reader.next()? {
+    while let Some(packet) = reader.packet()? {
         times.push(packet.time_ns.max(times.last().copied().unwrap_or(0)));
     }
     let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
     let mut analysis = TsharkAnalysis::new(times);
     analysis.run(path, &arguments.ports, |analysis| -> Result<()> {
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             if let Some(trace) = &mut trace {
                 trace.write(&record, || analysis.meta())?;
             }
@@ -210,7 +210,7 @@ fn take_apart<'a>(
     let mut raw = outputs.raw.map(scrubber).transpose()?;
     let mut flushed = Instant::now();
     loop {
-        let Some(packet) = reader.next()? else { break };
+        let Some(packet) = reader.packet()? else { break };
         match &mut raw {
             Some(scrubber) => {
                 scrubber.packet(&packet, &mut analysis)?;
@@ -223,7 +223,7 @@ fn take_apart<'a>(
         }
         match &mut trace {
             Some(trace) => trace.drain(&mut analysis)?,
-            None => while analysis.next().is_some() {},
+            None => while analysis.record().is_some() {},
         }
         each(&reader);
     }
@@ -233,7 +233,7 @@ fn take_apart<'a>(
     }
     match &mut trace {
         Some(trace) => trace.drain(&mut analysis)?,
-        None => while analysis.next().is_some() {},
+        None => while analysis.record().is_some() {},
     }
     if let Some(scrubber) = raw {
         scrubber.finish()?;

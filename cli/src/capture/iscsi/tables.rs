@@ -20,7 +20,8 @@ pub fn print(figures: &WireCapture, format: OutputFormat) -> Result<()> {
 }
 
 fn units(figures: &WireCapture) -> Table {
-    let header = ["VM", "LUN", "block", "from", "commands", "reads", "MB read", "writes", "MB written", "flushes", "discards"];
+    let header =
+        ["VM", "LUN", "block", "from", "commands", "reads", "MB read", "writes", "MB written", "flushes", "discards"];
     let megabytes = |bytes: u64| output::number(Some(bytes as f64 / 1e6));
     let rows = figures.units.iter().map(|unit| {
         vec![
@@ -119,10 +120,14 @@ pub fn warn(figures: &WireCapture) {
             eprintln!("iocast: warning: {count} {what}");
         }
     }
-    if let Some(unit) = figures.units.iter().find(|unit| unit.block_size_from == "assumed" && unit.reads + unit.writes + unit.discards > 0) {
+    if let Some(unit) = figures
+        .units
+        .iter()
+        .find(|unit| unit.block_size_from == "assumed" && unit.reads + unit.writes + unit.discards > 0)
+    {
         eprintln!("iocast: note: the block size of {} is not told and taken for 512 bytes", unit.vm);
     }
-    if packets.packets > 0 && figures.tcp.segments == 0 {
+    if packets.packets > 0 && figures.tcp.connections == 0 {
         eprintln!("iocast: warning: no packet is of the target's port; --port names another");
     }
 }
