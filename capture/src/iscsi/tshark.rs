@@ -20,6 +20,8 @@ use super::stream::At;
 use super::tasks::{Ledger, Tasks};
 
 const PROGRAM: &str = "tshark";
+/// What it is to show: these protocols, and of what it would leave out these.
+const SHOWN: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
 
 /// Why tshark gives nothing.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +86,7 @@ impl TsharkAnalysis {
         let mut command = Command::new(found(PROGRAM));
         command.args(["-n", "-r"]).arg(path);
         command.args(["-Y", "iscsi.opcode == 1 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || iscsi.scsidata.S == 1"]);
-        command.args(["-T", "pdml", "-j", "frame ip ipv6 tcp tcp.segments iscsi scsi"]);
+        command.args(["-T", "pdml", "-j", SHOWN]);
         command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
         for port in ports {
             command.args(["-d", &format!("tcp.port=={port},iscsi")]);
