@@ -1,5 +1,5 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-shared tools lint unit doc scenarios peers fuzz bench bench-schedulers mutants deny samples
+.PHONY: demo test live test-shared tools lint unit doc scenarios peers fuzz bench bench-schedulers mutants deny samples
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -7,11 +7,12 @@ demo:
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
 
 # Everything. Installs the Debian packages it needs.
-test: tools lint unit doc scenarios
+test: tools lint unit live doc scenarios
 
 # Programs that our results and files are checked against, and their Debian packages. Some are for
 # administrators and lie where others do not look.
-PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay
+PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay dumpcap:wireshark-common \
+  editcap:wireshark-common tshark:tshark unshare:util-linux ip:iproute2
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
@@ -26,6 +27,11 @@ lint:
 
 unit:
 	cargo test --workspace
+
+# What needs root, network namespaces, devices, or other programs that run beside it.
+live:
+	cargo test --package capture --features live --test 'live_*' --no-run
+	$(SUDO) env "PATH=$$PATH" cargo test --package capture --features live --test 'live_*'
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
