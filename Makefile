@@ -12,7 +12,9 @@ test: tools lint unit live doc scenarios
 # Programs that our results and files are checked against, and their Debian packages. Some are for
 # administrators and lie where others do not look.
 PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay \
-  nbdkit:nbdkit nbdinfo:libnbd-bin setpriv:util-linux mkfs.ext4:e2fsprogs losetup:mount
+  dumpcap:wireshark-common editcap:wireshark-common tshark:tshark ip:iproute2 unshare:util-linux setpriv:util-linux \
+  mkfs.ext4:e2fsprogs losetup:mount nbdkit:nbdkit nbdinfo:libnbd-bin nbdfuse:libnbd-bin tgtd:tgt \
+  qemu-system-x86_64:qemu-system-x86
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
@@ -28,9 +30,12 @@ lint:
 unit:
 	cargo test --workspace
 
-# Tests that need root or other programs at work: captures, served drives.
+# What needs root, network namespaces, devices, virtual machines, or other programs that run beside it. Built by
+# whoever calls it, run as root.
+LIVE := --package capture --package serve --package cli --features live --test 'live_*'
 live: tools
-	$(SUDO) cargo test --package capture --package serve --package cli --features live --test 'live_*'
+	cargo test $(LIVE) --no-run
+	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" cargo test $(LIVE)
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -96,15 +96,16 @@ fn cut_captures_lose_commands_and_make_none_up() {
 #[test]
 fn tshark_sees_the_same_commands() {
     let folder = tempfile::tempdir().unwrap();
-    for run in ["mail", "web"] {
+    // In the web run tshark passes over two commands, both in a segment that was sent again together with new bytes.
+    for (run, passed_over) in [("mail", 0), ("web", 2)] {
         let capture = lab(&format!("iscsi-{run}-alone.pcap.gz"));
         let (ours, theirs) = (folder.path().join("ours.csv"), folder.path().join("theirs.csv"));
         figures(&capture, &ours);
         let (path, out) = (capture.display().to_string(), theirs.display().to_string());
         iocast(&["capture", "iscsi", "--read", &path, "-o", &out, "--engine", "tshark", "--force"]);
         let (ours, theirs) = (rows(&ours), rows(&theirs));
-        assert_eq!(ours.difference(&theirs).take(3).collect::<Vec<_>>(), Vec::<&String>::new());
-        assert_eq!(theirs.difference(&ours).take(3).collect::<Vec<_>>(), Vec::<&String>::new());
+        assert_eq!(ours.difference(&theirs).count(), passed_over, "{run}");
+        assert_eq!(theirs.difference(&ours).take(3).collect::<Vec<_>>(), Vec::<&String>::new(), "{run}");
     }
 }
 

@@ -144,8 +144,8 @@ impl<K: Keep> Handler for Talk<'_, K> {
         match pdu::opcode(header) {
             pdu::LOGIN_REQUEST => self.login_request(header),
             pdu::LOGIN_RESPONSE => self.login_response(header, shared),
-            _ if self.direction == Direction::ToTarget => self.tasks.to_target(at, header, self.ledger),
-            _ => self.tasks.to_initiator(at, header, self.ledger),
+            _ if self.direction == Direction::ToTarget => self.tasks.request(at, header, self.ledger),
+            _ => self.tasks.response(at, header, self.ledger),
         }
     }
 
@@ -370,7 +370,7 @@ impl Analysis {
     }
 
     /// The next record, as long as none can come before it; after [`Analysis::finish`] every one.
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn record(&mut self) -> Option<Record> {
         if self.holding && !self.finished {
             return None;
         }

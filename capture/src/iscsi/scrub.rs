@@ -188,12 +188,15 @@ impl Scrubber {
         };
         let (captured, whole) = (payload.len(), payload.len() == length as usize);
         self.counts.payload_bytes += captured as u64;
-        if self.options.keep_login {
-            for &(at, bytes) in &waiting.texts {
-                clean(&mut waiting.bytes[at..at + bytes], self.options.rename.as_ref());
+        for &(at, bytes) in &waiting.texts {
+            let text = &mut waiting.bytes[at..at + bytes];
+            if self.options.keep_login {
+                clean(text, self.options.rename.as_ref());
+            } else {
+                keep_digests(text);
             }
-            waiting.kept.append(&mut waiting.texts);
         }
+        waiting.kept.append(&mut waiting.texts);
         waiting.kept.sort_unstable();
         let mut from = payload_at;
         for &(at, bytes) in &waiting.kept {
@@ -211,6 +214,15 @@ impl Scrubber {
         let transport_end = payload_at + captured;
         let valid = checksums(&mut waiting.bytes, network_at, transport_at, transport_end, whole);
         self.counts.void_checksums += u64::from(!valid);
+    }
+}
+
+/// Leaves of a login's text only which digests there are, which whoever reads the capture needs to know.
+fn keep_digests(text: &mut [u8]) {
+    for pair in text.split_mut(|&byte| byte == 0) {
+        if !pair.starts_with(b"HeaderDigest=") && !pair.starts_with(b"DataDigest=") {
+            pair.fill(0);
+        }
     }
 }
 

@@ -140,7 +140,7 @@ impl Tasks {
     }
 
     /// An initiator's PDU that is part of no login.
-    pub fn to_target(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+    pub fn request(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
         if pdu::has_command_number(header) && !pdu::is_immediate(header) {
             let number = pdu::u32_at(header, 24);
@@ -170,7 +170,7 @@ impl Tasks {
     }
 
     /// A target's PDU that is part of no login.
-    pub fn to_initiator(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+    pub fn response(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
         let expected = pdu::u32_at(header, 28);
         if missed(&mut self.next_command, expected, expected) {
@@ -311,11 +311,12 @@ impl Tasks {
                 let figures = &mut unit.figures;
                 match operation {
                     Operation::Read => {
-                        (figures.reads, figures.read_bytes) = (figures.reads + 1, figures.read_bytes + sectors.bytes())
+                        figures.reads += 1;
+                        figures.read_bytes += sectors.bytes();
                     }
                     Operation::Write => {
-                        (figures.writes, figures.written_bytes) =
-                            (figures.writes + 1, figures.written_bytes + sectors.bytes())
+                        figures.writes += 1;
+                        figures.written_bytes += sectors.bytes();
                     }
                     Operation::Flush | Operation::Discard => figures.discards += 1,
                 }
@@ -518,7 +519,7 @@ fn range(block: u64, blocks: u64, size: u64) -> Option<(Lba, Sectors)> {
 /// What a transfer of so many bytes for so many blocks says of the size of a block.
 fn learn_block(known: &mut Option<(u32, bool)>, bytes: u64, blocks: u64) {
     if blocks > 0
-        && bytes % blocks == 0
+        && bytes.is_multiple_of(blocks)
         && (512..=65536).contains(&(bytes / blocks))
         && (bytes / blocks).is_power_of_two()
     {

@@ -20,6 +20,8 @@ use super::stream::At;
 use super::tasks::{Ledger, Tasks};
 
 const PROGRAM: &str = "tshark";
+/// What it is to show: these protocols, and of what it would leave out these.
+const SHOWN: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
 
 /// Why tshark gives nothing.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +86,7 @@ impl TsharkAnalysis {
         let mut command = Command::new(found(PROGRAM));
         command.args(["-n", "-r"]).arg(path);
         command.args(["-Y", "iscsi.opcode == 1 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || iscsi.scsidata.S == 1"]);
-        command.args(["-T", "pdml", "-j", "frame ip ipv6 tcp iscsi scsi"]);
+        command.args(["-T", "pdml", "-j", SHOWN]);
         command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
         for port in ports {
             command.args(["-d", &format!("tcp.port=={port},iscsi")]);
@@ -134,7 +136,7 @@ impl TsharkAnalysis {
         if line.starts_with("<packet") {
             *shown = Shown::default();
         } else if line.starts_with("</packet") {
-            self.packet(std::mem::take(shown));
+            self.packet(&std::mem::take(shown));
             return true;
         } else if line.starts_with("<proto") {
             match attribute(line, "name") {
@@ -144,7 +146,7 @@ impl TsharkAnalysis {
                 }
                 // The command itself, not its data.
                 Some("scsi") => {
-                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"))
+                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
                 }
                 _ => {}
             }
@@ -178,7 +180,7 @@ impl TsharkAnalysis {
         false
     }
 
-    fn packet(&mut self, shown: Shown) {
+    fn packet(&mut self, shown: &Shown) {
         let at = |frame: u64| At { frame, time_ns: self.time(frame) };
         let end = at(shown.frame);
         let mut begin = at(shown.first_segment.unwrap_or(shown.frame));
@@ -186,7 +188,7 @@ impl TsharkAnalysis {
         for pdu in &shown.pdus {
             let opcode = number(pdu, "iscsi.opcode") as u8;
             if matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::RESPONSE | pdu::DATA_IN) {
-                self.pdu(pdu, opcode, &shown, begin, end);
+                self.pdu(pdu, opcode, shown, begin, end);
             }
             begin = end;
         }
@@ -221,7 +223,7 @@ impl TsharkAnalysis {
                 self.commands += 1;
                 self.frames_of_commands.insert((shown.stream, tag), shown.frame);
                 command(fields, &mut header);
-                tasks.to_target(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.ledger);
             }
             _ => {
                 let asked = self.frames_of_commands.remove(&(shown.stream, tag));
@@ -232,14 +234,14 @@ impl TsharkAnalysis {
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
                 // Its sequence numbers are tshark's business.
                 header[24..28].copy_from_slice(&[0; 4]);
-                tasks.to_initiator(begin, &header, &mut self.ledger);
+                tasks.response(begin, &header, &mut self.ledger);
                 tasks.ended(end, &mut self.ledger);
             }
         }
     }
 
     /// The next record; after the run every one.
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn record(&mut self) -> Option<Record> {
         let record = self.ledger.recorder.next(self.finished)?;
         self.records += 1;
         Some(record)

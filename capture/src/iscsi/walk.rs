@@ -134,6 +134,8 @@ pub struct Walk {
     data_bytes: usize,
     data_harmless: bool,
     data_text: bool,
+    /// Bytes of the digest behind the data. It counts apart, so that a PDU ends with its data whether it is known of or not.
+    digest_left: u64,
     /// Whether the end of the PDU is to be told.
     tell_end: bool,
     skipped_in_a_row: u32,
@@ -160,6 +162,7 @@ impl Walk {
             data_bytes: 0,
             data_harmless: false,
             data_text: false,
+            digest_left: 0,
             tell_end: false,
             skipped_in_a_row: 0,
             counts: WalkCounts::default(),
@@ -182,6 +185,10 @@ impl Walk {
         match self.state {
             State::Within(left) if self.part_bytes == 0 && left >= u64::from(bytes) => {
                 self.state = State::Within(left - u64::from(bytes));
+            }
+            State::Within(left) if self.part_bytes == 0 && left + self.digest_left >= u64::from(bytes) => {
+                let digest = std::mem::take(&mut self.digest_left);
+                self.state = State::Within(left + digest - u64::from(bytes));
             }
             State::Within(_) => {
                 self.counts.lost_by_gap += 1;
@@ -216,6 +223,11 @@ impl Walk {
                 return;
             }
             self.pass_end(piece.at, handler);
+            let digest = std::mem::take(&mut self.digest_left);
+            if digest > 0 {
+                self.state = State::Within(digest);
+                continue;
+            }
             if at == length {
                 return;
             }
@@ -417,7 +429,8 @@ impl Walk {
         let digest = if data > 0 && digests.data == Some(true) { 4 } else { 0 };
         self.data_skip = before;
         self.had_data = data > 0;
-        self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)) + digest);
+        self.digest_left = digest;
+        self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)));
     }
 
     fn take_data<H: Handler>(
@@ -473,6 +486,7 @@ impl Walk {
         self.stop_data(shared, handler);
         self.drop_candidate(handler);
         (self.state, self.unbroken, self.part_bytes, self.skipped_in_a_row) = (State::Lost, false, 0, 0);
+        self.digest_left = 0;
     }
 
     /// Looks for a header at the beginning of a packet while the chain is lost.

@@ -110,7 +110,7 @@ fn put(header: &mut [u8; 48], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Appends a PDU and returns where it begins and ends.
+/// Appends a PDU and returns where it begins, and where it ends but for a digest.
 fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
     let begin = way.bytes.len();
     way.bytes.extend_from_slice(header);
@@ -118,15 +118,17 @@ fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, u
     if plan.header_digest && !login {
         way.bytes.extend_from_slice(&crc32c(header));
     }
+    let mut end = way.bytes.len();
     if !data.is_empty() {
         let mut data = data.to_vec();
         data.resize(data.len().next_multiple_of(4), 0);
         way.bytes.extend_from_slice(&data);
+        end = way.bytes.len();
         if plan.data_digest && !login {
             way.bytes.extend_from_slice(&crc32c(&data));
         }
     }
-    (begin, way.bytes.len())
+    (begin, end)
 }
 
 /// Plays a conversation.
@@ -164,7 +166,7 @@ pub fn play(plan: &Plan) -> Conversation {
             }
             login(connection, plan);
             for direction in 0..2 {
-                send(&mut connection.ways[direction], plan, &mut random, &mut time, &mut packets, &mut truth);
+                send(&mut connection.ways[direction], plan, &mut random, &mut time, &mut packets, &mut truth, true);
             }
         }
     }
@@ -178,12 +180,12 @@ pub fn play(plan: &Plan) -> Conversation {
                 sent += 1;
             } else if !connection.outstanding.is_empty() {
                 // What was sent goes out before its answer.
-                send(&mut connection.ways[0], plan, &mut random, &mut time, &mut packets, &mut truth);
+                send(&mut connection.ways[0], plan, &mut random, &mut time, &mut packets, &mut truth, false);
                 answer(connection, plan, &mut random);
             }
         }
         for direction in 0..2 {
-            send(&mut connection.ways[direction], plan, &mut random, &mut time, &mut packets, &mut truth);
+            send(&mut connection.ways[direction], plan, &mut random, &mut time, &mut packets, &mut truth, false);
         }
         connection.unsent.clear();
     }
@@ -328,12 +330,13 @@ fn send(
     time: &mut u64,
     packets: &mut Vec<Wire>,
     truth: &mut [Truth],
+    whole: bool,
 ) {
     let bytes = std::mem::take(&mut way.bytes);
     let marks = std::mem::take(&mut way.marks);
     let mut at = 0;
     while at < bytes.len() {
-        let step = random.random_range(1..=plan.segment_max).min(bytes.len() - at);
+        let step = if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
         *time += random.random_range(1_000..50_000u64);
         packets.push(way.packet(*time, 0x10, &bytes[at..at + step]));
         way.sequence = way.sequence.wrapping_add(step as u32);
@@ -377,14 +380,14 @@ pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
     let mut reader = reader.unwrap();
     let mut analysis = Analysis::new(AnalysisOptions::default());
     let mut records = Vec::new();
-    while let Some(packet) = reader.next().unwrap() {
+    while let Some(packet) = reader.packet().unwrap() {
         analysis.packet(&packet, &mut ());
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             records.push(record);
         }
     }
     analysis.finish(&mut ());
-    while let Some(record) = analysis.next() {
+    while let Some(record) = analysis.record() {
         records.push(record);
     }
     let figures = analysis.figures(reader.counts());

@@ -25,7 +25,7 @@ fn message(bytes: Vec<u8>, lenient: bool) -> Result<u64, String> {
     let reader = PacketReader::from_reader(Path::new("odd.pcap"), Box::new(Cursor::new(bytes)), lenient);
     let mut reader = reader.map_err(|error| error.to_string())?;
     let mut packets = 0;
-    while reader.next().map_err(|error| error.to_string())?.is_some() {
+    while reader.packet().map_err(|error| error.to_string())?.is_some() {
         packets += 1;
     }
     Ok(packets)

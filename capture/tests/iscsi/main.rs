@@ -4,4 +4,5 @@
 mod conversation;
 mod files;
 mod losses;
+mod scrub;
 mod whole;

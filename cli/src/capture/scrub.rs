@@ -42,9 +42,9 @@ pub fn run(arguments: &Scrub) -> Result<()> {
     let writer = PacketWriter::new(&path.to_string_lossy(), out).with_context(name)?;
     let mut scrubber = Scrubber::new(writer, options);
     let mut analysis = Analysis::new(AnalysisOptions { ports: arguments.ports.clone(), ..AnalysisOptions::default() });
-    while let Some(packet) = reader.next()? {
+    while let Some(packet) = reader.packet()? {
         scrubber.packet(&packet, &mut analysis).with_context(name)?;
-        while analysis.next().is_some() {}
+        while analysis.record().is_some() {}
         counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     analysis.finish(&mut scrubber);

@@ -53,13 +53,16 @@ impl Alignment {
                  before it, or align the other trace on this one"
             );
         }
-        let map = |time: Timestamp| Timestamp::from_ns(self.map.apply(time.as_ns()));
-        mapped.request.arrival = map(arrival);
+        mapped.request.arrival = self.time(arrival);
         let observed = &mut mapped.observed;
         for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
-            *time = time.map(map);
+            *time = time.map(|time| self.time(time));
         }
         Ok(mapped)
+    }
+
+    fn time(&self, time: Timestamp) -> Timestamp {
+        Timestamp::from_ns(self.map.apply(time.as_ns()))
     }
 
     /// Says in the metadata whose clock it is and how it was found.

@@ -22,7 +22,7 @@ pub fn in_order(left: &[Key], right: &[Key]) -> Vec<(usize, usize)> {
         if a == a_end || b == b_end {
             continue;
         }
-        let anchors = rising(unique(&left[a..a_end], &right[b..b_end]));
+        let anchors = rising(&unique(&left[a..a_end], &right[b..b_end]));
         if anchors.is_empty() {
             if (a_end - a).saturating_mul(b_end - b) <= CELLS_MAX {
                 let common = longest_common(&left[a..a_end], &right[b..b_end]);
@@ -83,7 +83,7 @@ fn unique(left: &[Key], right: &[Key]) -> Vec<(usize, usize)> {
 }
 
 /// The longest part of pairs, which rise on the left, that rises on the right too.
-fn rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // The last pair of the best chain of each length, and of each pair the one before it.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());

@@ -126,7 +126,7 @@ impl PacketReader {
     ///
     /// # Errors
     /// The first place that is not as the format says; a last packet that is cut off, unless lenient.
-    pub fn next(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
+    pub fn packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         self.window.release();
         let found = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),

@@ -40,7 +40,7 @@ impl Resolution {
             Resolution::Decimal(9) => return Some(time as u64),
             Resolution::Decimal(digits @ 0..9) => time * 10u128.pow(9 - u32::from(digits)),
             Resolution::Decimal(digits) => time / 10u128.checked_pow(u32::from(digits) - 9)?,
-            Resolution::Binary(bits) => time * 1_000_000_000 >> bits.min(127),
+            Resolution::Binary(bits) => (time * 1_000_000_000) >> bits.min(127),
         };
         u64::try_from(ns).ok()
     }

@@ -29,9 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
     let figures = match (&arguments.read, &arguments.interface) {
-        (Some(path), _) if arguments.engine == Engine::Tshark => second_opinion(arguments, path, outputs)?,
-        (Some(path), _) => from_file(arguments, path, outputs)?,
-        (None, Some(interface)) => live(arguments, interface, outputs)?,
+        (Some(path), _) if arguments.engine == Engine::Tshark => second_opinion(arguments, path, &outputs)?,
+        (Some(path), _) => from_file(arguments, path, &outputs)?,
+        (None, Some(interface)) => live(arguments, interface, &outputs)?,
         (None, None) => return Err(UsageError("give --interface or --read".to_owned()).into()),
     };
     if arguments.output.as_deref() == Some(Path::new("-")) {
@@ -99,7 +99,7 @@ struct Trace<'a> {
 
 impl Trace<'_> {
     fn drain(&mut self, analysis: &mut Analysis) -> Result<()> {
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             self.write(&record, || analysis.meta())?;
         }
         Ok(())
@@ -128,7 +128,7 @@ fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn Trace
     Ok((target.1)(path, &WriteOptions { lossy: false, address_space: meta.address_space })?)
 }
 
-fn from_file(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<WireCapture> {
+fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let progress = Progress::new("reading", bytes, 1);
     let counter = progress.counter(0);
@@ -148,20 +148,20 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<Wir
 }
 
 /// The same through tshark.
-fn second_opinion(arguments: &Iscsi, path: &Path, outputs: Outputs<'_>) -> Result<WireCapture> {
+fn second_opinion(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
     ensure!(
         input::is_reopenable(path),
         UsageError("the engine tshark reads the capture twice, so not from standard input or a pipe".to_owned())
     );
     let mut reader = PacketReader::open(path, arguments.lenient)?;
     let mut times = Vec::new();
-    while let Some(packet) = reader.next()? {
+    while let Some(packet) = reader.packet()? {
         times.push(packet.time_ns.max(times.last().copied().unwrap_or(0)));
     }
     let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
     let mut analysis = TsharkAnalysis::new(times);
     analysis.run(path, &arguments.ports, |analysis| -> Result<()> {
-        while let Some(record) = analysis.next() {
+        while let Some(record) = analysis.record() {
             if let Some(trace) = &mut trace {
                 trace.write(&record, || analysis.meta())?;
             }
@@ -202,15 +202,14 @@ impl Made<'_> {
 fn take_apart<'a>(
     arguments: &Iscsi,
     mut reader: PacketReader,
-    outputs: Outputs<'a>,
+    outputs: &Outputs<'a>,
     mut each: impl FnMut(&PacketReader),
 ) -> Result<Made<'a>> {
     let mut analysis = Analysis::new(options(arguments));
     let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
     let mut raw = outputs.raw.map(scrubber).transpose()?;
     let mut flushed = Instant::now();
-    loop {
-        let Some(packet) = reader.next()? else { break };
+    while let Some(packet) = reader.packet()? {
         match &mut raw {
             Some(scrubber) => {
                 scrubber.packet(&packet, &mut analysis)?;
@@ -223,7 +222,7 @@ fn take_apart<'a>(
         }
         match &mut trace {
             Some(trace) => trace.drain(&mut analysis)?,
-            None => while analysis.next().is_some() {},
+            None => while analysis.record().is_some() {},
         }
         each(&reader);
     }
@@ -233,7 +232,7 @@ fn take_apart<'a>(
     }
     match &mut trace {
         Some(trace) => trace.drain(&mut analysis)?,
-        None => while analysis.next().is_some() {},
+        None => while analysis.record().is_some() {},
     }
     if let Some(scrubber) = raw {
         scrubber.finish()?;
@@ -251,7 +250,7 @@ fn scrubber(path: &Path) -> Result<Scrubber> {
     Ok(Scrubber::new(writer, ScrubOptions::default()))
 }
 
-fn live(arguments: &Iscsi, interface: &str, outputs: Outputs<'_>) -> Result<WireCapture> {
+fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<WireCapture> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;

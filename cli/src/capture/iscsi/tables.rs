@@ -127,7 +127,7 @@ pub fn warn(figures: &WireCapture) {
     {
         eprintln!("iocast: note: the block size of {} is not told and taken for 512 bytes", unit.vm);
     }
-    if packets.packets > 0 && figures.tcp.segments == 0 {
+    if packets.packets > 0 && figures.tcp.connections == 0 {
         eprintln!("iocast: warning: no packet is of the target's port; --port names another");
     }
 }
