@@ -168,13 +168,13 @@ impl Plan {
 
     /// The runs of one repetition: each machine alone, then those together.
     pub fn groups(&self) -> Vec<Group> {
-        let everybody = 0..self.vms.len();
-        let mut groups: Vec<Vec<usize>> = everybody.clone().map(|vm| vec![vm]).collect();
+        let machines = self.vms.len();
+        let mut groups: Vec<Vec<usize>> = (0..machines).map(|vm| vec![vm]).collect();
         match &self.together {
             Together::Nobody => {}
-            Together::Named(TogetherName::All) => groups.push(everybody.collect()),
+            Together::Named(TogetherName::All) => groups.push((0..machines).collect()),
             Together::Named(TogetherName::Pairs) => {
-                groups.extend(everybody.clone().flat_map(|a| (a + 1..self.vms.len()).map(move |b| vec![a, b])));
+                groups.extend((0..machines).flat_map(|a| (a + 1..machines).map(move |b| vec![a, b])));
             }
             Together::Groups(named) => groups.extend(named.iter().map(|names| {
                 let mut members: Vec<usize> = names.iter().filter_map(|name| self.vm(name)).collect();
@@ -238,7 +238,7 @@ impl Plan {
     }
 
     fn check_disk(&self, vm: &Vm) -> Result<(), String> {
-        if vm.size < SMALLEST_DISK || vm.size % ALIGNMENT != 0 {
+        if vm.size < SMALLEST_DISK || !vm.size.is_multiple_of(ALIGNMENT) {
             return Err(format!("size of {}: whole megabytes, at least {} MB", vm.name, SMALLEST_DISK >> 20));
         }
         if vm.size > self.slice() {

@@ -87,14 +87,17 @@ pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<
     }
 }
 
+/// A figure of a machine in a run.
+type Taken = (&'static str, fn(&LabFigures) -> f64);
+
 fn means(group: &str, vm: &str, seen: &str, figures: &[&LabFigures]) -> Vec<LabMean> {
-    let take: [(&str, fn(&LabFigures) -> f64); 4] = [
+    let take: [Taken; 4] = [
         ("read_iops", |figures| figures.reads.iops),
         ("read_response_ns", |figures| figures.reads.mean_response_ns),
         ("write_iops", |figures| figures.writes.iops),
         ("write_response_ns", |figures| figures.writes.mean_response_ns),
     ];
-    let mean_of = |(figure, value): (&str, fn(&LabFigures) -> f64)| {
+    let mean_of = |(figure, value): Taken| {
         let values: Vec<f64> = figures.iter().map(|figures| value(figures)).collect();
         let (mean, half) = mean_and_half_width(&values);
         let [group, vm, seen, figure] = [group, vm, seen, figure].map(str::to_owned);
