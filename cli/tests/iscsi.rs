@@ -1,0 +1,147 @@
+//! `iocast capture iscsi`, `iocast capture scrub` and `iocast convert --align` on the command line.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn iocast(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_iocast")).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn sample(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect()
+}
+
+/// One read of eight sectors over Ethernet, with its data and status.
+fn capture(path: &Path) {
+    let mut file = Vec::new();
+    for field in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
+        file.extend_from_slice(&field.to_le_bytes());
+    }
+    let mut packet = |at_us: u32, from: u16, to: u16, sequence: u32, flags: u8, payload: &[u8]| {
+        let mut bytes = vec![0; 12];
+        bytes.extend_from_slice(&[8, 0, 0x45, 0]);
+        bytes.extend_from_slice(&(40 + payload.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(&[0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, from as u8, 10, 0, 0, to as u8]);
+        bytes.extend_from_slice(&from.to_be_bytes());
+        bytes.extend_from_slice(&to.to_be_bytes());
+        bytes.extend_from_slice(&sequence.to_be_bytes());
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(payload);
+        for field in [1_700_000_000, at_us * 1000, bytes.len() as u32, bytes.len() as u32] {
+            file.extend_from_slice(&field.to_le_bytes());
+        }
+        file.extend_from_slice(&bytes);
+    };
+    packet(0, 40_000, 3260, 0, 2, &[]);
+    packet(1, 3260, 40_000, 0, 2, &[]);
+    let mut command = [0; 48];
+    (command[0], command[1], command[9], command[32], command[40]) = (1, 0xc1, 2, 0x28, 8);
+    command[20..24].copy_from_slice(&4096u32.to_be_bytes());
+    command[34..38].copy_from_slice(&777u32.to_be_bytes());
+    packet(10, 40_000, 3260, 1, 0x18, &command);
+    let mut answer = vec![0x55; 48 + 4096];
+    answer[..48].fill(0);
+    (answer[0], answer[1], answer[6], answer[31], answer[35]) = (0x25, 0x81, 16, 1, 32);
+    packet(250, 3260, 40_000, 1, 0x18, &answer);
+    std::fs::write(path, file).unwrap();
+}
+
+#[test]
+fn a_capture_becomes_a_trace_and_a_scrubbed_one_the_same_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    capture(Path::new(&path("a.pcap")));
+    let output =
+        iocast(&["capture", "iscsi", "--read", &path("a.pcap"), "-o", &path("a.csv"), "--output-format", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&figures["schema_version"], &figures["commands"]["paired"]), (&1.into(), &1.into()));
+    assert_eq!(figures["units"][0]["lun"], "2");
+    let rows = std::fs::read_to_string(path("a.csv")).unwrap();
+    assert!(rows.contains("\n10000,read,777,8,,0,0,1,0,,10000,250000,0"), "{rows}");
+
+    let output = iocast(&["capture", "scrub", &path("a.pcap"), &path("b.pcap.gz"), "--output-format", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&done["kept_payload_bytes"], &done["payload_bytes"]), (&96.into(), &4192.into()));
+    assert!(iocast(&["capture", "iscsi", "--read", &path("b.pcap.gz"), "-o", &path("b.csv")]).status.success());
+    assert_eq!(std::fs::read_to_string(path("b.csv")).unwrap(), rows);
+}
+
+#[test]
+fn what_cannot_be_read_or_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    capture(Path::new(&path("a.pcap")));
+    std::fs::write(path("text"), "not a capture").unwrap();
+    std::fs::write(path("empty-key"), "\n").unwrap();
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["capture", "iscsi", "--read", &path("text")], 1, "no file of packets"),
+        (&["capture", "iscsi", "--read", &path("none")], 1, "No such file"),
+        (&["capture", "iscsi"], 2, "required"),
+        (&["capture", "iscsi", "--interface", "lo"], 2, "--output for a trace, --raw for packets"),
+        (&["capture", "iscsi", "--read", &path("a.pcap"), "-o", &path("text")], 2, "--force overwrites"),
+        (&["capture", "scrub", &path("a.pcap"), &path("b.pcapng")], 2, "pcap is written, not pcapng"),
+        (
+            &["capture", "scrub", &path("a.pcap"), &path("b.pcap"), "--rename-key", &path("empty-key")],
+            2,
+            "the key is empty",
+        ),
+    ];
+    for (arguments, code, message) in cases {
+        let output = iocast(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(message), "{arguments:?}: {}", said(&output));
+    }
+    // A port at which nothing is.
+    let output = iocast(&["capture", "iscsi", "--read", &path("a.pcap"), "--port", "9"]);
+    assert!(output.status.success() && said(&output).contains("--port names another"), "{}", said(&output));
+}
+
+#[test]
+fn a_trace_shifted_by_a_clock_is_shifted_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mail = sample("mail.parquet").display().to_string();
+    let original = path("original.csv");
+    assert!(iocast(&["convert", &mail, &original, "--limit", "5000"]).status.success());
+    // Two seconds later, and every seventh request missing.
+    let shift = |field: &str| field.parse::<u64>().map_or(field.to_owned(), |ns| (ns + 2_000_000_000).to_string());
+    let mut text = String::new();
+    for (number, line) in std::fs::read_to_string(&original).unwrap().lines().enumerate() {
+        let mut fields: Vec<String> = line.split(',').map(str::to_owned).collect();
+        if number > 0 {
+            for column in [0, 9, 10, 11] {
+                fields[column] = shift(&fields[column]);
+            }
+        }
+        if number == 0 || number % 7 != 0 {
+            text.push_str(&fields.join(","));
+            text.push('\n');
+        }
+    }
+    std::fs::write(path("shifted.csv"), text).unwrap();
+    let output =
+        iocast(&["convert", "--align", &original, &path("shifted.csv"), &path("back.csv"), "--output-format", "json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["offset_ns"], -2_000_000_000_i64);
+    assert_eq!((&found["drift_ppb"], &found["residual_max_ns"]), (&0.0.into(), &0.into()), "{found}");
+    assert_eq!(found["unmatched_input"], 0);
+    let all = std::fs::read_to_string(&original).unwrap();
+    let back = std::fs::read_to_string(path("back.csv")).unwrap();
+    assert!(back.lines().all(|line| all.contains(line)));
+
+    let strangers =
+        iocast(&["convert", "--align", &sample("web.parquet").display().to_string(), &original, &path("x.csv")]);
+    assert_eq!(strangers.status.code(), Some(1));
+    assert!(said(&strangers).contains("cannot be aligned"), "{}", said(&strangers));
+    assert!(!Path::new(&path("x.csv")).exists());
+}
