@@ -51,7 +51,7 @@ pub fn asked(cdb: &[u8]) -> Asked {
         moves_blocks: true,
     };
     let read_or_write = |read: bool| if read { Operation::Read } else { Operation::Write };
-    // WRITE AND VERIFY and COMPARE AND WRITE have other bits in FUA's place, or none.
+    // WRITE AND VERIFY has another bit in FUA's place.
     let plain = |asked: Asked, moves: bool| match asked {
         Asked::Blocks { operation, block, blocks, to_end, .. } => {
             Asked::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, moves_blocks: moves }
@@ -168,4 +168,95 @@ pub fn capacity(answer: &[u8], address_bytes: usize) -> Option<(u64, u32)> {
     let block = number(answer.get(address_bytes..address_bytes + 4)?) as u32;
     let sensible = block.is_power_of_two() && (512..=65536).contains(&block);
     sensible.then(|| (last.saturating_add(1), block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command descriptor block of these bytes, filled up with zeros.
+    fn cdb(bytes: &[u8]) -> [u8; 16] {
+        let mut cdb = [0; 16];
+        cdb[..bytes.len()].copy_from_slice(bytes);
+        cdb
+    }
+
+    /// Operation, first block, blocks, whether FUA, whether to the end, whether the blocks go over the wire.
+    fn blocks(bytes: &[u8]) -> (Operation, u64, u32, bool, bool, bool) {
+        match asked(&cdb(bytes)) {
+            Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
+                (operation, block, blocks, flags.contains(Flags::FUA), to_end, moves_blocks)
+            }
+            other => panic!("{bytes:x?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn accesses_are_where_the_standard_has_them() {
+        use Operation::{Discard, Read, Write};
+        // SBC-4, clause 5: the layouts of each command.
+        let cases: &[(&[u8], (Operation, u64, u32, bool, bool, bool))] = &[
+            (&[0x08, 0xff, 0x12, 0x34, 7], (Read, 0x1f_1234, 7, false, false, true)),
+            (&[0x0a, 0x00, 0x00, 0x09, 0], (Write, 9, 256, false, false, true)),
+            (&[0x28, 0x08, 1, 2, 3, 4, 0xee, 5, 6], (Read, 0x0102_0304, 0x0506, true, false, true)),
+            (&[0x28, 0x10, 0, 0, 0, 4, 0, 0, 0], (Read, 4, 0, false, false, true)),
+            (&[0x2a, 0, 0xff, 2, 3, 4, 0, 0, 8], (Write, 0xff02_0304, 8, false, false, true)),
+            (&[0xa8, 0, 0, 0, 1, 0, 1, 2, 3, 4], (Read, 0x100, 0x0102_0304, false, false, true)),
+            (&[0xaa, 8, 0, 0, 1, 0, 0, 0, 0, 4], (Write, 0x100, 4, true, false, true)),
+            (&[0x88, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 0], (Read, 0x0102_0304_0506_0708, 65_536, false, false, true)),
+            (&[0x8a, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16], (Write, 1 << 32, 16, true, false, true)),
+            (&[0x2e, 8, 0, 0, 0, 9, 0, 0, 2], (Write, 9, 2, false, false, true)),
+            (&[0xae, 8, 0, 0, 0, 9, 0, 0, 0, 2], (Write, 9, 2, false, false, true)),
+            (&[0x8e, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2], (Write, 9, 2, false, false, true)),
+            (&[0x89, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1], (Write, 9, 1, true, false, false)),
+            (&[0x41, 0, 0, 0, 0, 9, 0, 1, 0], (Write, 9, 256, false, false, false)),
+            (&[0x41, 8, 0, 0, 0, 9, 0, 0, 0], (Discard, 9, 0, false, true, false)),
+            (&[0x93, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 1, 0], (Discard, 9, 256, false, false, false)),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(blocks(bytes), *expected, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_access_is_told_apart() {
+        for (bytes, expected) in [
+            (&[0x35_u8][..], Asked::Flush),
+            (&[0x91], Asked::Flush),
+            (&[0x42], Asked::Unmap),
+            (&[0x25], Asked::Capacity { address_bytes: 4 }),
+            (&[0x9e, 0x10], Asked::Capacity { address_bytes: 8 }),
+            (&[0x9e, 0x12], Asked::Other),
+            (&[0x12], Asked::Other),
+            (&[0xa0], Asked::Other),
+        ] {
+            assert_eq!(asked(&cdb(bytes)), expected, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn a_command_has_nothing_behind_its_end() {
+        let mut long = cdb(&[0x28, 0, 0, 0, 0, 1, 0, 0, 8]);
+        assert!(is_plausible(&long));
+        long[10] = 1;
+        assert!(!is_plausible(&long));
+        // Unknown opcodes, of a group that has a length and of one that has none.
+        assert!(!is_plausible(&cdb(&[0x5d])) && !is_plausible(&cdb(&[0xc1])));
+        assert!(is_plausible(&[0x88; 16]));
+    }
+
+    #[test]
+    fn lists_and_answers_end_where_they_say_or_are_cut() {
+        let mut list = vec![0, 38, 0, 32, 0, 0, 0, 0];
+        list.extend([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0]);
+        list.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0]);
+        list.extend([0xff; 16]);
+        assert_eq!(descriptors(&list).collect::<Vec<_>>(), [(256, 8), (1 << 32, 16)]);
+        assert_eq!(descriptors(&list[..30]).collect::<Vec<_>>(), [(256, 8)]);
+        assert_eq!(descriptors(&[]).count(), 0);
+        assert_eq!(capacity(&[0, 0, 0, 9, 0, 0, 2, 0], 4), Some((10, 512)));
+        assert_eq!(capacity(&[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0], 8), Some((257, 4096)));
+        assert_eq!(capacity(&[0, 0, 0, 9, 0, 0, 2, 1], 4), None);
+        assert_eq!(capacity(&[0, 0, 0, 9, 0, 0, 2], 4), None);
+    }
 }
