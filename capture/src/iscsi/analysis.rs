@@ -13,7 +13,7 @@ use super::pdu::{self, Direction, Header};
 use super::stream::{At, Piece, Sink, Stream, StreamCounts};
 use super::tasks::{Ledger, Tasks};
 use super::text;
-use super::walk::{Digests, Handler, Shared, Walk, WalkCounts, Wanted};
+use super::walk::{Digests, Handler, Shared, Walk, Wanted};
 
 /// The port that is iSCSI's (RFC 7143, section 16).
 pub const PORT: u16 = 3260;
@@ -394,7 +394,7 @@ impl Analysis {
 
     /// What was seen.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
-        let (mut streams, mut walks) = (StreamCounts::default(), WalkCounts::default());
+        let (mut streams, mut walks) = (StreamCounts::default(), PduFigures::default());
         for connection in &self.connections {
             connection.streams.iter().for_each(|stream| streams.add(&stream.counts));
             connection.walks.iter().for_each(|walk| walks.add(&walk.counts));
@@ -416,16 +416,7 @@ impl Analysis {
             gaps: streams.gaps,
             missing_bytes: streams.missing_bytes,
         };
-        figures.pdus = PduFigures {
-            pdus: walks.pdus,
-            straddling: walks.straddling,
-            lost_by_cut: walks.lost_by_cut,
-            lost_by_gap: walks.lost_by_gap,
-            lost_by_content: walks.lost_by_content,
-            found: walks.found,
-            skipped_packets: walks.skipped_packets,
-            wrong_digests: walks.wrong_digests,
-        };
+        figures.pdus = walks;
         figures
     }
 }

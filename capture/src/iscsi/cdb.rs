@@ -182,7 +182,9 @@ mod tests {
     }
 
     /// Operation, first block, blocks, whether FUA, whether to the end, whether the blocks go over the wire.
-    fn blocks(bytes: &[u8]) -> (Operation, u64, u32, bool, bool, bool) {
+    type Access = (Operation, u64, u32, bool, bool, bool);
+
+    fn blocks(bytes: &[u8]) -> Access {
         match asked(&cdb(bytes)) {
             Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
                 (operation, block, blocks, flags.contains(Flags::FUA), to_end, moves_blocks)
@@ -195,7 +197,7 @@ mod tests {
     fn accesses_are_where_the_standard_has_them() {
         use Operation::{Discard, Read, Write};
         // SBC-4, clause 5: the layouts of each command.
-        let cases: &[(&[u8], (Operation, u64, u32, bool, bool, bool))] = &[
+        let cases: &[(&[u8], Access)] = &[
             (&[0x08, 0xff, 0x12, 0x34, 7], (Read, 0x1f_1234, 7, false, false, true)),
             (&[0x0a, 0x00, 0x00, 0x09, 0], (Write, 9, 256, false, false, true)),
             (&[0x28, 0x08, 1, 2, 3, 4, 0xee, 5, 6], (Read, 0x0102_0304, 0x0506, true, false, true)),

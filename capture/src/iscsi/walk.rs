@@ -2,6 +2,8 @@
 //! captured. A header may straddle packets. Where one lies beyond the snap length, or in a gap, the chain is lost, and found
 //! again where a packet begins with a header whose every field and sequence number fits.
 
+use traces::results::wire::PduFigures;
+
 use super::digest::crc32c;
 use super::pdu::{self, Direction, Fit, HEADER_BYTES, Header, Numbers};
 use super::stream::{At, Piece};
@@ -58,41 +60,6 @@ pub trait Handler {
     fn released(&mut self, _frame: u64) {}
 }
 
-/// What was seen on the way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WalkCounts {
-    /// PDUs.
-    pub pdus: u64,
-    /// Of these, with a header in more than one packet.
-    pub straddling: u64,
-    /// Times the next header was beyond the snap length.
-    pub lost_by_cut: u64,
-    /// Times it was in a gap.
-    pub lost_by_gap: u64,
-    /// Times there was something else in its place.
-    pub lost_by_content: u64,
-    /// Times the chain was found again, or first found in a connection that was open already.
-    pub found: u64,
-    /// Packets between.
-    pub skipped_packets: u64,
-    /// Headers whose digest is wrong.
-    pub wrong_digests: u64,
-}
-
-impl WalkCounts {
-    /// Adds others'.
-    pub fn add(&mut self, other: &WalkCounts) {
-        self.pdus += other.pdus;
-        self.straddling += other.straddling;
-        self.lost_by_cut += other.lost_by_cut;
-        self.lost_by_gap += other.lost_by_gap;
-        self.lost_by_content += other.lost_by_content;
-        self.found += other.found;
-        self.skipped_packets += other.skipped_packets;
-        self.wrong_digests += other.wrong_digests;
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Inside a PDU; so many bytes to the next header.
@@ -140,7 +107,7 @@ pub struct Walk {
     tell_end: bool,
     skipped_in_a_row: u32,
     /// What was counted.
-    pub counts: WalkCounts,
+    pub counts: PduFigures,
 }
 
 impl Walk {
@@ -165,7 +132,7 @@ impl Walk {
             digest_left: 0,
             tell_end: false,
             skipped_in_a_row: 0,
-            counts: WalkCounts::default(),
+            counts: PduFigures::default(),
         }
     }
 

@@ -82,7 +82,7 @@ pub struct TcpFigures {
 }
 
 /// iSCSI PDUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PduFigures {
     /// All.
     pub pdus: u64,
@@ -100,6 +100,20 @@ pub struct PduFigures {
     pub skipped_packets: u64,
     /// Headers with a wrong digest.
     pub wrong_digests: u64,
+}
+
+impl PduFigures {
+    /// Adds those of another stream.
+    pub fn add(&mut self, other: &PduFigures) {
+        self.pdus += other.pdus;
+        self.straddling += other.straddling;
+        self.lost_by_cut += other.lost_by_cut;
+        self.lost_by_gap += other.lost_by_gap;
+        self.lost_by_content += other.lost_by_content;
+        self.found += other.found;
+        self.skipped_packets += other.skipped_packets;
+        self.wrong_digests += other.wrong_digests;
+    }
 }
 
 /// SCSI commands.
