@@ -47,6 +47,8 @@ fn records_are_those_of_the_same_pages_read_afterwards() {
     assert!(live_meta.clock.zero_unix_ns.is_some());
     // The start, and the end.
     assert_eq!(live_meta.provenance["capture.clock_readings"].matches("monotonic_ns").count(), 2);
+    let event = &live_meta.provenance["trace-pipe-raw.format.block_rq_issue"];
+    assert!(event.contains("name: block_rq_issue") && event.contains("field:sector_t sector"), "{event}");
 }
 
 /// `Q` events of the text of a trace: sector, sectors and letters, with the time in microseconds.

@@ -108,8 +108,10 @@ struct Tracefs {
     pages: LivePages,
     raw: Option<PathBuf>,
     decode: bool,
-    /// Where descriptions were saved, if not with raw pages.
-    _formats: Option<tempfile::TempDir>,
+    /// Where descriptions of the events were saved.
+    formats: PathBuf,
+    /// That folder, if it is not kept with raw pages.
+    _temporary: Option<tempfile::TempDir>,
     buffer: Vec<u8>,
     /// At most so many pages are in a CPU's buffer.
     pages_max: usize,
@@ -152,7 +154,8 @@ impl Tracefs {
             pages,
             raw: setup.raw.clone(),
             decode: setup.decode,
-            _formats: kept,
+            formats,
+            _temporary: kept,
             looked: Instant::now(),
             online: online(),
             notes: Vec::new(),
@@ -308,6 +311,12 @@ impl Backend for Tracefs {
 
     fn describe(&self, add: &mut dyn FnMut(&str, String)) {
         self.pages.describe(add);
+        // What the events looked like goes with the trace, so that nobody has to trust that they were read well.
+        for event in EVENTS {
+            if let Ok(text) = fs::read_to_string(self.formats.join("block").join(event).join("format")) {
+                add(&format!("format.{event}"), text);
+            }
+        }
     }
 
     fn trace_now(&self) -> Option<u64> {
