@@ -113,7 +113,7 @@ pub fn interrupt(process: u32) {
     let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(process) = process {
         // It may have ended by itself.
-        let _ = rustix::process::kill_process(process, rustix::process::Signal::INT);
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
     }
 }
 

@@ -75,12 +75,13 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end as an interrupt does, and waits; kills it when `patience` is over.
+    /// Asks it to end, and waits; kills it when `patience` is over. Not by an interrupt, which is ignored by whatever a shell
+    /// started in the background.
     ///
     /// # Errors
     /// It had to be killed, so what it wrote may be cut.
-    pub fn interrupt(mut self, patience: Duration) -> Result<ExitStatus, LabError> {
-        self.signal(Signal::INT);
+    pub fn end(mut self, patience: Duration) -> Result<ExitStatus, LabError> {
+        self.signal(Signal::TERM);
         let begun = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
@@ -205,12 +206,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let start = |script: &str| Process::start(Command::new("sh").args(["-c", script]), "dash", &log).unwrap();
-        let mut obeys = start("trap 'exit 7' INT; echo up; while :; do sleep 0.01; done");
+        let mut obeys = start("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
         obeys.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
-        assert_eq!(obeys.interrupt(Duration::from_secs(20)).unwrap().code(), Some(7));
-        let mut deaf = start("trap '' INT; echo up; while :; do sleep 0.01; done");
+        assert_eq!(obeys.end(Duration::from_secs(20)).unwrap().code(), Some(7));
+        let mut deaf = start("trap '' TERM; echo up; while :; do sleep 0.01; done");
         deaf.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
-        assert!(deaf.interrupt(Duration::from_millis(100)).unwrap_err().to_string().contains("did not end within"));
+        assert!(deaf.end(Duration::from_millis(100)).unwrap_err().to_string().contains("did not end within"));
         let dropped = start("sleep 1000");
         let folder_of = PathBuf::from(format!("/proc/{}", dropped.child.id()));
         assert!(folder_of.exists());

@@ -176,7 +176,7 @@ impl Bench<'_> {
             guest.finish()?;
         }
         if let Some(wire) = wire {
-            wire.interrupt(PATIENCE)?;
+            wire.end(PATIENCE)?;
         }
         storage.stop(self.sockets)?;
         std::fs::remove_file(&disk).map_err(LabError::io(&disk))?;

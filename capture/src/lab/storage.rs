@@ -79,11 +79,11 @@ impl Storage {
             target.kill();
         }
         for file in self.files.drain(..) {
-            file.interrupt(LAST_WORDS)?;
+            file.end(LAST_WORDS)?;
         }
         let _ = std::fs::remove_dir_all(sockets.join("files"));
         self.server.check()?;
-        self.server.interrupt(LAST_WORDS)?;
+        self.server.end(LAST_WORDS)?;
         Ok(())
     }
 
