@@ -135,10 +135,19 @@ fn guests_the_wire_and_the_drive_agree() {
         assert!(folder.path().join("out/runs/together-mail-web/1").join(file).is_file(), "{file}");
     }
     assert_eq!(processes_about(&folder.path().display().to_string()), Vec::<String>::new());
+    // Going on makes nothing anew: it is over at once, and says the same.
+    let on = lab(folder.path(), None, &["-o", "out", "--resume", "--output-format", "json"]);
+    assert_eq!(on.stdout, output.stdout);
+    // Under another plan it does not go on.
+    let kept = folder.path().join("out/plan.toml");
+    std::fs::write(&kept, PLAN.replace("seconds = 10", "seconds = 11")).unwrap();
+    let other = lab(folder.path(), None, &["-o", "out", "--resume"]);
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(other.status.code() == Some(1) && said.contains("is not this plan: name another folder"), "{said}");
     // The same folder again only if that is said.
     let again = lab(folder.path(), None, &["-o", "out"]);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(again.status.code() == Some(2) && said.contains("out exists: --force goes on in it"), "{said}");
+    assert!(again.status.code() == Some(2) && said.contains("out exists: --resume goes on in it"), "{said}");
 }
 
 #[test]

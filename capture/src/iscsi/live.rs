@@ -108,7 +108,8 @@ impl Drop for LiveCapture {
     }
 }
 
-/// Asks a capturing program to end, as Ctrl-C does; one that has ended already is left alone.
+/// Asks a capturing program to end; one that has ended already is left alone. Not by an interrupt, which is ignored by whatever
+/// a shell started in the background.
 pub fn interrupt(process: u32) {
     let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(process) = process {

@@ -155,15 +155,19 @@ impl Plan {
     /// # Errors
     /// Names the file, the line where TOML tells it, and what would be right.
     pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
-        let refused =
-            |line, problem| DescriptionError { what: "lab plan", name: path.display().to_string(), line, problem };
-        let text = std::fs::read_to_string(path).map_err(|error| refused(None, format!("cannot be read: {error}")))?;
-        let plan: Plan = toml::from_str(&text).map_err(|error| {
-            refused(error.span().map(|span| line_of(&text, span.start)), error.message().to_owned())
-        })?;
+        let plan = Plan::parse(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        plan.check(folder).map_err(|problem| refused(None, problem))?;
+        plan.check(folder).map_err(|problem| refused(path, None, problem))?;
         Ok(plan)
+    }
+
+    /// Reads a plan without looking at whether it can be done.
+    pub(super) fn parse(path: &Path) -> Result<Plan, DescriptionError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
+        toml::from_str(&text).map_err(|error| {
+            refused(path, error.span().map(|span| line_of(&text, span.start)), error.message().to_owned())
+        })
     }
 
     /// The runs of one repetition: each machine alone, then those together.
@@ -263,6 +267,10 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionError {
+    DescriptionError { what: "lab plan", name: path.display().to_string(), line, problem }
 }
 
 impl Vm {

@@ -17,6 +17,10 @@ use super::results::{measure, summarise};
 use super::storage::{Storage, devices};
 use super::{LabError, sandbox};
 
+/// The plan, in the folder of its results.
+const PLAN: &str = "plan.toml";
+/// The figures of a run, in its folder; written last.
+const FIGURES: &str = "run.json";
 /// How long a guest may take to boot, attach its disk and mount it; TCG on a busy machine.
 const BOOT: Duration = Duration::from_secs(240);
 /// How long it may take to write its files.
@@ -38,6 +42,8 @@ const PIECE: usize = 1 << 20;
 pub struct Lab {
     /// What is done.
     pub plan: Plan,
+    /// The plan as it was written.
+    pub plan_text: String,
     /// The folder that the plan's relative paths start from.
     pub plan_folder: PathBuf,
     /// The folder of the results; made if it is not there.
@@ -85,6 +91,7 @@ pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
 pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
+    keep_plan(lab)?;
     let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
@@ -106,6 +113,10 @@ pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<Lab
     let mut runs = Vec::new();
     for repetition in 1..=plan.repetitions {
         for group in &groups {
+            if let Some(made) = bench.made(group, repetition)? {
+                runs.push(made);
+                continue;
+            }
             let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
             watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
             runs.push(bench.run(group, repetition)?);
@@ -183,7 +194,22 @@ impl Bench<'_> {
         for &member in &group.members {
             self.convert(&plan.vms[member], &folder)?;
         }
-        measure(plan, group, repetition, &folder, i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX))
+        let begun = i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX);
+        let figures = measure(plan, group, repetition, &folder, begun)?;
+        let path = folder.join(FIGURES);
+        let text = serde_json::to_string_pretty(&figures).map_err(|error| LabError::io(&path)(error.into()))?;
+        std::fs::write(&path, text).map_err(LabError::io(&path))?;
+        Ok(figures)
+    }
+
+    /// The figures of a run that was made before.
+    fn made(&self, group: &Group, repetition: u32) -> Result<Option<LabRun>, LabError> {
+        let path = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string()).join(FIGURES);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(&path).map_err(LabError::io(&path))?;
+        serde_json::from_str(&text).map(Some).map_err(|error| LabError::io(&path)(error.into()))
     }
 
     /// The drive's image with the prepared disks of `members` at their places, the rest of it empty.
@@ -264,6 +290,19 @@ impl Bench<'_> {
     fn prepared(&self, vm: usize) -> PathBuf {
         self.lab.folder.join("prepare").join(format!("{}.img", self.lab.plan.vms[vm].name))
     }
+}
+
+/// Keeps the plan with its results. Where there are some, they have to be of the same plan, but for the number of repetitions.
+fn keep_plan(lab: &Lab) -> Result<(), LabError> {
+    let kept = lab.folder.join(PLAN);
+    if kept.is_file() {
+        let before = Plan { repetitions: lab.plan.repetitions, ..Plan::parse(&kept)? };
+        if before != lab.plan {
+            let problem = format!("{} is not this plan: name another folder", kept.display());
+            return Err(LabError::Host(problem));
+        }
+    }
+    std::fs::write(&kept, &lab.plan_text).map_err(LabError::io(&kept))
 }
 
 /// Copies what is not zero to `place`, where there are zeros.

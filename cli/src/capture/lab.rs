@@ -20,8 +20,8 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let folder = arguments.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
     ensure!(
-        arguments.force || lab::is_entered() || !folder.exists(),
-        UsageError(format!("{} exists: --force goes on in it, --output names another folder", folder.display()))
+        arguments.resume || lab::is_entered() || !folder.exists(),
+        UsageError(format!("{} exists: --resume goes on in it, --output names another folder", folder.display()))
     );
     lab::check_rights(&plan)?;
     lab::check_programs(&plan)?;
@@ -38,6 +38,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     }
     let lab = Lab {
         plan,
+        plan_text: std::fs::read_to_string(&arguments.plan)?,
         plan_folder: arguments.plan.parent().map(Path::to_path_buf).unwrap_or_default(),
         folder: std::path::absolute(&folder)?,
         image,
@@ -47,7 +48,6 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         LabError::Interrupted => Interrupted.into(),
         error => anyhow::Error::from(error),
     })?;
-    std::fs::copy(&arguments.plan, lab.folder.join("plan.toml"))?;
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
     let path = lab.folder.join(RESULTS);

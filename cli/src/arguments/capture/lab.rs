@@ -14,9 +14,10 @@ pub struct Lab {
     /// The folder of the results [default: the plan's name without its ending]
     #[arg(long, short, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
-    /// Go on in a folder that exists: disks that are prepared are kept, runs are made anew
+    /// Go on in a folder that exists: disks that are prepared and runs that are complete are kept. Only the number of
+    /// repetitions may be another
     #[arg(long)]
-    pub force: bool,
+    pub resume: bool,
     /// Where what guests boot is kept [default: $XDG_CACHE_HOME/iocast, or ~/.cache/iocast]
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
