@@ -148,8 +148,8 @@ impl Blktrace {
 
     fn tell_to_end(&self) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            // It may have ended already.
-            let _ = kill_process(pid, Signal::INT);
+            // Not an interrupt, which is ignored by whatever a shell started in the background. It may have ended already.
+            let _ = kill_process(pid, Signal::TERM);
         }
     }
 }
@@ -266,7 +266,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data/blktrace/virtio-mail.blktrace.0.gz");
-        let script = format!("trap 'exit 0' INT; gzip -dc {}; while :; do sleep 0.05; done", data.display());
+        let script = format!("trap 'exit 0' TERM; gzip -dc {}; while :; do sleep 0.05; done", data.display());
         let program = stand_in(folder.path(), &script);
         let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
         let mut events = Vec::new();
