@@ -197,7 +197,7 @@ impl Plan {
     /// The fio job of a machine; `folder` is where the plan's relative paths start from.
     ///
     /// # Errors
-    /// As [`workload::job`].
+    /// There is no such workload and no such file, or the file is no job that ends.
     pub fn job(&self, vm: usize, folder: &Path) -> std::io::Result<String> {
         workload::job(&self.vms[vm].workload, folder)
     }
