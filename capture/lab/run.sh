@@ -73,6 +73,8 @@ costs() {
 # Runs it when the host says so, under blktrace.
 run() {
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
+  # fio serves only files that are open; all of them are, or a few would fill the page cache and no more be read.
+  ulimit -n 65536
   sync
   echo 3 > /proc/sys/vm/drop_caches
   blktrace -d "/dev/$disk" -o "$VM" -b 1024 -n 8 > blktrace.txt 2>&1 &
