@@ -9,6 +9,8 @@ exec 3<>/dev/ttyS1
 say() { echo "$*" >&3; }
 # A failed step ends the run and says which; what there is of results still leaves.
 fail() { say "failed: $*"; leave; poweroff -f; }
+# What a program complained of: the first line that speaks of an error, else its last.
+why() { grep -m 1 -i 'error' "$1" || tail -n 1 "$1"; }
 leave() { dmesg > dmesg.txt; tar -c -f "$CARRIER" .; sync; }
 # The guest's clocks: since 1970 and since its boot. Named by its path, or the shell takes its own.
 clocks() { echo "$(/bin/date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
@@ -47,9 +49,9 @@ tune() {
 
 # Writes the files that the workload begins with.
 prepare() {
-  mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed="$UUID" -U "$UUID" "/dev/$disk" > mkfs.txt 2>&1 || fail "no file system: $(tail -n 1 mkfs.txt)"
+  mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed="$UUID" -U "$UUID" "/dev/$disk" > mkfs.txt 2>&1 || fail "no file system: $(why mkfs.txt)"
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
-  (cd /mnt && fio --create_only=1 /job/job.fio > /results/prepare.txt 2>&1) || fail "fio: $(tail -n 1 prepare.txt)"
+  (cd /mnt && fio --create_only=1 /job/job.fio > /results/prepare.txt 2>&1) || fail "fio: $(why prepare.txt)"
   df -k /mnt | tail -n 1 > space.txt
   umount /mnt || fail "cannot unmount $disk"
 }
@@ -60,7 +62,7 @@ record_too() {
   /job/iocast capture block "/dev/$disk" --backend tracefs -o "$VM.tracefs.parquet" > tracefs.txt 2>&1 &
   second=$!
   sleep 2
-  kill -0 $second 2>/dev/null || fail "iocast: $(tail -n 1 tracefs.txt)"
+  kill -0 $second 2>/dev/null || fail "iocast: $(why tracefs.txt)"
 }
 
 # Processor time that the recorders have taken, in ticks of 10 ms: in user space and in the kernel.
@@ -80,13 +82,13 @@ run() {
   blktrace -d "/dev/$disk" -o "$VM" -b 1024 -n 8 > blktrace.txt 2>&1 &
   tracer=$!
   sleep 1
-  kill -0 $tracer 2>/dev/null || fail "blktrace: $(tail -n 1 blktrace.txt)"
+  kill -0 $tracer 2>/dev/null || fail "blktrace: $(why blktrace.txt)"
   [ -z "$TRACEFS" ] || record_too
   say "ready $(clocks)"
   read -r go <&3
   [ "$go" = go ] || fail "the host said $go"
   echo "begin $(clocks)" > clocks.txt
-  (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job.fio > fio.txt 2>&1) || fail "fio: $(tail -n 1 fio.txt)"
+  (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job.fio > fio.txt 2>&1) || fail "fio: $(why fio.txt)"
   echo "end $(clocks)" >> clocks.txt
   # Two recorders end at different times, so nothing may be under way then.
   [ -z "$TRACEFS" ] || { sync; sleep 1; costs > costs.txt; kill -INT $second; wait $second; }
