@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             late.count,
             us(p50),
             us(p99),
-            us(late.moments.max_ns)
+            us(late.moments.max_ns.unwrap_or_default())
         );
         worst = worst.max(p99);
     }
