@@ -1,8 +1,8 @@
 //! A lab of virtual machines: QEMU guests run workloads on disks that lie on one modelled drive, first each alone, then
 //! together, recorded by blktrace inside, on the wire outside, and at the drive.
 //!
-//! A [`Plan`] says who runs what. [`GuestImage`] is what the guests boot, built of Debian packages; [`Guest`] is one of
-//! them running. [`Storage`] is the drive with whatever stands between it and the guests. [`run`] makes all runs of a plan
+//! A [`Plan`] says who runs what. [`GuestImage`] is what the guests boot, built of Debian packages (`image`); `guest` is one
+//! of them running, `storage` the drive with whatever stands between it and the guests. [`run`] makes all runs of a plan
 //! and leaves everything in one folder.
 
 mod guest;
@@ -21,12 +21,10 @@ use std::process::ExitStatus;
 use traces::described::DescriptionError;
 use traces::error::ReadError;
 
-pub use guest::{Guest, Machine};
 pub use image::GuestImage;
 pub use plan::{Accelerator, Group, Lun, Plan, Together, TogetherName, Transport, Vm};
 pub use run::{Lab, LabWatch, check_programs, check_rights, run};
 pub use sandbox::{enter, is_entered};
-pub use storage::Storage;
 pub use workload::WORKLOADS;
 
 /// Why a lab could not do what its plan asks.

@@ -256,11 +256,7 @@ impl Backend for BlkTracer {
     }
 
     fn describe(&self, add: &mut dyn FnMut(&str, String)) {
-        add("cpus", self.records.cpus().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","));
-    }
-
-    fn trace_now(&self) -> Option<u64> {
-        None
+        self.records.describe(add);
     }
 }
 

@@ -198,11 +198,7 @@ impl Backend for Blktrace {
     }
 
     fn describe(&self, add: &mut dyn FnMut(&str, String)) {
-        add("cpus", self.records.cpus().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","));
-    }
-
-    fn trace_now(&self) -> Option<u64> {
-        None
+        self.records.describe(add);
     }
 
     fn raw_written(&self) -> (u64, u64) {

@@ -55,8 +55,10 @@ pub trait Backend {
     /// Adds what is known of the capture, by key.
     fn describe(&self, add: &mut dyn FnMut(&str, String));
 
-    /// What the trace's clock says now.
-    fn trace_now(&self) -> Option<u64>;
+    /// What the trace's clock says now, where the kernel tells.
+    fn trace_now(&self) -> Option<u64> {
+        None
+    }
 
     /// What is to be said since the last time.
     fn notes(&mut self) -> Vec<String> {

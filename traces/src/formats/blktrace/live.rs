@@ -110,9 +110,9 @@ impl LiveRecords {
         &self.findings.names
     }
 
-    /// CPUs that events came from.
-    pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
-        self.cpus.keys().copied()
+    /// Adds what is known of the stream, by key: the CPUs that events came from.
+    pub fn describe(&self, add: &mut dyn FnMut(&str, String)) {
+        add("cpus", self.cpus.keys().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
 }
 
