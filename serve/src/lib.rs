@@ -4,6 +4,7 @@
 //! the model for the requests as they really arrive ([`front`], on a simulated clock); who waits for them sleeps until
 //! the real clock has come that far ([`waiting`]).
 
+mod checked;
 mod clock;
 pub mod description;
 pub mod front;
@@ -15,8 +16,9 @@ pub mod served;
 mod told;
 pub mod waiting;
 
+pub use checked::{Checked, ServeError, check};
 pub use description::{Description, Export, SettingError, VmBy};
 pub use image::{ImageSource, Opening};
 pub use place::Place;
-pub use served::{Checked, ServeError, ServedDrive, check};
+pub use served::ServedDrive;
 pub use told::Told;

@@ -17,8 +17,9 @@ use std::time::Duration;
 use drive_models::WriteCache;
 use nbdkit::{Error, FuaFlags, Result, Server, ThreadModel, plugin};
 
+use crate::checked::{Checked, check};
 use crate::description::Description;
-use crate::served::{Checked, Connection, ServedDrive, Zeroing, check};
+use crate::served::{Connection, ServedDrive, Zeroing};
 use crate::told::Told;
 
 /// Errors without a number of the operating system's (`EINVAL`).
@@ -210,8 +211,7 @@ impl Server for Client {
     }
 
     fn flush(&self) -> Result<()> {
-        self.drive.flush(&self.connection);
-        Ok(())
+        Ok(self.drive.flush(&self.connection)?)
     }
 }
 

@@ -5,78 +5,24 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use drive_models::{DriveError, WriteCache};
+use drive_models::WriteCache;
+use traces::results::SCHEMA_VERSION;
 use traces::results::serving::{ServedVm, Serving};
-use traces::results::{Part, SCHEMA_VERSION};
-use traces::spec::{Settings, SpecError};
 use traces::statistics::Distribution;
 use traces::trace::Clock;
-use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, StreamId, TraceMeta, VmId, WriteError};
+use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, StreamId, TraceMeta, VmId};
 
+use crate::checked::{Checked, Parts, ServeError};
 use crate::clock::zero_unix_ns;
-use crate::description::{Description, Export, VmBy};
-use crate::front::{Done, Front};
-use crate::image::{Image, ImageError, ImageSource};
-use crate::log::{Log, LogEntry, format_of};
-use crate::place::Place;
+use crate::description::{Export, VmBy};
+use crate::front::Done;
+use crate::log::{Log, LogEntry};
 use crate::waiting::Waiting;
 
 /// The name of a single virtual machine.
 const ONLY_VM: &str = "vm0";
 /// The error that a request is logged with whose data failed without one of its own (`EIO`).
 const EIO: i32 = 5;
-
-/// Why a description cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The drive.
-    #[error(transparent)]
-    Drive(#[from] DriveError),
-    /// The scheduler.
-    #[error(transparent)]
-    Scheduler(#[from] SpecError),
-    /// The image.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The log.
-    #[error(transparent)]
-    Log(#[from] WriteError),
-    /// The image is longer than the drive, or lies over its end.
-    #[error(
-        "the image, {} bytes from byte {} of the drive on, does not fit {drive} of {} bytes; take a smaller image or \
-         a drive with more (:capacity=SIZE where it has that tunable)", image.bytes(), place.bytes(), capacity.bytes()
-    )]
-    TooLarge {
-        /// The drive.
-        drive: String,
-        /// Its capacity.
-        capacity: Sectors,
-        /// Where the image begins.
-        place: Sectors,
-        /// The image.
-        image: Sectors,
-    },
-    /// An export that does not lie in the image.
-    #[error("export {name}: it ends at byte {}, the image at byte {}", end.bytes(), image.bytes())]
-    Beyond {
-        /// The export.
-        name: String,
-        /// Where it ends.
-        end: Sectors,
-        /// Where the image ends.
-        image: Sectors,
-    },
-    /// Two exports with one name or a common sector.
-    #[error("exports {one} and {other} {what}")]
-    Clash {
-        /// One of them.
-        one: String,
-        /// The other.
-        other: String,
-        /// What they share.
-        what: &'static str,
-    },
-}
 
 /// An export that a client asked for in vain.
 #[derive(Debug, thiserror::Error)]
@@ -86,118 +32,9 @@ pub struct UnknownExport {
     there: Vec<String>,
 }
 
-/// A description whose parts exist and fit one another.
-pub struct Checked {
-    description: Description,
-    drive: Part,
-    rotational: bool,
-    scheduler: Part,
-    exports: Vec<Export>,
-    image: Image,
-    front: Front,
-}
-
-impl Checked {
-    /// The drive's capacity.
-    pub fn capacity(&self) -> Sectors {
-        self.front.capacity()
-    }
-
-    /// Whether it is to tell every second how it goes.
-    pub fn is_live(&self) -> bool {
-        self.description.live
-    }
-
-    /// What clients can ask for.
-    pub fn exports(&self) -> &[Export] {
-        &self.exports
-    }
-}
-
-/// Builds the drive and opens the image.
-///
-/// # Errors
-/// What does not exist, cannot be opened or does not fit.
-pub fn check(description: Description) -> Result<Checked, ServeError> {
-    let built = drive_models::build(&description.drive)?;
-    let scheduler = schedulers::build(&description.scheduler)?;
-    if let Some(log) = &description.log {
-        format_of(log)?;
-    }
-    let capacity = built.drive.capacity();
-    // What can be known before is, so that no file is made in vain.
-    let known = match description.image {
-        ImageSource::Memory(length) => Some(length),
-        ImageSource::Path(_) => description.opening.create,
-    };
-    if let Some(length) = known {
-        fits(&description, &built.name, length, capacity)?;
-    }
-    let image = Image::open(&description.image, description.opening)?;
-    let exports = fits(&description, &built.name, image.length(), capacity)?;
-    let mut drive = part(&built.name, built.model.name, &built.settings);
-    let parts = built.description.named_parts();
-    drive.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
-    Ok(Checked {
-        drive,
-        rotational: built.model.name != drive_models::flash::MODEL.name,
-        scheduler: part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings),
-        exports,
-        image,
-        front: Front::new(built.drive, scheduler.scheduler, description.depth),
-        description,
-    })
-}
-
-/// The exports, if they lie in an image of this length and the image on the drive.
-fn fits(description: &Description, drive: &str, image: Sectors, capacity: Sectors) -> Result<Vec<Export>, ServeError> {
-    if !description.place.fits(image, capacity) {
-        let place = match description.place {
-            Place::At(lba) => Sectors::new(lba.sector()),
-            Place::Spread => Sectors::ZERO,
-        };
-        return Err(ServeError::TooLarge { drive: drive.to_owned(), capacity, place, image });
-    }
-    checked_exports(&description.exports, image)
-}
-
-fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, ServeError> {
-    if given.is_empty() {
-        return Ok(vec![Export { name: String::new(), begin: Lba::ZERO, length: image }]);
-    }
-    for (index, export) in given.iter().enumerate() {
-        let end = export.begin.saturating_add(export.length);
-        if end.sector() > image.count() {
-            return Err(ServeError::Beyond { name: export.name.clone(), end: Sectors::new(end.sector()), image });
-        }
-        for other in &given[..index] {
-            let common = export.begin < other.begin.saturating_add(other.length) && other.begin < end;
-            let what = if export.name == other.name {
-                "have the same name"
-            } else if common {
-                "share a part of the image"
-            } else {
-                continue;
-            };
-            return Err(ServeError::Clash { one: other.name.clone(), other: export.name.clone(), what });
-        }
-    }
-    Ok(given.to_vec())
-}
-
-fn part(name: &str, model: &str, settings: &Settings) -> Part {
-    let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Part { name: name.to_owned(), model: model.to_owned(), settings }
-}
-
 /// A drive that clients can use.
 pub struct ServedDrive {
-    description: Description,
-    drive: Part,
-    rotational: bool,
-    scheduler: Part,
-    exports: Vec<Export>,
-    image: Image,
+    parts: Parts,
     capacity: Sectors,
     write_cache: WriteCache,
     discards: bool,
@@ -228,24 +65,19 @@ pub struct Connection {
 impl ServedDrive {
     /// The drive's clock starts.
     pub fn begin(checked: Checked) -> ServedDrive {
-        let Checked { description, drive, rotational, scheduler, exports, image, front } = checked;
-        let vms = match description.vm_by {
-            VmBy::Export => exports.iter().map(|export| served_vm(vm_name(export))).collect(),
+        let Checked { parts, front } = checked;
+        let vms = match parts.description.vm_by {
+            VmBy::Export => parts.exports.iter().map(|export| served_vm(vm_name(export))).collect(),
             VmBy::Connection => Vec::new(),
         };
         ServedDrive {
-            drive,
-            rotational,
-            scheduler,
-            exports,
-            image,
+            parts,
             capacity: front.capacity(),
             write_cache: front.write_cache(),
             discards: front.discards(),
             waiting: Waiting::new(front),
             tally: Mutex::new(Tally { vms, ..Tally::default() }),
             log: Mutex::new(None),
-            description,
         }
     }
 
@@ -254,7 +86,7 @@ impl ServedDrive {
     /// # Errors
     /// The log's.
     pub fn open_log(&self) -> Result<(), ServeError> {
-        if let Some(path) = &self.description.log {
+        if let Some(path) = &self.parts.description.log {
             *self.log() = Some((Log::begin(path)?, path.clone()));
         }
         Ok(())
@@ -274,16 +106,16 @@ impl ServedDrive {
     /// # Errors
     /// A name that no export has.
     pub fn connect(&self, name: &str) -> Result<Connection, UnknownExport> {
-        let by_name = self.exports.iter().position(|export| export.name == name);
-        let only = (name.is_empty() && self.exports.len() == 1).then_some(0);
+        let by_name = self.parts.exports.iter().position(|export| export.name == name);
+        let only = (name.is_empty() && self.parts.exports.len() == 1).then_some(0);
         let export = by_name.or(only).ok_or_else(|| UnknownExport {
             asked: name.to_owned(),
-            there: self.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
+            there: self.parts.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
         })?;
         let mut tally = self.tally();
         let number = tally.connections;
         tally.connections += 1;
-        let vm = match self.description.vm_by {
+        let vm = match self.parts.description.vm_by {
             VmBy::Export => VmId(export as u16),
             VmBy::Connection => {
                 // Numbers beyond the last that a trace has share it.
@@ -300,7 +132,7 @@ impl ServedDrive {
 
     /// The length of the connection's export.
     pub fn length(&self, connection: &Connection) -> Sectors {
-        self.exports[connection.export].length
+        self.parts.exports[connection.export].length
     }
 
     /// What the drive does with written data.
@@ -315,7 +147,7 @@ impl ServedDrive {
 
     /// Whether there are discs that turn.
     pub fn is_rotational(&self) -> bool {
-        self.rotational
+        self.parts.rotational
     }
 
     /// Reads `bytes` from `offset` of the export on. Returns when the drive is done; so do the others.
@@ -324,7 +156,7 @@ impl ServedDrive {
     /// The image's; so for the others.
     pub fn read(&self, connection: &Connection, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let length = bytes.len() as u64;
-        let data = |at| self.image.read(bytes, at);
+        let data = |at| self.parts.image.read(bytes, at);
         self.access(connection, Operation::Read, Flags::empty(), (offset, length), data)
     }
 
@@ -333,7 +165,7 @@ impl ServedDrive {
     /// # Errors
     /// As [`ServedDrive::read`].
     pub fn write(&self, connection: &Connection, bytes: &[u8], offset: u64, fua: bool) -> io::Result<()> {
-        let data = |at| self.image.write(bytes, at);
+        let data = |at| self.parts.image.write(bytes, at);
         self.access(connection, Operation::Write, fua_flag(fua), (offset, bytes.len() as u64), data)
     }
 
@@ -343,7 +175,7 @@ impl ServedDrive {
     /// As [`ServedDrive::read`].
     pub fn zero(&self, connection: &Connection, offset: u64, length: u64, how: Zeroing) -> io::Result<()> {
         let operation = if how.may_discard && self.discards { Operation::Discard } else { Operation::Write };
-        let data = |at| self.image.zero(at, length);
+        let data = |at| self.parts.image.zero(at, length);
         self.access(connection, operation, fua_flag(how.fua), (offset, length), data)
     }
 
@@ -352,22 +184,25 @@ impl ServedDrive {
     /// # Errors
     /// As [`ServedDrive::read`].
     pub fn discard(&self, connection: &Connection, offset: u64, length: u64) -> io::Result<()> {
-        let data = |at| self.image.zero(at, length);
+        let data = |at| self.parts.image.zero(at, length);
         self.access(connection, Operation::Discard, Flags::empty(), (offset, length), data)
     }
 
     /// Waits until everything that was acknowledged is durable by the drive's account. The image itself stays with the
     /// operating system until the end.
-    pub fn flush(&self, connection: &Connection) {
+    ///
+    /// # Errors
+    /// As [`ServedDrive::write`].
+    pub fn flush(&self, connection: &Connection) -> io::Result<()> {
         let request = self.request(connection, Operation::Flush, Flags::empty(), (Lba::ZERO, Sectors::ZERO));
         if self.write_cache == WriteCache::Through {
             let (number, request) = self.waiting.pass(request);
             let at = Some(request.arrival);
             let observed = Observed { issued: at, completed: at, ..Observed::default() };
             self.note(connection, number, Record { request, observed });
-            return;
+            return Ok(());
         }
-        self.serve(connection, request, || Ok(())).expect("nothing can fail");
+        self.serve(connection, request, || Ok(()))
     }
 
     fn request(
@@ -390,7 +225,7 @@ impl ServedDrive {
         (offset, length): (u64, u64),
         data: impl FnOnce(u64) -> io::Result<()>,
     ) -> io::Result<()> {
-        let export = &self.exports[connection.export];
+        let export = &self.parts.exports[connection.export];
         let within = offset.checked_add(length).is_some_and(|end| end <= export.length.bytes());
         if !within {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "beyond the end of the export"));
@@ -399,7 +234,7 @@ impl ServedDrive {
             return Ok(());
         }
         let at = Sectors::new(export.begin.sector()).bytes() + offset;
-        let place = self.description.place.sectors(at, length, self.image.length(), self.capacity);
+        let place = self.parts.description.place.sectors(at, length, self.parts.image.length(), self.capacity);
         let request = self.request(connection, operation, flags, place);
         self.serve(connection, request, || data(at))
     }
@@ -456,8 +291,8 @@ impl ServedDrive {
         Serving {
             schema_version: SCHEMA_VERSION,
             program: program(),
-            drive: self.drive.clone(),
-            scheduler: self.scheduler.clone(),
+            drive: self.parts.drive.clone(),
+            scheduler: self.parts.scheduler.clone(),
             options: self.options(),
             span_ns: self.waiting.now().since(traces::Timestamp::ZERO),
             lateness: tally.lateness.figures(),
@@ -473,7 +308,7 @@ impl ServedDrive {
     fn options(&self) -> BTreeMap<String, String> {
         let kept = ["depth", "image", "place", "export", "vm-by-connection"];
         let mut options: BTreeMap<String, String> = BTreeMap::new();
-        for (key, value) in self.description.to_pairs() {
+        for (key, value) in self.parts.description.to_pairs() {
             if kept.contains(&key) {
                 let all = options.entry(key.to_owned()).or_default();
                 *all = if all.is_empty() { value } else { format!("{all} {value}") };
@@ -494,7 +329,7 @@ impl ServedDrive {
                 Err(error) => report.log_error = Some(error.to_string()),
             }
         }
-        report.image_error = self.image.sync().err().map(|error| error.to_string());
+        report.image_error = self.parts.image.sync().err().map(|error| error.to_string());
         report
     }
 
@@ -509,16 +344,16 @@ impl ServedDrive {
         meta.streams = (0..connections).map(|number| (number, connection_name(number))).collect();
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
         add("captured_by", format!("{} serve", report.program));
-        add("drive", self.description.drive.to_string());
-        add("scheduler", self.description.scheduler.to_string());
+        add("drive", self.parts.description.drive.to_string());
+        add("scheduler", self.parts.description.scheduler.to_string());
         add("times", "completed is the drive's own time; replies were later by the lateness".to_owned());
         add("lost_events", "0".to_owned());
         for (key, value) in &report.options {
             add(&format!("option.{key}"), value.clone());
         }
-        for export in &self.exports {
+        for export in &self.parts.exports {
             let at = Sectors::new(export.begin.sector()).bytes();
-            let (lba, _) = self.description.place.sectors(at, 1, self.image.length(), self.capacity);
+            let (lba, _) = self.parts.description.place.sectors(at, 1, self.parts.image.length(), self.capacity);
             add(&format!("place_sectors.{}", vm_name(export)), lba.to_string());
         }
         for (name, ns) in &report.lateness.percentiles_ns {

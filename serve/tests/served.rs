@@ -122,7 +122,7 @@ fn the_log_has_every_request_in_the_order_of_arrival_with_the_drives_times() {
                     let offset = number * 7919 * 512 % (8 << 20);
                     drive.write(&connection, &[1; 512], offset, number == 3).unwrap();
                 }
-                drive.flush(&connection);
+                drive.flush(&connection).unwrap();
             });
         }
     });
@@ -181,7 +181,7 @@ fn a_volatile_cache_makes_flushes_take_time() {
         drive.write(&connection, &[1; 512], place << 22, false).unwrap();
     }
     let before = drive.report().response_time.count;
-    drive.flush(&connection);
+    drive.flush(&connection).unwrap();
     let after = drive.report();
     assert_eq!(after.response_time.count, before + 1, "the drive has served it");
     assert_eq!(after.vms[0].flushes, 1);
