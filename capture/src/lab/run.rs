@@ -68,18 +68,13 @@ pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
     require(&[
         ("qemu-system-x86_64", "qemu-system-x86"),
         ("nbdkit", "nbdkit"),
+        ("nbdfuse", "libnbd-bin"),
         ("tar", "tar"),
         ("unshare", "util-linux"),
         ("ip", "iproute2"),
     ])?;
     if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
-        require(&[
-            ("tgtd", "tgt"),
-            ("tgtadm", "tgt"),
-            ("nbdfuse", "libnbd-bin"),
-            ("dumpcap", "wireshark-common"),
-            ("mount", "mount"),
-        ])?;
+        require(&[("tgtd", "tgt"), ("tgtadm", "tgt"), ("dumpcap", "wireshark-common"), ("mount", "mount")])?;
     }
     Ok(())
 }
@@ -148,10 +143,9 @@ impl Bench<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let served = unfinished.display().to_string();
-        let mut devices = devices(Transport::Virtio, &served);
+        let mut devices = devices(Transport::Virtio, &unfinished);
         // Nobody needs it should the host lose power now.
-        devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none", "cache=unsafe"));
+        devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
         let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder))?;
         guest.expect("done", BOOT + PREPARE, self.stop)?;
         guest.finish()?;
@@ -189,7 +183,7 @@ impl Bench<'_> {
         if let Some(wire) = wire {
             wire.end(PATIENCE)?;
         }
-        storage.stop(self.sockets)?;
+        storage.stop()?;
         std::fs::remove_file(&disk).map_err(LabError::io(&disk))?;
         for &member in &group.members {
             self.convert(&plan.vms[member], &folder)?;

@@ -1,5 +1,10 @@
-//! The drive that guests share, and what stands between it and them: `iocast serve`, and for iSCSI a target whose disks
-//! are the served ones.
+//! The drive that guests share, and what stands between it and them: `iocast serve`, a file for each served disk, and for
+//! iSCSI a target over those files.
+//!
+//! QEMU could speak NBD itself. Its client (version 7.2) holds back what a request has got while another waits for the next
+//! reply: a read of 8 ms took 13. So it gets a file that nbdfuse makes of the served disk, over so many connections that none
+//! waits for another's, and reads and writes it asynchronously, since the kernel lets synchronous writers of such a file in one
+//! by one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +18,9 @@ use super::process::{Process, run};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to write its log's end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
+/// Connections of each disk to the server, which each have one request under way. The kernel lets 12 asynchronous ones of a file
+/// like this be (`max_background` of FUSE).
+const CONNECTIONS: u32 = 16;
 /// Where the target listens: within the lab's own network.
 pub const PORTAL: &str = "127.0.0.1:3260";
 
@@ -20,10 +28,11 @@ pub const PORTAL: &str = "127.0.0.1:3260";
 #[derive(Debug)]
 pub struct Storage {
     server: Process,
-    socket: PathBuf,
-    target: Option<Process>,
-    /// Files that are the served disks, as the target needs them.
+    /// Where the served disks are files.
+    folder: PathBuf,
+    /// Who makes them so.
     files: Vec<Process>,
+    target: Option<Process>,
 }
 
 impl Storage {
@@ -54,26 +63,33 @@ impl Storage {
         command.arg("--log").arg(folder.join("lun.parquet")).arg("--report").arg(folder.join("lun.json"));
         let mut server = Process::start(&mut command, "nbdkit", &folder.join("serve.log"))?;
         server.wait_until(PATIENCE, || socket.exists())?;
-        let mut storage = Storage { server, socket, target: None, files: Vec::new() };
+        let mut storage = Storage { server, files: Vec::new(), folder: sockets.join("files"), target: None };
+        for &member in members {
+            storage.mount(&plan.vms[member], &socket, folder)?;
+        }
         let over_iscsi: Vec<&Vm> =
             members.iter().map(|&vm| &plan.vms[vm]).filter(|vm| vm.disk == Transport::Iscsi).collect();
         if !over_iscsi.is_empty() {
-            storage.offer(&over_iscsi, folder, sockets)?;
+            storage.offer(&over_iscsi, folder)?;
         }
         Ok(storage)
     }
 
     /// QEMU's arguments for the disk of `vm`.
     pub fn devices(&self, vm: &Vm) -> Vec<String> {
-        let served = format!("nbd+unix:///{}?socket={}", vm.name, self.socket.display());
-        devices(vm.disk, &served)
+        devices(vm.disk, &self.file(vm))
+    }
+
+    /// The served disk of `vm` as a file.
+    fn file(&self, vm: &Vm) -> PathBuf {
+        self.folder.join(&vm.name).join("disk")
     }
 
     /// Ends it all. The server's log is complete then.
     ///
     /// # Errors
     /// The server had to be killed, or ended badly.
-    pub fn stop(mut self, sockets: &Path) -> Result<(), LabError> {
+    pub fn stop(mut self) -> Result<(), LabError> {
         // The target ignores requests to end; what it served has been written through.
         if let Some(target) = &mut self.target {
             target.kill();
@@ -81,25 +97,29 @@ impl Storage {
         for file in self.files.drain(..) {
             file.end(LAST_WORDS)?;
         }
-        let _ = std::fs::remove_dir_all(sockets.join("files"));
+        let _ = std::fs::remove_dir_all(&self.folder);
         self.server.check()?;
         self.server.end(LAST_WORDS)?;
         Ok(())
     }
 
-    /// A target for each machine, over a file that is its served disk.
-    fn offer(&mut self, vms: &[&Vm], folder: &Path, sockets: &Path) -> Result<(), LabError> {
-        for vm in vms {
-            let mount = sockets.join("files").join(&vm.name);
-            std::fs::create_dir_all(&mount).map_err(LabError::io(&mount))?;
-            let file = mount.join("disk");
-            let mut command = Command::new("nbdfuse");
-            command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, self.socket.display()));
-            let mut process =
-                Process::start(&mut command, "libnbd-bin", &folder.join(format!("nbdfuse-{}.log", vm.name)))?;
-            process.wait_until(PATIENCE, || file.exists())?;
-            self.files.push(process);
-        }
+    /// Makes the served disk of `vm` a file.
+    fn mount(&mut self, vm: &Vm, socket: &Path, folder: &Path) -> Result<(), LabError> {
+        let file = self.file(vm);
+        let mount = self.folder.join(&vm.name);
+        std::fs::create_dir_all(&mount).map_err(LabError::io(&mount))?;
+        let mut command = Command::new("nbdfuse");
+        command.args(["--connections", &CONNECTIONS.to_string()]);
+        command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, socket.display()));
+        let log = folder.join(format!("nbdfuse-{}.log", vm.name));
+        let mut process = Process::start(&mut command, "libnbd-bin", &log)?;
+        process.wait_until(PATIENCE, || file.exists())?;
+        self.files.push(process);
+        Ok(())
+    }
+
+    /// A target for each machine, over the file that is its served disk.
+    fn offer(&mut self, vms: &[&Vm], folder: &Path) -> Result<(), LabError> {
         let control = Path::new("/run/tgtd");
         std::fs::create_dir_all(control).map_err(LabError::io(control))?;
         // Another target of this machine has its control socket there, which is not seen in the lab.
@@ -110,12 +130,11 @@ impl Storage {
         target.wait_until(PATIENCE, || administer(&["--mode", "sys", "--op", "show"]).is_ok())?;
         for (index, vm) in vms.iter().enumerate() {
             let id = (index + 1).to_string();
-            let file = sockets.join("files").join(&vm.name).join("disk");
+            let file = self.file(vm);
             administer(&["--mode", "target", "--op", "new", "--tid", &id, "-T", &vm.target()])?;
             let disk = ["--mode", "logicalunit", "--op", "new", "--tid", &id, "--lun", "1"];
-            // Past the page cache, or the drive's times would not be seen.
-            let over =
-                ["-b", &file.display().to_string(), "--bstype", "rdwr", "--bsoflags", "direct"].map(str::to_owned);
+            // Past the page cache, or the drive's times would not be seen, and asynchronously.
+            let over = ["-b", &file.display().to_string(), "--bstype", "aio"].map(str::to_owned);
             administer(&disk.iter().map(|&word| word.to_owned()).chain(over).collect::<Vec<_>>())?;
             administer(&["--mode", "target", "--op", "bind", "--tid", &id, "-I", "ALL"])?;
         }
@@ -124,9 +143,10 @@ impl Storage {
     }
 }
 
-/// QEMU's arguments for a disk at `served`, reached as `disk` says.
-pub fn devices(disk: Transport, served: &str) -> Vec<String> {
-    let drive = format!("file={served},format=raw,if=none,id=disk,cache=none,discard=unmap");
+/// QEMU's arguments for a disk that is the file `served`, reached as `disk` says.
+pub fn devices(disk: Transport, served: &Path) -> Vec<String> {
+    let served = served.display();
+    let drive = format!("file={served},format=raw,if=none,id=disk,cache=none,aio=native,discard=unmap");
     let arguments: &[&str] = match disk {
         Transport::Virtio => &["-drive", &drive, "-device", "virtio-blk-pci,drive=disk,serial=test"],
         Transport::VirtioScsi => {
