@@ -205,6 +205,25 @@ fn status_fits(status: u8) -> bool {
     matches!(status, 0 | 2 | 4 | 8 | 0x18 | 0x28 | 0x30 | 0x40)
 }
 
+/// Whether bytes at any place can be the first ones of a header of which the rest was not captured.
+pub fn may_begin(part: &[u8], direction: Direction) -> bool {
+    let there = part.len().min(HEADER_BYTES);
+    if there < 2 {
+        return true;
+    }
+    let mut header = [0; HEADER_BYTES];
+    header[..there].copy_from_slice(&part[..there]);
+    // What is not there is as it would fit; zero does for every other field.
+    let filled = match opcode(&header) {
+        COMMAND if data_bytes(&header) > 0 => 20..24,
+        ASYNC | REJECT => 16..20,
+        R2T => 44..48,
+        _ => 0..0,
+    };
+    header[filled.start.max(there)..filled.end.max(there)].fill(0xff);
+    is_plausible(&header, direction)
+}
+
 /// The sequence numbers that a connection has come to, as far as seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
@@ -212,6 +231,11 @@ pub struct Numbers {
     command: Option<u32>,
     /// The status number that comes next.
     status: Option<u32>,
+    /// The number behind the last that each direction gave out: to a command that is counted, to a status. Neither is ever
+    /// given out again on its connection (RFC 7143, sections 4.2.2.1 and 4.2.2.2).
+    given: [Option<u32>; 2],
+    /// The last command number that the target has allowed.
+    allowed: Option<u32>,
 }
 
 /// Whether a header's sequence numbers are near those of its connection.
@@ -231,6 +255,17 @@ const NEAR: u32 = 1 << 16;
 impl Numbers {
     /// Takes note of a header that is known to be one.
     pub fn note(&mut self, header: &Header, direction: Direction) {
+        let given = &mut self.given[direction.index()];
+        match opcode(header) {
+            // A login's number is the first command's; what was given out before was of another session.
+            LOGIN_REQUEST => (*given, self.allowed) = (Some(u32_at(header, 24)), None),
+            LOGIN_RESPONSE => *given = Some(u32_at(header, 24).wrapping_add(1)),
+            _ => {
+                if let Some(number) = given_number(header, direction) {
+                    advance(given, number.wrapping_add(1));
+                }
+            }
+        }
         match direction {
             Direction::ToTarget => {
                 if has_command_number(header) {
@@ -240,8 +275,9 @@ impl Numbers {
             }
             Direction::ToInitiator => {
                 advance(&mut self.command, u32_at(header, 28));
+                advance(&mut self.allowed, u32_at(header, 32));
                 if carries_status_number(header) {
-                    advance(&mut self.status, u32_at(header, 24).wrapping_add(1));
+                    advance(&mut self.status, u32_at(header, 24).wrapping_add(u32::from(counts_as_status(header))));
                 }
             }
         }
@@ -255,14 +291,34 @@ impl Numbers {
         }
         match direction {
             Direction::ToTarget => {
-                let command = has_command_number(header).then(|| near(self.command, u32_at(header, 24)));
+                let command = has_command_number(header).then(|| self.fit_of_command(u32_at(header, 24)));
                 both(near(self.status, u32_at(header, 28)), command)
             }
             Direction::ToInitiator => {
-                let status = carries_status_number(header).then(|| near(self.status, u32_at(header, 24)));
+                let status = carries_status_number(header).then(|| self.fit_of_status(u32_at(header, 24)));
                 let room = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
                 if room > NEAR { Fit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
             }
+        }
+    }
+
+    /// One that was given out before is of a copy of an old command. One that is not allowed yet may be: the PDU that
+    /// allows it need not have been captured.
+    fn fit_of_command(&self, number: u32) -> Fit {
+        let allowed = |number: u32| self.allowed.is_none_or(|last| !is_before(last, number));
+        // What was taken for a command and was none may have had any number.
+        let given = self.given[0].filter(|given| allowed(given.wrapping_sub(1)));
+        match near(self.command, number) {
+            Fit::Near if given.is_some_and(|given| is_before(number, given)) => Fit::Far,
+            Fit::Near if !allowed(number) => Fit::Open,
+            fit => fit,
+        }
+    }
+
+    fn fit_of_status(&self, number: u32) -> Fit {
+        match near(self.status, number) {
+            Fit::Near if self.given[1].is_some_and(|given| is_before(number, given)) => Fit::Far,
+            fit => fit,
         }
     }
 
@@ -272,6 +328,21 @@ impl Numbers {
         numbers.note(first, direction);
         numbers.fit(second, direction) != Fit::Far
     }
+}
+
+/// The number that a PDU takes, so that none behind it on its connection has it again. What is for immediate delivery takes
+/// none, and may overtake commands with lower ones.
+fn given_number(header: &Header, direction: Direction) -> Option<u32> {
+    let takes = match direction {
+        Direction::ToTarget => has_command_number(header) && !is_immediate(header),
+        Direction::ToInitiator => carries_status_number(header) && counts_as_status(header),
+    };
+    takes.then(|| u32_at(header, 24))
+}
+
+/// Whether the next status has another number; a ping that asks for nothing does not count.
+pub fn counts_as_status(header: &Header) -> bool {
+    opcode(header) != NOP_IN || task_tag(header) != NO_TAG
 }
 
 /// Whether a target's PDU carries the number of a status.
@@ -286,9 +357,14 @@ pub fn carries_status_number(header: &Header) -> bool {
 /// Numbers go forward, unless they are somewhere else altogether.
 fn advance(known: &mut Option<u32>, number: u32) {
     match known {
-        Some(known) if (number.wrapping_sub(*known) as i32) < 0 && known.wrapping_sub(number) < NEAR => {}
+        Some(known) if is_before(number, *known) && known.wrapping_sub(number) < NEAR => {}
         _ => *known = Some(number),
     }
+}
+
+/// Serial numbers (RFC 1982) of 32 bits.
+fn is_before(number: u32, other: u32) -> bool {
+    (number.wrapping_sub(other) as i32) < 0
 }
 
 fn near(known: Option<u32>, number: u32) -> Fit {

@@ -178,8 +178,8 @@ impl Tasks {
         }
         if pdu::carries_status_number(header) {
             let number = pdu::u32_at(header, 24);
-            // A ping that asks for nothing does not count.
-            if missed(&mut self.next_status, number, number.wrapping_add(u32::from(tag != NO_TAG))) {
+            let next = number.wrapping_add(u32::from(pdu::counts_as_status(header)));
+            if missed(&mut self.next_status, number, next) {
                 self.status_missed_at = at.frame;
             }
         }

@@ -1,6 +1,6 @@
 //! From PDU to PDU along one direction of a connection: by the lengths in the headers, past data that need not have been
 //! captured. A header may straddle packets. Where one lies beyond the snap length, or in a gap, the chain is lost, and found
-//! again where a packet begins with a header whose every field and sequence number fits.
+//! again where a packet begins with a header whose every field and sequence number fits, and nothing but a header follows.
 
 use traces::results::wire::PduFigures;
 
@@ -68,13 +68,16 @@ enum State {
     Lost,
 }
 
-/// A header that is believed only if another follows where its length says.
+/// A header that was found where a packet begins. It is believed if another follows where its length says, and not if
+/// something else does.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     header: Header,
     at: At,
     offset: usize,
     ended: Option<At>,
+    /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
+    near: bool,
 }
 
 /// One direction.
@@ -138,8 +141,7 @@ impl Walk {
 
     /// The stream begins: with a PDU if the connection was `opened`.
     pub fn begin<H: Handler>(&mut self, opened: bool, shared: &mut Shared, handler: &mut H) {
-        self.drop_candidate(handler);
-        self.stop_data(shared, handler);
+        self.finish(shared, handler);
         *self = Walk { counts: self.counts, data: std::mem::take(&mut self.data), ..Walk::new(self.direction) };
         if opened {
             (self.state, self.unbroken) = (State::Within(0), true);
@@ -159,7 +161,7 @@ impl Walk {
             }
             State::Within(_) => {
                 self.counts.lost_by_gap += 1;
-                self.lose(shared, handler);
+                self.lose(self.may_go_on(shared), shared, handler);
             }
             State::Lost => {}
         }
@@ -196,7 +198,7 @@ impl Walk {
                 continue;
             }
             if at == length {
-                return;
+                return self.settle(true, shared, handler);
             }
             match self.next_header(&piece, at, shared, handler) {
                 Some(behind) => at = behind,
@@ -207,8 +209,7 @@ impl Walk {
 
     /// Nothing more comes.
     pub fn finish<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
-        self.stop_data(shared, handler);
-        self.drop_candidate(handler);
+        self.lose(self.may_go_on(shared), shared, handler);
     }
 
     fn pass_end<H: Handler>(&mut self, at: At, handler: &mut H) {
@@ -251,14 +252,14 @@ impl Walk {
             self.part_behind_digest_at = piece.at;
         }
         self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
-        if self.candidate.is_none() {
+        if !self.is_in_doubt() {
             handler.keep(piece.at.frame, piece.offset + at, there);
         }
         self.part_bytes += there;
         if there < missing {
             if captured.len() < piece.length as usize - at {
                 self.counts.lost_by_cut += 1;
-                self.lose(shared, handler);
+                self.lose(self.may_go_on(shared), shared, handler);
             }
             return None;
         }
@@ -338,18 +339,11 @@ impl Walk {
         };
         if !believed || !self.check_digest(header, behind, shared) {
             self.counts.lost_by_content += 1;
-            self.lose(shared, handler);
+            self.lose(false, shared, handler);
             return None;
         }
         if let Some(before) = self.candidate.take() {
-            handler.keep(before.at.frame, before.offset, HEADER_BYTES);
-            handler.released(before.at.frame);
-            self.emit(&before.header, before.at, shared, handler);
-            // Its data has passed already.
-            self.stop_data(shared, handler);
-            if std::mem::take(&mut self.tell_end) {
-                handler.end(before.ended.unwrap_or(before.at));
-            }
+            self.believe(&before, shared, handler);
         }
         self.emit(header, at, shared, handler);
         self.go_on(header, shared);
@@ -409,7 +403,7 @@ impl Walk {
         handler: &mut H,
     ) {
         let skip = (self.data_skip as usize).min(step);
-        if skip > 0 && self.candidate.is_none() {
+        if skip > 0 && !self.is_in_doubt() {
             // Additional headers and the digest.
             let there = piece.payload.len().saturating_sub(at).min(skip);
             handler.keep(piece.at.frame, piece.offset + at, there);
@@ -443,15 +437,52 @@ impl Walk {
         }
     }
 
-    fn drop_candidate<H: Handler>(&mut self, handler: &mut H) {
-        if let Some(before) = self.candidate.take() {
-            handler.released(before.at.frame);
+    /// Whether what was found is held back from whoever keeps headers.
+    fn is_in_doubt(&self) -> bool {
+        self.candidate.is_some_and(|candidate| !candidate.near)
+    }
+
+    fn believe<H: Handler>(&mut self, found: &Candidate, shared: &mut Shared, handler: &mut H) {
+        if !found.near {
+            handler.keep(found.at.frame, found.offset, HEADER_BYTES);
+            handler.released(found.at.frame);
+        }
+        self.emit(&found.header, found.at, shared, handler);
+        // Its data has passed already.
+        self.stop_data(shared, handler);
+        if let Some(ended) = found.ended
+            && std::mem::take(&mut self.tell_end)
+        {
+            handler.end(ended);
         }
     }
 
-    fn lose<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+    /// Decides on what was found as long as nobody knows what follows: it may be a header, or cannot.
+    fn settle<H: Handler>(&mut self, may_be: bool, shared: &mut Shared, handler: &mut H) {
+        match self.candidate {
+            Some(found) if found.near && may_be => {
+                self.candidate = None;
+                self.believe(&found, shared, handler);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether what has come of the next header may be one.
+    fn may_go_on(&self, shared: &Shared) -> bool {
+        let digest = if self.had_data { shared.digests.data } else { shared.digests.header };
+        digest.is_none() || pdu::may_begin(&self.part[..self.part_bytes], self.direction)
+    }
+
+    /// Loses the chain: where something stands that is no header, or where nobody knows whether what stands there `may_be`.
+    fn lose<H: Handler>(&mut self, may_be: bool, shared: &mut Shared, handler: &mut H) {
         self.stop_data(shared, handler);
-        self.drop_candidate(handler);
+        self.settle(may_be, shared, handler);
+        if let Some(found) = self.candidate.take()
+            && !found.near
+        {
+            handler.released(found.at.frame);
+        }
         (self.state, self.unbroken, self.part_bytes, self.skipped_in_a_row) = (State::Lost, false, 0, 0);
         self.digest_left = 0;
     }
@@ -478,14 +509,14 @@ impl Walk {
             return false;
         }
         self.counts.found += 1;
-        if fit == Fit::Near {
+        let near = fit == Fit::Near;
+        if near {
             handler.keep(piece.at.frame, piece.offset, HEADER_BYTES);
-            self.emit(header, piece.at, shared, handler);
         } else {
             handler.held(piece.at.frame);
-            self.candidate = Some(Candidate { header: *header, at: piece.at, offset: piece.offset, ended: None });
-            (self.data_left, self.tell_end) = (0, false);
         }
+        self.candidate = Some(Candidate { header: *header, at: piece.at, offset: piece.offset, ended: None, near });
+        (self.data_left, self.tell_end) = (0, false);
         self.go_on(header, shared);
         true
     }

@@ -7,6 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::WireCapture;
 use traces::{Operation, Record};
 
+use crate::decoys::{self, Known, Lie};
+
 /// How a conversation goes.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -21,6 +23,9 @@ pub struct Plan {
     pub segment_max: usize,
     /// Whether PDUs of one direction share segments as they come.
     pub batch: usize,
+    /// What is wrong with the PDUs that data imitates, at the beginnings of packets too; `None` where it does so now and
+    /// then and all is random.
+    pub lie: Option<Lie>,
 }
 
 /// What really happened to one command: address, length, operation, packet of its first byte, packet with its end.
@@ -39,7 +44,7 @@ pub struct Conversation {
     pub truth: Vec<Truth>,
 }
 
-fn crc32c(bytes: &[u8]) -> [u8; 4] {
+pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
     // Bit by bit, as the standard says it.
     let mut crc = !0u32;
     for &byte in bytes {
@@ -59,6 +64,8 @@ struct Way {
     /// Bytes that wait to be cut into segments, and the marks in them: (place, command, whether it is an end).
     bytes: Vec<u8>,
     marks: Vec<(usize, usize, bool)>,
+    /// Places in them where data imitates a header.
+    decoys: Vec<usize>,
 }
 
 impl Way {
@@ -106,7 +113,7 @@ fn header(opcode: u8, flags: u8, data: usize, tag: u32) -> [u8; 48] {
     header
 }
 
-fn put(header: &mut [u8; 48], at: usize, value: u32) {
+pub fn put(header: &mut [u8; 48], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -147,6 +154,7 @@ pub fn play(plan: &Plan) -> Conversation {
                 sequence: if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() },
                 bytes: Vec::new(),
                 marks: Vec::new(),
+                decoys: Vec::new(),
             };
             Connection {
                 ways: [way(initiator, target, &mut random), way(target, initiator, &mut random)],
@@ -234,7 +242,7 @@ fn command(
     }
     let tag = connection.tag;
     let immediate = operation == Operation::Write && random.random_bool(0.7);
-    let data: Vec<u8> = if immediate { payload(random, blocks as usize * 512) } else { Vec::new() };
+    let (data, decoys) = if immediate { data_of(connection, plan, random, blocks) } else { (Vec::new(), Vec::new()) };
     let flags = match operation {
         Operation::Read => 0xc1,
         Operation::Write => 0xa1,
@@ -260,16 +268,19 @@ fn command(
         }
     }
     let way = &mut connection.ways[0];
-    let (begin, _) = push(way, plan, &head, &data);
+    let (begin, end) = push(way, plan, &head, &data);
+    way.decoys.extend(decoys.iter().map(|at| end - data.len() + at));
     let index = truth.len();
     way.marks.push((begin, index, false));
     truth.push((lba, u64::from(blocks), operation, 0, 0));
     if operation == Operation::Write && !immediate {
-        let data = payload(random, blocks as usize * 512);
+        let (data, decoys) = data_of(connection, plan, random, blocks);
         let mut out = header(5, 0x80, data.len(), tag);
         put(&mut out, 20, number as u32);
         put(&mut out, 28, connection.status_number);
-        push(way, plan, &out, &data);
+        let way = &mut connection.ways[0];
+        let (_, end) = push(way, plan, &out, &data);
+        way.decoys.extend(decoys.iter().map(|at| end - data.len() + at));
     }
     connection.outstanding.push(Outstanding { command: index, tag, blocks, operation });
 }
@@ -286,14 +297,16 @@ fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusP
     let combined = with_data && random.random_bool(0.6);
     let mut end = 0;
     if with_data {
-        let data = payload(random, blocks as usize * 512);
+        let (data, decoys) = data_of(connection, plan, random, blocks);
         let mut head = header(0x25, if combined { 0x81 } else { 0x80 }, data.len(), tag);
         head[9] = 0;
         numbers(&mut head, connection);
         if !combined {
             put(&mut head, 24, 0);
         }
-        end = push(&mut connection.ways[1], plan, &head, &data).1;
+        let way = &mut connection.ways[1];
+        end = push(way, plan, &head, &data).1;
+        way.decoys.extend(decoys.iter().map(|at| end - data.len() + at));
     }
     if !combined {
         let mut head = header(0x21, 0x80, 0, tag);
@@ -304,6 +317,26 @@ fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusP
     connection.status_number = connection.status_number.wrapping_add(1);
     connection.ways[1].marks.push((end, command, true));
     connection.unsent.push(tag);
+}
+
+/// Data of so many blocks, and the places where it looks like a PDU that is to mislead.
+fn data_of(
+    connection: &Connection,
+    plan: &Plan,
+    random: &mut Xoshiro256PlusPlus,
+    blocks: u32,
+) -> (Vec<u8>, Vec<usize>) {
+    let bytes = blocks as usize * 512;
+    let Some(lie) = plan.lie else { return (payload(random, bytes), Vec::new()) };
+    let Connection { command_number, status_number, outstanding, .. } = connection;
+    let known = |random: &mut Xoshiro256PlusPlus| {
+        let used = outstanding.get(random.random_range(0..2 * outstanding.len() + 1)).map(|one| one.tag);
+        let command_number = command_number.wrapping_add(random.random_range(0..3));
+        let status_number = *status_number;
+        let tag = used.unwrap_or_else(|| random.random_range(0..1000));
+        Known { command_number, status_number, tag, header_digest: plan.header_digest }
+    };
+    decoys::data(lie, known, bytes, random)
 }
 
 /// Data, some of which looks like a PDU.
@@ -334,9 +367,19 @@ fn send(
 ) {
     let bytes = std::mem::take(&mut way.bytes);
     let marks = std::mem::take(&mut way.marks);
+    let decoys = std::mem::take(&mut way.decoys);
     let mut at = 0;
     while at < bytes.len() {
-        let step = if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
+        let mut step =
+            if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
+        let next = decoys.partition_point(|&decoy| decoy <= at);
+        if decoys[..next].last() == Some(&at) {
+            step = step.max(decoys::APART);
+        }
+        // The next packet begins with one.
+        if let Some(&decoy) = decoys.get(next).filter(|_| random.random_bool(0.7)) {
+            step = step.min(decoy - at);
+        }
         *time += random.random_range(1_000..50_000u64);
         packets.push(way.packet(*time, 0x10, &bytes[at..at + step]));
         way.sequence = way.sequence.wrapping_add(step as u32);

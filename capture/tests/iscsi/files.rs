@@ -18,6 +18,7 @@ fn conversation() -> crate::conversation::Conversation {
         login,
         segment_max: 1448,
         batch: 3,
+        lie: None,
     })
 }
 

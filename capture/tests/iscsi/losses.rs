@@ -8,7 +8,7 @@ use crate::conversation::{Plan, analysed, file, plain, play};
 
 fn plan(seed: u64, connections: usize, digests: [bool; 2], segment_max: usize) -> Plan {
     let [header_digest, data_digest] = digests;
-    Plan { seed, connections, commands: 300, header_digest, data_digest, login: true, segment_max, batch: 6 }
+    Plan { seed, connections, commands: 300, header_digest, data_digest, login: true, segment_max, batch: 6, lie: None }
 }
 
 proptest! {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod conversation;
+mod deception;
+mod decoys;
 mod files;
 mod losses;
 mod scrub;

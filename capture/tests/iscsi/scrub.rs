@@ -53,6 +53,7 @@ fn commands_stay_and_data_and_secrets_go() {
             login: true,
             segment_max: 1448,
             batch: 4,
+            lie: None,
         };
         let conversation = play(&plan);
         let whole = file(&conversation.packets, usize::MAX);
@@ -79,6 +80,7 @@ fn logins_that_are_kept_lose_what_authenticates_and_names_are_changed() {
         login: true,
         segment_max: 1448,
         batch: 2,
+        lie: None,
     };
     let whole = file(&play(&plan).packets, usize::MAX);
     let kept = scrubbed(whole.clone(), ScrubOptions { keep_login: true, rename: None });

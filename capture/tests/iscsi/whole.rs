@@ -17,6 +17,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             login: true,
             segment_max,
             batch,
+            lie: None,
         })
 }
 

@@ -1,0 +1,91 @@
+//! Data that imitates headers, where the chain of PDUs is lost: nothing of it becomes a command, and no command completes
+//! by it.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::results::wire::{PduFigures, WireCapture};
+
+use crate::conversation::{Conversation, Plan, Wire, analysed, file, plain, play};
+use crate::decoys::{LIES, Lie};
+
+const SEEDS: u64 = 6;
+const COMMANDS: usize = 160;
+
+fn conversation(seed: u64, lie: Lie) -> Conversation {
+    play(&Plan {
+        seed,
+        connections: 1 + (seed % 2) as usize,
+        commands: COMMANDS,
+        header_digest: lie == Lie::Digest || seed % 3 == 0,
+        data_digest: seed % 3 == 1,
+        login: true,
+        segment_max: 1448,
+        batch: 6,
+        lie: Some(lie),
+    })
+}
+
+/// All packets but a `share`; the logins stay.
+fn thinned(packets: &[Wire], seed: u64, share: f64) -> Vec<Wire> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    packets
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at < 8 || !random.random_bool(share))
+        .map(|(_, one)| one.clone())
+        .collect()
+}
+
+/// Analyses what is left of a conversation; every record must be of a command that was sent.
+fn check(conversation: &Conversation, capture: Vec<u8>, whole: bool, case: &str) -> WireCapture {
+    let truth = conversation.plain();
+    let (records, figures) = analysed(capture);
+    for record in plain(&records) {
+        let same = truth.iter().any(|one| {
+            (one.0, one.1, one.2) == (record.0, record.1, record.2)
+                && (!whole || one.3 == record.3 && (record.4.is_none() || record.4 == one.4))
+        });
+        assert!(same, "{case}: invented {record:?}, {figures:?}");
+    }
+    let commands = &figures.commands;
+    assert_eq!(commands.commands, records.len() as u64, "{case}: {figures:?}");
+    assert!(commands.commands + commands.lost <= COMMANDS as u64, "{case}: {figures:?}");
+    assert!(!whole || commands.commands + commands.lost == COMMANDS as u64, "{case}: {figures:?}");
+    figures
+}
+
+/// What was lost and found over all seeds of a kind of capture, and how many commands were found.
+fn over_seeds(lie: Lie, snaplen: usize, share: f64) -> (PduFigures, u64) {
+    let (mut pdus, mut found) = (PduFigures::default(), 0);
+    for seed in 0..SEEDS {
+        let conversation = conversation(seed, lie);
+        let packets = thinned(&conversation.packets, seed, share);
+        let case = format!("{lie:?}, seed {seed}, cut to {snaplen}, {share} missing");
+        let figures = check(&conversation, file(&packets, snaplen), share == 0.0, &case);
+        pdus.add(&figures.pdus);
+        found += figures.commands.commands;
+    }
+    (pdus, found)
+}
+
+#[test]
+fn cut_packets_are_no_place_to_believe_data() {
+    for lie in LIES {
+        for snaplen in [128, 160, 256, 400] {
+            let (pdus, found) = over_seeds(lie, snaplen, 0.0);
+            assert!(pdus.lost_by_cut > 100 && pdus.skipped_packets > 1000, "{lie:?}, {snaplen}: {pdus:?}");
+            assert!(found > SEEDS * COMMANDS as u64 / 3, "{lie:?}, {snaplen}: {found} found, {pdus:?}");
+        }
+    }
+}
+
+#[test]
+fn missing_packets_are_no_reason_to_believe_data() {
+    for lie in LIES {
+        for (snaplen, share) in [(usize::MAX, 0.02), (usize::MAX, 0.1), (256, 0.05)] {
+            let (pdus, found) = over_seeds(lie, snaplen, share);
+            assert!(pdus.lost_by_gap > 20 && pdus.skipped_packets > 100, "{lie:?}, {snaplen}, {share}: {pdus:?}");
+            assert!(found > SEEDS * COMMANDS as u64 / 4, "{lie:?}, {snaplen}, {share}: {found} found, {pdus:?}");
+        }
+    }
+}

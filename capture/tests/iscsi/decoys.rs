@@ -1,0 +1,209 @@
+//! Data that looks like iSCSI: headers in which everything is as it must be but for one thing, and headers in which nothing
+//! is wrong but that no header follows.
+
+use rand::{Rng, RngExt};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::conversation::{crc32c, put};
+
+/// What is wrong with a decoy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// A bit of the opcode's byte that is always 0.
+    Opcode,
+    /// Flags that a command does not have.
+    Flags,
+    /// A task attribute that there is not.
+    Attribute,
+    /// Bytes that are always 0.
+    Reserved,
+    /// More additional header segments than a CDB can need.
+    Additional,
+    /// The reserved task tag.
+    Tag,
+    /// Data to transfer, and neither read nor written.
+    Way,
+    /// Neither the last PDU of its command nor one that writes.
+    Unfinished,
+    /// Data with a command that only reads.
+    DataOfRead,
+    /// More data than the command transfers.
+    DataTooLong,
+    /// A logical unit behind another.
+    Unit,
+    /// No disk's command.
+    Command,
+    /// Bytes behind the command's end.
+    Tail,
+    /// A command number from elsewhere, or the target's.
+    CommandNumber,
+    /// A status number from elsewhere.
+    StatusNumber,
+    /// Of a command, or a status, from a while ago: a copy.
+    Old,
+    /// Of a command that the target does not allow yet.
+    Early,
+    /// A wrong header digest.
+    Digest,
+    /// Nothing; what follows is no header.
+    Nothing,
+}
+
+/// All of them.
+pub const LIES: [Lie; 19] = [
+    Lie::Opcode,
+    Lie::Flags,
+    Lie::Attribute,
+    Lie::Reserved,
+    Lie::Additional,
+    Lie::Tag,
+    Lie::Way,
+    Lie::Unfinished,
+    Lie::DataOfRead,
+    Lie::DataTooLong,
+    Lie::Unit,
+    Lie::Command,
+    Lie::Tail,
+    Lie::CommandNumber,
+    Lie::StatusNumber,
+    Lie::Old,
+    Lie::Early,
+    Lie::Digest,
+    Lie::Nothing,
+];
+
+/// What a connection has come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub command_number: u32,
+    pub status_number: u32,
+    /// A task's, or nobody's.
+    pub tag: u32,
+    pub header_digest: bool,
+}
+
+/// Bytes from the beginning of one decoy to that of the next at least.
+pub const APART: usize = 256;
+/// Bytes of a long one's data. None begins where this ends.
+const LONG: u32 = 1000;
+
+/// A decoy with what makes a reader that overlooks the lie believe it: more of its kind behind it, or data up to a place
+/// that need not have been captured.
+fn decoy(lie: Lie, known: Known, room: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+    let answer =
+        random.random_bool(0.3) && matches!(lie, Lie::CommandNumber | Lie::StatusNumber | Lie::Old | Lie::Nothing);
+    // Numbers that fit and more headers behind them cannot be told from PDUs.
+    let alone = matches!(lie, Lie::Nothing | Lie::Early);
+    let long = room > 2 * LONG as usize
+        && match lie {
+            Lie::Nothing | Lie::DataOfRead => false,
+            Lie::Early => true,
+            _ => random.random_bool(0.3),
+        };
+    let mut bytes = Vec::new();
+    for number in 0..if alone || long { 1 } else { 3 } {
+        let mut header = if answer { response(known, number) } else { command(known, number, long, random) };
+        spoil(&mut header, lie, known, answer, random);
+        bytes.extend_from_slice(&header);
+        if known.header_digest {
+            let wrong = u8::from(lie == Lie::Digest);
+            bytes.extend_from_slice(&crc32c(&header).map(|byte| byte ^ wrong));
+        }
+    }
+    bytes
+}
+
+fn command(known: Known, number: u32, long: bool, random: &mut Xoshiro256PlusPlus) -> [u8; 48] {
+    let mut header = [0; 48];
+    (header[0], header[1]) = (1, if long { 0xa1 } else { 0xc1 });
+    put(&mut header, 4, if long { length(known, LONG) } else { 0 });
+    header[9] = 1;
+    put(&mut header, 16, known.tag.wrapping_add(number));
+    put(&mut header, 20, 4096);
+    put(&mut header, 24, known.command_number.wrapping_add(number));
+    put(&mut header, 28, known.status_number);
+    header[32] = if long { 0x2a } else { 0x28 };
+    put(&mut header, 34, random.random());
+    header[40] = 8;
+    header
+}
+
+/// About so many bytes, which end four bytes beside the multiples of 16 at which decoys begin, and with a digest eight.
+fn length(known: Known, about: u32) -> u32 {
+    about / 16 * 16 + if known.header_digest { 0 } else { 4 }
+}
+
+fn response(known: Known, number: u32) -> [u8; 48] {
+    let mut header = [0; 48];
+    (header[0], header[1]) = (0x21, 0x80);
+    put(&mut header, 16, known.tag.wrapping_add(number));
+    put(&mut header, 24, known.status_number.wrapping_add(number));
+    put(&mut header, 28, known.command_number);
+    put(&mut header, 32, known.command_number.wrapping_add(32));
+    header
+}
+
+fn spoil(header: &mut [u8; 48], lie: Lie, known: Known, answer: bool, random: &mut Xoshiro256PlusPlus) {
+    let far = random.random_range(1 << 18..1 << 31);
+    let add = |header: &mut [u8; 48], at: usize, step: u32| {
+        let number = u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        put(header, at, number.wrapping_add(step));
+    };
+    match lie {
+        Lie::Opcode => header[0] |= 0x80,
+        Lie::Flags => header[1] |= [8, 16][random.random_range(0..2usize)],
+        Lie::Attribute => header[1] |= 7,
+        Lie::Reserved => header[random.random_range(2..4usize)] = 1,
+        Lie::Additional => header[4] = (length(known, 80) / 4) as u8,
+        Lie::Tag => put(header, 16, u32::MAX),
+        Lie::Way => {
+            header[1] &= !0x60;
+            put(header, 4, 0);
+        }
+        Lie::Unfinished => {
+            header[1] = 0x41;
+            put(header, 4, 0);
+        }
+        Lie::DataOfRead => put(header, 4, length(known, 512)),
+        Lie::DataTooLong => {
+            header[1] = 0xa1;
+            put(header, 4, length(known, 5008));
+        }
+        Lie::Unit => match random.random_bool(0.5) {
+            true => header[8] = 0x80,
+            false => header[13] = 1,
+        },
+        Lie::Command => header[32] = [0x5d, 0xc1, 0x6f][random.random_range(0..3usize)],
+        Lie::Tail => header[42 + random.random_range(0..6usize)] = 1,
+        Lie::CommandNumber if answer => {
+            add(header, 28, far);
+            add(header, 32, far);
+        }
+        Lie::CommandNumber => add(header, 24, far),
+        Lie::StatusNumber => add(header, if answer { 24 } else { 28 }, far),
+        Lie::Old => add(header, 24, random.random_range(200..2000u32).wrapping_neg()),
+        Lie::Early => add(header, 24, random.random_range(2000..30_000)),
+        Lie::Digest | Lie::Nothing => {}
+    }
+}
+
+/// Random data of so many bytes with decoys in it, and their places.
+pub fn data(
+    lie: Lie,
+    known: impl Fn(&mut Xoshiro256PlusPlus) -> Known,
+    bytes: usize,
+    random: &mut Xoshiro256PlusPlus,
+) -> (Vec<u8>, Vec<usize>) {
+    let mut data = vec![0; bytes];
+    random.fill_bytes(&mut data);
+    let (mut places, mut at) = (Vec::new(), 16 * random.random_range(0..APART / 16));
+    // Each has what follows it in its packet.
+    while at + APART <= bytes {
+        let known = known(random);
+        let decoy = decoy(lie, known, bytes - at, random);
+        data[at..at + decoy.len()].copy_from_slice(&decoy);
+        places.push(at);
+        at += APART + 16 * random.random_range(0..APART / 16);
+    }
+    (data, places)
+}
