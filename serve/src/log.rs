@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use traces::formats::{FORMATS, Format};
+use traces::formats::{Created, FORMATS};
 use traces::trace::{TraceWriter, WriteOptions};
 use traces::{Record, TraceMeta, WriteError, WriteProblem};
 
@@ -31,14 +31,22 @@ enum Message {
 /// The formats of logs: both can express every request.
 const LOGS: [&str; 2] = ["parquet", "csv"];
 
+/// A format that a log is written in.
+#[derive(Clone, Copy, Debug)]
+pub struct LogFormat {
+    name: &'static str,
+    create: fn(&Path, &WriteOptions) -> Created,
+}
+
 /// The format that a log of this name has: that of its ending.
 ///
 /// # Errors
 /// Another ending than theirs.
-pub fn format_of(path: &Path) -> Result<&'static Format, WriteError> {
+pub fn format_of(path: &Path) -> Result<LogFormat, WriteError> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut formats = FORMATS.iter().filter(|format| LOGS.contains(&format.name));
-    formats.find(|format| format.extensions.contains(&ending.as_str())).ok_or_else(|| {
+    let formats = FORMATS.iter().filter(|format| LOGS.contains(&format.name));
+    let mut of_ending = formats.filter(|format| format.extensions.contains(&ending.as_str()));
+    of_ending.find_map(|format| Some(LogFormat { name: format.name, create: format.create? })).ok_or_else(|| {
         let what = "a log ends in .parquet, which keeps names and provenance, or in .csv";
         WriteError::new(path, WriteProblem::Encoding(what.to_owned()))
     })
@@ -50,8 +58,7 @@ impl Log {
     /// # Errors
     /// [`format_of`]'s and the writer's.
     pub fn begin(path: &Path) -> Result<Log, WriteError> {
-        let format = format_of(path)?;
-        let create = format.create.expect("a format that is written");
+        let LogFormat { name, create } = format_of(path)?;
         let (sender, receiver) = sync_channel(ON_THE_WAY);
         let (tell, told) = sync_channel(1);
         let (path, io_path) = (path.to_owned(), path.to_owned());
@@ -68,7 +75,7 @@ impl Log {
         let spawned = std::thread::Builder::new().name("log".to_owned()).spawn(write);
         let thread = spawned.map_err(|error| WriteError::new(&io_path, WriteProblem::Io(error)))?;
         told.recv().unwrap_or_else(|_| Err(gone(&io_path)))?;
-        Ok(Log { sender, thread, format: format.name })
+        Ok(Log { sender, thread, format: name })
     }
 
     /// The name of its format.
@@ -128,6 +135,21 @@ fn written(path: &Path, mut writer: Box<dyn TraceWriter>, receiver: &Receiver<Me
                 return Ok(writer.finish(&meta)?.extent.map_or(0, |extent| extent.records));
             }
             Err(_) => return Err(gone(path)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_the_format_of_its_ending() {
+        for name in LOGS {
+            assert_eq!(format_of(Path::new("requests").with_extension(name).as_path()).unwrap().name, name);
+        }
+        for other in ["requests.txt", "requests", "requests.csv.zst", "requests.blkreplay"] {
+            assert!(format_of(Path::new(other)).unwrap_err().to_string().contains("a log ends in .parquet"), "{other}");
         }
     }
 }

@@ -382,3 +382,108 @@ fn both(first: Fit, second: Option<Fit>) -> Fit {
         _ => Fit::Open,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Direction::{ToInitiator, ToTarget};
+    use super::*;
+
+    /// A header with these fields of four bytes.
+    fn header(opcode: u8, flags: u8, fields: &[(usize, u32)]) -> Header {
+        let mut header = [0; HEADER_BYTES];
+        (header[0], header[1]) = (opcode, flags);
+        for &(at, value) in fields {
+            header[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        header
+    }
+
+    fn command(number: u32) -> Header {
+        header(COMMAND, 0x81, &[(24, number), (28, 7)])
+    }
+
+    fn ping(number: u32) -> Header {
+        header(NOP_OUT | 0x40, 0x80, &[(16, NO_TAG), (24, number), (28, 7)])
+    }
+
+    /// A target's PDU: its status number, and the commands it expects and allows.
+    fn answer(opcode: u8, tag: u32, status: u32, expected: u32, allowed: u32) -> Header {
+        header(opcode, 0x80, &[(16, tag), (24, status), (28, expected), (32, allowed)])
+    }
+
+    fn after(noted: &[(Header, Direction)]) -> Numbers {
+        let mut numbers = Numbers::default();
+        noted.iter().for_each(|(header, direction)| numbers.note(header, *direction));
+        numbers
+    }
+
+    #[test]
+    fn numbers_are_given_out_once_and_as_far_as_they_are_allowed() {
+        let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(10), ToTarget)]);
+        for (number, fit) in [(9, Fit::Far), (10, Fit::Far), (11, Fit::Near), (20, Fit::Near), (21, Fit::Open)] {
+            assert_eq!(numbers.fit(&command(number), ToTarget), fit, "{number}");
+        }
+        for (status, fit) in [(6, Fit::Far), (7, Fit::Near), (9, Fit::Near)] {
+            assert_eq!(numbers.fit(&answer(RESPONSE, 1, status, 11, 20), ToInitiator), fit, "{status}");
+        }
+        // They begin anew behind the last, and nobody knows what is allowed where the target was not seen.
+        let numbers = after(&[(command(u32::MAX), ToTarget)]);
+        assert_eq!(numbers.fit(&command(u32::MAX), ToTarget), Fit::Far);
+        assert_eq!(numbers.fit(&command(0), ToTarget), Fit::Near);
+        assert_eq!(numbers.fit(&command(50_000), ToTarget), Fit::Near);
+    }
+
+    #[test]
+    fn what_takes_no_number_leaves_it_to_the_next() {
+        // A ping is sent before commands that wait with lower numbers.
+        let numbers = after(&[(command(10), ToTarget), (ping(13), ToTarget)]);
+        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
+        for (before, fit) in [
+            (answer(NOP_IN, NO_TAG, 7, 9, 20), Fit::Near),
+            (answer(NOP_IN, 3, 7, 9, 20), Fit::Far),
+            (answer(ASYNC, NO_TAG, 7, 9, 20), Fit::Far),
+            (answer(R2T, 3, 7, 9, 20), Fit::Open),
+        ] {
+            let numbers = after(&[(before, ToInitiator)]);
+            assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), fit, "{:#x}", before[0]);
+        }
+    }
+
+    #[test]
+    fn a_login_and_what_is_not_allowed_make_old_numbers_void() {
+        let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 7)]);
+        let numbers = after(&[(command(100), ToTarget), (login, ToTarget)]);
+        assert_eq!(numbers.fit(&command(3), ToTarget), Fit::Near);
+        assert_eq!(numbers.fit(&command(2), ToTarget), Fit::Far);
+        let logged_in = answer(LOGIN_RESPONSE, 1, 6, 9, 20);
+        let numbers = after(&[(answer(RESPONSE, 1, 90, 9, 20), ToInitiator), (logged_in, ToInitiator)]);
+        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), Fit::Far);
+        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), Fit::Near);
+        // Taken for a command, and none: the target allows far less.
+        let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(5000), ToTarget)]);
+        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
+    }
+
+    #[test]
+    fn every_beginning_of_a_header_may_begin_one() {
+        let write = header(COMMAND, 0xa1, &[(4, 8192), (16, 5), (20, 8192), (32, 0x2a << 24)]);
+        let answers = [
+            answer(RESPONSE, 1, 6, 9, 20),
+            answer(REJECT, NO_TAG, 6, 9, 20),
+            answer(ASYNC, NO_TAG, 6, 9, 20),
+            header(R2T, 0x80, &[(16, 1), (28, 9), (32, 20), (44, 512)]),
+        ];
+        for (header, direction) in
+            answers.map(|one| (one, ToInitiator)).into_iter().chain([(write, ToTarget), (ping(1), ToTarget)])
+        {
+            assert!(is_plausible(&header, direction), "{header:x?}");
+            for bytes in 0..=HEADER_BYTES {
+                assert!(may_begin(&header[..bytes], direction), "{bytes} bytes of {header:x?}");
+            }
+        }
+        for wrong in [&[0x81, 0x81][..], &[1, 0x81, 1], &[1, 0x81, 0, 0, 0, 0, 2, 0], &[0x21, 0x80]] {
+            assert!(!may_begin(wrong, ToTarget), "{wrong:x?}");
+        }
+        assert!(!may_begin(&[0; 26], ToTarget) && !may_begin(&[0xff; 26], ToInitiator));
+    }
+}

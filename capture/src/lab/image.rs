@@ -107,3 +107,33 @@ fn folder(cache: &Path) -> PathBuf {
     hasher.write(BUILD.as_bytes());
     cache.join(format!("guest-{:016x}", hasher.finish()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_not_built_again() {
+        let cache = tempfile::tempdir().unwrap();
+        assert!(!GuestImage::is_built(cache.path()));
+        let folder = folder(cache.path());
+        assert_eq!(folder.parent(), Some(cache.path()));
+        std::fs::create_dir_all(&folder).unwrap();
+        // What an image of another script left does not count.
+        std::fs::write(cache.path().join("version"), "5.10").unwrap();
+        assert!(!GuestImage::is_built(cache.path()));
+        std::fs::write(folder.join("version"), "6.1").unwrap();
+        assert!(GuestImage::is_built(cache.path()));
+        let image = GuestImage::build(cache.path()).unwrap();
+        assert_eq!((image.kernel, image.initramfs), (folder.join("vmlinuz"), folder.join("initramfs.cpio")));
+        assert_eq!(image.version, "6.1");
+    }
+
+    #[test]
+    fn an_accelerator_that_is_named_is_taken() {
+        let image = GuestImage { kernel: PathBuf::new(), initramfs: PathBuf::new(), version: String::new() };
+        for named in [Accelerator::Kvm, Accelerator::Tcg] {
+            assert_eq!(image.accelerator(named, Path::new("/nowhere")).unwrap(), named);
+        }
+    }
+}

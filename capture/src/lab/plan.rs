@@ -346,6 +346,46 @@ size = "1g"
     }
 
     #[test]
+    fn three_machines_make_three_pairs_and_one_whole() {
+        let third = "[[vm]]\nname = \"db\"\nworkload = \"oltp\"\ndisk = \"virtio\"\nsize = \"1g\"\n";
+        let three = PAIR.to_owned() + third;
+        let alone = [vec![0], vec![1], vec![2]];
+        for (together, expected) in [
+            (r#""pairs""#, vec![vec![0, 1], vec![0, 2], vec![1, 2]]),
+            (r#""all""#, vec![vec![0, 1, 2]]),
+            (r#"[["db", "mail"], ["db", "web", "mail"]]"#, vec![vec![0, 2], vec![0, 1, 2]]),
+        ] {
+            let groups = read(&three.replace(r#""pairs""#, together)).unwrap().groups();
+            let members: Vec<Vec<usize>> = groups.iter().map(|group| group.members.clone()).collect();
+            assert_eq!(members, [&alone[..], &expected[..]].concat(), "{together}");
+        }
+        let listed = read(&three.replace(r#""pairs""#, r#"[["db", "mail"]]"#)).unwrap();
+        assert_eq!(listed.groups()[3].name, "together-mail-db");
+    }
+
+    #[test]
+    fn limits_may_be_reached() {
+        let fills = read(&PAIR.replace("\"4g\"", "\"2g\"")).unwrap();
+        assert_eq!((fills.place(1), fills.vms[1].size), (1 << 30, 1 << 30));
+        let long = "a".repeat(32);
+        assert_eq!(
+            read(&PAIR.replace("\"mail\"\nworkload", &format!("{long:?}\nworkload"))).unwrap().vms[0].name,
+            long
+        );
+        assert!(read(&PAIR.replace("\"mail\"\nworkload", &format!("\"{long}a\"\nworkload"))).is_err());
+        assert!(read(&PAIR.replace("\"1g\"", "\"64m\"")).is_ok() && read(&PAIR.replace("\"1g\"", "\"63m\"")).is_err());
+        assert!(read(&PAIR.replace("seconds = 20", "seconds = 20\nwarm_up_seconds = 19")).is_ok());
+    }
+
+    #[test]
+    fn what_a_plan_leaves_open_is_the_plain_case() {
+        let plan = read(PAIR).unwrap();
+        assert_eq!((plan.warm_up_seconds, plan.repetitions, plan.seed), (0, 1, 1));
+        assert_eq!((plan.guest, plan.lun.scheduler), (Guest::default(), None));
+        assert_eq!(Guest::default().memory, 512 << 20);
+    }
+
+    #[test]
     fn slices_are_equal_and_aligned() {
         let plan = read(&PAIR.replace("4g", "4097m")).unwrap();
         assert_eq!((plan.place(0), plan.place(1)), (0, 2048 << 20));

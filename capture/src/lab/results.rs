@@ -212,7 +212,9 @@ fn samples(records: &[Record]) -> Vec<Sample> {
 
 #[cfg(test)]
 mod tests {
-    use traces::{Lba, Observed, Request, Sectors};
+    use traces::formats::FORMATS;
+    use traces::trace::WriteOptions;
+    use traces::{Layer, Lba, Observed, Request, Sectors, TraceMeta, VmId};
 
     use super::*;
 
@@ -253,6 +255,68 @@ mod tests {
     }
 
     #[test]
+    fn what_did_not_complete_or_moved_nothing_does_not_count() {
+        let mut unanswered = record(0, Operation::Read, 4);
+        unanswered.observed.completed = None;
+        let mut empty = record(1, Operation::Write, 4);
+        empty.request.set_sectors(Sectors::ZERO);
+        let mut merged = record(2, Operation::Read, 9);
+        merged.observed.issued = None;
+        let records = vec![unanswered, empty, merged, record(3, Operation::Read, 3)];
+        let found = figures(&Recorded { records, zero_unix_ns: 0 }, &plan(0, 4), 5_000_000_000);
+        assert_eq!((found.reads.requests, found.reads.bytes, found.reads.iops), (2, 2 * 16 * 512, 0.5));
+        // One of the two was not seen being issued.
+        assert_eq!((found.reads.mean_response_ns, found.reads.mean_device_ns), (6e6, Some(2e6)));
+        assert_eq!(found.writes, LabOperation::default());
+    }
+
+    /// A trace of VMs with these names, whose zero is at so many seconds of 1970.
+    fn store(path: &Path, zero_s: i64, vms: &[&str], records: &[Record]) {
+        let parquet = FORMATS.iter().find(|format| format.name == "parquet").unwrap();
+        let mut writer = (parquet.create.unwrap())(path, &WriteOptions::default()).unwrap();
+        for record in records {
+            writer.write(record).unwrap();
+        }
+        let mut meta = TraceMeta::new("parquet", Layer::GuestQueue, "realtime");
+        meta.vms = vms.iter().map(|&name| name.to_owned()).collect();
+        meta.clock.zero_unix_ns = Some(zero_s * 1_000_000_000);
+        writer.finish(&meta).unwrap();
+    }
+
+    #[test]
+    fn guests_are_measured_by_their_clock_and_the_drive_by_the_hosts() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |vm, second, ms| {
+            let mut record = record(second, Operation::Read, ms);
+            record.request.vm = VmId(vm);
+            record
+        };
+        // The workload begins 5 s behind each trace's zero: at 1000 s of the host's clock, at 1050 s of the guest's.
+        store(&folder.path().join("a.parquet"), 1045, &["a"], &[of(0, 1, 9), of(0, 2, 4), of(0, 3, 8), of(0, 6, 9)]);
+        let served = [of(0, 2, 9), of(1, 2, 2), of(2, 3, 6), of(0, 4, 9), of(1, 5, 1), of(1, 6, 9)];
+        store(&folder.path().join("lun.parquet"), 995, &["b", "a", "a/lun2"], &served);
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/clocks.txt"), "begin 1050.0 7.1\n").unwrap();
+        let group = Group { name: "alone-a".to_owned(), members: vec![0] };
+        let run = measure(&plan(2, 6), &group, 3, folder.path(), 1_000_000_000_000).unwrap();
+        assert_eq!((run.group.as_str(), run.repetition, run.folder.as_str()), ("alone-a", 3, "runs/alone-a/3"));
+        assert_eq!((run.begun_unix_ns, run.vms.len(), run.vms[0].vm.as_str()), (1_000_000_000_000, 1, "a"));
+        let LabVm { guest, drive, wire, tracefs, .. } = &run.vms[0];
+        assert_eq!((guest.reads.requests, guest.reads.mean_response_ns), (2, 6e6));
+        assert_eq!((drive.reads.requests, drive.reads.mean_response_ns), (3, 3e6));
+        assert_eq!((wire, tracefs), (&None, &None));
+    }
+
+    #[test]
+    fn processor_time_is_told_in_ticks_of_a_hundredth() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("costs.txt");
+        std::fs::write(&path, "blktrace 3 4\n\niocast 10 0\n").unwrap();
+        let expected = [("blktrace".to_owned(), 70_000_000), ("iocast".to_owned(), 100_000_000)];
+        assert_eq!(costs(&path).unwrap(), BTreeMap::from(expected));
+    }
+
+    #[test]
     fn a_guest_says_when_it_began() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("clocks.txt");
@@ -262,28 +326,65 @@ mod tests {
         assert!(began(&path).unwrap_err().to_string().contains("no line \"begin"));
     }
 
+    /// A run in which each machine has four figures as its guest saw it, and the same times ten as the drive did.
+    fn run(group: &str, repetition: u32, vms: &[(&str, [f64; 4])]) -> LabRun {
+        let of = |[iops, mean_response_ns]: [f64; 2], times: f64| LabOperation {
+            iops: iops * times,
+            mean_response_ns: mean_response_ns * times,
+            ..Default::default()
+        };
+        let vm = |&(name, [a, b, c, d]): &(&str, [f64; 4])| {
+            let at = |times| LabFigures { reads: of([a, b], times), writes: of([c, d], times) };
+            let (guest, drive) = (at(1.0), at(10.0));
+            LabVm { vm: name.to_owned(), guest, drive, wire: None, tracefs: None, recorder_cpu_ns: BTreeMap::new() }
+        };
+        let vms = vms.iter().map(vm).collect();
+        LabRun { group: group.to_owned(), repetition, folder: String::new(), begun_unix_ns: 0, vms }
+    }
+
     #[test]
     fn means_are_over_the_repetitions_of_a_group() {
-        let of = |iops: f64| LabFigures { reads: LabOperation { iops, ..Default::default() }, ..Default::default() };
-        let run = |repetition, iops| LabRun {
-            group: "alone-a".to_owned(),
-            repetition,
-            folder: String::new(),
-            begun_unix_ns: 0,
-            vms: vec![LabVm {
-                vm: "a".to_owned(),
-                guest: of(iops),
-                drive: of(1.0),
-                wire: None,
-                tracefs: None,
-                recorder_cpu_ns: BTreeMap::new(),
-            }],
-        };
-        let results = summarise(&plan(0, 6), "6.1", Accelerator::Tcg, vec![run(1, 2.0), run(2, 4.0), run(3, 9.0)]);
+        let runs = [2.0, 4.0, 9.0].map(|iops| run("alone-a", 1, &[("a", [iops, 1.0, 1.0, 1.0])]));
+        let results = summarise(&plan(2, 6), "6.1", Accelerator::Tcg, runs.to_vec());
         let found = &results.summary[0];
         assert_eq!((found.seen.as_str(), found.figure.as_str(), found.mean), ("guest", "read_iops", 5.0));
-        let half = 4.303 * 3.605_551 / 3.0_f64.sqrt();
-        assert!((found.ci95.unwrap()[0] - (5.0 - half)).abs() < 1e-4);
+        let (half, [low, high]) = (4.303 * 3.605_551 / 3.0_f64.sqrt(), found.ci95.unwrap());
+        assert!((low - (5.0 - half)).abs() < 1e-4 && (high - (5.0 + half)).abs() < 1e-4);
         assert_eq!(results.summary.len(), 8);
+        assert_eq!((results.measured_seconds, results.accelerator.as_str()), (4, "tcg"));
+        let once = summarise(&plan(0, 6), "6.1", Accelerator::Kvm, vec![run("alone-a", 1, &[("a", [1.0; 4])])]);
+        assert_eq!((once.summary[0].ci95, once.accelerator.as_str()), (None, "kvm"));
+    }
+
+    #[test]
+    fn each_machine_of_each_group_has_means_of_its_own() {
+        let text = "seconds = 6\ntogether = \"all\"\n[lun]\ndrive = \"x\"\nsize = \"1g\"\n".to_owned()
+            + &["a", "b"]
+                .map(|name| {
+                    format!("[[vm]]\nname = {name:?}\nworkload = \"mail\"\ndisk = \"virtio\"\nsize = \"64m\"\n")
+                })
+                .concat();
+        let plan: Plan = toml::from_str(&text).unwrap();
+        // The machines alone were not all made.
+        let runs = vec![
+            run("alone-a", 1, &[("a", [1.0, 2.0, 3.0, 4.0])]),
+            run("together-a-b", 1, &[("a", [11.0, 12.0, 13.0, 14.0]), ("b", [21.0, 22.0, 23.0, 24.0])]),
+            run("together-a-b", 2, &[("a", [13.0, 14.0, 15.0, 16.0]), ("b", [23.0, 24.0, 25.0, 26.0])]),
+        ];
+        let summary = summarise(&plan, "6.1", Accelerator::Tcg, runs).summary;
+        let found: Vec<(&str, &str, &str, &str, f64)> = summary
+            .iter()
+            .map(|one| (one.group.as_str(), one.vm.as_str(), one.seen.as_str(), one.figure.as_str(), one.mean))
+            .collect();
+        let mut expected = Vec::new();
+        for (group, vm, first) in [("alone-a", "a", 1.0), ("together-a-b", "a", 12.0), ("together-a-b", "b", 22.0)] {
+            for (seen, times) in [("guest", 1.0), ("drive", 10.0)] {
+                let names = ["read_iops", "read_response_ns", "write_iops", "write_response_ns"];
+                let mean = |place: usize| (first + place as f64) * times;
+                expected
+                    .extend(names.iter().enumerate().map(|(place, &figure)| (group, vm, seen, figure, mean(place))));
+            }
+        }
+        assert_eq!(found, expected);
     }
 }

@@ -368,13 +368,15 @@ fn send(
     let bytes = std::mem::take(&mut way.bytes);
     let marks = std::mem::take(&mut way.marks);
     let decoys = std::mem::take(&mut way.decoys);
+    // Time to tell at once what there is to tell.
+    *time += if plan.lie.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
     let mut at = 0;
     while at < bytes.len() {
         let mut step =
             if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
         let next = decoys.partition_point(|&decoy| decoy <= at);
         if decoys[..next].last() == Some(&at) {
-            step = step.max(decoys::APART);
+            step = if random.random_bool(0.2) { decoys::CUT } else { step.max(decoys::APART) }.min(bytes.len() - at);
         }
         // The next packet begins with one.
         if let Some(&decoy) = decoys.get(next).filter(|_| random.random_bool(0.7)) {

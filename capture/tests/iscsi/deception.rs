@@ -89,3 +89,22 @@ fn missing_packets_are_no_reason_to_believe_data() {
         }
     }
 }
+
+#[test]
+fn where_no_number_is_known_yet_headers_must_agree() {
+    // A chain of headers whose numbers are wrong alike cannot be told from PDUs there, nor can digests be.
+    let numbered = [Lie::CommandNumber, Lie::StatusNumber, Lie::Old, Lie::Early, Lie::BehindData, Lie::Digest];
+    for lie in LIES.into_iter().filter(|lie| !numbered.contains(lie)).chain([Lie::Unrelated]) {
+        let mut found = 0;
+        for seed in 0..SEEDS {
+            let conversation = conversation(seed, lie);
+            let all = conversation.packets.len() as u64;
+            for from in [all / 4 + seed, all / 3 + seed, all / 2 + seed] {
+                let case = format!("{lie:?}, seed {seed}, from packet {from}");
+                let late = &conversation.packets[from as usize..];
+                found += check(&conversation, file(late, usize::MAX), false, &case).commands.commands;
+            }
+        }
+        assert!(found > SEEDS * COMMANDS as u64, "{lie:?}: {found} found");
+    }
+}

@@ -43,14 +43,19 @@ pub enum Lie {
     Old,
     /// Of a command that the target does not allow yet.
     Early,
+    /// Those behind the first have numbers from elsewhere.
+    Unrelated,
+    /// The same, and the first is data of a write, which has no command number.
+    BehindData,
     /// A wrong header digest.
     Digest,
     /// Nothing; what follows is no header.
     Nothing,
 }
 
-/// All of them.
-pub const LIES: [Lie; 19] = [
+/// All that can be told where the numbers are known. A header that fits, with one behind it that does not and is cut
+/// before its numbers, cannot.
+pub const LIES: [Lie; 20] = [
     Lie::Opcode,
     Lie::Flags,
     Lie::Attribute,
@@ -68,6 +73,7 @@ pub const LIES: [Lie; 19] = [
     Lie::StatusNumber,
     Lie::Old,
     Lie::Early,
+    Lie::BehindData,
     Lie::Digest,
     Lie::Nothing,
 ];
@@ -84,6 +90,8 @@ pub struct Known {
 
 /// Bytes from the beginning of one decoy to that of the next at least.
 pub const APART: usize = 256;
+/// Bytes from its beginning into what follows it, which is too little for a header.
+pub const CUT: usize = 72;
 /// Bytes of a long one's data. None begins where this ends.
 const LONG: u32 = 1000;
 
@@ -93,8 +101,10 @@ fn decoy(lie: Lie, known: Known, room: usize, random: &mut Xoshiro256PlusPlus) -
     let answer =
         random.random_bool(0.3) && matches!(lie, Lie::CommandNumber | Lie::StatusNumber | Lie::Old | Lie::Nothing);
     // Numbers that fit and more headers behind them cannot be told from PDUs.
-    let alone = matches!(lie, Lie::Nothing | Lie::Early);
+    let alone = matches!(lie, Lie::Nothing | Lie::Early) || room < APART;
+    let chained = matches!(lie, Lie::Unrelated | Lie::BehindData);
     let long = room > 2 * LONG as usize
+        && !chained
         && match lie {
             Lie::Nothing | Lie::DataOfRead => false,
             Lie::Early => true,
@@ -103,7 +113,15 @@ fn decoy(lie: Lie, known: Known, room: usize, random: &mut Xoshiro256PlusPlus) -
     let mut bytes = Vec::new();
     for number in 0..if alone || long { 1 } else { 3 } {
         let mut header = if answer { response(known, number) } else { command(known, number, long, random) };
-        spoil(&mut header, lie, known, answer, random);
+        if chained && number == 0 {
+            if lie == Lie::BehindData {
+                (header[0], header[1]) = (5, 0x80);
+                header[24..28].fill(0);
+                header[32..].fill(0);
+            }
+        } else {
+            spoil(&mut header, lie, known, answer, random);
+        }
         bytes.extend_from_slice(&header);
         if known.header_digest {
             let wrong = u8::from(lie == Lie::Digest);
@@ -179,7 +197,7 @@ fn spoil(header: &mut [u8; 48], lie: Lie, known: Known, answer: bool, random: &m
             add(header, 28, far);
             add(header, 32, far);
         }
-        Lie::CommandNumber => add(header, 24, far),
+        Lie::CommandNumber | Lie::Unrelated | Lie::BehindData => add(header, 24, far),
         Lie::StatusNumber => add(header, if answer { 24 } else { 28 }, far),
         Lie::Old => add(header, 24, random.random_range(200..2000u32).wrapping_neg()),
         Lie::Early => add(header, 24, random.random_range(2000..30_000)),
@@ -204,6 +222,15 @@ pub fn data(
         data[at..at + decoy.len()].copy_from_slice(&decoy);
         places.push(at);
         at += APART + 16 * random.random_range(0..APART / 16);
+    }
+    // The last ends where the data does, so that a header follows.
+    let known = known(random);
+    let last = bytes - if known.header_digest { 52 } else { 48 };
+    if !matches!(lie, Lie::Nothing | Lie::Unrelated | Lie::BehindData)
+        && places.last().is_none_or(|place| place + APART <= last)
+    {
+        data[last..].copy_from_slice(&decoy(lie, known, bytes - last, random));
+        places.push(last);
     }
     (data, places)
 }
