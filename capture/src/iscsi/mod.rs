@@ -13,6 +13,7 @@ mod cdb;
 mod digest;
 mod frames;
 mod live;
+mod numbers;
 mod packets;
 mod pdu;
 mod recorder;

@@ -224,115 +224,9 @@ pub fn may_begin(part: &[u8], direction: Direction) -> bool {
     is_plausible(&header, direction)
 }
 
-/// The sequence numbers that a connection has come to, as far as seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
-    /// The command number that comes next.
-    command: Option<u32>,
-    /// The status number that comes next.
-    status: Option<u32>,
-    /// The number behind the last that each direction gave out: to a command that is counted, to a status. Neither is ever
-    /// given out again on its connection (RFC 7143, sections 4.2.2.1 and 4.2.2.2).
-    given: [Option<u32>; 2],
-    /// The last command number that the target has allowed.
-    allowed: Option<u32>,
-}
-
-/// Whether a header's sequence numbers are near those of its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// They are.
-    Near,
-    /// Nobody knows.
-    Open,
-    /// They are not.
-    Far,
-}
-
-/// How far numbers may be from the last that were seen: more than any queue is deep.
-const NEAR: u32 = 1 << 16;
-
-impl Numbers {
-    /// Takes note of a header that is known to be one.
-    pub fn note(&mut self, header: &Header, direction: Direction) {
-        let given = &mut self.given[direction.index()];
-        match opcode(header) {
-            // A login's number is the first command's; what was given out before was of another session.
-            LOGIN_REQUEST => (*given, self.allowed) = (Some(u32_at(header, 24)), None),
-            LOGIN_RESPONSE => *given = Some(u32_at(header, 24).wrapping_add(1)),
-            _ => {
-                if let Some(number) = given_number(header, direction) {
-                    advance(given, number.wrapping_add(1));
-                }
-            }
-        }
-        match direction {
-            Direction::ToTarget => {
-                if has_command_number(header) {
-                    advance(&mut self.command, u32_at(header, 24).wrapping_add(u32::from(!is_immediate(header))));
-                }
-                advance(&mut self.status, u32_at(header, 28));
-            }
-            Direction::ToInitiator => {
-                advance(&mut self.command, u32_at(header, 28));
-                advance(&mut self.allowed, u32_at(header, 32));
-                if carries_status_number(header) {
-                    advance(&mut self.status, u32_at(header, 24).wrapping_add(u32::from(counts_as_status(header))));
-                }
-            }
-        }
-    }
-
-    /// Holds a header against them.
-    pub fn fit(&self, header: &Header, direction: Direction) -> Fit {
-        // A new login begins with numbers of its own.
-        if is_login(header) {
-            return Fit::Open;
-        }
-        match direction {
-            Direction::ToTarget => {
-                let command = has_command_number(header).then(|| self.fit_of_command(u32_at(header, 24)));
-                both(near(self.status, u32_at(header, 28)), command)
-            }
-            Direction::ToInitiator => {
-                let status = carries_status_number(header).then(|| self.fit_of_status(u32_at(header, 24)));
-                let room = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
-                if room > NEAR { Fit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
-            }
-        }
-    }
-
-    /// One that was given out before is of a copy of an old command. One that is not allowed yet may be: the PDU that
-    /// allows it need not have been captured.
-    fn fit_of_command(&self, number: u32) -> Fit {
-        let allowed = |number: u32| self.allowed.is_none_or(|last| !is_before(last, number));
-        // What was taken for a command and was none may have had any number.
-        let given = self.given[0].filter(|given| allowed(given.wrapping_sub(1)));
-        match near(self.command, number) {
-            Fit::Near if given.is_some_and(|given| is_before(number, given)) => Fit::Far,
-            Fit::Near if !allowed(number) => Fit::Open,
-            fit => fit,
-        }
-    }
-
-    fn fit_of_status(&self, number: u32) -> Fit {
-        match near(self.status, number) {
-            Fit::Near if self.given[1].is_some_and(|given| is_before(number, given)) => Fit::Far,
-            fit => fit,
-        }
-    }
-
-    /// Whether another header, of the PDU that follows in the same direction, has numbers near this one's.
-    pub fn follows(first: &Header, second: &Header, direction: Direction) -> bool {
-        let mut numbers = Numbers::default();
-        numbers.note(first, direction);
-        numbers.fit(second, direction) != Fit::Far
-    }
-}
-
 /// The number that a PDU takes, so that none behind it on its connection has it again. What is for immediate delivery takes
 /// none, and may overtake commands with lower ones.
-fn given_number(header: &Header, direction: Direction) -> Option<u32> {
+pub fn given_number(header: &Header, direction: Direction) -> Option<u32> {
     let takes = match direction {
         Direction::ToTarget => has_command_number(header) && !is_immediate(header),
         Direction::ToInitiator => carries_status_number(header) && counts_as_status(header),
@@ -354,35 +248,6 @@ pub fn carries_status_number(header: &Header) -> bool {
     }
 }
 
-/// Numbers go forward, unless they are somewhere else altogether.
-fn advance(known: &mut Option<u32>, number: u32) {
-    match known {
-        Some(known) if is_before(number, *known) && known.wrapping_sub(number) < NEAR => {}
-        _ => *known = Some(number),
-    }
-}
-
-/// Serial numbers (RFC 1982) of 32 bits.
-fn is_before(number: u32, other: u32) -> bool {
-    (number.wrapping_sub(other) as i32) < 0
-}
-
-fn near(known: Option<u32>, number: u32) -> Fit {
-    match known {
-        None => Fit::Open,
-        Some(known) if number.wrapping_sub(known).wrapping_add(NEAR) <= 2 * NEAR => Fit::Near,
-        Some(_) => Fit::Far,
-    }
-}
-
-fn both(first: Fit, second: Option<Fit>) -> Fit {
-    match (first, second.unwrap_or(first)) {
-        (Fit::Far, _) | (_, Fit::Far) => Fit::Far,
-        (Fit::Near, Fit::Near) => Fit::Near,
-        _ => Fit::Open,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Direction::{ToInitiator, ToTarget};
@@ -398,83 +263,19 @@ mod tests {
         header
     }
 
-    fn command(number: u32) -> Header {
-        header(COMMAND, 0x81, &[(24, number), (28, 7)])
-    }
-
-    fn ping(number: u32) -> Header {
-        header(NOP_OUT | 0x40, 0x80, &[(16, NO_TAG), (24, number), (28, 7)])
-    }
-
-    /// A target's PDU: its status number, and the commands it expects and allows.
-    fn answer(opcode: u8, tag: u32, status: u32, expected: u32, allowed: u32) -> Header {
-        header(opcode, 0x80, &[(16, tag), (24, status), (28, expected), (32, allowed)])
-    }
-
-    fn after(noted: &[(Header, Direction)]) -> Numbers {
-        let mut numbers = Numbers::default();
-        noted.iter().for_each(|(header, direction)| numbers.note(header, *direction));
-        numbers
-    }
-
-    #[test]
-    fn numbers_are_given_out_once_and_as_far_as_they_are_allowed() {
-        let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(10), ToTarget)]);
-        for (number, fit) in [(9, Fit::Far), (10, Fit::Far), (11, Fit::Near), (20, Fit::Near), (21, Fit::Open)] {
-            assert_eq!(numbers.fit(&command(number), ToTarget), fit, "{number}");
-        }
-        for (status, fit) in [(6, Fit::Far), (7, Fit::Near), (9, Fit::Near)] {
-            assert_eq!(numbers.fit(&answer(RESPONSE, 1, status, 11, 20), ToInitiator), fit, "{status}");
-        }
-        // They begin anew behind the last, and nobody knows what is allowed where the target was not seen.
-        let numbers = after(&[(command(u32::MAX), ToTarget)]);
-        assert_eq!(numbers.fit(&command(u32::MAX), ToTarget), Fit::Far);
-        assert_eq!(numbers.fit(&command(0), ToTarget), Fit::Near);
-        assert_eq!(numbers.fit(&command(50_000), ToTarget), Fit::Near);
-    }
-
-    #[test]
-    fn what_takes_no_number_leaves_it_to_the_next() {
-        // A ping is sent before commands that wait with lower numbers.
-        let numbers = after(&[(command(10), ToTarget), (ping(13), ToTarget)]);
-        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
-        for (before, fit) in [
-            (answer(NOP_IN, NO_TAG, 7, 9, 20), Fit::Near),
-            (answer(NOP_IN, 3, 7, 9, 20), Fit::Far),
-            (answer(ASYNC, NO_TAG, 7, 9, 20), Fit::Far),
-            (answer(R2T, 3, 7, 9, 20), Fit::Open),
-        ] {
-            let numbers = after(&[(before, ToInitiator)]);
-            assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), fit, "{:#x}", before[0]);
-        }
-    }
-
-    #[test]
-    fn a_login_and_what_is_not_allowed_make_old_numbers_void() {
-        let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 7)]);
-        let numbers = after(&[(command(100), ToTarget), (login, ToTarget)]);
-        assert_eq!(numbers.fit(&command(3), ToTarget), Fit::Near);
-        assert_eq!(numbers.fit(&command(2), ToTarget), Fit::Far);
-        let logged_in = answer(LOGIN_RESPONSE, 1, 6, 9, 20);
-        let numbers = after(&[(answer(RESPONSE, 1, 90, 9, 20), ToInitiator), (logged_in, ToInitiator)]);
-        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), Fit::Far);
-        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), Fit::Near);
-        // Taken for a command, and none: the target allows far less.
-        let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(5000), ToTarget)]);
-        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
-    }
-
     #[test]
     fn every_beginning_of_a_header_may_begin_one() {
-        let write = header(COMMAND, 0xa1, &[(4, 8192), (16, 5), (20, 8192), (32, 0x2a << 24)]);
-        let answers = [
-            answer(RESPONSE, 1, 6, 9, 20),
-            answer(REJECT, NO_TAG, 6, 9, 20),
-            answer(ASYNC, NO_TAG, 6, 9, 20),
-            header(R2T, 0x80, &[(16, 1), (28, 9), (32, 20), (44, 512)]),
-        ];
-        for (header, direction) in
-            answers.map(|one| (one, ToInitiator)).into_iter().chain([(write, ToTarget), (ping(1), ToTarget)])
+        let (write, ping) = (
+            header(COMMAND, 0xa1, &[(4, 8192), (16, 5), (20, 8192), (32, 0x2a << 24)]),
+            header(NOP_OUT | 0x40, 0x80, &[(16, NO_TAG), (28, 7)]),
+        );
+        let ready = header(R2T, 0x80, &[(16, 1), (28, 9), (32, 20), (44, 512)]);
+        let [response, reject, message] = [(RESPONSE, 1), (REJECT, NO_TAG), (ASYNC, NO_TAG)]
+            .map(|(opcode, tag)| header(opcode, 0x80, &[(16, tag), (24, 6), (28, 9), (32, 20)]));
+        for (header, direction) in [write, ping]
+            .map(|one| (one, ToTarget))
+            .into_iter()
+            .chain([response, reject, message, ready].map(|one| (one, ToInitiator)))
         {
             assert!(is_plausible(&header, direction), "{header:x?}");
             for bytes in 0..=HEADER_BYTES {

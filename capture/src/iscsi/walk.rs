@@ -5,7 +5,8 @@
 use traces::results::wire::PduFigures;
 
 use super::digest::crc32c;
-use super::pdu::{self, Direction, Fit, HEADER_BYTES, Header, Numbers};
+use super::numbers::{Fit, Numbers};
+use super::pdu::{self, Direction, HEADER_BYTES, Header};
 use super::stream::{At, Piece};
 
 /// Bytes of a header with its digest.
@@ -521,3 +522,6 @@ impl Walk {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ fn conversation(seed: u64, lie: Lie) -> Conversation {
         seed,
         connections: 1 + (seed % 2) as usize,
         commands: COMMANDS,
-        header_digest: lie == Lie::Digest || seed % 3 == 0,
+        header_digest: lie == Lie::Digest || seed.is_multiple_of(3),
         data_digest: seed % 3 == 1,
         login: true,
         segment_max: 1448,

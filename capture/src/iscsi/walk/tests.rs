@@ -1,0 +1,69 @@
+use super::*;
+
+/// Task tags of the headers that were told, and the packets in which their PDUs ended.
+#[derive(Default)]
+struct Told {
+    tags: Vec<u32>,
+    ends: Vec<u64>,
+}
+
+impl Handler for Told {
+    fn header(&mut self, _at: At, header: &Header, _shared: &mut Shared) -> Wanted {
+        self.tags.push(pdu::task_tag(header));
+        Wanted { end: true, ..Wanted::default() }
+    }
+
+    fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut Shared) {}
+
+    fn end(&mut self, at: At) {
+        self.ends.push(at.frame);
+    }
+}
+
+/// A write of so many bytes that come with it.
+fn write(number: u32, bytes: u32) -> Vec<u8> {
+    let mut header = [0; HEADER_BYTES];
+    (header[0], header[1], header[32]) = (pdu::COMMAND, 0xa1, 0x2a);
+    for (at, value) in [(4, bytes), (16, number), (20, bytes), (24, number), (28, 7)] {
+        header[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    }
+    [&header[..], &vec![0xee; bytes as usize]].concat()
+}
+
+const NONE: [u32; 0] = [];
+
+/// Takes packets whose chain of PDUs is lost, and of which so many bytes were captured.
+fn told(packets: &[Vec<u8>], captured: usize) -> Told {
+    let digests = Digests { header: Some(false), data: Some(false) };
+    let mut shared = Shared { digests, numbers: Numbers::default() };
+    // Command 1 was seen.
+    shared.numbers.note(write(1, 0).first_chunk().unwrap(), Direction::ToTarget);
+    let (mut walk, mut told) = (Walk::new(Direction::ToTarget), Told::default());
+    for (frame, packet) in packets.iter().enumerate() {
+        let at = At { frame: frame as u64, time_ns: 0 };
+        let payload = &packet[..packet.len().min(captured)];
+        walk.piece(Piece { at, length: packet.len() as u32, payload, offset: 0 }, &mut shared, &mut told);
+    }
+    told
+}
+
+#[test]
+fn what_was_found_is_told_as_soon_as_its_end_or_its_follower_is_seen() {
+    let whole = write(2, 500);
+    let [first, rest] = [whole[..300].to_vec(), whole[300..].to_vec()];
+    let with = |more: &[u8]| [&rest[..], more].concat();
+    // Its data is under way.
+    assert_eq!(told(std::slice::from_ref(&first), 1000).tags, NONE);
+    // It ends where a packet does.
+    let ended = told(&[first.clone(), rest.clone()], 1000);
+    assert_eq!((ended.tags, ended.ends), (vec![2], vec![1]));
+    let followed = told(&[first.clone(), with(&write(3, 0))], 1000);
+    assert_eq!((followed.tags, followed.ends), (vec![2, 3], vec![1, 1]));
+    assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 1000).tags, NONE);
+    // What follows was captured as far as it can be a header, cannot, or not at all.
+    assert_eq!(told(&[first.clone(), with(&write(3, 0))], 274).tags, [2]);
+    assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 274).tags, NONE);
+    assert_eq!(told(&[first, with(&[0xee; 60])], 100).tags, [2]);
+    // The last number again.
+    assert_eq!(told(&[write(1, 0)], 1000).tags, NONE);
+}
