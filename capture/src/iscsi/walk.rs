@@ -79,6 +79,8 @@ struct Candidate {
     ended: Option<At>,
     /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
     near: bool,
+    /// Whether its digest, or that it has none, is all that is known of digests.
+    told_digests: bool,
 }
 
 /// One direction.
@@ -479,10 +481,13 @@ impl Walk {
     fn lose<H: Handler>(&mut self, may_be: bool, shared: &mut Shared, handler: &mut H) {
         self.stop_data(shared, handler);
         self.settle(may_be, shared, handler);
-        if let Some(found) = self.candidate.take()
-            && !found.near
-        {
-            handler.released(found.at.frame);
+        if let Some(found) = self.candidate.take() {
+            if !found.near {
+                handler.released(found.at.frame);
+            }
+            if found.told_digests {
+                shared.digests.header = None;
+            }
         }
         (self.state, self.unbroken, self.part_bytes, self.skipped_in_a_row) = (State::Lost, false, 0, 0);
         self.digest_left = 0;
@@ -505,10 +510,12 @@ impl Walk {
             }
             return false;
         };
+        let unknown = shared.digests.header.is_none();
         if !self.check_digest(header, &piece.payload[HEADER_BYTES..], shared) {
             self.counts.skipped_packets += 1;
             return false;
         }
+        let told_digests = unknown && shared.digests.header.is_some();
         self.counts.found += 1;
         let near = fit == Fit::Near;
         if near {
@@ -516,7 +523,8 @@ impl Walk {
         } else {
             handler.held(piece.at.frame);
         }
-        self.candidate = Some(Candidate { header: *header, at: piece.at, offset: piece.offset, ended: None, near });
+        let Piece { at, offset, .. } = *piece;
+        self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, told_digests });
         (self.data_left, self.tell_end) = (0, false);
         self.go_on(header, shared);
         true

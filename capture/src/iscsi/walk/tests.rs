@@ -67,3 +67,21 @@ fn what_was_found_is_told_as_soon_as_its_end_or_its_follower_is_seen() {
     // The last number again.
     assert_eq!(told(&[write(1, 0)], 1000).tags, NONE);
 }
+
+#[test]
+fn what_turns_out_to_be_no_header_tells_nothing_of_digests() {
+    let (mut walk, mut told, mut shared) = (Walk::new(Direction::ToTarget), Told::default(), Shared::default());
+    let mut take = |packet: &[u8], shared: &mut Shared, told: &mut Told| {
+        let at = At::default();
+        walk.piece(Piece { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, told);
+        shared.digests.header
+    };
+    let digested = |number| {
+        let header = write(number, 0);
+        let digest = crc32c(&header).to_le_bytes();
+        [&header[..], &digest].concat()
+    };
+    assert_eq!(take(&[&write(9, 0)[..], &[0xee; 70]].concat(), &mut shared, &mut told), None);
+    assert_eq!(take(&[digested(1), digested(2)].concat(), &mut shared, &mut told), Some(true));
+    assert_eq!(told.tags, [1, 2]);
+}
