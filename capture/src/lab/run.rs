@@ -385,12 +385,12 @@ mod tests {
         runs
     }
 
-    /// Something at its beginning, in its middle and at its end, which is in no whole piece.
+    /// Something at its beginning, a piece of nothing, one of nothing but something, and an end that is no whole piece.
     fn disk(name: &str) -> Vec<u8> {
-        let mut disk = vec![0; 2 * PIECE + 300];
-        for at in [0, 2 * PIECE - 1, 2 * PIECE + 299] {
-            disk[at] = name.as_bytes()[0];
-        }
+        let mut disk = vec![0; 3 * PIECE + 300];
+        let letter = name.as_bytes()[0];
+        disk[2 * PIECE..3 * PIECE].fill(letter);
+        (disk[0], disk[3 * PIECE + 299]) = (letter, letter);
         disk
     }
 
