@@ -12,6 +12,7 @@ use traces::spec::{Spec, Tunable};
 
 use crate::arguments::{List, ListWhat, OutputFormat};
 use crate::output::{Table, print, print_json, terminal_width};
+use crate::reproduce;
 
 #[derive(Default, Serialize)]
 struct Listed {
@@ -201,7 +202,7 @@ fn papers() -> Vec<Listed> {
         remark: format!("iocast reproduce {}", paper.name),
         ..Listed::default()
     };
-    replay::papers::PAPERS.iter().map(listed).collect()
+    reproduce::papers().map(listed).collect()
 }
 
 fn drives() -> Vec<Listed> {

@@ -11,10 +11,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schedulers", &["traces"]),
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
+    ("predictors", &["traces", "schedulers", "drive-models", "replay"]),
     ("report", &["traces"]),
     ("capture", &["traces"]),
     ("serve", &["traces", "schedulers", "drive-models"]),
-    ("cli", &["traces", "schedulers", "drive-models", "replay", "report", "capture", "serve"]),
+    ("cli", &["traces", "schedulers", "drive-models", "replay", "predictors", "report", "capture", "serve"]),
     ("benches", &["traces", "schedulers", "drive-models", "replay"]),
 ];
 

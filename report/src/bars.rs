@@ -184,13 +184,26 @@ impl Drawing for BarsFigure<'_> {
 
 #[cfg(test)]
 mod tests {
+    use traces::results::reproduction::Source;
+
     use super::*;
 
     const SIZE: Size = Size { width: 640, height: 400 };
 
     fn cell([row, column, unit]: [&str; 3], paper: Option<f64>, ours: f64, ci95: Option<[f64; 2]>) -> Cell {
         let [table, row, column, unit] = ["2", row, column, unit].map(str::to_owned);
-        Cell { table, row, column, paper, ours, unit, relative_error: None, ci95, counts: true }
+        Cell {
+            table,
+            row,
+            column,
+            paper,
+            ours,
+            unit,
+            relative_error: None,
+            ci95,
+            counts: true,
+            source: Source::Replayed,
+        }
     }
 
     fn table() -> Vec<Cell> {

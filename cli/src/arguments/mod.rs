@@ -346,7 +346,7 @@ fn of_calibrate(argument: clap::Arg) -> clap::Arg {
 
 /// With the papers' names, so that whoever leaves the paper out reads them.
 fn usage_of_reproduce() -> String {
-    let names: Vec<&str> = replay::papers::PAPERS.iter().map(|paper| paper.name).collect();
+    let names: Vec<&str> = crate::reproduce::papers().map(|paper| paper.name).collect();
     format!("iocast reproduce [OPTIONS] <{}>", names.join("|"))
 }
 

@@ -110,6 +110,8 @@ pub fn percent(share: f64) -> String {
 
 #[cfg(test)]
 pub mod tests {
+    use traces::results::reproduction::Source;
+
     use super::*;
 
     /// A cell of a table, row and column.
@@ -124,6 +126,7 @@ pub mod tests {
             relative_error: paper.map(|paper| (ours - paper) / paper),
             ci95: Some([ours * 0.99, ours * 1.01]),
             counts: true,
+            source: Source::Replayed,
         }
     }
 

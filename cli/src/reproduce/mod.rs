@@ -7,8 +7,9 @@ mod render;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use replay::papers;
+use replay::papers::Paper;
 use traces::results::reproduction::Reproduced;
+use traces::spec::{SpecError, nearest};
 
 use crate::arguments::{OutputFormat, Reproduce, Switch, UsageError};
 use crate::files::Files;
@@ -18,8 +19,21 @@ use crate::progress::Progress;
 const JSON: &str = ".json";
 const MARKDOWN: &str = ".md";
 
+/// Every paper that can be regenerated.
+pub fn papers() -> impl Iterator<Item = &'static Paper> {
+    replay::papers::PAPERS.iter().chain(predictors::papers::PAPERS)
+}
+
+fn find(name: &str) -> Result<&'static Paper, SpecError> {
+    papers().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {
+        kind: "paper",
+        name: name.to_owned(),
+        near: nearest(name, papers().map(|paper| paper.name)),
+    })
+}
+
 pub fn run(arguments: &Reproduce) -> Result<()> {
-    let paper = papers::find(&arguments.paper).map_err(UsageError::from_display)?;
+    let paper = find(&arguments.paper).map_err(UsageError::from_display)?;
     let seeds = arguments.seeds()?;
     let planned = |stem: &PathBuf| {
         let endings = [JSON, MARKDOWN].map(str::to_owned);

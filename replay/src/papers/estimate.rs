@@ -1,9 +1,9 @@
 //! A mean over seeds with its confidence interval, beside a paper's number.
 
-use traces::results::reproduction::{Cell, GroupError};
+use traces::results::reproduction::{Cell, GroupError, Source};
 use traces::statistics::mean_and_half_width;
 
-/// Names a cell and fills it from the values of the seeds.
+/// Names a cell and fills it from the values that the seeds' replays gave.
 pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, values: &[f64], counts: bool) -> Cell {
     let (ours, half) = mean_and_half_width(values);
     Cell {
@@ -16,6 +16,7 @@ pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, val
         relative_error: paper.map(|paper| (ours - paper) / paper),
         ci95: half.map(|half| [ours - half, ours + half]),
         counts,
+        source: Source::Replayed,
     }
 }
 

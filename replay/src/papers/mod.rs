@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use traces::results::reproduction::Reproduction;
-use traces::spec::{SpecError, nearest};
+use traces::spec::SpecError;
 
 use crate::guest::OutOfSpace;
 use crate::sources::ReplayError;
@@ -26,20 +26,8 @@ pub struct Paper {
     pub reproduce: fn(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError>,
 }
 
-/// Every paper.
+/// Every paper whose results are replays; the predictors have more.
 pub const PAPERS: &[Paper] = &[geist2010::PAPER, kim2015::PAPER];
-
-/// The paper with this name.
-///
-/// # Errors
-/// [`SpecError::UnknownName`] with the nearest names.
-pub fn find(name: &str) -> Result<&'static Paper, SpecError> {
-    PAPERS.iter().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {
-        kind: "paper",
-        name: name.to_owned(),
-        near: nearest(name, PAPERS.iter().map(|paper| paper.name)),
-    })
-}
 
 /// Why a reproduction failed.
 #[derive(Debug, thiserror::Error)]

@@ -50,6 +50,19 @@ pub struct Choice {
     pub reason: String,
 }
 
+/// How a number of ours came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The paper's own formula on the paper's own inputs: it tests the formula and nothing else.
+    Formula,
+    /// A replay on a modelled drive.
+    #[default]
+    Replayed,
+    /// Machines of ours.
+    Measured,
+}
+
 /// One number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -72,6 +85,8 @@ pub struct Cell {
     pub ci95: Option<[f64; 2]>,
     /// Whether the cell counts in the mean errors; if not, why is among the statements.
     pub counts: bool,
+    /// How ours came about.
+    pub source: Source,
 }
 
 /// The mean absolute relative error of a group of cells.

@@ -1,0 +1,76 @@
+//! Casale's formulas with two changes.
+//!
+//! The mix is that of the predicted throughputs, so that the two cannot contradict one another. And the weight of machine k for type
+//! c is T_k^{1-q} (T_k^c)^q instead of T_k, which q = 0 is. The weights say how much of the device each machine has; alone, what it
+//! has under way of type c is T_k^c C_k^c (Little's law), and q is what makes weights most like that: least squares of the
+//! logarithms of ratios between machines, over both types and all pairs, within 0 to 1. So q is fitted on the machines alone.
+
+use traces::results::isolation::{IsolatedOperation, IsolationProfile};
+use traces::spec::Settings;
+
+use super::{FOUND, MAX_CONN, MAX_WRITE_CONN, Responses, rate};
+use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
+use crate::registry::Entry;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "casale-refined",
+    summary: "casale with the mix of its own throughputs, and weights fitted on the machines alone",
+    origin: "Casale, Kraft, Krishnamurthy 2011, weights generalised",
+    tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
+    build: |settings: &Settings| Ok(Box::new(Refined { responses: Responses::of(settings)? })),
+};
+
+struct Refined {
+    responses: Responses,
+}
+
+type Of = fn(&IsolationProfile) -> &IsolatedOperation;
+const TYPES: [Of; 2] = [|profile| &profile.reads, |profile| &profile.writes];
+
+impl Predictor for Refined {
+    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+        let exponent = exponent(alone);
+        let rates = TYPES.map(|of| {
+            let weights: Vec<f64> = alone.iter().map(|profile| weight(profile, of(profile).iops, exponent)).collect();
+            let all: f64 = weights.iter().sum();
+            let shared = |(profile, weight): (&IsolationProfile, &f64)| {
+                (of(profile).iops > 0.0).then(|| of(profile).iops * weight / all)
+            };
+            alone.iter().zip(&weights).map(shared).collect::<Vec<Option<f64>>>()
+        });
+        let mut vms = Vec::new();
+        for index in 0..alone.len() {
+            let [reads, writes] = self.responses.together(alone, index)?;
+            vms.push(VmForecast {
+                reads: OperationForecast { iops: rates[0][index], response_ns: reads },
+                writes: OperationForecast { iops: rates[1][index], response_ns: writes },
+            });
+        }
+        Ok(Consolidation { vms, mix_read: None, notes: vec![format!("weights with q = {exponent:.3}")] })
+    }
+}
+
+/// T^{1-q} (T^c)^q; of a machine without requests of the type at q = 0 still T, as published.
+fn weight(profile: &IsolationProfile, of_type: f64, exponent: f64) -> f64 {
+    libm::pow(rate(profile), 1.0 - exponent) * libm::pow(of_type, exponent)
+}
+
+/// The q whose weights are most like what machines have under way.
+fn exponent(alone: &[IsolationProfile]) -> f64 {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for of in TYPES {
+        let with: Vec<&IsolationProfile> = alone.iter().filter(|profile| of(profile).iops > 0.0).collect();
+        for (index, one) in with.iter().enumerate() {
+            for other in &with[..index] {
+                let log = |figure: fn(&IsolationProfile, Of) -> f64| libm::log(figure(one, of) / figure(other, of));
+                let slope = log(|profile, of| of(profile).iops / rate(profile));
+                let missing =
+                    log(|profile, of| of(profile).iops * of(profile).response_ns.unwrap_or(1.0) / rate(profile));
+                products += slope * missing;
+                squares += slope * slope;
+            }
+        }
+    }
+    if squares > 0.0 { (products / squares).clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -1,0 +1,20 @@
+//! What virtual machines get of a device they share, forecast from measurements of each alone.
+//!
+//! [`profile::Measure`] makes an [`traces::results::isolation::IsolationProfile`] of a capture. A [`Predictor`] takes two or more of
+//! them and says what each machine will get; [`PREDICTORS`] are all there are. [`papers`] regenerates the tables of the paper
+//! that the oldest of them is from.
+
+#![forbid(unsafe_code)]
+
+pub mod baselines;
+pub mod casale;
+pub mod check;
+pub mod hol;
+pub mod papers;
+pub mod predictor;
+pub mod profile;
+pub mod qpn_closed;
+pub mod registry;
+
+pub use predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
+pub use registry::{Entry, PREDICTORS, build, find};

@@ -1,0 +1,134 @@
+//! Where on the device a machine reads and writes.
+
+use traces::results::isolation::Footprint;
+use traces::{Lba, Sectors};
+
+/// The smallest piece: 1 MiB.
+const PIECE: u64 = 2048;
+/// So many pieces are told apart while requests come; a larger device has larger ones.
+const PIECES_MAX: u64 = 1 << 20;
+const RUNS_MAX: usize = 256;
+
+/// Touched pieces, a bit for each.
+pub(super) struct Pieces {
+    sectors: u64,
+    touched: Vec<u64>,
+}
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        Pieces { sectors: PIECE, touched: Vec::new() }
+    }
+}
+
+impl Pieces {
+    pub(super) fn touch(&mut self, lba: Lba, sectors: Sectors) {
+        let begin = lba.sector();
+        let last = begin.saturating_add(sectors.count().saturating_sub(1));
+        while last / self.sectors >= PIECES_MAX {
+            self.double();
+        }
+        let words = (last / self.sectors / 64 + 1) as usize;
+        if words > self.touched.len() {
+            self.touched.resize(words, 0);
+        }
+        for piece in begin / self.sectors..=last / self.sectors {
+            self.touched[(piece / 64) as usize] |= 1 << (piece % 64);
+        }
+    }
+
+    /// Makes pieces twice as large.
+    fn double(&mut self) {
+        let mut halved = vec![0u64; self.touched.len().div_ceil(2)];
+        for (index, word) in self.touched.iter().enumerate() {
+            let pairs = word | word >> 1;
+            let folded = (0..32).map(|bit| (pairs >> (2 * bit) & 1) << bit).fold(0, |all, bit| all | bit);
+            halved[index / 2] |= folded << (32 * (index % 2));
+        }
+        self.touched = halved;
+        self.sectors *= 2;
+    }
+
+    fn runs(&self) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (word, bits) in (0u64..).zip(&self.touched).filter(|(_, bits)| **bits != 0) {
+            for piece in (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| word * 64 + bit) {
+                match runs.last_mut() {
+                    Some((first, count)) if *first + *count == piece => *count += 1,
+                    _ => runs.push((piece, 1)),
+                }
+            }
+        }
+        runs
+    }
+
+    pub(super) fn figures(mut self) -> Footprint {
+        let mut runs = self.runs();
+        while runs.len() > RUNS_MAX {
+            self.double();
+            runs = self.runs();
+        }
+        Footprint { piece_sectors: self.sectors, runs }
+    }
+}
+
+/// Share of what `one` touches that `other` touches too; 0 for a machine that touches nothing.
+pub fn overlap(one: &Footprint, other: &Footprint) -> f64 {
+    let extents = |of: &Footprint| -> Vec<(u64, u64)> {
+        let sectors = of.piece_sectors;
+        of.runs
+            .iter()
+            .map(|(first, count)| (first.saturating_mul(sectors), first.saturating_add(*count).saturating_mul(sectors)))
+            .collect()
+    };
+    let (one, other) = (extents(one), extents(other));
+    let whole: u64 = one.iter().map(|(begin, end)| end - begin).sum();
+    let common = |&(begin, end): &(u64, u64)| -> u64 {
+        other.iter().map(|(other_begin, other_end)| end.min(*other_end).saturating_sub(begin.max(*other_begin))).sum()
+    };
+    if whole == 0 { 0.0 } else { one.iter().map(common).sum::<u64>() as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touched(requests: &[(u64, u64)]) -> Footprint {
+        let mut pieces = Pieces::default();
+        for &(lba, sectors) in requests {
+            pieces.touch(Lba::new(lba), Sectors::new(sectors));
+        }
+        pieces.figures()
+    }
+
+    #[test]
+    fn runs_are_the_pieces_that_requests_touch() {
+        let footprint = touched(&[(0, 8), (2047, 2), (10 * 2048, 2048), (9 * 2048 + 5, 1), (400 * 2048, 1)]);
+        assert_eq!(footprint, Footprint { piece_sectors: 2048, runs: vec![(0, 2), (9, 2), (400, 1)] });
+    }
+
+    #[test]
+    fn a_large_device_has_larger_pieces() {
+        let far = 5 << 32;
+        let footprint = touched(&[(0, 1), (3 * 2048, 1), (far, 1)]);
+        let piece = footprint.piece_sectors;
+        assert!(piece.is_power_of_two() && far / piece < PIECES_MAX && far / piece >= PIECES_MAX / 2);
+        assert_eq!(footprint.runs, [(0, 1), (far / piece, 1)]);
+        let scattered: Vec<(u64, u64)> = (0..5000).map(|index| (index * 7 * 2048, 8)).collect();
+        let footprint = touched(&scattered);
+        assert!(footprint.runs.len() <= RUNS_MAX && !footprint.runs.is_empty());
+        for (lba, _) in scattered {
+            let piece = lba / footprint.piece_sectors;
+            assert!(footprint.runs.iter().any(|(first, count)| (*first..first + count).contains(&piece)), "{lba}");
+        }
+    }
+
+    #[test]
+    fn overlap_is_a_share_of_the_first() {
+        let one = touched(&[(0, 4 * 2048)]);
+        let other = touched(&[(2048, 2048), (3 * 2048, 100 * 2048)]);
+        assert_eq!(overlap(&one, &other), 0.5);
+        assert_eq!(overlap(&other, &one), 2.0 / 101.0);
+        assert_eq!(overlap(&Footprint::default(), &one), 0.0);
+    }
+}
