@@ -55,6 +55,7 @@ pub fn run(arguments: &List) -> Result<()> {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
         ListWhat::Drives => ("Drives", "validation", drives()),
         ListWhat::Stacks => ("Stacks", "origin", stacks()),
+        ListWhat::Predictors => ("Predictors", "origin", predictors()),
         ListWhat::Papers => ("Papers", "command", papers()),
         ListWhat::Workloads => ("Workloads: programs and descriptions", "origin", workloads()?),
         ListWhat::Formats => return formats(arguments.output_format),
@@ -110,6 +111,17 @@ fn schedulers() -> Vec<Listed> {
         ..Listed::default()
     };
     SCHEDULERS.iter().map(listed).collect()
+}
+
+fn predictors() -> Vec<Listed> {
+    let listed = |entry: &predictors::Entry| Listed {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        remark: entry.origin.to_owned(),
+        tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
+        ..Listed::default()
+    };
+    predictors::PREDICTORS.iter().map(listed).collect()
 }
 
 /// The shipped stacks.

@@ -9,6 +9,7 @@ mod files;
 mod list;
 mod one_device;
 mod output;
+mod predict;
 mod progress;
 mod reproduce;
 mod serve;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Predict(arguments) => predict::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),

@@ -144,7 +144,7 @@ fn split_place(trace: &str) -> Result<(PathBuf, Option<Sectors>), UsageError> {
 }
 
 /// The file's name without folders and extensions.
-fn short_name(path: &Path) -> String {
+pub fn short_name(path: &Path) -> String {
     let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     file.split('.').next().filter(|name| !name.is_empty()).unwrap_or(&file).to_owned()
 }

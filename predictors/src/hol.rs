@@ -6,12 +6,14 @@
 //! - reads: R_i = S_i + Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w, with Q_j = X_j R_j the reads at the device and U_j = X_j S_j the
 //!   one in service, both as a new read of machine i finds them (its own class with N_i - 1 of N_i: Schweitzer 1979), r the mean
 //!   residual E[S²] / 2E[S], and X_i = N_i / (Z_i + R_i);
-//! - writes: R_w = S_w + V / (1 - ρ_r) + S_w (E[X²] - E[X]) / 2E[X] / (1 - ρ_r), where V is the work found by a batch,
-//!   (ΣX_i E[S_i²] + λ_b E[B²]) / 2(1 - ρ), with B the work of a batch. This is Cobham's formula (1954) for batches.
+//! - writes: R_w = S_w + W with W = Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w + Σ_j λ_j W_j S_j + m S_w + ρ_r W: the reads and writes
+//!   that are there (batches come at Poisson times and find the mean), the m = (E[X²] - E[X]) / 2E[X] of its own batch that go
+//!   before it, and the reads that come while it waits. With reads at Poisson times this is Cobham's formula (1954) for batches.
 //!
 //! N_i are the streams that read, or what reads have under way if that is more; Z_i is what then gives the rate alone. Each response is
 //! the one alone times what the model makes of it: the model together by the model alone. It holds while reads and writes
-//! together leave some of the device; near saturation writes wait for ever, and the forecast is refused.
+//! together leave some of the device; near saturation writes wait for ever, and the forecast is refused. Against a simulation of
+//! the same machines with few readers, reads are within 8 % and writes come out up to a fifth too long (`tests/head_of_line.rs`).
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
@@ -105,27 +107,29 @@ pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
     if reads + writes > UTILISATION_MAX {
         return Err(reads + writes);
     }
-    let found_reading: f64 = classes.iter().zip(&rates).map(|(class, rate)| rate * class.read_service[1] / 2.0).sum();
-    let batched: f64 = classes.iter().map(batch_work).sum();
-    let wait = (found_reading + batched) / (1.0 - reads - writes) / (1.0 - reads);
+    let found_reading: f64 = classes
+        .iter()
+        .zip(rates.iter().zip(&response))
+        .map(|(class, (rate, response))| {
+            let served = rate * class.read_service[0];
+            (rate * response - served).max(0.0) * class.read_service[0] + served * residual(class.read_service)
+        })
+        .sum();
+    // With a = what is found and y = Σ λ W S: W (1 - ρ_r) = a + y + m S, and so y (1 - ρ_r - ρ_w) = ρ_w a + Σ λ S m S.
+    let found = found_reading + found_writing;
+    let mates_first: f64 = classes.iter().map(|class| class.write_rate * class.write_service[0] * mates(class)).sum();
+    let writes_first = (writes * found + mates_first) / (1.0 - reads - writes);
     let solved = |((class, rate), response): ((&Class, f64), f64)| {
-        let [mean, square] = class.batch;
-        let mates = if mean > 0.0 { (square - mean) / (2.0 * mean) } else { 0.0 };
-        let write_response = class.write_service[0] + wait + class.write_service[0] * mates / (1.0 - reads);
-        Solved { read_rate: rate, read_response: response, write_response }
+        let wait = (found + writes_first + mates(class)) / (1.0 - reads);
+        Solved { read_rate: rate, read_response: response, write_response: class.write_service[0] + wait }
     };
     Ok(classes.iter().zip(rates).zip(response).map(solved).collect())
 }
 
-/// λ_b E[B²] / 2 of a machine's batches of writes.
-fn batch_work(class: &Class) -> f64 {
+/// How long the writes of its batch that go before a write take.
+fn mates(class: &Class) -> f64 {
     let [mean, square] = class.batch;
-    let [service, service_square] = class.write_service;
-    if mean <= 0.0 {
-        return 0.0;
-    }
-    let work_square = mean * (service_square - service * service) + square * service * service;
-    class.write_rate / mean * work_square / 2.0
+    if mean > 0.0 { (square - mean) / (2.0 * mean) * class.write_service[0] } else { 0.0 }
 }
 
 impl Predictor for HeadOfLine {

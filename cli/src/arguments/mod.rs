@@ -3,6 +3,7 @@
 mod calibrate;
 pub mod capture;
 mod pacing;
+mod predict;
 mod reading;
 mod reproduce;
 mod room;
@@ -20,6 +21,7 @@ use traces::results::statistics::STAGES;
 pub use calibrate::{Calibrate, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use pacing::{FreePacing, MapArgument, Pacing};
+pub use predict::Predict;
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
 pub use room::Room;
@@ -47,6 +49,7 @@ impl Cli {
             .mut_subcommand("compare", also("start", "from"))
             .mut_subcommand("compare", also("end", "to"))
             .mut_subcommand("convert", also("input_format", "from"))
+            .mut_subcommand("predict", also("input_format", "from"))
             .mut_subcommand("reproduce", |command| command.override_usage(usage_of_reproduce()))
             .mut_subcommand("stat", also("input_format", "from"))
             .mut_subcommand("stat", |command| command.after_help(stages()));
@@ -70,6 +73,12 @@ pub enum Command {
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
     Convert(Convert),
+    /// Say what virtual machines will get of a device that they share, from a capture of each alone
+    ///
+    /// Rates, mean response times (D2C: from issue to completion at the device), and the mix of reads and writes, by every
+    /// predictor (`iocast list predictors`), baselines among them. A predictor that does not hold for these machines says why.
+    /// Nothing is replayed.
+    Predict(Predict),
     /// Regenerate a paper's tables and figures and set its numbers beside ours
     ///
     /// Each seed makes its own replays; ours is the mean over the seeds with the 95 % confidence interval (Student's t).
@@ -85,7 +94,8 @@ pub enum Command {
     Stat(Stat),
     /// Hold schedulers against what the real ones did
     Validate(Validate),
-    /// List schedulers, drives, trace formats, stacks or workloads with their tunables, or the papers that are regenerated
+    /// List schedulers, drives, trace formats, stacks, predictors or workloads with their tunables, or the papers that are
+    /// regenerated
     List(List),
 }
 
@@ -326,6 +336,7 @@ pub enum ListWhat {
     Drives,
     Formats,
     Stacks,
+    Predictors,
     Papers,
     Workloads,
 }

@@ -1,0 +1,49 @@
+//! The arguments of `iocast predict`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use traces::Nanos;
+use traces::quantity::parse_nanos;
+
+use super::{OutputFormat, Reading, UsageError};
+
+#[derive(Debug, Args)]
+pub struct Predict {
+    /// The machines alone, two or more: a capture or a profile (JSON) of each, with a name before it if the file's will not do
+    #[arg(value_name = "[NAME=]FILE", required = true, num_args = 2..)]
+    pub machines: Vec<String>,
+    /// Predictors with tunables (casale:found=own,hol), or `all`
+    #[arg(long, default_value = "all")]
+    pub predictors: String,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Leave out arrivals earlier than this after a capture's first (10s, 2min)
+    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
+    pub start: Nanos,
+    /// Leave out arrivals at this time after a capture's first, and later
+    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
+    pub end: Option<Nanos>,
+    /// The beginning of the names of profiles to write, STEM-NAME.json for each machine [default: none are written]
+    #[arg(long, short, value_name = "STEM")]
+    pub output: Option<PathBuf>,
+    /// Overwrite files that exist
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+impl Predict {
+    /// That the window is one.
+    ///
+    /// # Errors
+    /// It ends before it begins.
+    pub fn check(&self) -> Result<(), UsageError> {
+        if self.end.is_some_and(|end| end <= self.start) {
+            return Err(UsageError("--end must be later than --start".to_owned()));
+        }
+        Ok(())
+    }
+}

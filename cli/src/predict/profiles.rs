@@ -1,0 +1,137 @@
+//! The machines alone: read from profiles, or measured of captures.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result, bail, ensure};
+use predictors::profile::Measure;
+use traces::formats;
+use traces::input::digest;
+use traces::results::isolation::IsolationProfile;
+use traces::results::{SCHEMA_VERSION, TraceProvenance};
+
+use crate::arguments::{Predict, UsageError};
+use crate::one_device::OneDevice;
+use crate::progress::Progress;
+use crate::vms::short_name;
+
+/// A machine and the file that tells of it.
+pub struct Machine {
+    pub name: String,
+    path: PathBuf,
+    /// Whether the user gave the name.
+    given: bool,
+}
+
+/// Records between two looks at the progress.
+const RECORDS_PER_LOOK: u64 = 4096;
+
+/// The machines of the command line.
+///
+/// # Errors
+/// Two with one name.
+pub fn named(machines: &[String]) -> Result<Vec<Machine>, UsageError> {
+    let mut named: Vec<Machine> = Vec::new();
+    for machine in machines {
+        let parts = machine.split_once('=').filter(|(name, _)| !name.contains('/') && !Path::new(machine).exists());
+        let (name, path) = parts.map_or((None, machine.as_str()), |(name, path)| (Some(name), path));
+        let path = PathBuf::from(path);
+        let given = name.is_some_and(|name| !name.is_empty());
+        let name = name.filter(|_| given).map_or_else(|| short_name(&path), str::to_owned);
+        if named.iter().any(|other| other.name == name) {
+            return Err(UsageError(format!(
+                "two machines are named `{name}`; give one another name, OTHER={}",
+                path.display()
+            )));
+        }
+        named.push(Machine { name, path, given });
+    }
+    Ok(named)
+}
+
+/// The profile of each.
+///
+/// # Errors
+/// A file that cannot be read; one that holds nothing of use.
+pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Vec<IsolationProfile>> {
+    let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.path).ok()?.len()));
+    let progress = Progress::new("measuring", sizes.sum(), machines.len());
+    let mut profiles = Vec::new();
+    for (index, machine) in machines.iter().enumerate() {
+        let is_profile = machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        profiles.push(if is_profile { read(machine)? } else { measure(machine, arguments, &progress, index)? });
+    }
+    Ok(profiles)
+}
+
+fn read(machine: &Machine) -> Result<IsolationProfile> {
+    let path = machine.path.display();
+    let text = std::fs::read_to_string(&machine.path).with_context(|| format!("{path}: cannot be read"))?;
+    let mut profile: IsolationProfile = serde_json::from_str(&text)
+        .with_context(|| format!("{path}: is no profile of a machine alone (iocast predict -o STEM writes them)"))?;
+    ensure!(
+        profile.schema_version <= SCHEMA_VERSION,
+        "{path}: its schema_version is {}, and this program knows {SCHEMA_VERSION}; a newer one wrote it",
+        profile.schema_version
+    );
+    if machine.given {
+        profile.vm.clone_from(&machine.name);
+    }
+    Ok(profile)
+}
+
+fn measure(machine: &Machine, arguments: &Predict, progress: &Progress, index: usize) -> Result<IsolationProfile> {
+    let options = arguments.reading.options();
+    let format = formats::recognise(&machine.path, &options)?;
+    let members = (format.members)(&machine.path)?;
+    let mut reader = OneDevice::new(&machine.path, (format.open)(&machine.path, &options)?);
+    let mut next = traces::TraceReader::next(&mut reader)?;
+    let counter = progress.counter(index);
+    let first = next.map(|record| record.request.arrival).unwrap_or_default();
+    let mut measure = Measure::new(traces::TraceReader::meta(&reader));
+    let (mut seen, mut taken) = (0u64, 0u64);
+    let mut vm = None;
+    while let Some(record) = next {
+        let at = record.request.arrival.saturating_since(first);
+        if arguments.end.is_some_and(|end| at >= end) {
+            break;
+        }
+        if at >= arguments.start {
+            let whose = *vm.get_or_insert(record.request.vm);
+            if whose != record.request.vm {
+                bail!(
+                    "{}: holds several machines; a forecast takes a capture of each alone, since together they are what is \
+                     to be told",
+                    machine.path.display()
+                );
+            }
+            measure.record(&record);
+            taken += 1;
+        }
+        seen += 1;
+        if seen.is_multiple_of(RECORDS_PER_LOOK) {
+            counter.store(traces::TraceReader::position_bytes(&reader), Ordering::Relaxed);
+        }
+        next = traces::TraceReader::next(&mut reader)?;
+    }
+    ensure!(taken > 0, "{}: no request lies in the window that --start and --end leave", machine.path.display());
+    let meta = traces::TraceReader::meta(&reader).clone();
+    let provenance = TraceProvenance {
+        vm: machine.name.clone(),
+        path: machine.path.display().to_string(),
+        sha256: digest(&members)?,
+        format: format.name.to_owned(),
+        layer: options.layer.unwrap_or(meta.layer),
+        clock: meta.clock.clone(),
+        addresses: "as recorded".to_owned(),
+        requests: taken,
+        losses: traces::TraceReader::losses(&reader).clone(),
+        made: meta.provenance.clone(),
+    };
+    let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+    let (profile, left_out) = measure.finish(&machine.name, &program, provenance, &meta);
+    if left_out > 0 {
+        eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", machine.path.display());
+    }
+    Ok(profile)
+}

@@ -1,0 +1,94 @@
+//! Forecasts as tables.
+
+use traces::results::isolation::{IsolatedOperation, IsolationProfile};
+use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions};
+
+use crate::arguments::OutputFormat;
+use crate::output::{Table, number, terminal_width, wrapped};
+
+pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
+    let mut text = vec![alone(&predictions.alone).render(format)];
+    for pair in &predictions.pairs {
+        for (index, vm) in pair.vms.iter().enumerate() {
+            text.push(of_vm(pair, index, vm, &predictions.alone).render(format));
+        }
+        text.push(total(pair).render(format));
+        text.extend(said(pair, format));
+    }
+    text.join("\n")
+}
+
+fn alone(profiles: &[IsolationProfile]) -> Table {
+    let ms = |operation: &IsolatedOperation| number(operation.response_ns.map(|ns| ns / 1e6));
+    let rate = |operation: &IsolatedOperation| number((operation.iops > 0.0).then_some(operation.iops));
+    let row = |profile: &IsolationProfile| {
+        let (reads, writes) = (&profile.reads, &profile.writes);
+        let mut row = vec![profile.vm.clone()];
+        row.extend([rate(reads), ms(reads), number(reads.found_total)]);
+        row.extend([rate(writes), ms(writes), number(writes.found_total)]);
+        row.push(number(profile.busy_share.map(|share| 100.0 * share)));
+        row
+    };
+    let header = ["machine", "reads/s", "read, ms", "read finds", "writes/s", "write, ms", "write finds", "busy, %"];
+    Table {
+        title: "Alone: rates, mean response (D2C), requests found at the device".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: profiles.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+/// Predictors with a forecast.
+fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&String, &Forecast)> {
+    pair.predictors.iter().filter_map(|(name, outcome)| match outcome {
+        Outcome::Forecast(forecast) => Some((name, forecast)),
+        Outcome::Refused { .. } => None,
+    })
+}
+
+fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfile]) -> Table {
+    let at = |figures: &[Option<f64>]| figures.get(index).copied().flatten();
+    let ms = |figures: &[Option<f64>]| number(at(figures).map(|ns| ns / 1e6));
+    let row = |(name, forecast): (&String, &Forecast)| {
+        let rates = [&forecast.read_iops, &forecast.write_iops].map(|rates| number(at(rates)));
+        let [reads, writes] = rates;
+        vec![name.clone(), reads, ms(&forecast.read_response_ns), writes, ms(&forecast.write_response_ns)]
+    };
+    let others: Vec<&str> = alone
+        .iter()
+        .map(|profile| profile.vm.as_str())
+        .filter(|name| *name != vm && pair.vms.iter().any(|vm| vm == name))
+        .collect();
+    Table {
+        title: format!("{vm} with {}", others.join(", ")),
+        header: ["predictor", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
+        rows: forecasts(pair).map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn total(pair: &PairPrediction) -> Table {
+    let row = |(name, forecast): (&String, &Forecast)| {
+        let mix = number(forecast.mix_read.map(|share| 100.0 * share));
+        vec![name.clone(), number(forecast.total_read_iops), number(forecast.total_write_iops), mix]
+    };
+    Table {
+        title: format!("{} together", pair.vms.join(", ")),
+        header: ["predictor", "reads/s", "writes/s", "reads, %"].map(str::to_owned).to_vec(),
+        rows: forecasts(pair).map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+/// What predictors say beside figures, and why some say nothing.
+fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
+    let width = match format {
+        OutputFormat::Markdown => usize::MAX,
+        _ => terminal_width().map_or(usize::MAX, usize::from),
+    };
+    let lines = pair.predictors.iter().flat_map(|(name, outcome)| match outcome {
+        Outcome::Refused { refused } => vec![format!("{name} has no forecast: {refused}")],
+        Outcome::Forecast(forecast) => forecast.notes.iter().map(|note| format!("{name}: {note}")).collect(),
+    });
+    lines.map(|line| format!("{}\n", wrapped(&line, width).trim_end())).collect()
+}

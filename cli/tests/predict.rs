@@ -1,0 +1,134 @@
+//! `iocast predict` as its users meet it.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+fn iocast() -> Command {
+    let mut command = Command::cargo_bin("iocast").unwrap();
+    command.env_remove("COLUMNS");
+    command
+}
+
+fn sample(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples").join(name).display().to_string()
+}
+
+fn json_of(arguments: &[&str]) -> Value {
+    let output = iocast().arg("predict").args(arguments).args(["--output-format", "json"]).assert().success();
+    serde_json::from_slice(&output.get_output().stdout).unwrap()
+}
+
+/// What the program says in vain, and its exit code.
+fn refused(arguments: &[&str]) -> (String, i32) {
+    let output = iocast().arg("predict").args(arguments).assert().failure();
+    let output = output.get_output();
+    (String::from_utf8(output.stderr.clone()).unwrap(), output.status.code().unwrap())
+}
+
+fn profile(folder: &Path, name: &str, profile: &Value) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, profile.to_string()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn captures_and_the_profiles_of_them_have_one_forecast() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("alone").display().to_string();
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let of_captures = json_of(&[&mail, &web, "-o", &stem]);
+    let of_profiles = json_of(&[&format!("{stem}-mail.json"), &format!("{stem}-web.json")]);
+    assert_eq!(of_captures, of_profiles);
+    let pair = &of_captures["pairs"][0];
+    assert_eq!(pair["vms"], json!(["mail", "web"]));
+    let reads: f64 = of_captures["alone"].as_array().unwrap().iter().map(|vm| vm["reads"]["iops"].as_f64().unwrap()).sum();
+    let isolation = pair["predictors"]["isolation"]["total_read_iops"].as_f64().unwrap();
+    assert!((isolation / reads - 1.0).abs() < 1e-12);
+    // What stat measures of the same requests.
+    let stat = iocast().args(["stat", &mail, "--output-format", "json"]).assert().success();
+    let stat: Value = serde_json::from_slice(&stat.get_output().stdout).unwrap();
+    let reads = &of_captures["alone"][0]["reads"];
+    assert_eq!(reads["response_ns"], stat["stages"]["device_time"]["read"]["mean_ns"]);
+    assert_eq!(reads["found_total"], stat["arrival_queues"]["at_issue"]["seen_by_reads"]["total_mean"]);
+    assert_eq!(reads["requests"], stat["device_requests"]["read"]["requests"]);
+    let streams = of_captures["alone"][0]["streams"].as_array().unwrap();
+    assert!(streams.iter().any(|stream| stream["think_ns"].as_f64().is_some_and(|think| think > 0.0)));
+    assert!(!of_captures["alone"][0]["footprint"]["runs"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, reads: f64| {
+        let operation = json!({"iops": reads, "response_ns": 5e6, "found_total": 1.0});
+        profile(folder.path(), &format!("{name}.json"), &json!({"vm": name, "reads": operation}))
+    };
+    let (one, other) = (of("one", 100.0), of("other", 300.0));
+    let forecast = json_of(&[&one, &other, "--predictors", "casale,casale:found=own,isolation"]);
+    let predictors = &forecast["pairs"][0]["predictors"];
+    assert_eq!(predictors["casale"]["read_response_ns"], json!([7.5e6, 7.5e6]));
+    assert_eq!(predictors["casale"]["write_response_ns"], json!([null, null]));
+    assert_eq!(predictors["casale"]["mix_read"], json!(1.0));
+    let refused = predictors["casale:found=own"]["refused"].as_str().unwrap();
+    assert!(refused.contains("other: Casale's formulas need found_reads of reads"), "{refused}");
+    // A name on the command line goes before that of the profile.
+    let renamed = json_of(&[&format!("third={one}"), &other, "--predictors", "isolation"]);
+    assert_eq!(renamed["pairs"][0]["vms"], json!(["third", "other"]));
+    let table = iocast().args(["predict", &one, &other]).assert().success();
+    let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(table.contains("one with other") && table.contains("hol has no forecast: one: hol needs service_ns"), "{table}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = json!({"vm": "good", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
+    let good = profile(folder.path(), "good.json", &good);
+    let milliseconds = json!({"vm": "ms", "reads": {"iops": 100.0, "response_ns": 50.0, "found_total": 4.0}});
+    let milliseconds = profile(folder.path(), "ms.json", &milliseconds);
+    let broken = profile(folder.path(), "broken.json", &json!({"reads": {}}));
+    let newer = profile(folder.path(), "newer.json", &json!({"vm": "newer", "schema_version": 99}));
+    let missing = folder.path().join("missing.parquet").display().to_string();
+    let cases: [(&[&str], &str, i32); 8] = [
+        (&[&good, &milliseconds], "ms: 100.0 requests a second with their response times make 5.000e-6", 1),
+        (&[&good, &broken], "broken.json: is no profile of a machine alone", 1),
+        (&[&good, &newer], "newer.json: its schema_version is 99", 1),
+        (&[&good, &missing], "missing.parquet", 1),
+        (&[&good, &good], "two machines are named `good`; give one another name, OTHER=", 2),
+        (&[&good, &milliseconds, "--predictors", "casal"], "unknown predictor `casal`; did you mean casale", 2),
+        (&[&good, &milliseconds, "--predictors", "casale:max_write_conn=40"], "at most max_conn, which is 32", 2),
+        (&[&good, &milliseconds, "--start", "5s", "--end", "1s"], "--end must be later than --start", 2),
+    ];
+    for (arguments, words, code) in cases {
+        let (said, exit) = refused(arguments);
+        assert!(said.contains(words) && exit == code, "{arguments:?} ({exit}): {said}");
+    }
+    // Where no predictor holds there is no result.
+    let (said, exit) = refused(&[&good, &format!("other={good}"), "--predictors", "sum"]);
+    assert!(said.contains("no predictor has a forecast: good: sum needs busy_share") && exit == 1, "{said}");
+}
+
+#[test]
+fn a_window_leaves_out_what_lies_outside() {
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let whole = json_of(&[&mail, &web]);
+    let part = json_of(&[&mail, &web, "--start", "2s", "--end", "8s"]);
+    let span = |of: &Value| of["alone"][0]["span_ns"].as_u64().unwrap();
+    assert!(span(&part) < 7_000_000_000 && span(&whole) > 15_000_000_000, "{} {}", span(&part), span(&whole));
+    let (said, _) = refused(&[&mail, &web, "--start", "900s"]);
+    assert!(said.contains("no request lies in the window that --start and --end leave"), "{said}");
+}
+
+#[test]
+fn the_papers_tables_come_out_but_for_three_cells() {
+    let output = iocast().args(["reproduce", "casale2011", "--output-format", "json"]).assert().success();
+    let reproduced: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    let cells = reproduced["cells"].as_array().unwrap();
+    assert!(cells.iter().all(|cell| cell["source"] == "formula"));
+    assert!(reproduced["bars"].as_array().unwrap().iter().all(|bar| bar["reached"] == true));
+    let statements = reproduced["statements"].to_string();
+    assert_eq!(statements.matches("Misprint:").count(), 3);
+    assert!(statements.contains("test of the formulas"));
+}

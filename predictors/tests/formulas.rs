@@ -1,0 +1,261 @@
+//! Forecasts against the formulas written out, and what cannot be forecast.
+
+use predictors::{Consolidation, PREDICTORS, PredictError, build, predictor};
+use proptest::prelude::*;
+use traces::results::isolation::{BatchFigures, IsolatedOperation, IsolationProfile, StreamProfile};
+use traces::spec::Spec;
+
+fn operation(iops: f64, response_ms: f64, found: [f64; 2], own: usize) -> IsolatedOperation {
+    let service = response_ms * 1e6 / (1.0 + found[0] + found[1]);
+    IsolatedOperation {
+        requests: (iops * 100.0) as u64,
+        iops,
+        response_ns: Some(response_ms * 1e6),
+        service_ns: Some(service),
+        service_square_ns2: Some(1.5 * service * service),
+        found_total: Some(found[0] + found[1]),
+        found_reads: Some(found[0]),
+        found_writes: Some(found[1]),
+        batches: Some(BatchFigures { count: 10, mean: 2.0 + own as f64, mean_square: 12.0, max: 9 }),
+        ..IsolatedOperation::default()
+    }
+}
+
+/// Reads: rate, response in ms, reads and writes found; then writes.
+fn machine(vm: &str, reads: [f64; 4], writes: [f64; 4]) -> IsolationProfile {
+    let of = |[iops, response, reads, writes]: [f64; 4], own| {
+        if iops > 0.0 { operation(iops, response, [reads, writes], own) } else { IsolatedOperation::default() }
+    };
+    IsolationProfile {
+        vm: vm.to_owned(),
+        busy_share: Some(0.6),
+        reads: of(reads, 0),
+        writes: of(writes, 1),
+        streams: vec![StreamProfile { reads: (reads[0] * 100.0) as u64, ..StreamProfile::default() }],
+        ..IsolationProfile::default()
+    }
+}
+
+fn three() -> Vec<IsolationProfile> {
+    vec![
+        machine("a", [100.0, 9.0, 0.5, 0.25], [50.0, 20.0, 1.0, 3.0]),
+        machine("b", [300.0, 4.0, 1.0, 0.0], [10.0, 6.0, 0.5, 0.5]),
+        machine("c", [20.0, 6.0, 0.1, 2.0], [200.0, 12.0, 0.2, 5.0]),
+    ]
+}
+
+fn ask(spec: &str, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    predictor::predict(&*build(&spec.parse::<Spec>().unwrap()).unwrap(), alone)
+}
+
+fn near(ours: Option<f64>, expected: f64) {
+    let ours = ours.unwrap();
+    assert!((ours / expected - 1.0).abs() < 1e-9, "{ours} instead of {expected}");
+}
+
+#[test]
+fn casale_is_its_equations() {
+    let two = &three()[..2];
+    let together = ask("casale", two).unwrap();
+    // Rates: 150 and 310 of 460.
+    near(together.mix_read, 400.0 / 460.0);
+    let forecast = together.forecast();
+    near(forecast.total_read_iops, (100.0 * 150.0 + 300.0 * 310.0) / 460.0);
+    near(forecast.total_write_iops, (50.0 * 150.0 + 10.0 * 310.0) / 460.0);
+    // b adds 4/2·1 of reads and half of 6/2·1 of writes.
+    near(together.vms[0].reads.response_ns, (9.0 + 2.0 + 1.5) * 1e6);
+    near(together.vms[0].writes.response_ns, (20.0 + 2.0 + 1.5) * 1e6);
+    // a adds 9/1.75·0.75 and half of 20/5·4.
+    near(together.vms[1].reads.response_ns, (4.0 + 9.0 / 1.75 * 0.75 + 8.0) * 1e6);
+}
+
+#[test]
+fn the_other_reading_counts_requests_of_the_own_type_and_connections_weigh_writes() {
+    let two = &three()[..2];
+    let own = ask("casale:found=own", two).unwrap();
+    near(own.vms[1].reads.response_ns, (4.0 + 9.0 / 1.5 * 0.5 + 0.5 * 20.0 / 4.0 * 3.0) * 1e6);
+    let few = ask("casale:max_conn=8,max_write_conn=2", two).unwrap();
+    near(few.vms[0].reads.response_ns, (9.0 + 2.0 + 0.25 * 3.0) * 1e6);
+    assert!(build(&"casale:max_write_conn=33".parse::<Spec>().unwrap()).is_err());
+}
+
+#[test]
+fn each_further_machine_adds_as_the_second_does() {
+    let all = three();
+    let together = ask("casale", &all).unwrap();
+    let with =
+        |other: usize| ask("casale", &[all[0].clone(), all[other].clone()]).unwrap().vms[0].reads.response_ns.unwrap();
+    near(together.vms[0].reads.response_ns, with(1) + with(2) - 9e6);
+    near(together.forecast().total_read_iops, (100.0 * 150.0 + 300.0 * 310.0 + 20.0 * 220.0) / 680.0);
+}
+
+#[test]
+fn refined_weights_are_those_of_least_squares_and_its_mix_is_that_of_its_rates() {
+    let two = &three()[..2];
+    let together = ask("casale-refined", two).unwrap();
+    // The best q of a fine grid, by the definition.
+    let error = |q: f64| {
+        let weight = |all: f64, of: f64| all.powf(1.0 - q) * of.powf(q);
+        let reads = (weight(150.0, 100.0) / weight(310.0, 300.0)).ln() - (100.0 * 9.0 / (300.0 * 4.0f64)).ln();
+        let writes = (weight(150.0, 50.0) / weight(310.0, 10.0)).ln() - (50.0 * 20.0 / (10.0 * 6.0f64)).ln();
+        reads * reads + writes * writes
+    };
+    let best = (0..=1000)
+        .map(|step| f64::from(step) / 1000.0)
+        .min_by(|one, other| error(*one).total_cmp(&error(*other)))
+        .unwrap();
+    let weights = [150f64.powf(1.0 - best) * 100f64.powf(best), 310f64.powf(1.0 - best) * 300f64.powf(best)];
+    let expected = (100.0 * weights[0] + 300.0 * weights[1]) / (weights[0] + weights[1]);
+    let forecast = together.forecast();
+    assert!((forecast.total_read_iops.unwrap() / expected - 1.0).abs() < 1e-3);
+    let (reads, writes) = (forecast.total_read_iops.unwrap(), forecast.total_write_iops.unwrap());
+    near(forecast.mix_read, reads / (reads + writes));
+    assert_eq!(together.vms[0].reads.response_ns, ask("casale", two).unwrap().vms[0].reads.response_ns);
+}
+
+#[test]
+fn baselines_take_no_thought() {
+    let two = &three()[..2];
+    let alone = ask("isolation", two).unwrap();
+    assert_eq!((alone.vms[1].reads.iops, alone.vms[0].writes.response_ns), (Some(300.0), Some(20e6)));
+    let constant = ask("constant", two).unwrap();
+    near(constant.vms[0].reads.iops, 200.0);
+    near(constant.vms[1].writes.response_ns, 13e6);
+    // Busy for 60 % each: of 120 % there are 100.
+    let sum = ask("sum", two).unwrap();
+    near(sum.vms[0].reads.iops, 100.0 / 1.2);
+    near(sum.forecast().total_write_iops, 60.0 / 1.2);
+    assert_eq!(sum.vms[0].reads.response_ns, None);
+}
+
+#[test]
+fn the_closed_petri_net_gives_back_what_it_was_calibrated_with() {
+    // Clients of a net with 4 ms reads, 9 ms writes and weights as their threads, alone.
+    let of = |vm: &str, threads: [f64; 2]| {
+        let share = threads[0] / (threads[0] + threads[1]);
+        let [reads, writes] = predictors::qpn_closed::throughput(share, [0.004, 0.009]);
+        let response = |threads: f64, rate: f64| threads / rate * 1e3;
+        let mut profile = machine(
+            vm,
+            [reads, response(threads[0], reads), threads[0] - 1.0, threads[1]],
+            [writes, response(threads[1], writes), threads[0], threads[1] - 1.0],
+        );
+        profile.busy_share = Some(1.0);
+        profile
+    };
+    let together = ask("qpn-closed", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
+    let expected = predictors::qpn_closed::throughput(0.5, [0.004, 0.009]);
+    near(together.forecast().total_read_iops, expected[0]);
+    near(together.forecast().total_write_iops, expected[1]);
+    near(together.vms[0].reads.response_ns, 5.0 / expected[0] * 1e9);
+    near(together.vms[1].writes.iops, expected[1] * 0.8);
+    let given =
+        ask("qpn-closed:read_service=8ms,write_service=18ms", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
+    near(given.forecast().total_read_iops, expected[0] / 2.0);
+    assert_eq!(predictors::qpn_closed::service_of_line(2.0, 50.0), 4.0);
+}
+
+#[test]
+fn a_machine_without_writes_has_none_together() {
+    let alone =
+        [machine("a", [100.0, 9.0, 0.5, 0.0], [0.0; 4]), machine("b", [50.0, 4.0, 0.2, 0.1], [10.0, 6.0, 0.5, 0.5])];
+    for name in ["casale", "casale-refined", "hol", "isolation", "constant", "sum"] {
+        let together = ask(name, &alone).unwrap();
+        assert_eq!((together.vms[0].writes.iops, together.vms[0].writes.response_ns), (None, None), "{name}");
+        assert!(together.vms[1].writes.iops.is_some(), "{name}");
+    }
+}
+
+/// What is wrong with the machines, and words of the message.
+#[test]
+fn what_cannot_be_is_said() {
+    let mut no_response = three();
+    no_response[1].reads.response_ns = None;
+    let mut not_a_number = three();
+    not_a_number[0].writes.iops = f64::NAN;
+    let mut milliseconds = three();
+    let IsolationProfile { reads, writes, .. } = &mut milliseconds[2];
+    for operation in [reads, writes] {
+        operation.response_ns = operation.response_ns.map(|ns| ns / 1e6);
+    }
+    let mut twice = three();
+    twice[2].vm = "a".to_owned();
+    let mut idle = three();
+    idle[0] = machine("a", [0.0; 4], [0.0; 4]);
+    let mut single = three();
+    single[0] = machine("a", [0.0; 4], [0.0; 4]);
+    single[0].reads = IsolatedOperation { requests: 1, response_ns: Some(1e6), ..IsolatedOperation::default() };
+    let mut share = three();
+    share[0].busy_share = Some(60.0);
+    let cases = [
+        (three()[..1].to_vec(), "two machines or more, and there is 1"),
+        (no_response, "b: 300 reads a second without a response time"),
+        (not_a_number, "a: writes have a figure of NaN"),
+        (milliseconds, "c: 220.0 requests a second with their response times make 2.5"),
+        (twice, "two machines are called a"),
+        (idle, "a: neither reads nor writes"),
+        (single, "a: a single request (reads) tells no rate"),
+        (share, "a: busy_share is a share of time, from 0 to 1"),
+    ];
+    for (alone, words) in cases {
+        let error = ask("isolation", &alone).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}\n  instead of {words}");
+    }
+}
+
+#[test]
+fn predictors_say_where_they_do_not_hold() {
+    let all = three();
+    let error = ask("qpn-closed", &all).unwrap_err().to_string();
+    assert!(error.contains("clients that never think") && error.contains("idle for 40 %"), "{error}");
+    let busy = [
+        machine("a", [100.0, 8.0, 0.5, 0.5], [150.0, 12.0, 0.5, 0.5]),
+        machine("b", [100.0, 8.0, 0.5, 0.5], [90.0, 12.0, 0.5, 0.5]),
+    ];
+    let error = ask("hol", &busy).unwrap_err().to_string();
+    assert!(error.contains("a utilisation of 0.95") && error.contains("writes would wait without end"), "{error}");
+    let mut bare = three();
+    bare[0].busy_share = None;
+    assert!(ask("sum", &bare).unwrap_err().to_string().contains("a: sum needs busy_share"));
+    bare[0].writes.found_total = None;
+    assert!(ask("casale", &bare).unwrap_err().to_string().contains("a: Casale's formulas need found_total of writes"));
+    bare[0].reads.service_ns = None;
+    assert!(ask("hol", &bare).unwrap_err().to_string().contains("a: hol needs service_ns"));
+}
+
+proptest! {
+    /// Whatever the profiles are, each predictor has finite figures or a reason.
+    #[test]
+    fn figures_are_finite(
+        rates in prop::array::uniform4(prop_oneof![Just(0.0), 0.001f64..5000.0]),
+        responses in prop::array::uniform4(prop_oneof![Just(0.0), 1e-3f64..1e5]),
+        found in prop::array::uniform4(prop_oneof![Just(0.0), 0.0f64..200.0]),
+        busy in 0.0f64..=1.0,
+    ) {
+        let of = |vm: &str, at: usize| {
+            let mut profile = machine(
+                vm,
+                [rates[at], responses[at], found[at], found[at + 1]],
+                [rates[at + 1], responses[at + 1], found[at], found[at + 1]],
+            );
+            profile.busy_share = Some(busy);
+            profile
+        };
+        let alone = [of("a", 0), of("b", 2)];
+        for entry in PREDICTORS {
+            match ask(entry.name, &alone) {
+                Ok(together) => {
+                    let forecast = serde_json::to_value(together.forecast()).unwrap();
+                    prop_assert_eq!(together.vms.len(), 2);
+                    prop_assert!(forecast["read_response_ns"].as_array().is_some_and(|figures| figures.len() == 2));
+                    for vm in &together.vms {
+                        for figure in [vm.reads.iops, vm.reads.response_ns, vm.writes.iops, vm.writes.response_ns].into_iter().flatten() {
+                            prop_assert!(figure.is_finite() && figure >= 0.0);
+                        }
+                    }
+                }
+                Err(error) => prop_assert!(!error.to_string().contains("NaN ") && !error.to_string().is_empty()),
+            }
+        }
+    }
+}
