@@ -1,4 +1,5 @@
 //! `iocast predict` as its users meet it.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ fn captures_and_the_profiles_of_them_have_one_forecast() {
     assert_eq!(of_captures, of_profiles);
     let pair = &of_captures["pairs"][0];
     assert_eq!(pair["vms"], json!(["mail", "web"]));
-    let reads: f64 = of_captures["alone"].as_array().unwrap().iter().map(|vm| vm["reads"]["iops"].as_f64().unwrap()).sum();
+    let reads: f64 =
+        of_captures["alone"].as_array().unwrap().iter().map(|vm| vm["reads"]["iops"].as_f64().unwrap()).sum();
     let isolation = pair["predictors"]["isolation"]["total_read_iops"].as_f64().unwrap();
     assert!((isolation / reads - 1.0).abs() < 1e-12);
     // What stat measures of the same requests.
@@ -78,7 +80,10 @@ fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
     assert_eq!(renamed["pairs"][0]["vms"], json!(["third", "other"]));
     let table = iocast().args(["predict", &one, &other]).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
-    assert!(table.contains("one with other") && table.contains("hol has no forecast: one: hol needs service_ns"), "{table}");
+    assert!(
+        table.contains("one with other") && table.contains("hol has no forecast: one: hol needs service_ns"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -131,4 +136,7 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     let statements = reproduced["statements"].to_string();
     assert_eq!(statements.matches("Misprint:").count(), 3);
     assert!(statements.contains("test of the formulas"));
+    let table = iocast().args(["reproduce", "casale2011"]).assert().success();
+    let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(table.contains("Ours is the paper's formulas on its own inputs; the error is relative"), "{table}");
 }

@@ -1,4 +1,5 @@
 //! Forecasts against the formulas written out, and what cannot be forecast.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use predictors::{Consolidation, PREDICTORS, PredictError, build, predictor};
 use proptest::prelude::*;

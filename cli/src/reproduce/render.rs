@@ -1,6 +1,8 @@
 //! A reproduction as tables.
 
-use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduced, Reproduction, Series};
+use traces::results::reproduction::{
+    Alternative, Bar, Cell, GroupError, Rank, Reproduced, Reproduction, Series, Source,
+};
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
 use crate::arguments::OutputFormat;
@@ -57,11 +59,18 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
         ""
     };
     let star = if cells.iter().all(|cell| cell.counts) { "" } else { "; * does not count in the mean errors" };
-    let how = format!(
-        "{}, {seeds}. Ours is the mean over the seeds{interval}; the error is relative to the paper's number{star}.",
-        reproduced.program
-    );
+    let ours = if of_formulas(cells) {
+        ". Ours is the paper's formulas on its own inputs".to_owned()
+    } else {
+        format!(", {seeds}. Ours is the mean over the seeds{interval}")
+    };
+    let how = format!("{}{ours}; the error is relative to the paper's number{star}.", reproduced.program);
     format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
+}
+
+/// Whether no number is of a replay or of machines.
+fn of_formulas(cells: &[Cell]) -> bool {
+    !cells.is_empty() && cells.iter().all(|cell| cell.source == Source::Formula)
 }
 
 /// A table of the paper: three lines a row in a terminal, one in Markdown.

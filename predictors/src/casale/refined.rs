@@ -39,12 +39,13 @@ impl Predictor for Refined {
             };
             alone.iter().zip(&weights).map(shared).collect::<Vec<Option<f64>>>()
         });
+        let [read_rates, write_rates] = rates;
         let mut vms = Vec::new();
-        for index in 0..alone.len() {
+        for (index, (read_rate, write_rate)) in read_rates.into_iter().zip(write_rates).enumerate() {
             let [reads, writes] = self.responses.together(alone, index)?;
             vms.push(VmForecast {
-                reads: OperationForecast { iops: rates[0][index], response_ns: reads },
-                writes: OperationForecast { iops: rates[1][index], response_ns: writes },
+                reads: OperationForecast { iops: read_rate, response_ns: reads },
+                writes: OperationForecast { iops: write_rate, response_ns: writes },
             });
         }
         Ok(Consolidation { vms, mix_read: None, notes: vec![format!("weights with q = {exponent:.3}")] })
