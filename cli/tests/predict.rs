@@ -140,3 +140,52 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
     assert!(table.contains("Ours is the paper's formulas on its own inputs; the error is relative"), "{table}");
 }
+
+#[test]
+fn forecasts_are_held_against_the_labs_machines() {
+    let folder = sample("lab-virtio");
+    let output = iocast().args(["validate", "consolidation", &folder, "--output-format", "json"]).assert().success();
+    let result: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    let pairs = result["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 6);
+    for pair in pairs {
+        assert!(
+            pair["truth"]["read_response_ns"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|ns| ns.as_f64().is_some_and(|ns| ns > 1e6))
+        );
+    }
+    // By the definition, of one figure of one predictor.
+    let mut errors = Vec::new();
+    for pair in pairs {
+        for vm in 0..2 {
+            let of = |forecast: &Value| forecast["read_response_ns"][vm].as_f64().unwrap();
+            let (truth, forecast) = (of(&pair["truth"]), of(&pair["predictors"]["casale"]));
+            errors.push((forecast / truth - 1.0).abs());
+        }
+    }
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let summary = &result["summary"]["casale"]["read_response"];
+    assert!((summary["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
+    assert_eq!((summary["forecasts"].as_u64(), summary["left_out"].as_u64()), (Some(12), Some(0)));
+    let error = |name: &str, figure: &str| result["summary"][name][figure]["mean"].as_f64().unwrap();
+    // What is known of these predictors on these machines; better ones are to come.
+    assert!(error("casale", "read_response") < 0.30 && error("isolation", "read_response") > 0.6);
+    let table = iocast().args(["validate", "consolidation", &folder]).assert().success();
+    let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(table.contains("over 6 groups") && table.contains("casale-refined"), "{table}");
+}
+
+#[test]
+fn a_folder_that_is_no_lab_is_said_to_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let output = iocast().args(["validate", "consolidation", &path]).assert().failure();
+    let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("lab.json: cannot be read") && said.contains("iocast capture lab"), "{said}");
+    std::fs::write(folder.path().join("lab.json"), "{}").unwrap();
+    let output = iocast().args(["validate", "consolidation", &path]).assert().failure();
+    assert!(String::from_utf8(output.get_output().stderr.clone()).unwrap().contains("lab.json: is no lab's result"));
+}

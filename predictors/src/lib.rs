@@ -9,6 +9,7 @@
 pub mod baselines;
 pub mod casale;
 pub mod check;
+pub mod errors;
 pub mod hol;
 pub mod papers;
 pub mod predictor;

@@ -23,6 +23,7 @@ use traces::error::ReadError;
 
 pub use image::GuestImage;
 pub use plan::{Accelerator, Group, Lun, Plan, Together, TogetherName, Transport, Vm};
+pub use results::doubts;
 pub use run::{Lab, LabWatch, check_programs, check_rights, run};
 pub use sandbox::{enter, is_entered};
 pub use workload::WORKLOADS;

@@ -58,6 +58,29 @@ pub fn measure(
     Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
 }
 
+/// The guest's bytes and the drive's may differ by so much: what was under way when the measured seconds began and ended.
+const SEEN_ALIKE: (u64, f64) = (1 << 20, 0.05);
+
+/// What speaks against a run: machines whose guest saw other data move than the drive. One of them stood still then, or lost
+/// records, and the run is to be made again.
+pub fn doubts(run: &LabRun) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for vm in &run.vms {
+        let kinds = [("read", &vm.guest.reads, &vm.drive.reads), ("written", &vm.guest.writes, &vm.drive.writes)];
+        for (done, guest, drive) in kinds {
+            let apart = guest.bytes.abs_diff(drive.bytes);
+            if apart > SEEN_ALIKE.0 && apart as f64 > SEEN_ALIKE.1 * guest.bytes.max(drive.bytes) as f64 {
+                doubts.push(format!(
+                    "{}: {} has {done} {} bytes by its guest and {} by the drive in the measured seconds; delete the folder and make \
+                     the run again (--resume), with less else to do for the host",
+                    run.folder, vm.vm, guest.bytes, drive.bytes
+                ));
+            }
+        }
+    }
+    doubts
+}
+
 /// The runs with their means over repetitions.
 pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<LabRun>) -> LabResults {
     let mut summary = Vec::new();
@@ -386,5 +409,33 @@ mod tests {
             }
         }
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_run_is_doubted_whose_guest_and_drive_saw_other_data_move() {
+        let moved = |reads: u64, writes: u64| LabFigures {
+            reads: LabOperation { bytes: reads, ..LabOperation::default() },
+            writes: LabOperation { bytes: writes, ..LabOperation::default() },
+        };
+        let of = |guest: [u64; 2], drive: [u64; 2]| {
+            let vm = LabVm {
+                vm: "web".to_owned(),
+                guest: moved(guest[0], guest[1]),
+                drive: moved(drive[0], drive[1]),
+                wire: None,
+                tracefs: None,
+                recorder_cpu_ns: BTreeMap::new(),
+            };
+            let place = "runs/together-mail-web/3".to_owned();
+            doubts(&LabRun { group: String::new(), repetition: 3, folder: place, begun_unix_ns: 0, vms: vec![vm] })
+        };
+        assert!(of([100 << 20, 1 << 20], [96 << 20, 0]).is_empty());
+        let said = of([100 << 20, 9 << 20], [50 << 20, 9 << 20]);
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("runs/together-mail-web/3: web has read 104857600 bytes by its guest and 52428800 by"),
+            "{said:?}"
+        );
+        assert_eq!(of([0, 40 << 20], [0, 44 << 20]).len(), 1);
     }
 }

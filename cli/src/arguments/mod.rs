@@ -238,6 +238,11 @@ pub enum ValidateWhat {
     /// On the drive it was recorded on, a closed replay should come out as recorded: throughput, times, queues. `--drive
     /// fit` makes that drive of the times of half of the trace's requests (the empirical model of `iocast calibrate`).
     Closed(ValidateClosed),
+    /// Compare forecasts of machines together with what they got in a lab
+    ///
+    /// Each predictor sees the captures of the machines alone, and is held against their captures together, of the same
+    /// repetition: rates and mean response times (D2C) of every machine, after the warm-up.
+    Consolidation(ValidateConsolidation),
     /// Compare a scheduler's choices with those that a capture holds, request by request
     ///
     /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
@@ -274,6 +279,19 @@ pub struct ValidateClosed {
     /// How many streams to show
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateConsolidation {
+    /// The folder that `iocast capture lab` left
+    #[arg(value_name = "FOLDER")]
+    pub lab: PathBuf,
+    /// Predictors with tunables (casale:found=own,hol), or `all`
+    #[arg(long, default_value = "all")]
+    pub predictors: String,
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

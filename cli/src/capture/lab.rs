@@ -52,6 +52,9 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     json.push('\n');
     let path = lab.folder.join(RESULTS);
     std::fs::write(&path, json).with_context(|| path.display().to_string())?;
+    for doubt in results.runs.iter().flat_map(lab::doubts) {
+        eprintln!("iocast: warning: {doubt}");
+    }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&results),
         format => output::print(&render(&results, format)),

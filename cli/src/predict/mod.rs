@@ -1,6 +1,6 @@
 //! `iocast predict`: what machines get of a device they share, from a capture of each alone.
 
-mod profiles;
+pub mod profiles;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -62,8 +62,11 @@ pub fn run(arguments: &Predict) -> Result<()> {
     Ok(())
 }
 
+/// A predictor under the name that the user gave it.
+pub type Chosen = (String, Box<dyn Predictor>);
+
 /// The predictors that are asked for, each under the name it was given.
-fn chosen(list: &str) -> Result<Vec<(String, Box<dyn Predictor>)>> {
+pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     let specs = if list == "all" {
         PREDICTORS.iter().map(|entry| Spec { name: entry.name.to_owned(), given: Vec::new() }).collect()
     } else {
@@ -73,7 +76,8 @@ fn chosen(list: &str) -> Result<Vec<(String, Box<dyn Predictor>)>> {
     specs.iter().map(built).collect()
 }
 
-fn outcome(predictor: &dyn Predictor, alone: &[IsolationProfile]) -> Outcome {
+/// What a predictor makes of machines, or why nothing.
+pub fn outcome(predictor: &dyn Predictor, alone: &[IsolationProfile]) -> Outcome {
     match predictor::predict(predictor, alone) {
         Ok(consolidation) => Outcome::Forecast(consolidation.forecast()),
         Err(error) => Outcome::Refused { refused: error.to_string() },

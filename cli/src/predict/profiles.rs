@@ -1,14 +1,16 @@
 //! The machines alone: read from profiles, or measured of captures.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
 use traces::formats;
 use traces::input::digest;
 use traces::results::isolation::IsolationProfile;
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
+use traces::trace::ReadOptions;
+use traces::{Nanos, TraceReader};
 
 use crate::arguments::{Predict, UsageError};
 use crate::one_device::OneDevice;
@@ -59,7 +61,12 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Vec<Isolation
     let mut profiles = Vec::new();
     for (index, machine) in machines.iter().enumerate() {
         let is_profile = machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        profiles.push(if is_profile { read(machine)? } else { measure(machine, arguments, &progress, index)? });
+        profiles.push(if is_profile {
+            read(machine)?
+        } else {
+            let window = Window { start: arguments.start, end: arguments.end };
+            measure(&machine.name, &machine.path, &arguments.reading.options(), window, &progress.counter(index))?
+        });
     }
     Ok(profiles)
 }
@@ -80,58 +87,70 @@ fn read(machine: &Machine) -> Result<IsolationProfile> {
     Ok(profile)
 }
 
-fn measure(machine: &Machine, arguments: &Predict, progress: &Progress, index: usize) -> Result<IsolationProfile> {
-    let options = arguments.reading.options();
-    let format = formats::recognise(&machine.path, &options)?;
-    let members = (format.members)(&machine.path)?;
-    let mut reader = OneDevice::new(&machine.path, (format.open)(&machine.path, &options)?);
-    let mut next = traces::TraceReader::next(&mut reader)?;
-    let counter = progress.counter(index);
+/// The part of a capture that is measured, from its first arrival.
+#[derive(Clone, Copy)]
+pub struct Window {
+    pub start: Nanos,
+    pub end: Option<Nanos>,
+}
+
+/// The profile of machine `name` from the capture at `path`.
+///
+/// # Errors
+/// It cannot be read, holds several machines, or nothing within the window.
+pub fn measure(
+    name: &str,
+    path: &Path,
+    options: &ReadOptions,
+    window: Window,
+    position: &AtomicU64,
+) -> Result<IsolationProfile> {
+    let format = formats::recognise(path, options)?;
+    let members = (format.members)(path)?;
+    let mut reader = OneDevice::new(path, (format.open)(path, options)?);
+    let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
-    let mut measure = Measure::new(traces::TraceReader::meta(&reader));
+    let mut measure = Measure::new(reader.meta());
     let (mut seen, mut taken) = (0u64, 0u64);
     let mut vm = None;
     while let Some(record) = next {
         let at = record.request.arrival.saturating_since(first);
-        if arguments.end.is_some_and(|end| at >= end) {
+        if window.end.is_some_and(|end| at >= end) {
             break;
         }
-        if at >= arguments.start {
-            let whose = *vm.get_or_insert(record.request.vm);
-            if whose != record.request.vm {
-                bail!(
-                    "{}: holds several machines; a forecast takes a capture of each alone, since together they are what is \
-                     to be told",
-                    machine.path.display()
-                );
-            }
+        if at >= window.start {
+            ensure!(
+                *vm.get_or_insert(record.request.vm) == record.request.vm,
+                "{}: holds several machines; a forecast takes a capture of each alone, since together they are what is to be told",
+                path.display()
+            );
             measure.record(&record);
             taken += 1;
         }
         seen += 1;
         if seen.is_multiple_of(RECORDS_PER_LOOK) {
-            counter.store(traces::TraceReader::position_bytes(&reader), Ordering::Relaxed);
+            position.store(reader.position_bytes(), Ordering::Relaxed);
         }
-        next = traces::TraceReader::next(&mut reader)?;
+        next = reader.next()?;
     }
-    ensure!(taken > 0, "{}: no request lies in the window that --start and --end leave", machine.path.display());
-    let meta = traces::TraceReader::meta(&reader).clone();
+    ensure!(taken > 0, "{}: no request lies in the window that --start and --end leave", path.display());
+    let meta = reader.meta().clone();
     let provenance = TraceProvenance {
-        vm: machine.name.clone(),
-        path: machine.path.display().to_string(),
+        vm: name.to_owned(),
+        path: path.display().to_string(),
         sha256: digest(&members)?,
         format: format.name.to_owned(),
         layer: options.layer.unwrap_or(meta.layer),
         clock: meta.clock.clone(),
         addresses: "as recorded".to_owned(),
         requests: taken,
-        losses: traces::TraceReader::losses(&reader).clone(),
+        losses: reader.losses().clone(),
         made: meta.provenance.clone(),
     };
     let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
-    let (profile, left_out) = measure.finish(&machine.name, &program, provenance, &meta);
+    let (profile, left_out) = measure.finish(name, &program, provenance, &meta);
     if left_out > 0 {
-        eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", machine.path.display());
+        eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());
     }
     Ok(profile)
 }

@@ -1,6 +1,7 @@
 //! `iocast validate`: our models against what the real ones did.
 
 mod closed;
+mod consolidation;
 mod decisions;
 mod drive;
 mod free;
@@ -12,6 +13,7 @@ use crate::arguments::{Validate, ValidateWhat};
 pub fn run(arguments: &Validate) -> Result<()> {
     match &arguments.what {
         ValidateWhat::Closed(arguments) => closed::run(arguments),
+        ValidateWhat::Consolidation(arguments) => consolidation::run(arguments),
         ValidateWhat::Decisions(arguments) => decisions::run(arguments),
         ValidateWhat::Drive(arguments) => drive::run(arguments),
     }

@@ -64,3 +64,34 @@ pub struct Forecast {
     #[serde(default)]
     pub notes: Vec<String>,
 }
+
+/// Forecasts held against what really happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Consolidations {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version.
+    pub program: String,
+    /// Where the truth is from.
+    pub truth: String,
+    /// Who was put together; truth and forecasts are means over the repetitions.
+    pub pairs: Vec<PairPrediction>,
+    /// Errors of each predictor by figure: `read_response`, `write_response`, `read_iops`, `write_iops` of every machine,
+    /// `total_read_iops`, `total_write_iops`, `mix_read` of all together.
+    pub summary: BTreeMap<String, BTreeMap<String, ForecastError>>,
+}
+
+/// How far off forecasts of one figure are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForecastError {
+    /// Of how many it was forecast.
+    pub forecasts: u64,
+    /// Of how many it was not, though there is a truth.
+    pub left_out: u64,
+    /// Mean of the absolute relative errors.
+    pub mean: Option<f64>,
+    /// Its 95 % confidence interval (Student's t) over machines or pairs.
+    pub ci95: Option<[f64; 2]>,
+    /// The largest.
+    pub max: Option<f64>,
+}
