@@ -143,19 +143,10 @@ fn both(first: Fit, second: Option<Fit>) -> Fit {
 #[cfg(test)]
 mod tests {
     use super::Direction::{ToInitiator, ToTarget};
-    use crate::iscsi::pdu::{ASYNC, COMMAND, HEADER_BYTES, NO_TAG, NOP_IN, NOP_OUT, R2T, RESPONSE};
+    use crate::iscsi::pdu::tests::header;
+    use crate::iscsi::pdu::{ASYNC, COMMAND, NO_TAG, NOP_IN, NOP_OUT, R2T, RESPONSE};
 
     use super::*;
-
-    /// A header with these fields of four bytes.
-    fn header(opcode: u8, flags: u8, fields: &[(usize, u32)]) -> Header {
-        let mut header = [0; HEADER_BYTES];
-        (header[0], header[1]) = (opcode, flags);
-        for &(at, value) in fields {
-            header[at..at + 4].copy_from_slice(&value.to_be_bytes());
-        }
-        header
-    }
 
     fn command(number: u32) -> Header {
         header(COMMAND, 0x81, &[(24, number), (28, 7)])

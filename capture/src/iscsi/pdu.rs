@@ -249,12 +249,12 @@ pub fn carries_status_number(header: &Header) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::Direction::{ToInitiator, ToTarget};
     use super::*;
 
     /// A header with these fields of four bytes.
-    fn header(opcode: u8, flags: u8, fields: &[(usize, u32)]) -> Header {
+    pub fn header(opcode: u8, flags: u8, fields: &[(usize, u32)]) -> Header {
         let mut header = [0; HEADER_BYTES];
         (header[0], header[1]) = (opcode, flags);
         for &(at, value) in fields {

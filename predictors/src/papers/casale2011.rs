@@ -226,18 +226,13 @@ fn table_3(pair: &Pair, name: &str, together: &Consolidation, cells: &mut Vec<Ce
 }
 
 fn choices() -> Vec<Choice> {
-    let choice = |name: &str, value: &str, reason: &str| Choice {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        reason: reason.to_owned(),
-    };
     vec![
-        choice(
+        Choice::new(
             "rates alone, reads and writes per second",
             "File 330.1141 and 238.1103, Mail 245.2980 and 370.5613, Web 470.7729 and 44.4055",
             "not printed; the only positive solution of Table II's six predictions",
         ),
-        choice(
+        Choice::new(
             "response of File's reads alone",
             "25 ms",
             "not printed and not implied: Mail's are 2.65 ms and Web's 8.15 ms shorter, and any value above 20.9 and below 33.6 gives the same table",

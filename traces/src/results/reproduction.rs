@@ -50,6 +50,13 @@ pub struct Choice {
     pub reason: String,
 }
 
+impl Choice {
+    /// What was to be chosen, what was, and why.
+    pub fn new(name: &str, value: &str, reason: &str) -> Choice {
+        Choice { name: name.to_owned(), value: value.to_owned(), reason: reason.to_owned() }
+    }
+}
+
 /// How a number of ours came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -4,50 +4,49 @@ use traces::results::reproduction::Choice;
 
 /// What was chosen where the paper says nothing.
 pub fn choices() -> Vec<Choice> {
-    let choice = |name: &str, value: &str, reason: &str| Choice {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        reason: reason.to_owned(),
-    };
     vec![
-        choice(
+        Choice::new(
             "how choices are made",
             "the plainest reading, unless another brings the virtual columns of Table 2 clearly nearer",
             "the table of alternatives shows every other reading; those within a few points of one another cannot be told apart by it",
         ),
-        choice(
+        Choice::new(
             "opening a file",
             "reads the block of its directory and of its inode",
             "without them too few requests miss the drive's cache (see alternatives); the file system is ext3 or like it",
         ),
-        choice(
+        Choice::new(
             "a hit in the line's cache",
             "leaves the cache as it is",
             "read-ahead belongs to an access of the medium; if hits extended it, too few requests would miss (see alternatives)",
         ),
-        choice(
+        Choice::new(
             "timers and sleeps on the virtual machine",
             "pass in the guest's time: an eighth in the columns' scale",
             "nothing in the paper slows them down, and Little's law gives sleeps of 0.75 ms (see alternatives)",
         ),
-        choice(
+        Choice::new(
             "busdriver delay",
             "no table is built within the delay of the last",
             "the scheduler's default; the three readings differ by less than the seeds do",
         ),
-        choice(
+        Choice::new(
             "files",
             "1000 directories of 1000 files, the most popular names side by side",
             "two levels, and the order of creation is the order of ranks",
         ),
-        choice("request size", "4 KiB, also for the last page of a file", "the loop reads pages"),
-        choice("access times", "are not written", "the paper captures reads; what relatime would write is left out"),
-        choice(
+        Choice::new("request size", "4 KiB, also for the last page of a file", "the loop reads pages"),
+        Choice::new(
+            "access times",
+            "are not written",
+            "the paper captures reads; what relatime would write is left out",
+        ),
+        Choice::new(
             "real drive",
             "the mechanical Cheetah 15K.4, its 64 segments first in, first out; behind each access of the medium 64 sectors are read, and the rest of the segment if nothing else is to be done",
             "the paper's model of the cache, by which it predicted 97 % of the hits",
         ),
-        choice(
+        Choice::new(
             "a hit of the real drive",
             "100 us",
             "the paper marks services below 250 us as hits, and those include the wait behind another hit",

@@ -4,40 +4,35 @@ use traces::results::reproduction::Choice;
 
 /// What was chosen where the paper says nothing.
 pub fn choices() -> Vec<Choice> {
-    let choice = |name: &str, value: &str, reason: &str| Choice {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        reason: reason.to_owned(),
-    };
     vec![
-        choice(
+        Choice::new(
             "place of the VMs",
             "partitions of 100 GB one behind another from the outer edge",
             "the paper gives 100 GB each on 500 GB",
         ),
-        choice("dd", "reads 1 GB in blocks of 1 MiB through the page cache", "the paper says a file of 1 GB"),
-        choice(
+        Choice::new("dd", "reads 1 GB in blocks of 1 MiB through the page cache", "the paper says a file of 1 GB"),
+        Choice::new(
             "fio",
             "one process, sequential, 4 KiB, through the page cache, 2 GB, rwmixread 0 to 100",
             "fio's own defaults; twice the memory, so that the disk is measured",
         ),
-        choice(
+        Choice::new(
             "IOzone",
             "2 GB, records of 64 KiB, without fsync; each phase's bandwidth of each VM, added up",
             "IOzone's advice: twice the memory",
         ),
-        choice(
+        Choice::new(
             "Terasort",
             "1 GB in each VM",
             "the paper does not say how much is sorted; Hadoop 1.0's defaults otherwise",
         ),
-        choice("memory", "800 MB of page cache of a guest's 1 GB", "what kernel and programs leave"),
-        choice(
+        Choice::new("memory", "800 MB of page cache of a guest's 1 GB", "what kernel and programs leave"),
+        Choice::new(
             "a VM's demand",
             "counts only while the VM does not wait in another's turn; held back for a second makes bursty",
             "a closed loop that is held back asks for little: the paper says that delayed requests enlarge what it requires",
         ),
-        choice(
+        Choice::new(
             "a VM that is not bursty",
             "20 reads of 4 KiB a second beside three that read 8 GB",
             "far below 4 MB a second",
