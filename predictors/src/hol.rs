@@ -5,9 +5,9 @@
 //!
 //! - reads: R_i = S_i + Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w, with Q_j = X_j R_j the reads at the device and U_j = X_j S_j the
 //!   one in service, both as a new read of machine i finds them (its own class with N_i - 1 of N_i: Schweitzer 1979), r the mean
-//!   residual E[S²] / 2E[S], and X_i = N_i / (Z_i + R_i);
+//!   residual E(S²) / 2E(S), and X_i = N_i / (Z_i + R_i);
 //! - writes: R_w = S_w + W with W = Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w + Σ_j λ_j W_j S_j + m S_w + ρ_r W: the reads and writes
-//!   that are there (batches come at Poisson times and find the mean), the m = (E[X²] - E[X]) / 2E[X] of its own batch that go
+//!   that are there (batches come at Poisson times and find the mean), the m = (E(X²) - E(X)) / 2E(X) of its own batch that go
 //!   before it, and the reads that come while it waits. With reads at Poisson times this is Cobham's formula (1954) for batches.
 //!
 //! N_i are the streams that read, or what reads have under way if that is more; Z_i is what then gives the rate alone. Each response is
