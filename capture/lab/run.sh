@@ -39,7 +39,7 @@ tune() {
   queue=/sys/block/$disk/queue
   [ -z "$SCHEDULER" ] || { modprobe "$SCHEDULER-iosched" 2>/dev/null || modprobe "$SCHEDULER" 2>/dev/null
     echo "$SCHEDULER" > "$queue/scheduler" || fail "no scheduler $SCHEDULER"; }
-  [ -z "$QUEUE_DEPTH" ] || [ "$TRANSPORT" = virtio ] || echo "$QUEUE_DEPTH" > "/sys/block/$disk/device/queue_depth" || fail "no queue depth $QUEUE_DEPTH"
+  [ "$TRANSPORT" = virtio ] || echo "$QUEUE_DEPTH" > "/sys/block/$disk/device/queue_depth" || fail "no queue depth $QUEUE_DEPTH"
   for setting in scheduler nr_requests rotational max_sectors_kb read_ahead_kb wbt_lat_usec; do
     echo "$setting $(cat "$queue/$setting" 2>/dev/null)"
   done > queue.txt

@@ -9,6 +9,7 @@ mod files;
 mod list;
 mod one_device;
 mod output;
+mod place;
 mod predict;
 mod progress;
 mod reproduce;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Place(arguments) => place::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -133,7 +133,7 @@ fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError>
 }
 
 /// `path@64g` → path and place; an `@` that is not followed by a size belongs to the path.
-fn split_place(trace: &str) -> Result<(PathBuf, Option<Sectors>), UsageError> {
+pub fn split_place(trace: &str) -> Result<(PathBuf, Option<Sectors>), UsageError> {
     match trace.rsplit_once('@') {
         Some((path, place)) if !path.is_empty() && !place.contains('/') && !Path::new(trace).exists() => {
             let place = parse_sectors(place).map_err(|error| UsageError(format!("{trace}: {error}")))?;

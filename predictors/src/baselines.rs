@@ -5,6 +5,7 @@ use traces::spec::Settings;
 
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
+use crate::twin::Recording;
 
 /// Everybody goes on as alone.
 pub const ISOLATION: Entry = Entry {
@@ -43,7 +44,7 @@ fn as_alone(operation: &IsolatedOperation) -> OperationForecast {
 }
 
 impl Predictor for Isolation {
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let of = |profile: &IsolationProfile| VmForecast {
             reads: as_alone(&profile.reads),
             writes: as_alone(&profile.writes),
@@ -53,7 +54,7 @@ impl Predictor for Isolation {
 }
 
 impl Predictor for Constant {
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let mean = |of: fn(&IsolationProfile) -> &IsolatedOperation| {
             let with: Vec<&IsolatedOperation> = alone.iter().map(of).filter(|operation| operation.iops > 0.0).collect();
             let count = with.len() as f64;
@@ -78,7 +79,7 @@ impl Predictor for Constant {
 }
 
 impl Predictor for Sum {
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let share = |profile: &IsolationProfile| {
             profile.busy_share.ok_or_else(|| {
                 PredictError::profile(

@@ -20,6 +20,7 @@ use traces::spec::Settings;
 
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
+use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -133,7 +134,7 @@ fn mates(class: &Class) -> f64 {
 }
 
 impl Predictor for HeadOfLine {
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let classes = alone.iter().map(class).collect::<Result<Vec<Class>, PredictError>>()?;
         let refused = |who: String| {
             move |utilisation: f64| {

@@ -12,10 +12,14 @@ pub mod check;
 pub mod errors;
 pub mod hol;
 pub mod papers;
+pub mod place;
 pub mod predictor;
 pub mod profile;
 pub mod qpn_closed;
 pub mod registry;
+pub mod replayed;
+pub mod twin;
 
 pub use predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 pub use registry::{Entry, PREDICTORS, build, find};
+pub use twin::{Recorder, Recording};

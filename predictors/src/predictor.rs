@@ -4,23 +4,29 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
 
 use crate::check;
+use crate::twin::Recording;
 
 /// A method that says what machines get of a device they share.
 pub trait Predictor {
-    /// What `alone`, two or more machines that have passed [`check::check`], get together.
+    /// What `alone`, two or more machines that have passed [`check::check`], get together. `recordings` are of the same machines in the
+    /// same order, or there are none.
     ///
     /// # Errors
     /// The method does not hold for them, or a profile lacks what it needs.
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError>;
+    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError>;
 }
 
 /// Checks the profiles and asks `predictor`. Whatever it says is finite and not negative.
 ///
 /// # Errors
 /// What is wrong with a profile; why the method does not hold.
-pub fn predict(predictor: &dyn Predictor, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+pub fn predict(
+    predictor: &dyn Predictor,
+    alone: &[IsolationProfile],
+    recordings: &[Recording],
+) -> Result<Consolidation, PredictError> {
     check::check(alone)?;
-    let consolidation = predictor.predict(alone)?;
+    let consolidation = predictor.predict(alone, recordings)?;
     consolidation.check()?;
     Ok(consolidation)
 }

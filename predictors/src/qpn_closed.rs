@@ -15,6 +15,7 @@ use traces::spec::{Settings, Tunable, Unit};
 
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
+use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -93,7 +94,7 @@ impl Clients {
 }
 
 impl Predictor for QpnClosed {
-    fn predict(&self, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let clients = alone.iter().map(Clients::of).collect::<Result<Vec<Clients>, PredictError>>()?;
         let service = self.service(&clients)?;
         let threads = [0, 1].map(|kind| clients.iter().map(|clients| clients.threads[kind]).sum::<f64>());

@@ -3,7 +3,7 @@
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::predictor::Predictor;
-use crate::{baselines, casale, hol, qpn_closed};
+use crate::{baselines, casale, hol, qpn_closed, twin};
 
 /// One predictor.
 pub struct Entry {
@@ -21,6 +21,7 @@ pub struct Entry {
 
 /// Every predictor; the last three are baselines, which any other has to beat.
 pub const PREDICTORS: &[Entry] = &[
+    twin::ENTRY,
     casale::published::ENTRY,
     casale::refined::ENTRY,
     hol::ENTRY,

@@ -46,7 +46,7 @@ fn three() -> Vec<IsolationProfile> {
 }
 
 fn ask(spec: &str, alone: &[IsolationProfile]) -> Result<Consolidation, PredictError> {
-    predictor::predict(&*build(&spec.parse::<Spec>().unwrap()).unwrap(), alone)
+    predictor::predict(&*build(&spec.parse::<Spec>().unwrap()).unwrap(), alone, &[])
 }
 
 fn near(ours: Option<f64>, expected: f64) {

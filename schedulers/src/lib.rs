@@ -20,6 +20,7 @@ pub mod look;
 pub mod mclock;
 pub mod mq_deadline;
 pub mod none;
+pub mod read_priority;
 pub mod registry;
 pub mod satf;
 pub mod scan;

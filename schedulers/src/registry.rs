@@ -5,7 +5,7 @@ use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::scheduler::Scheduler;
 use crate::{
-    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
+    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none, read_priority,
     satf, scan, sfq, sstf, table, token_bucket, vr,
 };
 
@@ -27,6 +27,7 @@ pub struct Entry {
 pub const SCHEDULERS: &[Entry] = &[
     none::ENTRY,
     fifo::ENTRY,
+    read_priority::ENTRY,
     sstf::ENTRY,
     scan::ENTRY,
     look::ENTRY,

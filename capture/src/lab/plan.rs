@@ -89,17 +89,20 @@ pub struct Guest {
     pub accelerator: Accelerator,
     /// The scheduler of their disk; what the kernel chooses if none is named.
     pub scheduler: Option<String>,
-    /// How many requests their disk takes at once (SCSI and iSCSI).
-    pub queue_depth: Option<u32>,
+    /// How many requests their disk takes at once, at most [`DEEPEST`]; a power of two for virtio disks.
+    pub queue_depth: u32,
     /// Record in the guest by `iocast capture block` and tracepoints too, beside blktrace.
     pub tracefs: bool,
 }
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { memory: 512 << 20, accelerator: Accelerator::Auto, scheduler: None, queue_depth: None, tracefs: false }
+        Guest { memory: 512 << 20, accelerator: Accelerator::Auto, scheduler: None, queue_depth: 8, tracefs: false }
     }
 }
+
+/// nbdfuse passes on so many requests of a file at once: libfuse (3.14) has ten threads unless its caller asks for others.
+pub const DEEPEST: u32 = 10;
 
 /// What runs the guests' instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -231,6 +234,7 @@ impl Plan {
                 return Err(format!("two VMs are called {}", vm.name));
             }
             self.check_disk(vm)?;
+            self.check_depth(vm)?;
             self.job(index, folder).map_err(|error| format!("workload {} of {}: {error}", vm.workload, vm.name))?;
         }
         if let Together::Groups(groups) = &self.together {
@@ -252,6 +256,20 @@ impl Plan {
                 vm.name,
                 vm.size >> 20
             ));
+        }
+        Ok(())
+    }
+
+    fn check_depth(&self, vm: &Vm) -> Result<(), String> {
+        let depth = self.guest.queue_depth;
+        if !(1..=DEEPEST).contains(&depth) {
+            return Err(format!(
+                "queue_depth {depth}: 1 to {DEEPEST}; what stands between a guest and the drive passes on {DEEPEST} requests at once, \
+                 and more would wait where neither sees them"
+            ));
+        }
+        if vm.disk == Transport::Virtio && !depth.is_power_of_two() {
+            return Err(format!("queue_depth {depth}: {} has a virtio disk, whose queue holds 1, 2, 4 or 8", vm.name));
         }
         Ok(())
     }
@@ -375,6 +393,11 @@ size = "1g"
         assert!(read(&PAIR.replace("\"mail\"\nworkload", &format!("\"{long}a\"\nworkload"))).is_err());
         assert!(read(&PAIR.replace("\"1g\"", "\"64m\"")).is_ok() && read(&PAIR.replace("\"1g\"", "\"63m\"")).is_err());
         assert!(read(&PAIR.replace("seconds = 20", "seconds = 20\nwarm_up_seconds = 19")).is_ok());
+        let depth = |depth: u32, disk: &str| {
+            let text = PAIR.replace(r#"disk = "virtio""#, &format!("disk = {disk:?}"));
+            read(&text.replacen("[[vm]]", &format!("[guest]\nqueue_depth = {depth}\n[[vm]]"), 1))
+        };
+        assert!(depth(1, "virtio").is_ok() && depth(8, "virtio").is_ok() && depth(10, "virtio-scsi").is_ok());
     }
 
     #[test]
@@ -412,6 +435,9 @@ size = "1g"
                 "workload wbe of web: there is no such workload (mail, web, file, oltp) and no such file",
             ),
             (r#"disk = "virtio""#, r#"disk = "floppy""#, "at line 10: unknown variant `floppy`"),
+            ("[[vm]]", "[guest]\nqueue_depth = 0\n[[vm]]", "queue_depth 0: 1 to 10"),
+            ("[[vm]]", "[guest]\nqueue_depth = 11\n[[vm]]", "queue_depth 11: 1 to 10; what stands between"),
+            ("[[vm]]", "[guest]\nqueue_depth = 10\n[[vm]]", "mail has a virtio disk, whose queue holds 1, 2, 4 or 8"),
         ] {
             assert!(PAIR.contains(from), "{from}");
             let said = read(&PAIR.replacen(from, to, 1)).unwrap_err();

@@ -27,6 +27,8 @@ const BOOT: Duration = Duration::from_secs(240);
 const PREPARE: Duration = Duration::from_secs(900);
 /// How much longer than planned a workload may take: its last requests and the archive of its results.
 const LATE: Duration = Duration::from_secs(180);
+/// What a virtio disk takes at once while it is prepared.
+const PREPARING: u32 = 8;
 /// About how long it takes to prepare a disk, and what a run takes beside its workload; for the time that is shown to
 /// be left.
 const DISK: Duration = Duration::from_secs(45);
@@ -143,7 +145,7 @@ impl Bench<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let mut devices = devices(Transport::Virtio, &unfinished);
+        let mut devices = devices(Transport::Virtio, PREPARING, &unfinished);
         // Nobody needs it should the host lose power now.
         devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
         let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder))?;
@@ -266,7 +268,7 @@ impl Bench<'_> {
             ("SEED", plan.seed.to_string()),
             ("UUID", uuid(plan.seed, vm)),
             ("SCHEDULER", plan.guest.scheduler.clone().unwrap_or_default()),
-            ("QUEUE_DEPTH", plan.guest.queue_depth.map(|depth| depth.to_string()).unwrap_or_default()),
+            ("QUEUE_DEPTH", plan.guest.queue_depth.to_string()),
             ("TRACEFS", if plan.guest.tracefs { "1" } else { "" }.to_owned()),
             ("INITIATOR", plan.vms[vm].initiator()),
             ("TARGET", plan.vms[vm].target()),
@@ -465,7 +467,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = PLAN_TEXT.replace("seconds = 10", "seconds = 10\nseed = 9\nwarm_up_seconds = 3");
         let text =
-            text.replace("[guest]", "[guest]\ntracefs = true\nscheduler = \"bfq\"\nqueue_depth = 7\nmemory = \"1g\"");
+            text.replace("[guest]", "[guest]\ntracefs = true\nscheduler = \"bfq\"\nqueue_depth = 4\nmemory = \"1g\"");
         let (lab, stop) = (lab(folder.path(), &text), AtomicBool::new(false));
         let bench = Bench { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
         let job = bench.job(1).unwrap();
@@ -476,7 +478,7 @@ mod tests {
             let told = |name| machine.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
             let plain =
                 ["STAGE", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"].map(told);
-            assert_eq!(plain, [stage, "b", "virtio-scsi", "10", "9", "bfq", "7", "1"]);
+            assert_eq!(plain, [stage, "b", "virtio-scsi", "10", "9", "bfq", "4", "1"]);
             assert_eq!(told("UUID"), uuid(9, 1));
             assert_eq!(
                 (told("INITIATOR"), told("TARGET")),

@@ -11,16 +11,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::LabError;
-use super::plan::{Plan, Transport, Vm};
+use super::plan::{DEEPEST, Plan, Transport, Vm};
 use super::process::{Process, run};
 
 /// How long a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take to write its log's end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
-/// Connections of each disk to the server, which each have one request under way. The kernel lets 12 asynchronous ones of a file
-/// like this be (`max_background` of FUSE).
-const CONNECTIONS: u32 = 16;
+/// Connections of each disk to the server, which each have one request under way: one for each that nbdfuse passes on at once.
+const CONNECTIONS: u32 = DEEPEST;
 /// Where the target listens: within the lab's own network.
 pub const PORTAL: &str = "127.0.0.1:3260";
 
@@ -33,6 +32,8 @@ pub struct Storage {
     /// Who makes them so.
     files: Vec<Process>,
     target: Option<Process>,
+    /// How many requests each machine's disk takes at once.
+    queue_depth: u32,
 }
 
 impl Storage {
@@ -63,7 +64,9 @@ impl Storage {
         command.arg("--log").arg(folder.join("lun.parquet")).arg("--report").arg(folder.join("lun.json"));
         let mut server = Process::start(&mut command, "nbdkit", &folder.join("serve.log"))?;
         server.wait_until(PATIENCE, || socket.exists())?;
-        let mut storage = Storage { server, files: Vec::new(), folder: sockets.join("files"), target: None };
+        let queue_depth = plan.guest.queue_depth;
+        let mut storage =
+            Storage { server, files: Vec::new(), folder: sockets.join("files"), target: None, queue_depth };
         for &member in members {
             storage.mount(&plan.vms[member], &socket, folder)?;
         }
@@ -77,7 +80,7 @@ impl Storage {
 
     /// QEMU's arguments for the disk of `vm`.
     pub fn devices(&self, vm: &Vm) -> Vec<String> {
-        devices(vm.disk, &self.file(vm))
+        devices(vm.disk, self.queue_depth, &self.file(vm))
     }
 
     /// The served disk of `vm` as a file.
@@ -143,12 +146,16 @@ impl Storage {
     }
 }
 
-/// QEMU's arguments for a disk that is the file `served`, reached as `disk` says.
-pub fn devices(disk: Transport, served: &Path) -> Vec<String> {
+/// QEMU's arguments for a disk that is the file `served`, reached as `disk` says. A virtio disk gets its depth here, others are told
+/// in the guest.
+pub fn devices(disk: Transport, queue_depth: u32, served: &Path) -> Vec<String> {
     let served = served.display();
     let drive = format!("file={served},format=raw,if=none,id=disk,cache=none,aio=native,discard=unmap");
+    // A request takes one place of the queue however many pieces of memory it has, which QEMU would else derive from the places.
+    let virtio =
+        format!("virtio-blk-pci,drive=disk,serial=test,num-queues=1,queue-size={queue_depth},seg-max-adjust=off");
     let arguments: &[&str] = match disk {
-        Transport::Virtio => &["-drive", &drive, "-device", "virtio-blk-pci,drive=disk,serial=test"],
+        Transport::Virtio => &["-drive", &drive, "-device", &virtio],
         Transport::VirtioScsi => {
             &["-drive", &drive, "-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,drive=disk,bus=scsi.0"]
         }

@@ -3,6 +3,7 @@
 mod calibrate;
 pub mod capture;
 mod pacing;
+mod place;
 mod predict;
 mod reading;
 mod reproduce;
@@ -21,6 +22,7 @@ use traces::results::statistics::STAGES;
 pub use calibrate::{Calibrate, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use pacing::{FreePacing, MapArgument, Pacing};
+pub use place::Place;
 pub use predict::Predict;
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
@@ -73,11 +75,15 @@ pub enum Command {
     Compare(Compare),
     /// Read a trace in any format and write it in another: Parquet, CSV, or what replay programs read
     Convert(Convert),
+    /// Find out which virtual machines to put on which LUN, within limits, and confirm it by replay
+    ///
+    /// Each machine's capture is replayed alone on each kind of LUN; a predictor forecasts machines together; best fit and local search find
+    /// the assignment that keeps the limits and loses least throughput; the best is replayed. Says which limit binds and who disturbs whom.
+    Place(Place),
     /// Say what virtual machines will get of a device that they share, from a capture of each alone
     ///
     /// Rates, mean response times (D2C: from issue to completion at the device), and the mix of reads and writes, by every
     /// predictor (`iocast list predictors`), baselines among them. A predictor that does not hold for these machines says why.
-    /// Nothing is replayed.
     Predict(Predict),
     /// Regenerate a paper's tables and figures and set its numbers beside ours
     ///
@@ -238,10 +244,11 @@ pub enum ValidateWhat {
     /// On the drive it was recorded on, a closed replay should come out as recorded: throughput, times, queues. `--drive
     /// fit` makes that drive of the times of half of the trace's requests (the empirical model of `iocast calibrate`).
     Closed(ValidateClosed),
-    /// Compare forecasts of machines together with what they got in a lab
+    /// Compare forecasts of machines together with what they got in a lab, or in machine rooms
     ///
     /// Each predictor sees the captures of the machines alone, and is held against their captures together, of the same
-    /// repetition: rates and mean response times (D2C) of every machine, after the warm-up.
+    /// repetition: rates and mean response times (D2C) of every machine, after the warm-up. With --replayed the machines are drawn
+    /// at random and replayed alone and together in rooms of which predictors see nothing but the captures at their doors.
     Consolidation(ValidateConsolidation),
     /// Compare a scheduler's choices with those that a capture holds, request by request
     ///
@@ -287,8 +294,17 @@ pub struct ValidateClosed {
 #[derive(Debug, Args)]
 pub struct ValidateConsolidation {
     /// The folder that `iocast capture lab` left
-    #[arg(value_name = "FOLDER")]
-    pub lab: PathBuf,
+    #[arg(value_name = "FOLDER", required_unless_present = "replayed", conflicts_with = "replayed")]
+    pub lab: Option<PathBuf>,
+    /// Machines drawn at random, replayed alone and together in machine rooms that predictors know nothing of, in place of a lab's
+    #[arg(long)]
+    pub replayed: bool,
+    /// Seed of the machines that are drawn
+    #[arg(long, default_value_t = 1, requires = "replayed")]
+    pub seed: u64,
+    /// Machines of each room, of which all pairs and five triples run together
+    #[arg(long, default_value_t = 6, requires = "replayed", value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub machines: u16,
     /// Predictors with tunables (casale:found=own,hol), or `all`
     #[arg(long, default_value = "all")]
     pub predictors: String,

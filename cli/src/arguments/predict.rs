@@ -3,19 +3,23 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use traces::Nanos;
-use traces::quantity::parse_nanos;
+use traces::quantity::{parse_nanos, parse_sectors};
+use traces::{Nanos, Sectors};
 
 use super::{OutputFormat, Reading, UsageError};
 
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// The machines alone, two or more: a capture or a profile (JSON) of each, with a name before it if the file's will not do
-    #[arg(value_name = "[NAME=]FILE", required = true, num_args = 2..)]
+    /// The machines alone, two or more: a capture or a profile (JSON) of each, with a name before it if the file's will not do; `@SIZE`
+    /// behind a capture is its place on the device (web=web.parquet@64g)
+    #[arg(value_name = "[NAME=]FILE[@PLACE]", required = true, num_args = 2..)]
     pub machines: Vec<String>,
     /// Predictors with tunables (casale:found=own,hol), or `all`
     #[arg(long, default_value = "all")]
     pub predictors: String,
+    /// What the device holds, by which the twin tells how far machines lie apart [default: up to the end of the last]
+    #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
+    pub capacity: Option<Sectors>,
     #[command(flatten)]
     pub reading: Reading,
     /// Leave out arrivals earlier than this after a capture's first (10s, 2min)

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use predictors::{PREDICTORS, Predictor, predictor};
 use traces::results::SCHEMA_VERSION;
-use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::{OutputFormat, Predict, UsageError};
 use crate::files::Files;
 use crate::output::{print, print_json};
+use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
@@ -24,15 +24,15 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let alone = profiles::gather(&machines, arguments)?;
-    predictors::check::check(&alone)?;
+    predictors::check::check(&alone.profiles)?;
     let outcomes = predictors.iter().map(|(name, predictor)| (name.clone(), outcome(&**predictor, &alone)));
     let predictors: BTreeMap<String, Outcome> = outcomes.collect();
-    let names = alone.iter().map(|profile| profile.vm.clone()).collect();
+    let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
         pairs: vec![PairPrediction { vms: names, truth: None, predictors }],
-        alone,
+        alone: alone.profiles,
     };
     let mut written = Vec::new();
     if let Some(files) = files {
@@ -77,8 +77,8 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
 }
 
 /// What a predictor makes of machines, or why nothing.
-pub fn outcome(predictor: &dyn Predictor, alone: &[IsolationProfile]) -> Outcome {
-    match predictor::predict(predictor, alone) {
+pub fn outcome(predictor: &dyn Predictor, alone: &Alone) -> Outcome {
+    match predictor::predict(predictor, &alone.profiles, &alone.recordings) {
         Ok(consolidation) => Outcome::Forecast(consolidation.forecast()),
         Err(error) => Outcome::Refused { refused: error.to_string() },
     }

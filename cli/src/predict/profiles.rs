@@ -5,22 +5,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
+use predictors::{Recorder, Recording};
 use traces::formats;
 use traces::input::digest;
 use traces::results::isolation::IsolationProfile;
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
-use traces::{Nanos, TraceReader};
+use traces::{Nanos, Sectors, TraceReader};
 
 use crate::arguments::{Predict, UsageError};
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
-use crate::vms::short_name;
+use crate::vms::{short_name, split_place};
 
 /// A machine and the file that tells of it.
 pub struct Machine {
     pub name: String,
     path: PathBuf,
+    /// Where its sector 0 is on the device; what it has recorded are the device's addresses if nothing is said.
+    place: Option<Sectors>,
     /// Whether the user gave the name.
     given: bool,
 }
@@ -37,7 +40,7 @@ pub fn named(machines: &[String]) -> Result<Vec<Machine>, UsageError> {
     for machine in machines {
         let parts = machine.split_once('=').filter(|(name, _)| !name.contains('/') && !Path::new(machine).exists());
         let (name, path) = parts.map_or((None, machine.as_str()), |(name, path)| (Some(name), path));
-        let path = PathBuf::from(path);
+        let (path, place) = split_place(path)?;
         let given = name.is_some_and(|name| !name.is_empty());
         let name = name.filter(|_| given).map_or_else(|| short_name(&path), str::to_owned);
         if named.iter().any(|other| other.name == name) {
@@ -46,29 +49,42 @@ pub fn named(machines: &[String]) -> Result<Vec<Machine>, UsageError> {
                 path.display()
             )));
         }
-        named.push(Machine { name, path, given });
+        named.push(Machine { name, path, place, given });
     }
     Ok(named)
 }
 
-/// The profile of each.
+/// Machines alone: the profile of each, and if all of them are captures their recordings.
+pub struct Alone {
+    pub profiles: Vec<IsolationProfile>,
+    pub recordings: Vec<Recording>,
+}
+
+/// The profile of each, and what can be played.
 ///
 /// # Errors
 /// A file that cannot be read; one that holds nothing of use.
-pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Vec<IsolationProfile>> {
+pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
-    let mut profiles = Vec::new();
+    let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
     for (index, machine) in machines.iter().enumerate() {
         let is_profile = machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        profiles.push(if is_profile {
-            read(machine)?
-        } else {
-            let window = Window { start: arguments.start, end: arguments.end };
-            measure(&machine.name, &machine.path, &arguments.reading.options(), window, &progress.counter(index))?
-        });
+        if is_profile {
+            profiles.push(read(machine)?);
+            continue;
+        }
+        let window = Window { start: arguments.start, end: arguments.end };
+        let place = Place { first: machine.place.unwrap_or_default(), device: arguments.capacity };
+        let (name, path, options) = (&machine.name, &machine.path, arguments.reading.options());
+        let (profile, recording) = measure(name, path, &options, window, place, &progress.counter(index))?;
+        profiles.push(profile);
+        recordings.push(recording);
     }
-    Ok(profiles)
+    if recordings.len() < profiles.len() {
+        recordings.clear();
+    }
+    Ok(Alone { profiles, recordings })
 }
 
 fn read(machine: &Machine) -> Result<IsolationProfile> {
@@ -94,7 +110,16 @@ pub struct Window {
     pub end: Option<Nanos>,
 }
 
-/// The profile of machine `name` from the capture at `path`.
+/// Where a machine's addresses are on the device.
+#[derive(Clone, Copy, Default)]
+pub struct Place {
+    /// Of its sector 0.
+    pub first: Sectors,
+    /// What the device holds, where that is known.
+    pub device: Option<Sectors>,
+}
+
+/// The profile of machine `name` from the capture at `path`, and what it did.
 ///
 /// # Errors
 /// It cannot be read, holds several machines, or nothing within the window.
@@ -103,14 +128,16 @@ pub fn measure(
     path: &Path,
     options: &ReadOptions,
     window: Window,
+    place: Place,
     position: &AtomicU64,
-) -> Result<IsolationProfile> {
+) -> Result<(IsolationProfile, Recording)> {
     let format = formats::recognise(path, options)?;
     let members = (format.members)(path)?;
     let mut reader = OneDevice::new(path, (format.open)(path, options)?);
     let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
     let mut measure = Measure::new(reader.meta());
+    let mut recorder = Recorder::new(place.first, place.device);
     let (mut seen, mut taken) = (0u64, 0u64);
     let mut vm = None;
     while let Some(record) = next {
@@ -125,6 +152,7 @@ pub fn measure(
                 path.display()
             );
             measure.record(&record);
+            recorder.record(&record);
             taken += 1;
         }
         seen += 1;
@@ -152,5 +180,5 @@ pub fn measure(
     if left_out > 0 {
         eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());
     }
-    Ok(profile)
+    Ok((profile, recorder.finish()))
 }

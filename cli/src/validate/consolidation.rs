@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use capture::lab::Plan;
 use predictors::errors::{errors, mean};
 use predictors::{Consolidation, OperationForecast, VmForecast};
-use traces::Nanos;
+use traces::{Nanos, SECTOR_BYTES, Sectors};
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::lab::LabResults;
@@ -17,13 +17,32 @@ use traces::trace::ReadOptions;
 
 use crate::arguments::{OutputFormat, UsageError, ValidateConsolidation};
 use crate::output::{Table, number, print, print_json};
-use crate::predict::profiles::{Window, measure};
+use crate::predict::profiles::{Alone, Place, Window, measure};
 use crate::predict::{Chosen, chosen, outcome};
 use crate::progress::Progress;
+use crate::validate::replayed;
 
 pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     let predictors = chosen(&arguments.predictors)?;
-    let folder = &arguments.lab;
+    let (truth, pairs) = match &arguments.lab {
+        Some(folder) => measured(folder, &predictors)?,
+        None => replayed::pairs(arguments, &predictors)?,
+    };
+    let result = Consolidations {
+        schema_version: SCHEMA_VERSION,
+        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        truth,
+        summary: errors(&pairs),
+        pairs,
+    };
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&result),
+        format => print(&render(&result, format)),
+    }
+}
+
+/// What the truth is, and every group of a lab with its forecasts.
+fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
     let lab = Lab::read(folder)?;
     let groups: Vec<(&str, &[String])> =
         lab.groups.iter().filter(|(_, vms)| vms.len() > 1).map(|(name, vms)| (name.as_str(), vms.as_slice())).collect();
@@ -35,27 +54,17 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     let done = progress.counter(0);
     let mut pairs = Vec::new();
     for (group, vms) in groups {
-        pairs.push(lab.pair(group, vms, &predictors)?);
-        done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        pairs.push(lab.pair(group, vms, predictors)?);
+        done.fetch_add(1, Ordering::Relaxed);
     }
-    drop(progress);
-    let result = Consolidations {
-        schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
-        truth: format!("measured: guests {} on {}", lab.results.kernel, lab.results.drive),
-        summary: errors(&pairs),
-        pairs,
-    };
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&result),
-        format => print(&render(&result, format)),
-    }
+    Ok((format!("measured: guests {} on {}", lab.results.kernel, lab.results.drive), pairs))
 }
 
 /// The folder of a lab's results.
 struct Lab<'a> {
     folder: &'a Path,
     results: LabResults,
+    plan: Plan,
     /// Who ran in each group.
     groups: BTreeMap<String, Vec<String>>,
     window: Window,
@@ -77,7 +86,7 @@ impl Lab<'_> {
             results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));
         let second = |seconds: u32| Nanos::from_s(seconds.into());
         let window = Window { start: second(plan.warm_up_seconds), end: Some(second(plan.seconds)) };
-        Ok(Lab { folder, groups: groups.collect(), window, results })
+        Ok(Lab { folder, groups: groups.collect(), window, results, plan })
     }
 
     /// A group with what it was and what predictors make of the same repetition's machines alone, in the mean.
@@ -85,12 +94,9 @@ impl Lab<'_> {
         let mut truths = Vec::new();
         let mut forecasts: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
         for run in self.results.runs.iter().filter(|run| run.group == group) {
-            let together = vms.iter().map(|vm| self.profile(group, run.repetition, vm)).collect::<Result<Vec<_>>>()?;
-            truths.push(truth(&together));
-            let alone = vms
-                .iter()
-                .map(|vm| self.profile(&format!("alone-{vm}"), run.repetition, vm))
-                .collect::<Result<Vec<_>>>()?;
+            let together = self.machines(vms, run.repetition, |_| group.to_owned())?;
+            truths.push(truth(&together.profiles));
+            let alone = self.machines(vms, run.repetition, |vm| format!("alone-{vm}"))?;
             for (name, predictor) in predictors {
                 forecasts.entry(name).or_default().push(outcome(&**predictor, &alone));
             }
@@ -99,9 +105,27 @@ impl Lab<'_> {
         Ok(PairPrediction { vms: vms.to_vec(), truth: Some(mean(&truths)), predictors })
     }
 
-    fn profile(&self, group: &str, repetition: u32, vm: &str) -> Result<IsolationProfile> {
-        let path = self.folder.join("runs").join(group).join(repetition.to_string()).join(format!("{vm}.parquet"));
-        measure(vm, &path, &ReadOptions::default(), self.window, &AtomicU64::new(0))
+    /// The machines `vms` as they were in the group that each is asked for in.
+    fn machines(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
+        let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
+        for vm in vms {
+            let folder = self.folder.join("runs").join(group(vm)).join(repetition.to_string());
+            let path = folder.join(format!("{vm}.parquet"));
+            let place = self.place(vm);
+            let none = AtomicU64::new(0);
+            let (profile, recording) = measure(vm, &path, &ReadOptions::default(), self.window, place, &none)?;
+            profiles.push(profile);
+            recordings.push(recording);
+        }
+        Ok(Alone { profiles, recordings })
+    }
+
+    /// Where the plan has put a machine's disk.
+    fn place(&self, vm: &str) -> Place {
+        let sectors = |bytes: u64| Sectors::new(bytes / SECTOR_BYTES);
+        let index = self.plan.vms.iter().position(|planned| planned.name == vm);
+        let first = index.map_or(Sectors::ZERO, |index| sectors(self.plan.place(index)));
+        Place { first, device: Some(sectors(self.plan.lun.size)) }
     }
 }
 
@@ -118,7 +142,7 @@ fn together(outcomes: Vec<Outcome>) -> Outcome {
 }
 
 /// What machines got, in the words of a forecast.
-fn truth(profiles: &[IsolationProfile]) -> Forecast {
+pub(super) fn truth(profiles: &[IsolationProfile]) -> Forecast {
     let of = |operation: &IsolatedOperation| OperationForecast {
         iops: (operation.requests > 0).then_some(operation.iops),
         response_ns: operation.response_ns,

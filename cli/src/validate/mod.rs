@@ -5,6 +5,7 @@ mod consolidation;
 mod decisions;
 mod drive;
 mod free;
+mod replayed;
 
 use anyhow::Result;
 

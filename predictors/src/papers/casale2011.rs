@@ -79,7 +79,7 @@ fn reproduce() -> Result<Reproduction, ReproduceError> {
         let alone = pair.vms.map(|vm| profile(vm, FREE));
         let name = pair.vms.map(|vm| ALONE[vm].0).join("+");
         // The profiles are constants, which a test predicts from.
-        if let Ok(together) = predict(&*casale, &alone) {
+        if let Ok(together) = predict(&*casale, &alone, &[]) {
             table_1(pair, &name, &together, &mut cells, &mut misprints);
             table_2(pair, &name, &together, &mut cells);
             table_3(pair, &name, &together, &mut cells);

@@ -99,7 +99,7 @@ pub(super) struct Place {
 impl Layer {
     /// An empty layer whose stages have a scheduler of `make` each.
     pub fn new(make: MakeScheduler, passage: Passage) -> Layer {
-        let desks = if passage.per_vm { Vec::new() } else { vec![Desk::new(&make, passage.limits)] };
+        let desks = if passage.per_vm { Vec::new() } else { vec![Desk::new(make(), passage.limits)] };
         Layer {
             passage,
             make,
@@ -114,6 +114,23 @@ impl Layer {
             last_vm: None,
             done: Vec::new(),
         }
+    }
+
+    /// With a stage for `vm` that has a scheduler and limits of its own; for layers with a stage for each VM.
+    ///
+    /// # Panics
+    /// If all VMs share a stage, or this one has its own already.
+    #[must_use]
+    pub fn with_stage(mut self, vm: VmId, scheduler: Box<dyn Scheduler>, limits: Limits) -> Layer {
+        assert!(self.passage.per_vm, "all VMs share the stage of this layer");
+        let vm = usize::from(vm.0);
+        if vm >= self.desk_of.len() {
+            self.desk_of.resize(vm + 1, None);
+        }
+        let before = self.desk_of[vm].replace(self.desks.len());
+        assert!(before.is_none(), "VM {vm} has a stage");
+        self.desks.push(Desk::new(scheduler, limits));
+        self
     }
 
     /// What it has counted.
@@ -227,7 +244,7 @@ impl Layer {
             self.desk_of.resize(vm + 1, None);
         }
         *self.desk_of[vm].get_or_insert_with(|| {
-            self.desks.push(Desk::new(&self.make, self.passage.limits));
+            self.desks.push(Desk::new((self.make)(), self.passage.limits));
             self.desks.len() - 1
         })
     }
@@ -246,8 +263,8 @@ impl Layer {
 }
 
 impl Desk {
-    fn new(make: &MakeScheduler, limits: Limits) -> Desk {
-        Desk { stage: Stage::new(make(), limits), taken: Vec::new() }
+    fn new(scheduler: Box<dyn Scheduler>, limits: Limits) -> Desk {
+        Desk { stage: Stage::new(scheduler, limits), taken: Vec::new() }
     }
 
     /// The next arrival is `above` in the layer above.

@@ -10,6 +10,7 @@ pub mod drive;
 pub mod free_run;
 pub mod isolation;
 pub mod lab;
+pub mod placement;
 pub mod prediction;
 pub mod reproduction;
 pub mod room;

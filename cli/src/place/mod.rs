@@ -1,0 +1,196 @@
+//! `iocast place`: which machines go to which LUN.
+
+mod plan;
+mod rooms;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use predictors::place::{self, Standing, Task};
+use predictors::{OperationForecast, VmForecast};
+use report::HeatFigure;
+use traces::results::SCHEMA_VERSION;
+use traces::results::isolation::IsolationProfile;
+use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing as StoredStanding};
+use traces::spec::Spec;
+use traces::trace::ReadOptions;
+
+use self::plan::{Lun, Plan, Vm};
+use crate::arguments::{OutputFormat, Place, UsageError};
+use crate::files::Files;
+use crate::output::{print, print_json};
+use crate::predict::profiles::{Place as At, Window, measure};
+use crate::progress::Progress;
+
+pub fn run(arguments: &Place) -> Result<()> {
+    let plan = Plan::read(&arguments.plan)?;
+    let spec: Spec = plan.predictor.parse().map_err(UsageError::from_display)?;
+    let predictor = predictors::build(&spec).map_err(UsageError::from_display)?;
+    let endings = [".svg".to_owned(), ".png".to_owned()];
+    let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
+    let files = arguments.output.as_ref().map(planned).transpose()?;
+    let alone = alone(&plan)?;
+    let task = Task {
+        limits: plan.vms.iter().map(Vm::limits).collect(),
+        separate: plan.apart().map_err(UsageError)?,
+        predictor: &*predictor,
+        seed: plan.seed,
+        alone,
+    };
+    let placed = place::place(&task)?;
+    let placement = tell(&plan, &task, &placed)?;
+    if let Some(files) = files {
+        let caption = format!("forecast by {} on LUN {}", plan.predictor, placement.interference.lun);
+        let figure =
+            HeatFigure { title: "Who disturbs whom", caption: &caption, interference: &placement.interference };
+        let mut written = Vec::new();
+        files.write(&endings[0], figure.svg(arguments.size)?.as_bytes(), &mut written)?;
+        files.write(&endings[1], &figure.png(arguments.size)?, &mut written)?;
+    }
+    match arguments.output_format {
+        OutputFormat::Json => print_json(&placement),
+        format => print(&tables::render(&placement, format)),
+    }
+}
+
+/// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them.
+fn alone(plan: &Plan) -> Result<Vec<Vec<IsolationProfile>>> {
+    let kind = |lun: &Lun| (lun.drive.clone(), lun.scheduler.clone(), lun.depth);
+    let mut known: BTreeMap<_, Vec<IsolationProfile>> = BTreeMap::new();
+    let kinds: std::collections::BTreeSet<_> = plan.luns.iter().map(kind).collect();
+    let progress = Progress::jobs("alone", (kinds.len() * plan.vms.len()) as u64);
+    let done = progress.counter(0);
+    for lun in &plan.luns {
+        if known.contains_key(&kind(lun)) {
+            continue;
+        }
+        let mut profiles = Vec::new();
+        for vm in &plan.vms {
+            profiles.push(profile(plan, lun, vm).with_context(|| format!("machine {}", vm.name))?);
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        known.insert(kind(lun), profiles);
+    }
+    Ok(plan.luns.iter().map(|lun| known[&kind(lun)].clone()).collect())
+}
+
+fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<IsolationProfile> {
+    if let Some(drive) = &lun.drive {
+        return Ok(rooms::replay(plan, lun, drive, &[vm])?.remove(0).profile);
+    }
+    let window = Window { start: plan.start, end: plan.end };
+    let none = AtomicU64::new(0);
+    Ok(measure(&vm.name, &vm.capture, &ReadOptions::default(), window, At::default(), &none)?.0)
+}
+
+/// The assignment with what was forecast of it, what a replay makes of it, and who disturbs whom.
+fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Placement> {
+    let mut luns = Vec::new();
+    let mut replayed: Vec<Option<Share>> = vec![None; plan.vms.len()];
+    let progress = Progress::jobs("confirming", plan.luns.len() as u64);
+    let done = progress.counter(0);
+    for (index, lun) in plan.luns.iter().enumerate() {
+        let members: Vec<usize> = (0..plan.vms.len()).filter(|&vm| placed.lun_of[vm] == index).collect();
+        if let Some(drive) = lun.drive.as_ref().filter(|_| !members.is_empty()) {
+            let machines: Vec<&Vm> = members.iter().map(|&vm| &plan.vms[vm]).collect();
+            for (&vm, ran) in members.iter().zip(rooms::replay(plan, lun, drive, &machines)?) {
+                replayed[vm] = Some(share(&ran.profile));
+            }
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+        let forecasts = place::forecast(task, index, &members);
+        let vm = |(&vm, forecast): (&usize, &VmForecast)| {
+            let alone = &task.alone[index][vm];
+            PlacedVm {
+                vm: plan.vms[vm].name.clone(),
+                alone: share(alone),
+                forecast: forecast_share(alone, forecast),
+                replayed: replayed[vm],
+            }
+        };
+        let vms = members.iter().zip(&forecasts).map(vm).collect();
+        luns.push(PlacedLun { lun: lun.name.clone(), drive: lun.drive.clone(), vms });
+    }
+    drop(progress);
+    let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.machine])).collect();
+    let mut notes = Vec::new();
+    if plan.luns.iter().any(|lun| lun.drive.is_none()) {
+        notes.push("a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there".to_owned());
+    }
+    Ok(Placement {
+        schema_version: SCHEMA_VERSION,
+        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        predictor: plan.predictor.clone(),
+        seed: plan.seed,
+        forecasts: placed.forecasts,
+        exceeded: placed.exceeded,
+        lost: placed.lost,
+        luns,
+        limits,
+        interference: interference(plan, task),
+        notes,
+    })
+}
+
+fn share(profile: &IsolationProfile) -> Share {
+    let (reads, writes) = (&profile.reads, &profile.writes);
+    let rate = |iops: f64| (iops > 0.0).then_some(iops);
+    Share {
+        read_iops: rate(reads.iops),
+        read_response_ns: reads.response_ns,
+        read_p99_ns: reads.response_percentiles_ns.get("p99").map(|&p99| p99 as f64),
+        write_iops: rate(writes.iops),
+        write_response_ns: writes.response_ns,
+    }
+}
+
+fn forecast_share(alone: &IsolationProfile, forecast: &VmForecast) -> Share {
+    let VmForecast { reads, writes } = forecast;
+    Share {
+        read_iops: reads.iops,
+        read_response_ns: reads.response_ns,
+        read_p99_ns: place::read_p99_ns(alone, forecast),
+        write_iops: writes.iops,
+        write_response_ns: writes.response_ns,
+    }
+}
+
+fn stored(plan: &Plan, standing: &Standing, replayed: Option<Share>) -> StoredStanding {
+    let Standing { machine, figure, limit, forecast, slack } = *standing;
+    let replayed = replayed.and_then(|share| match figure {
+        place::Figure::ReadResponse => share.read_response_ns,
+        place::Figure::ReadP99 => share.read_p99_ns,
+        place::Figure::WriteResponse => share.write_response_ns,
+        place::Figure::ReadIops => share.read_iops,
+        place::Figure::WriteIops => share.write_iops,
+    });
+    StoredStanding {
+        vm: plan.vms[machine].name.clone(),
+        figure: figure.name().to_owned(),
+        limit,
+        forecast,
+        replayed,
+        slack,
+        kept: replayed.map(|replayed| figure.keeps(replayed, limit)),
+    }
+}
+
+/// Every pair on the first LUN.
+fn interference(plan: &Plan, task: &Task<'_>) -> Interference {
+    let all = 0..plan.vms.len();
+    let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
+    let left = |one: usize, other: usize| {
+        let alone = &task.alone[0][one];
+        let before = alone.reads.iops + alone.writes.iops;
+        let got = *place::forecast(task, 0, &[one, other]).first()?;
+        let after = rate(&got.reads) + rate(&got.writes);
+        (one != other && got != VmForecast::default() && before > 0.0).then(|| (after / before).min(1.0))
+    };
+    Interference {
+        lun: plan.luns[0].name.clone(),
+        vms: plan.vms.iter().map(|vm| vm.name.clone()).collect(),
+        left: all.clone().map(|one| all.clone().map(|other| left(one, other)).collect()).collect(),
+    }
+}

@@ -1,0 +1,183 @@
+//! A plan of what is to be placed where.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use predictors::place::Limits;
+use serde::{Deserialize, Deserializer};
+use traces::quantity::parse_nanos;
+use traces::spec::{Spec, SpecError};
+use traces::{DescriptionError, Nanos};
+
+/// A plan.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Who forecasts machines together.
+    #[serde(default = "sum")]
+    pub predictor: String,
+    /// Of the order in which moves are tried.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Arrivals earlier than this after a capture's first are left out.
+    #[serde(default, deserialize_with = "time")]
+    pub start: Nanos,
+    /// Arrivals at this time after a capture's first are left out, and later ones.
+    #[serde(default, deserialize_with = "some_time")]
+    pub end: Option<Nanos>,
+    /// Groups of machines of which no two share a LUN.
+    #[serde(default)]
+    pub separate: Vec<Vec<String>>,
+    #[serde(rename = "lun", default)]
+    pub luns: Vec<Lun>,
+    #[serde(rename = "vm", default)]
+    pub vms: Vec<Vm>,
+}
+
+/// A LUN.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lun {
+    pub name: String,
+    /// Its drive; what the captures were taken on if none is named.
+    pub drive: Option<String>,
+    /// What decides about requests that wait in front of it.
+    #[serde(default = "fifo")]
+    pub scheduler: String,
+    /// Requests that the drive has at once.
+    #[serde(default = "one_deep")]
+    pub depth: u32,
+}
+
+/// A machine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vm {
+    pub name: String,
+    /// Its capture alone, from the plan's folder.
+    pub capture: PathBuf,
+    #[serde(default, deserialize_with = "some_time")]
+    read_response: Option<Nanos>,
+    #[serde(default, deserialize_with = "some_time")]
+    read_p99: Option<Nanos>,
+    #[serde(default, deserialize_with = "some_time")]
+    write_response: Option<Nanos>,
+    read_iops: Option<f64>,
+    write_iops: Option<f64>,
+}
+
+impl Vm {
+    pub fn limits(&self) -> Limits {
+        let ns = |time: Option<Nanos>| time.map(|time| time.as_ns() as f64);
+        Limits {
+            read_response_ns: ns(self.read_response),
+            read_p99_ns: ns(self.read_p99),
+            write_response_ns: ns(self.write_response),
+            read_iops: self.read_iops,
+            write_iops: self.write_iops,
+        }
+    }
+}
+
+fn sum() -> String {
+    "sum".to_owned()
+}
+
+fn fifo() -> String {
+    "fifo".to_owned()
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_deep() -> u32 {
+    1
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    parse_nanos(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    time(deserializer).map(Some)
+}
+
+fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionError {
+    DescriptionError { what: "placement plan", name: path.display().to_string(), line, problem }
+}
+
+impl Plan {
+    /// The plan at `path`, checked.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
+        let mut plan: Plan = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start].lines().count().max(1));
+            refused(path, line, error.message().to_owned())
+        })?;
+        plan.check().map_err(|problem| refused(path, None, problem))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        plan.vms.iter_mut().for_each(|vm| vm.capture = folder.join(&vm.capture));
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let twice = |kind: &str, names: Vec<&String>| {
+            let mut seen = BTreeSet::new();
+            let again = names.into_iter().find(|name| !seen.insert(*name));
+            again.map_or(Ok(()), |name| Err(format!("two {kind} are called {name}")))
+        };
+        if self.vms.is_empty() || self.luns.is_empty() {
+            return Err("it needs a [[vm]] and a [[lun]] at least".to_owned());
+        }
+        twice("machines", self.vms.iter().map(|vm| &vm.name).collect())?;
+        twice("LUNs", self.luns.iter().map(|lun| &lun.name).collect())?;
+        for lun in &self.luns {
+            let of = |error: SpecError| format!("LUN {}: {error}", lun.name);
+            if let Some(drive) = &lun.drive {
+                let spec: Spec = drive.parse().map_err(of)?;
+                drive_models::build(&spec).map_err(|error| format!("LUN {}: {error}", lun.name))?;
+            }
+            schedulers::build(&lun.scheduler.parse().map_err(of)?).map_err(of)?;
+            if lun.depth == 0 {
+                return Err(format!("LUN {}: depth 0 lets nothing through", lun.name));
+            }
+        }
+        for vm in &self.vms {
+            let limits = vm.limits();
+            let all = [limits.read_response_ns, limits.read_p99_ns, limits.write_response_ns, limits.read_iops, limits.write_iops];
+            if all.into_iter().flatten().any(|limit| !limit.is_finite() || limit <= 0.0) {
+                return Err(format!("machine {}: limits are above 0", vm.name));
+            }
+        }
+        self.apart().map(drop)
+    }
+
+    /// Pairs of machines that must not share a LUN.
+    ///
+    /// # Errors
+    /// A group names a machine that is none.
+    pub fn apart(&self) -> Result<Vec<(usize, usize)>, String> {
+        let mut pairs = BTreeSet::new();
+        for group in &self.separate {
+            let number = |name: &String| {
+                let found = self.vms.iter().position(|vm| vm.name == *name);
+                found.ok_or_else(|| format!("separate names {name:?}, which is no machine of the plan"))
+            };
+            let numbers = group.iter().map(number).collect::<Result<Vec<usize>, String>>()?;
+            for (nth, &one) in numbers.iter().enumerate() {
+                for &other in &numbers[nth + 1..] {
+                    if one == other {
+                        return Err(format!("separate names {:?} twice in one group", self.vms[one].name));
+                    }
+                    pairs.insert((one.min(other), one.max(other)));
+                }
+            }
+        }
+        Ok(pairs.into_iter().collect())
+    }
+}

@@ -1,0 +1,46 @@
+//! Forecasts held against machine rooms of known machines.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use predictors::replayed::{Campaign, ROOMS, Ran};
+use traces::results::prediction::PairPrediction;
+
+use super::consolidation::truth;
+use crate::arguments::ValidateConsolidation;
+use crate::predict::profiles::Alone;
+use crate::predict::{Chosen, outcome};
+use crate::progress::Progress;
+
+/// What the truth is, and every group of every room with its forecasts.
+pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
+    let campaign =
+        Campaign { seed: arguments.seed, machines: usize::from(arguments.machines), ..Campaign::default() };
+    let groups = campaign.groups();
+    let progress = Progress::jobs("replaying", (ROOMS.len() * groups.len()) as u64);
+    let done = progress.counter(0);
+    let mut pairs = Vec::new();
+    for (index, &room) in ROOMS.iter().enumerate() {
+        let alone = campaign.alone(room, index)?;
+        for members in &groups {
+            let together = campaign.together(room, index, members)?.together;
+            let alone = of(&alone, members);
+            let forecasts = predictors.iter().map(|(name, predictor)| (name.clone(), outcome(&**predictor, &alone)));
+            let predictors: BTreeMap<_, _> = forecasts.collect();
+            let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
+            pairs.push(PairPrediction { vms, truth: Some(truth(&together)), predictors });
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let rooms: Vec<String> = ROOMS.iter().map(|room| format!("{}/{}", room.scheduler, room.drive)).collect();
+    Ok((format!("replayed: {} machines in each of {}", campaign.machines, rooms.join(", ")), pairs))
+}
+
+fn of(alone: &[Ran], members: &[usize]) -> Alone {
+    let members = || members.iter().map(|&machine| &alone[machine]);
+    Alone {
+        profiles: members().map(|ran| ran.profile.clone()).collect(),
+        recordings: members().map(|ran| ran.recording.clone()).collect(),
+    }
+}

@@ -1,0 +1,161 @@
+//! What it costs to put machines on one LUN.
+
+use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
+
+use super::{Limits, Task};
+use crate::predictor::{OperationForecast, VmForecast};
+
+/// A figure that limits are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Mean response time of reads.
+    ReadResponse,
+    /// Its 99th percentile.
+    ReadP99,
+    /// Mean response time of writes.
+    WriteResponse,
+    /// Reads per second.
+    ReadIops,
+    /// Writes per second.
+    WriteIops,
+}
+
+impl Figure {
+    /// As a plan and a table have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::ReadResponse => "read_response",
+            Figure::ReadP99 => "read_p99",
+            Figure::WriteResponse => "write_response",
+            Figure::ReadIops => "read_iops",
+            Figure::WriteIops => "write_iops",
+        }
+    }
+
+    /// Whether more is better.
+    const fn is_rate(self) -> bool {
+        matches!(self, Figure::ReadIops | Figure::WriteIops)
+    }
+
+    /// Whether a value keeps a limit.
+    pub fn keeps(self, value: f64, limit: f64) -> bool {
+        if self.is_rate() { value >= limit } else { value <= limit }
+    }
+}
+
+/// A limit and what is forecast of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Of which machine.
+    pub machine: usize,
+    /// Of what.
+    pub figure: Figure,
+    /// The limit; ns, or requests per second.
+    pub limit: f64,
+    /// The forecast; nothing if the predictor has none.
+    pub forecast: Option<f64>,
+    /// What is left up to the limit as a share of it; negative if it is exceeded. Of what is not forecast -1.
+    pub slack: f64,
+}
+
+impl Standing {
+    fn new(machine: usize, figure: Figure, limit: f64, forecast: Option<f64>) -> Standing {
+        let over = |forecast: f64| if figure.is_rate() { forecast / limit - 1.0 } else { 1.0 - forecast / limit };
+        Standing { machine, figure, limit, forecast, slack: forecast.map_or(-1.0, over) }
+    }
+}
+
+/// What a group costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    pub(super) exceeded: f64,
+    pub(super) lost: f64,
+}
+
+impl Cost {
+    pub(super) fn plus(self, other: Cost) -> Cost {
+        Cost { exceeded: self.exceeded + other.exceeded, lost: self.lost + other.lost }
+    }
+
+    pub(super) fn minus(self, other: Cost) -> Cost {
+        Cost { exceeded: self.exceeded - other.exceeded, lost: self.lost - other.lost }
+    }
+
+    /// Limits come first. What rounding may make is no gain.
+    pub(super) fn less_than(self, other: Cost) -> bool {
+        const ROUNDING: f64 = 1e-9;
+        let Cost { exceeded, lost } = self.minus(other);
+        exceeded < -ROUNDING || (exceeded <= ROUNDING && lost < -ROUNDING)
+    }
+}
+
+/// What each of `members` gets on `lun`; nothing of a group that the predictor refuses.
+pub fn forecast(task: &Task<'_>, lun: usize, members: &[usize]) -> Vec<VmForecast> {
+    let alone = &task.alone[lun];
+    let as_alone = |machine: &usize| {
+        let of = |operation: &IsolatedOperation| OperationForecast {
+            iops: (operation.iops > 0.0).then_some(operation.iops),
+            response_ns: operation.response_ns,
+        };
+        VmForecast { reads: of(&alone[*machine].reads), writes: of(&alone[*machine].writes) }
+    };
+    if members.len() < 2 {
+        return members.iter().map(as_alone).collect();
+    }
+    let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
+    // A group that the method refuses is one that nobody should make: nothing is forecast of it.
+    let refused = || vec![VmForecast::default(); members.len()];
+    task.predictor.predict(&profiles, &[]).map_or_else(|_| refused(), |together| together.vms)
+}
+
+/// The 99th percentile of a machine's reads: that alone, longer by as much as the mean.
+pub fn read_p99_ns(alone: &IsolationProfile, got: &VmForecast) -> Option<f64> {
+    let p99 = *alone.reads.response_percentiles_ns.get("p99")? as f64;
+    Some(p99 * got.reads.response_ns? / alone.reads.response_ns?)
+}
+
+/// The standings of a machine's limits under a forecast.
+pub(super) fn standings(limits: &Limits, alone: &IsolationProfile, machine: usize, got: &VmForecast) -> Vec<Standing> {
+    [
+        (Figure::ReadResponse, limits.read_response_ns, got.reads.response_ns),
+        (Figure::ReadP99, limits.read_p99_ns, read_p99_ns(alone, got)),
+        (Figure::WriteResponse, limits.write_response_ns, got.writes.response_ns),
+        (Figure::ReadIops, limits.read_iops, got.reads.iops),
+        (Figure::WriteIops, limits.write_iops, got.writes.iops),
+    ]
+    .into_iter()
+    .filter_map(|(figure, limit, forecast)| Some(Standing::new(machine, figure, limit?, forecast)))
+    .collect()
+}
+
+/// What `members` on `lun` cost.
+pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
+    let forecast = forecast(task, lun, members);
+    let of = |(&machine, got): (&usize, &VmForecast)| {
+        let alone = &task.alone[lun][machine];
+        let standings = standings(&task.limits[machine], alone, machine, got);
+        let exceeded = standings.iter().map(|standing| (-standing.slack).max(0.0)).sum();
+        let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
+        let before = alone.reads.iops + alone.writes.iops;
+        let after = rate(&got.reads) + rate(&got.writes);
+        Cost { exceeded, lost: if before > 0.0 { (1.0 - after / before).max(0.0) } else { 0.0 } }
+    };
+    members.iter().zip(&forecast).map(of).fold(Cost::default(), Cost::plus)
+}
+
+/// A profile without what no formula reads, so that groups are made quickly.
+pub(super) fn slim(profile: &IsolationProfile) -> IsolationProfile {
+    let operation = |of: &IsolatedOperation| IsolatedOperation {
+        found_joint: Vec::new(),
+        dispersion: Vec::new(),
+        response_autocorrelation: Vec::new(),
+        ..of.clone()
+    };
+    IsolationProfile {
+        trace: None,
+        reads: operation(&profile.reads),
+        writes: operation(&profile.writes),
+        footprint: Footprint::default(),
+        ..profile.clone()
+    }
+}

@@ -1,0 +1,84 @@
+//! What is seen at a room's door: every request with its times, as a capture would have it.
+
+use replay::Observer;
+use traces::results::TraceProvenance;
+use traces::{Layer, Observed, Record, Request, RequestId, Sectors, Timestamp, TraceMeta};
+
+use super::Ran;
+use crate::profile::Measure;
+use crate::twin::Recorder;
+
+/// Watches a replay and keeps what each machine has done.
+pub struct Door {
+    /// When what is outstanding arrived, by id.
+    arrived: Vec<Timestamp>,
+    /// By machine, in the order of completion.
+    records: Vec<Vec<Record>>,
+}
+
+impl Door {
+    /// For so many machines, with numbers from 0.
+    pub fn new(machines: usize) -> Door {
+        Door { arrived: Vec::new(), records: vec![Vec::new(); machines] }
+    }
+
+    /// When the first machine had nothing more to send: the end of what is like the beginning.
+    pub fn until(&self) -> Timestamp {
+        let last = |records: &Vec<Record>| records.iter().map(|record| record.request.arrival).max();
+        self.records.iter().filter_map(last).min().unwrap_or_default()
+    }
+
+    /// The machines under `names`, by what arrived from `from` on and before `to`, on a drive that holds `capacity`.
+    pub fn ran(
+        self,
+        names: impl Iterator<Item = String>,
+        from: Timestamp,
+        to: Timestamp,
+        capacity: Sectors,
+    ) -> Vec<Ran> {
+        let machines = self.records.into_iter().zip(names);
+        machines.map(|(records, name)| measure(records, &name, from..to, capacity)).collect()
+    }
+}
+
+fn measure(mut records: Vec<Record>, name: &str, window: std::ops::Range<Timestamp>, capacity: Sectors) -> Ran {
+    records.retain(|record| window.contains(&record.request.arrival));
+    records.sort_by_key(|record| record.request.arrival);
+    let meta = TraceMeta::new("replay", Layer::Wire, "simulated");
+    let mut measure = Measure::new(&meta);
+    let mut recorder = Recorder::new(Sectors::ZERO, Some(capacity));
+    for record in &records {
+        measure.record(record);
+        recorder.record(record);
+    }
+    let provenance = TraceProvenance {
+        vm: name.to_owned(),
+        path: String::new(),
+        sha256: String::new(),
+        format: meta.format.clone(),
+        layer: meta.layer,
+        clock: meta.clock.clone(),
+        addresses: "the drive's".to_owned(),
+        requests: records.len() as u64,
+        losses: Default::default(),
+        made: Default::default(),
+    };
+    let (profile, _) = measure.finish(name, "", provenance, &meta);
+    Ran { profile, recording: recorder.finish() }
+}
+
+impl Observer for Door {
+    fn arrived(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
+        if id.index() >= self.arrived.len() {
+            self.arrived.resize(id.index() + 1, Timestamp::ZERO);
+        }
+        self.arrived[id.index()] = now;
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let mut request = *request;
+        request.arrival = self.arrived[id.index()];
+        let observed = Observed { issued: Some(request.arrival), completed: Some(now), ..Observed::default() };
+        self.records[usize::from(request.vm.0)].push(Record { request, observed });
+    }
+}

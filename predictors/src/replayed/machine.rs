@@ -1,0 +1,71 @@
+//! Machines drawn at random.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use replay::guest::files::Files;
+use replay::guest::journal::Journal;
+use replay::guest::memory::MemorySettings;
+use replay::programs;
+use replay::sources::Guest;
+use traces::{Lba, Sectors};
+
+use super::{RoomError, spec};
+
+/// Pages of each machine's cache: 32 MiB.
+const PAGES: u32 = 8192;
+
+/// A machine: what its processes do, and where its disk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    name: String,
+    seed: u64,
+    place: Lba,
+    size: Sectors,
+    workloads: Vec<String>,
+}
+
+impl Plan {
+    /// The `machine`th of the `room`th room, whose disk is the `machine`th of equal shares. The same for the same seed.
+    pub(super) fn draw(seed: u64, room: usize, machine: usize, share: Sectors) -> Plan {
+        let number = seed.wrapping_mul(1 << 16).wrapping_add((room * 256 + machine) as u64);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
+        let parts = random.random_range(1..=3);
+        let size_mb = (share.bytes() >> 20) / 8;
+        let workloads = (0..parts).map(|_| workload(&mut random, size_mb)).collect();
+        Plan {
+            name: super::Campaign::name(room, machine),
+            seed: number,
+            place: Lba::new(share.count() * machine as u64),
+            size: share,
+            workloads,
+        }
+    }
+
+    /// Its processes, ready to run.
+    pub(super) fn boot(&self) -> Result<Guest, RoomError> {
+        let mut files = Files::new(self.size);
+        let journal = Journal::new(&mut files)?;
+        let mut programs = Vec::new();
+        for (index, workload) in self.workloads.iter().enumerate() {
+            let workload = programs::build(&spec(workload)?)?;
+            programs.extend(workload.processes(&mut files, self.seed.wrapping_add(index as u64))?);
+        }
+        let memory = Some(MemorySettings { pages: PAGES, ..MemorySettings::default() });
+        Ok(Guest { name: self.name.clone(), place: self.place, files, journal: Some(journal), memory, programs })
+    }
+}
+
+/// A kind of process with its settings, over files of up to `size_mb` in all.
+fn workload(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
+    let one_of = |random: &mut Xoshiro256PlusPlus, list: &[u64]| list[random.random_range(0..list.len())];
+    let jobs = random.random_range(1..=4u64);
+    let size = (size_mb * random.random_range(10..=100) / 100 / jobs).max(16);
+    let think = one_of(random, &[2, 5, 10, 20, 50]);
+    let common = format!("numjobs={jobs},size={size}m,runtime=1h,thinktime={think}ms");
+    match random.random_range(0..5) {
+        0 | 1 => format!("fio:rw=randread,direct=on,bs={}k,{common}", one_of(random, &[4, 8, 16, 64])),
+        2 => format!("fio:rw=randwrite,direct=on,bs={}k,{common}", one_of(random, &[4, 8, 16])),
+        3 => format!("fio:rw=randwrite,direct=off,fsync=1,bs={}k,{common}", one_of(random, &[4, 8, 16])),
+        _ => format!("fio:rw=read,direct=on,bs={}k,{common}", one_of(random, &[64, 128, 256])),
+    }
+}

@@ -1,0 +1,345 @@
+//! What each request of a machine alone waited for.
+//!
+//! A request comes some time after an event of its machine: its own process' request completed and the process thought; another
+//! process' request completed that it waited for (a process that syncs waits for the journal's thread); its process sent the request
+//! before in one go; or a timer ran out. Which it was shows in the correlogram of the two processes: how often a completion of q lies so long
+//! before an arrival of p, by how often it would by chance. Think times that repeat make a peak, and what has nothing to do with p lies
+//! flat. Each request's cause is the event since its process' arrival before whose distance is the most conspicuous.
+//!
+//! The causes of a recording are a forest over its requests, by which it can be played again on another device: what waited
+//! then waits now.
+
+use std::collections::BTreeMap;
+
+use traces::{Nanos, StreamId, Timestamp};
+
+use super::recording::Recorded;
+
+/// What a request comes after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// The beginning.
+    Start,
+    /// The arrival of this request.
+    Arrival(u32),
+    /// The completion of this request.
+    Completion(u32),
+}
+
+/// When a request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) after: After,
+    pub(super) lag: Nanos,
+}
+
+/// Processes that are told apart; those that send least are one.
+const STREAMS: usize = 32;
+/// The latest completions of each that are looked at.
+const RECENT: usize = 8;
+/// Classes of distances: four to an octave, from a microsecond.
+const CLASSES: usize = 128;
+/// The first class ends at 2^10 ns.
+const SHORTEST_BITS: u32 = 10;
+/// A distance is conspicuous if it occurs so much more often than by chance.
+const CONSPICUOUS: f64 = 3.0;
+
+/// The class of a distance.
+fn class(lag: Nanos) -> usize {
+    let ns = lag.as_ns();
+    if ns < 1 << SHORTEST_BITS {
+        return 0;
+    }
+    let exponent = 63 - ns.leading_zeros();
+    let quarter = (ns >> (exponent - 2)) & 3;
+    (((exponent - SHORTEST_BITS) * 4) as usize + quarter as usize).min(CLASSES - 1)
+}
+
+/// How many nanoseconds a class holds.
+fn width_ns(class: usize) -> f64 {
+    if class == 0 {
+        return f64::from(1u32 << SHORTEST_BITS);
+    }
+    (1u64 << (class as u32 / 4 + SHORTEST_BITS - 2)) as f64
+}
+
+/// An event that a request may have come after.
+#[derive(Clone, Copy)]
+struct Candidate {
+    after: After,
+    /// Whose completion; the process' own arrival if nobody's.
+    of: Option<usize>,
+    lag: Nanos,
+}
+
+/// Which processes there are, numbered by how much they send.
+struct Streams {
+    number: BTreeMap<StreamId, usize>,
+    count: usize,
+}
+
+impl Streams {
+    fn of(requests: &[Recorded]) -> Streams {
+        let mut sent: BTreeMap<StreamId, u64> = BTreeMap::new();
+        for request in requests {
+            *sent.entry(request.stream).or_default() += 1;
+        }
+        let mut by_sent: Vec<(StreamId, u64)> = sent.into_iter().collect();
+        by_sent.sort_by_key(|&(stream, sent)| (std::cmp::Reverse(sent), stream));
+        let numbered = by_sent.iter().enumerate().map(|(index, &(stream, _))| (stream, index.min(STREAMS - 1)));
+        Streams { count: by_sent.len().min(STREAMS), number: numbered.collect() }
+    }
+
+    fn number(&self, request: &Recorded) -> usize {
+        self.number[&request.stream]
+    }
+}
+
+/// What a process has done last.
+#[derive(Clone, Default)]
+struct Latest {
+    arrival: Option<(Timestamp, u32)>,
+    /// Its latest completions, the oldest first.
+    completions: Vec<(Timestamp, u32)>,
+}
+
+/// How often which distance occurred.
+struct Correlogram {
+    /// By process that arrives, process that completes and class.
+    completions: Vec<u32>,
+    /// By process and class: between arrivals of one process.
+    arrivals: Vec<u32>,
+    /// Arrivals of each process; as many complete.
+    sent: Vec<u64>,
+    streams: usize,
+    span_ns: f64,
+}
+
+impl Correlogram {
+    fn new(streams: usize, span: Nanos) -> Correlogram {
+        Correlogram {
+            completions: vec![0; streams * streams * CLASSES],
+            arrivals: vec![0; streams * CLASSES],
+            sent: vec![0; streams],
+            streams,
+            span_ns: (span.as_ns() as f64).max(1.0),
+        }
+    }
+
+    fn index(&self, stream: usize, of: usize, class: usize) -> usize {
+        (stream * self.streams + of) * CLASSES + class
+    }
+
+    fn add(&mut self, stream: usize, candidate: &Candidate) {
+        let class = class(candidate.lag);
+        match candidate.of {
+            Some(of) => {
+                let index = self.index(stream, of, class);
+                self.completions[index] += 1;
+            }
+            None => self.arrivals[stream * CLASSES + class] += 1,
+        }
+    }
+
+    /// How much more often than by chance the candidate's distance occurs. One more of each keeps what is rare inconspicuous.
+    fn ratio(&self, stream: usize, candidate: &Candidate) -> f64 {
+        let class = class(candidate.lag);
+        let (seen, of) = match candidate.of {
+            Some(of) => (self.completions[self.index(stream, of, class)], of),
+            None => (self.arrivals[stream * CLASSES + class], stream),
+        };
+        let by_chance = self.sent[stream] as f64 * self.sent[of] as f64 / self.span_ns * width_ns(class);
+        (f64::from(seen) + 1.0) / (by_chance + 1.0)
+    }
+}
+
+/// The causes of `requests`, which are in the order of their arrival.
+pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
+    let streams = Streams::of(requests);
+    let end = requests.iter().map(|request| request.completed).max().unwrap_or_default();
+    let mut correlogram = Correlogram::new(streams.count, end.saturating_since(Timestamp::ZERO));
+    visit(requests, &streams, |_, stream, candidates| {
+        correlogram.sent[stream] += 1;
+        candidates.iter().for_each(|candidate| correlogram.add(stream, candidate));
+    });
+    let mut causes = Vec::with_capacity(requests.len());
+    visit(requests, &streams, |request, stream, candidates| {
+        causes.push(choose(&correlogram, request, stream, candidates));
+    });
+    causes
+}
+
+fn choose(correlogram: &Correlogram, request: &Recorded, stream: usize, candidates: &[Candidate]) -> Cause {
+    let mut best: Option<(f64, &Candidate)> = None;
+    for candidate in candidates {
+        let ratio = correlogram.ratio(stream, candidate);
+        // Of equals the latest.
+        if ratio >= CONSPICUOUS && best.is_none_or(|(most, _)| ratio >= most) {
+            best = Some((ratio, candidate));
+        }
+    }
+    // Nothing repeats: a process waits for what it sent itself, unless nobody waits for that.
+    let own = || candidates.iter().rfind(|candidate| request.sync && candidate.of == Some(stream));
+    let timer = || candidates.iter().find(|candidate| candidate.of.is_none());
+    match best.map(|(_, candidate)| candidate).or_else(own).or_else(timer) {
+        Some(candidate) => Cause { after: candidate.after, lag: candidate.lag },
+        None => Cause { after: After::Start, lag: request.arrival.saturating_since(Timestamp::ZERO) },
+    }
+}
+
+/// Shows `see` each request with its process and what it may have come after: the arrival before of its process, and completions since
+/// then, those of each process in their order.
+fn visit(requests: &[Recorded], streams: &Streams, mut see: impl FnMut(&Recorded, usize, &[Candidate])) {
+    let mut by_completion: Vec<u32> = (0..requests.len() as u32).collect();
+    by_completion.sort_by_key(|&index| (requests[index as usize].completed, index));
+    let mut completed = by_completion.into_iter().peekable();
+    let mut latest = vec![Latest::default(); streams.count];
+    let mut candidates = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let arrival = request.arrival;
+        while let Some(done) = completed.next_if(|&done| requests[done as usize].completed <= arrival) {
+            let of = &requests[done as usize];
+            let recent = &mut latest[streams.number(of)].completions;
+            if recent.len() == RECENT {
+                recent.remove(0);
+            }
+            recent.push((of.completed, done));
+        }
+        let stream = streams.number(request);
+        let before = latest[stream].arrival;
+        candidates.clear();
+        if let Some((at, earlier)) = before {
+            let lag = arrival.saturating_since(at);
+            candidates.push(Candidate { after: After::Arrival(earlier), of: None, lag });
+        }
+        for (of, process) in latest.iter().enumerate() {
+            for &(at, done) in &process.completions {
+                if before.is_none_or(|(before, _)| at >= before) && (done as usize) < index {
+                    let lag = arrival.saturating_since(at);
+                    candidates.push(Candidate { after: After::Completion(done), of: Some(of), lag });
+                }
+            }
+        }
+        see(request, stream, &candidates);
+        latest[stream].arrival = Some((arrival, index as u32));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Operation};
+
+    use super::*;
+
+    fn request(stream: u32, arrival_us: u64, response_us: u64, sync: bool) -> Recorded {
+        let arrival = Timestamp::from_ns(arrival_us * 1000);
+        Recorded {
+            arrival,
+            issued: arrival,
+            completed: arrival + Nanos::from_us(response_us),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(stream),
+            operation: if sync { Operation::Read } else { Operation::Write },
+            sync,
+        }
+    }
+
+    /// By arrival; the causes of the requests of `stream`, but the first few.
+    fn of(mut requests: Vec<Recorded>, stream: u32) -> Vec<(Recorded, Cause, Vec<Recorded>)> {
+        requests.sort_by_key(|request| request.arrival);
+        let causes = infer(&requests);
+        let all = requests.iter().zip(causes).filter(|(request, _)| request.stream.0 == stream);
+        all.skip(8).map(|(request, cause)| (*request, cause, requests.clone())).collect()
+    }
+
+    /// Something between 0 and `below` that does not repeat.
+    fn mixed(n: u64, below: u64) -> u64 {
+        (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below
+    }
+
+    /// A reader that thinks for 5 ms after each read, and takes from 1 to 20 ms for one.
+    fn reader(stream: u32) -> Vec<Recorded> {
+        let mut at = u64::from(stream) * 777;
+        let read = |n: u64| {
+            let response = 1000 + mixed(n + u64::from(stream) * 7919, 19_000);
+            let request = request(stream, at, response, true);
+            at += response + 5000;
+            request
+        };
+        (0..400).map(read).collect()
+    }
+
+    #[test]
+    fn a_reader_waits_for_its_own_read_whoever_reads_beside_it() {
+        let readers = (1..=4).flat_map(reader).collect();
+        for (request, cause, all) in of(readers, 2) {
+            let After::Completion(leader) = cause.after else { panic!("{cause:?}") };
+            assert_eq!((all[leader as usize].stream, cause.lag), (request.stream, Nanos::from_us(5000)));
+        }
+    }
+
+    #[test]
+    fn who_syncs_waits_for_the_journal() {
+        // 1 writes, which takes 1 to 10 ms, the journal's thread 2 then writes for 10 to 50 ms, and 1 thinks for 3 ms after that.
+        let (mut requests, mut at) = (reader(3), 0);
+        for n in 0..300 {
+            let (data, journal) = (1000 + mixed(n, 9000), 10_000 + mixed(n + 5000, 40_000));
+            requests.push(request(1, at, data, true));
+            requests.push(request(2, at + data + 100, journal, true));
+            at += data + 100 + journal + 3000;
+        }
+        let by = |stream| {
+            of(requests.clone(), stream).into_iter().map(|(_, cause, all)| match cause.after {
+                After::Completion(leader) => (all[leader as usize].stream.0, cause.lag.as_ns() / 1000),
+                other => panic!("{other:?}"),
+            })
+        };
+        assert!(by(1).all(|cause| cause == (2, 3000)));
+        assert!(by(2).all(|cause| cause == (1, 100)));
+    }
+
+    #[test]
+    fn what_is_sent_in_one_go_stays_together_and_a_timer_runs_on() {
+        // Every 30 ms four writes within 60 us that take far longer; nobody waits for them.
+        let mut requests = reader(1);
+        for n in 0..200 {
+            for part in 0..4 {
+                requests.push(request(2, n * 30_000 + part * 20, 45_000 + mixed(n * 4 + part, 9000), false));
+            }
+        }
+        for (request, cause, all) in of(requests, 2) {
+            let After::Arrival(leader) = cause.after else { panic!("{cause:?}") };
+            let within = request.arrival.as_ns() % 30_000_000 != 0;
+            let lag = if within { Nanos::from_us(20) } else { Nanos::from_us(30_000 - 60) };
+            assert_eq!((all[leader as usize].stream, cause.lag), (request.stream, lag));
+        }
+    }
+
+    #[test]
+    fn every_request_comes_after_an_earlier_one_when_it_came() {
+        let requests: Vec<Recorded> = (0..2000)
+            .map(|n| request(mixed(n, 50) as u32, n * 300 + mixed(n, 299), mixed(n * 3, 30_000), n % 3 > 0))
+            .collect();
+        for (index, cause) in infer(&requests).into_iter().enumerate() {
+            let (leader, at) = match cause.after {
+                After::Start => (None, Timestamp::ZERO),
+                After::Arrival(leader) => (Some(leader), requests[leader as usize].arrival),
+                After::Completion(leader) => (Some(leader), requests[leader as usize].completed),
+            };
+            assert!(leader.is_none_or(|leader| (leader as usize) < index));
+            assert_eq!(at + cause.lag, requests[index].arrival);
+        }
+    }
+
+    #[test]
+    fn classes_are_a_quarter_of_an_octave() {
+        assert_eq!([0, 1023, 1024, 1279, 1280, 2047, 2048].map(|ns| class(Nanos::from_ns(ns))), [0, 0, 0, 0, 1, 3, 4]);
+        for class_of in [4, 17, 60] {
+            let first = (1u64 << 10..1 << 30).step_by(64).find(|&ns| class(Nanos::from_ns(ns)) == class_of);
+            let next = first.map(|first| class(Nanos::from_ns(first + width_ns(class_of) as u64)));
+            assert_eq!(next, Some(class_of + 1));
+        }
+        assert_eq!(class(Nanos::from_ns(u64::MAX)), CLASSES - 1);
+    }
+}

@@ -1,0 +1,199 @@
+//! The twin: the device, and each machine, as their recordings alone show them, put together and played.
+//!
+//! 1. *The device* ([`service`]): service times by operation, length and distance, the cache, the delay to the place of the recording;
+//!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives ([`shapes`]).
+//! 2. *The order* in which it takes requests ([`policy`]), and in which each machine issues them, and how many at once.
+//! 3. *What each request waited for* ([`causes`]): think times, other processes, timers.
+//! 4. All machines are played closed loop through a [`replay::Room`]: a stage for each above one for the device, until the first has
+//!    nothing more to send. The first tenth is left out.
+//!
+//! It holds for a device that serves one request after another. Flushes and discards take what they took alone. Where several requests
+//! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
+
+mod causes;
+mod meter;
+mod policy;
+mod recording;
+mod service;
+mod shapes;
+mod solve;
+mod superposed;
+
+use std::cell::Cell;
+
+use drive_models::SingleServer;
+use replay::room::{Layer, Passage};
+use replay::{Engine, Limits, Room};
+use schedulers::Scheduler;
+use traces::results::isolation::IsolationProfile;
+use traces::spec::{Settings, Spec, Tunable, Unit};
+use traces::statistics::Distribution;
+use traces::{Nanos, Timestamp, VmId};
+
+use self::causes::Cause;
+use self::meter::{Got, Meter};
+use self::policy::{Policy, at_device, in_machine};
+pub use self::recording::{Recorder, Recording};
+use self::service::{Device, Fitted, fit};
+use self::superposed::{Machine, Superposed};
+use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
+use crate::registry::Entry;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "twin",
+    summary: "device, order and causes told from the recordings alone, machines played together closed loop; needs captures",
+    origin: "Casale, Kraft, Krishnamurthy 2011 (the question); simulation",
+    tunables: &[Tunable::new("seed", Unit::Count, "1", "seed of the service times that are drawn")],
+    build: |settings: &Settings| Ok(Box::new(Twin { seed: settings.count("seed") })),
+};
+
+/// Of the time that is played, this share is left out at the beginning: queues fill first.
+const LEFT_OUT: u64 = 10;
+/// Fewer requests tell no device.
+const REQUESTS_MIN: usize = 100;
+
+struct Twin {
+    seed: u64,
+}
+
+/// A machine as its recording shows it.
+struct Inferred {
+    causes: Vec<Cause>,
+    limits: Limits,
+    /// The scheduler that is most like its own.
+    scheduler: &'static str,
+}
+
+impl Predictor for Twin {
+    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
+        if recordings.len() != alone.len() {
+            return Err(PredictError::DoesNotHold(
+                "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
+            ));
+        }
+        for (profile, recording) in alone.iter().zip(recordings) {
+            if recording.len() < REQUESTS_MIN {
+                let what = format!("{} requests with completions; the twin learns the device from {REQUESTS_MIN} at least", recording.len());
+                return Err(PredictError::profile(profile, what));
+            }
+        }
+        let fitted = fit(recordings).ok_or_else(|| {
+            PredictError::DoesNotHold("the recordings' service times follow no line; their times cannot be right".to_owned())
+        })?;
+        let (policy, sure) = order(recordings);
+        let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
+        let delay = fitted.delay;
+        let (got, played) = play(recordings, &machines, fitted, policy, self.seed)?;
+        let mut notes = vec![format!(
+            "the device takes requests {}: {policy}; it is {} away",
+            if sure { "in this order" } else { "in an order that nothing tells, assumed" },
+            delay
+        )];
+        notes.extend(alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0).map(|(profile, recording)| {
+            format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
+        }));
+        if policy == Policy::Unknown {
+            notes.push("the device's order is none that is known; played first come, first served".to_owned());
+        }
+        Ok(Consolidation {
+            vms: got.iter().map(|got| forecast(got, played)).collect(),
+            notes,
+            ..Consolidation::default()
+        })
+    }
+}
+
+/// The device's order, as all recordings show it, and whether that is sure.
+fn order(recordings: &[Recording]) -> (Policy, bool) {
+    let all = recordings.iter().map(at_device).fold(policy::Choices::default(), policy::Choices::and);
+    all.policy()
+}
+
+fn infer(recording: &Recording) -> Inferred {
+    let waits = in_machine(recording);
+    // Who never keeps anything back shows no limit.
+    let depth = if waits.all > 0 { deepest(recording) } else { u32::MAX };
+    Inferred {
+        causes: causes::infer(&recording.requests),
+        limits: Limits { depth, merge: recording.merges, ..Limits::default() },
+        scheduler: if waits.prefers_reads() { "mq-deadline" } else { "fifo" },
+    }
+}
+
+/// The most requests that were at the device at once.
+fn deepest(recording: &Recording) -> u32 {
+    let moving = || recording.requests.iter().filter(|request| request.moves_data());
+    let mut issued: Vec<Timestamp> = moving().map(|request| request.issued).collect();
+    let mut completed: Vec<Timestamp> = moving().map(|request| request.completed).collect();
+    issued.sort();
+    completed.sort();
+    let mut done = 0;
+    let at_once = issued.iter().enumerate().map(|(index, at)| {
+        done += completed[done..].iter().take_while(|completed| *completed <= at).count();
+        index + 1 - done
+    });
+    at_once.max().map_or(1, |deepest| deepest.max(1) as u32)
+}
+
+fn scheduler(name: &str) -> Result<Box<dyn Scheduler>, PredictError> {
+    let spec = Spec { name: name.to_owned(), given: Vec::new() };
+    schedulers::build(&spec).map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
+}
+
+/// What each machine got, and in how long.
+fn play(
+    recordings: &[Recording],
+    machines: &[Inferred],
+    fitted: Fitted,
+    policy: Policy,
+    seed: u64,
+) -> Result<(Vec<Got>, Nanos), PredictError> {
+    let span = recordings.iter().map(Recording::span).max().unwrap_or_default();
+    let span = span.saturating_since(Timestamp::ZERO);
+    let from = Timestamp::ZERO + Nanos::from_ns(span.as_ns() / LEFT_OUT);
+    let until = Cell::new(Timestamp::ZERO + span);
+    let passage = Passage { per_vm: true, delay_up: fitted.delay, ..Passage::default() };
+    let mut guests = Layer::new(Box::new(fifo), passage);
+    for (vm, machine) in machines.iter().enumerate() {
+        guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
+    }
+    let at_device = match policy {
+        Policy::Fcfs | Policy::Unknown => fifo as fn() -> Box<dyn Scheduler>,
+        Policy::ReadPriority => reads_first,
+    };
+    let shared = Passage { limits: Limits { merge: false, ..Limits::default() }, ..Passage::default() };
+    let delay = fitted.delay;
+    let drive = Box::new(SingleServer::new(Device::new(fitted, recordings.len(), seed)));
+    let room = Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive);
+    let players: Vec<Machine<'_>> = recordings
+        .iter()
+        .zip(machines)
+        .map(|(recording, machine)| Machine { requests: &recording.requests, causes: &machine.causes })
+        .collect();
+    let source = Superposed::new(&players, &until);
+    let meter = Meter::new(recordings.len(), delay, from, &until);
+    let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
+    let played = until.get().saturating_since(from);
+    if played == Nanos::ZERO {
+        return Err(PredictError::DoesNotHold("a recording is too short to be played against the others".to_owned()));
+    }
+    Ok((ended.observer.machines, played))
+}
+
+fn fifo() -> Box<dyn Scheduler> {
+    scheduler("fifo").expect("a shipped scheduler without settings")
+}
+
+fn reads_first() -> Box<dyn Scheduler> {
+    scheduler("read-priority").expect("a shipped scheduler without settings")
+}
+
+fn forecast(got: &Got, played: Nanos) -> VmForecast {
+    let of = |times: &Distribution| OperationForecast {
+        iops: (times.count() > 0).then(|| times.count() as f64 / played.as_s_f64()),
+        response_ns: times.moments().mean_ns,
+    };
+    let [reads, writes] = got;
+    VmForecast { reads: of(reads), writes: of(writes) }
+}

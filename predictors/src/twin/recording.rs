@@ -1,0 +1,136 @@
+//! What a machine alone did, request by request.
+
+use traces::{Flags, Lba, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
+
+/// A machine's requests alone, as its device saw them, on the device's addresses and on a clock that begins with the first.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// By arrival. A request that its machine made of several, with the same times and next to one another, is one.
+    pub(super) requests: Vec<Recorded>,
+    /// How much the device holds, where that is known.
+    pub(super) device: Option<Sectors>,
+    /// Whether any request was made of several.
+    pub(super) merges: bool,
+    /// Records that have no completion, of which nothing can be told.
+    pub(super) incomplete: u64,
+}
+
+/// A request alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Arrival of the first that it was made of.
+    pub(super) arrival: Timestamp,
+    pub(super) issued: Timestamp,
+    pub(super) completed: Timestamp,
+    pub(super) lba: Lba,
+    pub(super) sectors: u32,
+    pub(super) stream: StreamId,
+    pub(super) operation: Operation,
+    pub(super) sync: bool,
+}
+
+impl Recorded {
+    pub(super) fn end(&self) -> Lba {
+        self.lba.saturating_add(Sectors::new(self.sectors.into()))
+    }
+
+    /// Whether it moves data; what does not never waits for the device's mechanics.
+    pub(super) fn moves_data(&self) -> bool {
+        (self.operation as usize) < Operation::MOVING_DATA && self.sectors > 0
+    }
+
+    /// As machine `vm` sends it again, `now`.
+    pub(super) fn request(&self, vm: VmId, now: Timestamp) -> Request {
+        let mut request = Request::new(now, self.operation, self.lba, Sectors::new(self.sectors.into()));
+        request.vm = vm;
+        request.stream = self.stream;
+        request.flags = if self.sync { Flags::SYNC } else { Flags::empty() };
+        request
+    }
+}
+
+/// Takes a machine's records while they are read, in the order of their arrival.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    records: Vec<Recorded>,
+    zero: Option<Timestamp>,
+    place: Sectors,
+    device: Option<Sectors>,
+    incomplete: u64,
+}
+
+impl Recorder {
+    /// Of a machine whose sector 0 is sector `place` of a device that holds `device`, if that is known.
+    pub fn new(place: Sectors, device: Option<Sectors>) -> Recorder {
+        Recorder { records: Vec::new(), zero: None, place, device, incomplete: 0 }
+    }
+
+    /// The next record. One that does not tell when it was issued counts as issued on arrival.
+    pub fn record(&mut self, record: &Record) {
+        let Record { request, observed } = record;
+        let zero = *self.zero.get_or_insert(request.arrival);
+        let Some(completed) = observed.completed else {
+            self.incomplete += 1;
+            return;
+        };
+        let since = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
+        let arrival = since(request.arrival);
+        let issued = since(observed.issued.unwrap_or(request.arrival)).max(arrival);
+        self.records.push(Recorded {
+            arrival,
+            issued,
+            completed: since(completed).max(issued),
+            lba: request.lba.saturating_add(self.place),
+            sectors: u32::try_from(request.sectors().count()).unwrap_or(u32::MAX),
+            stream: request.stream,
+            operation: request.operation,
+            sync: request.is_sync(),
+        });
+    }
+
+    /// The end of the trace.
+    pub fn finish(self) -> Recording {
+        let Recorder { mut records, device, incomplete, .. } = self;
+        let total = records.len();
+        records.sort_by_key(|record| {
+            (record.issued, record.completed, record.operation, record.lba, record.arrival, record.stream)
+        });
+        records.dedup_by(|next, kept| {
+            let alike = (next.issued, next.completed, next.operation) == (kept.issued, kept.completed, kept.operation);
+            let joined = alike && next.moves_data() && next.lba == kept.end();
+            let sectors = if joined { kept.sectors.checked_add(next.sectors) } else { None };
+            let Some(sectors) = sectors else { return false };
+            if next.arrival < kept.arrival {
+                (kept.arrival, kept.stream) = (next.arrival, next.stream);
+            }
+            kept.sectors = sectors;
+            kept.sync |= next.sync;
+            true
+        });
+        let merges = records.len() < total;
+        records.sort_by_key(|record| (record.arrival, record.issued, record.lba));
+        Recording { requests: records, device, merges, incomplete }
+    }
+}
+
+impl Recording {
+    /// How many requests the device was given.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether it was given none.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The last sector that is read or written, and one.
+    pub(super) fn end(&self) -> Lba {
+        self.requests.iter().filter(|request| request.moves_data()).map(Recorded::end).max().unwrap_or_default()
+    }
+
+    /// When the last request arrived.
+    pub(super) fn span(&self) -> Timestamp {
+        self.requests.last().map_or(Timestamp::ZERO, |last| last.arrival)
+    }
+}

@@ -1,0 +1,362 @@
+//! How long the device takes for a request, as recordings of machines alone show it.
+//!
+//! The device serves one request after another: the one that completes next has been served from the completion before it, or
+//! its own issue if that was later. That time s of a request of n sectors at distance d from the end of the one served before is
+//!
+//! - a *hit* of the device's cache, if it is a read behind one of its machine's latest reads that took less than a quarter of the median
+//!   read; hits are drawn by their share and times among such reads;
+//! - *near*, if d is less than 2048 sectors: the platter decides, and times are drawn from those of the same operation, apart for those
+//!   that the device went on to at once;
+//! - else a + b n + c g(d / capacity) + e: a and b by operation, g the shape of a seek curve ([`super::shapes`]) and e drawn from the
+//!   residuals, which hold the turning of the platter.
+//!
+//! A device that had nothing to do shows a request later than a busy one by what lies between it and the place of the recording, in both
+//! directions; that delay is fitted with the rest and added to response times, not to service times.
+
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use schedulers::AccessCost;
+use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
+
+use drive_models::WriteCache;
+use drive_models::single_server::{Service, ServiceModel};
+
+use super::recording::{Recorded, Recording};
+use super::shapes::{Shape, shapes};
+use super::solve::solve;
+
+/// Closer than this the platter decides more than the arm.
+const NEAR: u64 = 2048;
+/// A read that begins at most so many sectors behind a latest read may be in the cache.
+const AHEAD: u64 = 512;
+/// So many latest reads of each machine are remembered, as many as drives have segments.
+const READS: usize = 64;
+/// Times are kept as so many quantiles.
+const QUANTILES: usize = 256;
+/// A sample that took so many times the median was held up by something else.
+const HELD_UP: f64 = 12.0;
+/// Fewer samples say nothing of a class.
+const FEW: usize = 30;
+/// Of the mean, by which shapes may miss the recordings and still count as fitting.
+const FITS: f64 = 0.005;
+const OPERATIONS: usize = Operation::MOVING_DATA;
+/// Coefficients: two for each operation, the seek's and the delay.
+const UNKNOWNS: usize = 2 * OPERATIONS + 2;
+
+/// A service time with what it may depend on.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    operation: usize,
+    sectors: f64,
+    /// From the end of the request served before.
+    distance: u64,
+    /// Whether the device had nothing to do before.
+    idle: bool,
+    /// Whether it is a read behind one of the latest.
+    follows: bool,
+    /// Seconds.
+    time: f64,
+}
+
+/// Times to draw from.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Times {
+    /// Seconds, growing; empty if nothing is known.
+    quantiles: Vec<f64>,
+}
+
+impl Times {
+    fn of(mut times: Vec<f64>) -> Times {
+        times.sort_by(f64::total_cmp);
+        let count = times.len();
+        if count > QUANTILES {
+            // The mean of each slice, so that the mean of all stays.
+            let slice = |index: usize| &times[index * count / QUANTILES..(index + 1) * count / QUANTILES];
+            let mean = |index| slice(index).iter().sum::<f64>() / slice(index).len() as f64;
+            return Times { quantiles: (0..QUANTILES).map(mean).collect() };
+        }
+        Times { quantiles: times }
+    }
+
+    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
+        let count = self.quantiles.len() as u64;
+        (count > 0).then(|| self.quantiles[((random.next_u64() >> 32) * count >> 32) as usize])
+    }
+}
+
+/// What was fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fitted {
+    capacity: Sectors,
+    /// Seconds, and seconds a sector, by operation.
+    base: [[f64; 2]; OPERATIONS],
+    /// Shapes with what each contributes.
+    seeks: Vec<(Shape, f64)>,
+    residuals: [Times; OPERATIONS],
+    /// By operation, and whether the device went from one to the other at once.
+    near: [[Times; 2]; OPERATIONS],
+    hits: Times,
+    /// Of the reads behind a latest read.
+    hit_share: f64,
+    /// No request takes less; seconds.
+    least: f64,
+    /// Between the place of the recording and the device, both ways together.
+    pub(super) delay: Nanos,
+}
+
+/// Fits `recordings` of one device; nothing if they do not hold enough of a kind that they have at all.
+pub(super) fn fit(recordings: &[Recording]) -> Option<Fitted> {
+    let capacity = recordings.iter().map(|recording| {
+        let end = Sectors::new(recording.end().sector());
+        recording.device.map_or(end, |device| device.max(end))
+    });
+    let capacity = capacity.max().filter(|capacity| *capacity > Sectors::ZERO)?;
+    let mut samples: Vec<Sample> = recordings.iter().flat_map(samples).collect();
+    let held_up = HELD_UP * median(samples.iter().map(|sample| sample.time))?;
+    samples.retain(|sample| sample.time <= held_up);
+    let plain_reads = samples.iter().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
+    let hit = median(plain_reads.map(|sample| sample.time)).map_or(0.0, |median| median / 4.0);
+    let followers = samples.iter().filter(|sample| sample.follows).count();
+    let (hits, others): (Vec<Sample>, Vec<Sample>) =
+        samples.into_iter().partition(|sample| sample.follows && sample.time < hit);
+    let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
+    let far = if far.len() < FEW { others.clone() } else { far };
+    let line = line(&far, capacity)?;
+    let residual = |sample: &Sample| sample.time - line.time(sample, capacity);
+    let of = |operation: usize, samples: &[Sample]| {
+        let of_operation = samples.iter().filter(|sample| sample.operation == operation);
+        Times::of(of_operation.map(residual).collect())
+    };
+    let near = |operation: usize, at_once: bool| {
+        let near: Vec<Sample> =
+            others.iter().copied().filter(|sample| sample.distance < NEAR && sample.idle != at_once).collect();
+        let times = of(operation, &near);
+        if times.quantiles.len() < FEW { Times::default() } else { times }
+    };
+    let least = others.iter().map(|sample| sample.time).fold(f64::INFINITY, f64::min);
+    Some(Fitted {
+        capacity,
+        residuals: std::array::from_fn(|operation| of(operation, &far)),
+        near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
+        hit_share: hits.len() as f64 / followers.max(1) as f64,
+        least: hits.iter().map(|sample| sample.time).fold(least, f64::min),
+        hits: Times::of(hits.iter().map(|sample| (sample.time - if sample.idle { line.delay } else { 0.0 }).max(0.0)).collect()),
+        delay: Nanos::from_ns((line.delay * 1e9) as u64),
+        base: line.base,
+        seeks: line.seeks,
+    })
+}
+
+fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut times: Vec<f64> = times.collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
+}
+
+/// The service times of a machine alone.
+fn samples(recording: &Recording) -> Vec<Sample> {
+    let mut served: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
+    served.sort_by_key(|request| (request.completed, request.issued, request.lba));
+    let mut latest = Reads::default();
+    let mut samples = Vec::with_capacity(served.len());
+    for pair in served.windows(2) {
+        let (before, request) = (pair[0], pair[1]);
+        if before.operation == Operation::Read {
+            latest.add(before.end());
+        }
+        let started = request.issued.max(before.completed);
+        samples.push(Sample {
+            operation: request.operation as usize,
+            sectors: f64::from(request.sectors),
+            distance: before.end().distance(request.lba).count(),
+            idle: request.issued > before.completed,
+            follows: request.operation == Operation::Read && latest.followed_by(request.lba),
+            time: request.completed.saturating_since(started).as_s_f64(),
+        });
+    }
+    samples
+}
+
+/// Where the latest reads of a machine ended.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    ends: Vec<Lba>,
+    next: usize,
+}
+
+impl Reads {
+    fn add(&mut self, end: Lba) {
+        if self.ends.len() < READS {
+            self.ends.push(end);
+        } else {
+            self.ends[self.next] = end;
+        }
+        self.next = (self.next + 1) % READS;
+    }
+
+    fn followed_by(&self, lba: Lba) -> bool {
+        self.ends.iter().any(|end| lba >= *end && end.distance(lba).count() < AHEAD)
+    }
+}
+
+/// The straight part of the model.
+struct Line {
+    base: [[f64; 2]; OPERATIONS],
+    seeks: Vec<(Shape, f64)>,
+    delay: f64,
+}
+
+impl Line {
+    fn time(&self, sample: &Sample, capacity: Sectors) -> f64 {
+        let [fixed, per_sector] = self.base[sample.operation];
+        let delay = if sample.idle { self.delay } else { 0.0 };
+        fixed + per_sector * sample.sectors + seek(&self.seeks, sample.distance, capacity) + delay
+    }
+}
+
+fn seek(seeks: &[(Shape, f64)], distance: u64, capacity: Sectors) -> f64 {
+    let share = distance as f64 / capacity.count() as f64;
+    seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
+}
+
+/// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
+fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
+    let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes()
+        .into_iter()
+        .filter_map(|shape| {
+            let (found, missed) = fit_shape(samples, capacity, &shape)?;
+            Some((shape, found, missed))
+        })
+        .collect();
+    let mean = samples.iter().map(|sample| sample.time).sum::<f64>() / samples.len().max(1) as f64;
+    let best = fits.iter().map(|(.., missed)| *missed).fold(f64::INFINITY, f64::min).max(FITS * mean);
+    let weights: Vec<f64> = fits.iter().map(|(.., missed)| (-0.5 * (missed / best).powi(2)).exp()).collect();
+    let all: f64 = weights.iter().sum();
+    (all > 0.0).then(|| {
+        let over = |index: usize| fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>();
+        let shape = |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| {
+            (shape, found[UNKNOWNS - 2] * weight / all)
+        };
+        Line {
+            base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1)]),
+            delay: f64::max(over(UNKNOWNS - 1), 0.0),
+            seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
+        }
+    })
+}
+
+/// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
+fn fit_shape(samples: &[Sample], capacity: Sectors, shape: &Shape) -> Option<([f64; UNKNOWNS], f64)> {
+    let row = |sample: &Sample| {
+        let mut row = [0.0; UNKNOWNS];
+        row[2 * sample.operation] = 1.0;
+        row[2 * sample.operation + 1] = sample.sectors;
+        row[UNKNOWNS - 2] = shape.at(sample.distance as f64 / capacity.count() as f64);
+        row[UNKNOWNS - 1] = if sample.idle { 1.0 } else { 0.0 };
+        row
+    };
+    let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
+    let mut right = [0.0; UNKNOWNS];
+    for sample in samples {
+        let row = row(sample);
+        for (index, value) in row.iter().enumerate() {
+            right[index] += value * sample.time;
+            row.iter().zip(&mut square[index]).for_each(|(other, sum)| *sum += value * other);
+        }
+    }
+    let found = solve(square, right)?;
+    let mut octaves = [(0.0f64, 0.0f64); 64];
+    for sample in samples {
+        let forecast: f64 = row(sample).iter().zip(&found).map(|(value, factor)| value * factor).sum();
+        let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
+        *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
+    }
+    let enough = octaves.iter().filter(|(_, count)| *count >= FEW as f64);
+    let (sum, count) = enough.fold((0.0, 0.0), |(sum, all), (missed, count)| {
+        (sum + (missed / count).powi(2) * count, all + count)
+    });
+    Some((found, if count > 0.0 { (sum / count).sqrt() } else { 0.0 }))
+}
+
+/// The device as it was fitted, serving.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    fitted: Fitted,
+    random: Xoshiro256PlusPlus,
+    position: Lba,
+    idle_since: Timestamp,
+    /// By machine.
+    latest: Vec<Reads>,
+}
+
+impl Device {
+    pub(super) fn new(fitted: Fitted, machines: usize, seed: u64) -> Device {
+        Device {
+            fitted,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            position: Lba::ZERO,
+            idle_since: Timestamp::ZERO,
+            latest: vec![Reads::default(); machines],
+        }
+    }
+
+    /// Seconds, and whether it was a hit.
+    fn time(&mut self, started: Timestamp, request: &Request) -> (f64, bool) {
+        let Device { fitted, random, position, idle_since, latest } = self;
+        let operation = request.operation as usize;
+        let follows = request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
+        let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        if follows && chance < fitted.hit_share
+            && let Some(time) = fitted.hits.draw(random)
+        {
+            return (time, true);
+        }
+        let distance = position.distance(request.lba).count();
+        let [fixed, per_sector] = fitted.base[operation];
+        let line = fixed + per_sector * request.sectors().count() as f64 + seek(&fitted.seeks, distance, fitted.capacity);
+        let near = &fitted.near[operation][usize::from(started <= *idle_since)];
+        let residual = if distance < NEAR { near.draw(random) } else { None };
+        let residual = residual.or_else(|| fitted.residuals[operation].draw(random)).unwrap_or(0.0);
+        ((line + residual).max(fitted.least), false)
+    }
+}
+
+impl AccessCost for Device {
+    fn position(&self) -> Lba {
+        self.position
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.fitted.capacity
+    }
+
+    fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
+        let [fixed, per_sector] = self.fitted.base[0];
+        let seek = seek(&self.fitted.seeks, from.distance(to).count(), self.fitted.capacity);
+        Nanos::from_ns(((fixed + per_sector * sectors.count() as f64 + seek).max(0.0) * 1e9) as u64)
+    }
+}
+
+impl ServiceModel for Device {
+    fn serve(&mut self, started: Timestamp, request: &Request) -> Service {
+        let (seconds, hit) = self.time(started, request);
+        let time = Nanos::from_ns((seconds * 1e9) as u64);
+        let seek = if hit { Sectors::ZERO } else { self.position.distance(request.lba) };
+        if request.operation == Operation::Read {
+            self.latest[usize::from(request.vm.0)].add(request.end());
+        }
+        if !hit {
+            self.position = request.end();
+        }
+        self.idle_since = started.saturating_add(time);
+        Service { time, seek, hit }
+    }
+
+    fn write_cache(&self) -> WriteCache {
+        WriteCache::Through
+    }
+
+    fn discards(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,274 @@
+//! Recordings of several machines played together: what waited for something alone waits for it now.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use replay::sources::{Next, ReplayError, Source};
+use traces::{Nanos, Request, RequestId, Timestamp, VmId};
+
+use super::causes::{After, Cause};
+use super::recording::Recorded;
+
+/// A machine to be played: its requests and what each comes after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine<'a> {
+    pub(super) requests: &'a [Recorded],
+    pub(super) causes: &'a [Cause],
+}
+
+/// What comes after each request, as lists in one vector.
+#[derive(Debug, Default)]
+struct Followers {
+    /// Where each request's followers begin; one more for the end.
+    starts: Vec<u32>,
+    followers: Vec<(u32, Nanos)>,
+}
+
+impl Followers {
+    /// Of `requests` by `leader`, which says after which request each comes, if after any.
+    fn of(causes: &[Cause], leader: fn(After) -> Option<u32>) -> Followers {
+        let led = || causes.iter().enumerate().filter_map(move |(index, cause)| Some((leader(cause.after)?, index, cause.lag)));
+        let mut starts = vec![0u32; causes.len() + 1];
+        led().for_each(|(leader, ..)| starts[leader as usize + 1] += 1);
+        for index in 1..starts.len() {
+            starts[index] += starts[index - 1];
+        }
+        let mut next = starts.clone();
+        let mut followers = vec![(0, Nanos::ZERO); starts.last().map_or(0, |&count| count as usize)];
+        for (leader, index, lag) in led() {
+            let slot = &mut next[leader as usize];
+            followers[*slot as usize] = (index as u32, lag);
+            *slot += 1;
+        }
+        Followers { starts, followers }
+    }
+
+    fn after(&self, leader: u32) -> &[(u32, Nanos)] {
+        let leader = leader as usize;
+        &self.followers[self.starts[leader] as usize..self.starts[leader + 1] as usize]
+    }
+}
+
+struct Player<'a> {
+    requests: &'a [Recorded],
+    after_arrival: Followers,
+    after_completion: Followers,
+    /// Requests that have not come.
+    left: usize,
+}
+
+/// When something happens, in which order it became known, to which request of which machine.
+type Due = Reverse<(Timestamp, u64, u16, u32)>;
+
+/// The source. It ends when `until` has come, or when one of the machines has nothing more to send, which it then says there.
+pub(super) struct Superposed<'a> {
+    players: Vec<Player<'a>>,
+    arrivals: BinaryHeap<Due>,
+    /// Completions of what does not move data: it takes as long as it did alone and never reaches the device.
+    completions: BinaryHeap<Due>,
+    sequence: u64,
+    /// Which each outstanding request is, by id.
+    outstanding: Vec<(u16, u32)>,
+    /// When it ends; sooner if a machine ends.
+    until: &'a Cell<Timestamp>,
+    now: Timestamp,
+}
+
+impl<'a> Superposed<'a> {
+    pub(super) fn new(machines: &[Machine<'a>], until: &'a Cell<Timestamp>) -> Superposed<'a> {
+        let player = |machine: &Machine<'a>| Player {
+            requests: machine.requests,
+            after_arrival: Followers::of(machine.causes, |after| match after {
+                After::Arrival(leader) => Some(leader),
+                After::Start | After::Completion(_) => None,
+            }),
+            after_completion: Followers::of(machine.causes, |after| match after {
+                After::Completion(leader) => Some(leader),
+                After::Start | After::Arrival(_) => None,
+            }),
+            left: machine.requests.len(),
+        };
+        let mut source = Superposed {
+            players: machines.iter().map(player).collect(),
+            arrivals: BinaryHeap::new(),
+            completions: BinaryHeap::new(),
+            sequence: 0,
+            outstanding: Vec::new(),
+            until,
+            now: Timestamp::ZERO,
+        };
+        for (vm, machine) in machines.iter().enumerate() {
+            for (index, cause) in machine.causes.iter().enumerate().filter(|(_, cause)| cause.after == After::Start) {
+                source.announce(Timestamp::ZERO + cause.lag, vm as u16, index as u32);
+            }
+        }
+        source
+    }
+
+    fn announce(&mut self, at: Timestamp, vm: u16, index: u32) {
+        self.sequence += 1;
+        self.arrivals.push(Reverse((at, self.sequence, vm, index)));
+    }
+
+    /// Takes the earliest arrival: its machine has sent it.
+    fn send(&mut self, now: Timestamp) -> Option<(u16, u32)> {
+        let Reverse((_, _, vm, index)) = self.arrivals.pop()?;
+        self.players[usize::from(vm)].left -= 1;
+        if self.players[usize::from(vm)].left == 0 {
+            self.until.set(now.min(self.until.get()));
+        }
+        self.follow(now, vm, index, |player| &player.after_arrival);
+        Some((vm, index))
+    }
+
+    fn follow(&mut self, now: Timestamp, vm: u16, index: u32, which: for<'p> fn(&'p Player<'a>) -> &'p Followers) {
+        let Superposed { players, arrivals, sequence, .. } = self;
+        for &(follower, lag) in which(&players[usize::from(vm)]).after(index) {
+            *sequence += 1;
+            arrivals.push(Reverse((now.saturating_add(lag), *sequence, vm, follower)));
+        }
+    }
+
+    fn earliest(heap: &BinaryHeap<Due>) -> Option<Timestamp> {
+        heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Whether the next arrival is one that never reaches the device.
+    fn next_stays(&self) -> bool {
+        let next = self.arrivals.peek();
+        next.is_some_and(|Reverse((_, _, vm, index))| {
+            !self.players[usize::from(*vm)].requests[*index as usize].moves_data()
+        })
+    }
+}
+
+impl Source for Superposed<'_> {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        let next = [Self::earliest(&self.arrivals), Self::earliest(&self.completions)].into_iter().flatten().min();
+        Ok(match next {
+            _ if self.now >= self.until.get() => Next::Exhausted,
+            Some(next) if next >= self.until.get() => Next::Exhausted,
+            Some(next) => Next::At(next.max(self.now)),
+            None => Next::Blocked,
+        })
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        self.now = now;
+        loop {
+            if Self::earliest(&self.completions).is_some_and(|at| at <= now) {
+                if let Some(Reverse((_, _, vm, index))) = self.completions.pop() {
+                    self.follow(now, vm, index, |player| &player.after_completion);
+                }
+            } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
+                let Some((vm, index)) = self.send(now) else { return Ok(()) };
+                let Recorded { arrival, completed, .. } = self.players[usize::from(vm)].requests[index as usize];
+                self.sequence += 1;
+                let at = now.saturating_add(completed.saturating_since(arrival));
+                self.completions.push(Reverse((at, self.sequence, vm, index)));
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
+        self.now = now;
+        let (vm, index) = self.send(now).expect("the engine takes what was announced");
+        if id.index() >= self.outstanding.len() {
+            self.outstanding.resize(id.index() + 1, (0, 0));
+        }
+        self.outstanding[id.index()] = (vm, index);
+        Ok(self.players[usize::from(vm)].requests[index as usize].request(VmId(vm), now))
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
+        self.now = now;
+        let (vm, index) = self.outstanding[id.index()];
+        self.follow(now, vm, index, |player| &player.after_completion);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use replay::{Engine, Limits, Observer, Stage};
+    use traces::{Lba, Operation, StreamId};
+
+    use super::super::causes::infer;
+    use super::*;
+
+    /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn; one of them flushes, too.
+    fn recorded() -> Vec<Recorded> {
+        let mut requests = Vec::new();
+        let mut free = 0;
+        let mut next = [0u64, 500];
+        for n in 0..200u64 {
+            let process = usize::from(next[1] < next[0]);
+            let at = next[process];
+            let flush = process == 1 && n % 5 == 0;
+            let done = if flush { at + 700 } else { free.max(at) + 2000 };
+            if !flush {
+                free = done;
+            }
+            next[process] = done + 3000 + 1000 * process as u64;
+            requests.push(Recorded {
+                arrival: Timestamp::from_ns(at * 1000),
+                issued: Timestamp::from_ns(at * 1000),
+                completed: Timestamp::from_ns(done * 1000),
+                lba: Lba::new(n * 8),
+                sectors: if flush { 0 } else { 8 },
+                stream: StreamId(process as u32),
+                operation: if flush { Operation::Flush } else { Operation::Read },
+                sync: true,
+            });
+        }
+        requests
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<(Timestamp, Timestamp, u64)>);
+
+    impl Observer for Seen {
+        fn completed(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+            self.0.push((request.arrival, now, request.lba.sector()));
+        }
+    }
+
+    fn played(machines: &[Machine<'_>], service_us: u64) -> Vec<(Timestamp, Timestamp, u64)> {
+        let until = Cell::new(Timestamp::MAX);
+        let drive = drive_models::build(&format!("fixed:service={service_us}us").parse().unwrap()).unwrap().drive;
+        let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+        let stage = Stage::new(scheduler, Limits { merge: false, ..Limits::default() });
+        let source = Superposed::new(machines, &until);
+        Engine::new(source, stage, drive, Seen::default()).run().unwrap().observer.0
+    }
+
+    #[test]
+    fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
+        let requests = recorded();
+        let causes = infer(&requests);
+        let seen = played(&[Machine { requests: &requests, causes: &causes }], 2000);
+        let moving = requests.iter().filter(|request| request.moves_data());
+        let mut expected: Vec<_> =
+            moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
+        expected.sort_by_key(|&(_, completed, _)| completed);
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn two_share_the_drive_and_the_play_ends_with_the_first_that_ends() {
+        let requests = recorded();
+        let causes = infer(&requests);
+        let half = &requests[..100];
+        let machines =
+            [Machine { requests: &requests, causes: &causes }, Machine { requests: half, causes: &causes[..100] }];
+        let seen = played(&machines, 2000);
+        let of_half = half.iter().filter(|request| request.moves_data()).count();
+        assert!(seen.len() > of_half && seen.len() < requests.len() + of_half, "{}", seen.len());
+        // Alone a request is done every 2.9 ms in the mean; the drive has one every 2 ms for both.
+        let last = seen.last().unwrap().1;
+        assert!(seen.windows(2).all(|pair| pair[1].1.since(pair[0].1) >= Nanos::from_us(2000)));
+        assert!(last > half.last().unwrap().completed, "{last:?}");
+    }
+}

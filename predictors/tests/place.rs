@@ -1,0 +1,152 @@
+//! Placements against trying everything, and the limits and separations that they keep.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use predictors::place::{Figure, Limits, PlaceError, Placement, Task, forecast, place};
+use predictors::{Predictor, build};
+use proptest::prelude::*;
+use traces::results::isolation::{IsolatedOperation, IsolationProfile};
+
+/// A machine that keeps its device busy for this share of the time with reads of 5 ms.
+fn machine(name: usize, busy: f64) -> IsolationProfile {
+    let reads = IsolatedOperation {
+        requests: 1000,
+        iops: busy * 200.0,
+        response_ns: Some(5e6 / (1.05 - busy)),
+        service_ns: Some(5e6),
+        found_total: Some(busy),
+        found_reads: Some(busy),
+        response_percentiles_ns: BTreeMap::from([("p99".to_owned(), 40_000_000)]),
+        ..IsolatedOperation::default()
+    };
+    IsolationProfile { vm: format!("vm{name}"), busy_share: Some(busy), reads, ..IsolationProfile::default() }
+}
+
+fn sum() -> Box<dyn Predictor> {
+    build(&"sum".parse().unwrap()).unwrap()
+}
+
+fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a> {
+    let alone: Vec<IsolationProfile> = busy.iter().enumerate().map(|(name, busy)| machine(name, *busy)).collect();
+    Task {
+        limits: vec![Limits::default(); busy.len()],
+        alone: vec![alone; luns],
+        separate: Vec::new(),
+        predictor,
+        seed: 1,
+    }
+}
+
+/// What is lost and exceeded by an assignment, written out: throughput that a device does not have is lost in one proportion.
+fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64) {
+    let (mut exceeded, mut lost) = (0.0, 0.0);
+    for lun in 0..task.alone.len() {
+        let there: Vec<usize> = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun).collect();
+        let busy: f64 = there.iter().map(|&machine| task.alone[lun][machine].reads.iops * 0.005).sum();
+        let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
+        for machine in there {
+            lost += 1.0 - left;
+            if let Some(limit) = task.limits[machine].read_iops {
+                exceeded += (1.0 - task.alone[lun][machine].reads.iops * left / limit).max(0.0);
+            }
+        }
+    }
+    (exceeded, lost)
+}
+
+fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
+    let count = luns.pow(machines as u32);
+    (0..count).map(move |number| (0..machines as u32).map(|machine| number / luns.pow(machine) % luns).collect())
+}
+
+fn keeps_apart(task: &Task<'_>, lun_of: &[usize]) -> bool {
+    task.separate.iter().all(|&(one, other)| lun_of[one] != lun_of[other])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    /// Moves and swaps do not find every optimum, but what they find is within a twentieth of a machine of the best of all, and what
+    /// they say of it is so.
+    #[test]
+    fn what_is_found_is_about_the_best_of_all(
+        busy in prop::collection::vec(0.05..0.95f64, 2..7),
+        luns in 1usize..4,
+        limited in 0usize..3,
+        apart in any::<bool>(),
+    ) {
+        let predictor = sum();
+        let mut task = task(&busy, luns, &*predictor);
+        for machine in 0..limited.min(busy.len()) {
+            task.limits[machine].read_iops = Some(busy[machine] * 200.0 * 0.9);
+        }
+        if apart && luns > 1 {
+            task.separate.push((0, 1));
+        }
+        let placed = place(&task).unwrap();
+        prop_assert!(keeps_apart(&task, &placed.lun_of));
+        let (exceeded, lost) = cost(&task, &placed.lun_of);
+        prop_assert!((exceeded - placed.exceeded).abs() < 1e-6 && (lost - placed.lost).abs() < 1e-6);
+        let all = every_assignment(busy.len(), luns).filter(|lun_of| keeps_apart(&task, lun_of));
+        let best = all.map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
+        prop_assert!(exceeded <= best.0 + 0.05, "{exceeded} {best:?}");
+        prop_assert!(exceeded > best.0 + 1e-9 || lost <= best.1 + 0.05, "{lost} {best:?}");
+    }
+}
+
+fn placed(task: &Task<'_>) -> Placement {
+    place(task).unwrap()
+}
+
+#[test]
+fn limits_come_before_throughput_and_the_tightest_is_told_first() {
+    let predictor = sum();
+    let mut task = task(&[0.9, 0.5, 0.5], 2, &*predictor);
+    // Together the small ones lose nothing.
+    let free = placed(&task);
+    assert!(free.lun_of[1] == free.lun_of[2] && free.lun_of[0] != free.lun_of[1], "{:?}", free.lun_of);
+    assert!(free.standings.is_empty() && free.exceeded == 0.0);
+    // But one of them may not share with the other.
+    task.separate.push((1, 2));
+    task.limits[1].read_iops = Some(100.0);
+    task.limits[2].read_iops = Some(50.0);
+    let kept = placed(&task);
+    assert!(kept.lun_of[1] != kept.lun_of[0] && kept.lun_of[2] == kept.lun_of[0], "{:?}", kept.lun_of);
+    assert_eq!((kept.standings[0].machine, kept.exceeded), (1, 0.0));
+    // Beside the large one there are 71 for a small one, whichever it is: nobody can have 90 there.
+    task.limits[2].read_iops = Some(90.0);
+    let exceeded = placed(&task);
+    let first = exceeded.standings[0];
+    assert_eq!((first.machine, first.figure), (2, Figure::ReadIops));
+    assert!(first.slack < 0.0 && exceeded.standings[1].slack >= 0.0, "{:?}", exceeded.standings);
+    assert!((exceeded.exceeded + first.slack).abs() < 1e-9);
+}
+
+#[test]
+fn what_nobody_can_place_is_said() {
+    let predictor = sum();
+    let empty = Task { alone: Vec::new(), ..task(&[0.5], 1, &*predictor) };
+    assert_eq!(place(&empty), Err(PlaceError::Nothing { machines: 1, luns: 0 }));
+    let mut apart = task(&[0.5, 0.4, 0.3], 2, &*predictor);
+    apart.separate = vec![(0, 1), (0, 2), (1, 2)];
+    let said = place(&apart).unwrap_err().to_string();
+    assert!(said.contains("too few LUNs for the separations"), "{said}");
+    let mut wrong = task(&[0.5, 0.4], 1, &*predictor);
+    wrong.alone[0][1].reads.iops = f64::NAN;
+    assert!(place(&wrong).unwrap_err().to_string().contains("NaN"));
+}
+
+#[test]
+fn a_hundred_machines_find_their_place_and_again_the_same() {
+    let predictor = sum();
+    let busy: Vec<f64> = (0..100).map(|nth| 0.02 + 0.17 * f64::from(nth * 37 % 100) / 100.0).collect();
+    let task = task(&busy, 10, &*predictor);
+    let one = placed(&task);
+    assert_eq!(one, placed(&task));
+    // About 1.04 of each LUN is asked for; spread evenly nearly nothing is lost.
+    assert!(one.lost < 6.0, "{}", one.lost);
+    for lun in 0..10 {
+        let members: Vec<usize> = (0..100).filter(|&machine| one.lun_of[machine] == lun).collect();
+        assert_eq!(forecast(&task, lun, &members).len(), members.len());
+    }
+}

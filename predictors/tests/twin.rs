@@ -1,0 +1,61 @@
+//! The twin against machine rooms whose truth is known, and what it refuses.
+#![allow(clippy::unwrap_used)]
+
+use predictors::replayed::{Campaign, ROOMS};
+use predictors::{PredictError, Recording, build, predictor};
+use traces::results::isolation::IsolationProfile;
+
+fn twin(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<predictors::Consolidation, PredictError> {
+    predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, recordings)
+}
+
+/// Mean absolute relative errors of read responses and of rates over all pairs of a room.
+fn errors(room: usize) -> [f64; 2] {
+    let campaign = Campaign { machines: 4, ..Campaign::default() };
+    let alone = campaign.alone(ROOMS[room], room).unwrap();
+    let (mut responses, mut rates) = (Vec::new(), Vec::new());
+    for members in campaign.groups().into_iter().filter(|members| members.len() == 2) {
+        let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
+        let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
+        let recordings: Vec<Recording> = members.iter().map(|&vm| alone[vm].recording.clone()).collect();
+        let forecast = twin(&profiles, &recordings).unwrap();
+        for (vm, truth) in forecast.vms.iter().zip(&truth) {
+            if let (Some(ours), Some(truth)) = (vm.reads.response_ns, truth.reads.response_ns) {
+                responses.push((ours / truth - 1.0).abs());
+            }
+            let ours = vm.reads.iops.unwrap_or(0.0) + vm.writes.iops.unwrap_or(0.0);
+            rates.push((ours / (truth.reads.iops + truth.writes.iops) - 1.0).abs());
+        }
+    }
+    let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len() as f64;
+    [mean(responses), mean(rates)]
+}
+
+#[test]
+fn disks_that_serve_one_after_another_are_forecast() {
+    for room in 0..2 {
+        let [response, rate] = errors(room);
+        assert!(response <= 0.10 && rate <= 0.10, "room {room}: {response:.3} {rate:.3}");
+    }
+}
+
+#[test]
+fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
+    let campaign = Campaign { machines: 2, ..Campaign::default() };
+    let alone = campaign.alone(ROOMS[0], 0).unwrap();
+    let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
+    let said = twin(&profiles, &[]).unwrap_err().to_string();
+    assert!(said.contains("give the captures themselves"), "{said}");
+    let recordings = vec![alone[0].recording.clone(), Recording::default()];
+    let said = twin(&profiles, &recordings).unwrap_err().to_string();
+    assert!(said.contains("room1-vm2") && said.contains("0 requests with completions"), "{said}");
+}
+
+#[test]
+fn seeds_give_the_same_forecast_again() {
+    let campaign = Campaign { machines: 2, ..Campaign::default() };
+    let alone = campaign.alone(ROOMS[0], 0).unwrap();
+    let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
+    let recordings: Vec<Recording> = alone.iter().map(|ran| ran.recording.clone()).collect();
+    assert_eq!(twin(&profiles, &recordings), twin(&profiles, &recordings));
+}

@@ -1,0 +1,93 @@
+//! Reads before everything else, both in the order of their arrival: the head of line of priority queueing (Cobham 1954), and what a
+//! controller with a write buffer does. With a limit on what waits behind the reads, writes are drained once so many of them wait, until
+//! so few are left. Nothing is interrupted once it is sent.
+//!
+//! A kind that there is no room for is passed over, as if none of it waited. Without a limit, reads that never end keep writes waiting
+//! for ever.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Operation, Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::id_list::IdList;
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::slots::Slots;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "read-priority",
+    summary: "reads first, then writes, each in order of arrival; writes drained above a limit",
+    origin: "Cobham 1954, Operations Research 2(1); write drain as in storage controllers",
+    tunables: &[
+        Tunable::new("drain_at", Unit::Count, "0", "how many waiting writes start a drain; 0 for never"),
+        Tunable::new("drain_to", Unit::Count, "0", "how many waiting writes end it"),
+    ],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(ReadPriority {
+        drain_at: usize::try_from(settings.count("drain_at")).unwrap_or(usize::MAX),
+        drain_to: usize::try_from(settings.count("drain_to")).unwrap_or(usize::MAX),
+        ..ReadPriority::default()
+    })
+}
+
+/// The policy.
+#[derive(Clone, Debug, Default)]
+struct ReadPriority {
+    drain_at: usize,
+    drain_to: usize,
+    draining: bool,
+    reads: IdList,
+    writes: IdList,
+    is_read: Slots<bool>,
+}
+
+impl ReadPriority {
+    fn queue(&mut self, id: RequestId) -> &mut IdList {
+        if self.is_read[id] { &mut self.reads } else { &mut self.writes }
+    }
+}
+
+impl Scheduler for ReadPriority {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.is_read.set(id, request.operation == Operation::Read);
+        self.queue(id).push_back(id);
+    }
+
+    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+        let writes = self.writes.len();
+        self.draining = self.drain_at > 0 && (writes >= self.drain_at || (self.draining && writes > self.drain_to));
+        let read = self.reads.first().filter(|_| room.reads > 0);
+        let write = self.writes.first().filter(|_| room.writes > 0);
+        let Some(id) = (if self.draining { write.or(read) } else { read.or(write) }) else { return Dispatch::Idle };
+        self.queue(id).remove(id);
+        Dispatch::Send(id)
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.queue(id).remove(id);
+    }
+
+    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+        self.queue(id).remove(id);
+        true
+    }
+
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn requeue(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.is_read.set(id, request.operation == Operation::Read);
+        self.queue(id).push_front(id);
+    }
+
+    fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
+
+    fn waiting(&self) -> usize {
+        self.reads.len() + self.writes.len()
+    }
+}

@@ -1,0 +1,100 @@
+//! What `iocast place` stores: which machines go to which LUN, and what they get there.
+
+use serde::{Deserialize, Serialize};
+
+/// An assignment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version.
+    pub program: String,
+    /// The predictor that was asked, with its tunables.
+    pub predictor: String,
+    /// Of the order in which moves were tried.
+    pub seed: u64,
+    /// Groups that were forecast.
+    pub forecasts: u64,
+    /// What limits are exceeded by in the forecast, as a sum of shares of them; 0 if all are kept.
+    pub exceeded: f64,
+    /// Throughput that machines lose against alone in the forecast, as a sum of shares over machines.
+    pub lost: f64,
+    /// The LUNs with their machines.
+    pub luns: Vec<PlacedLun>,
+    /// Every limit, the tightest first: the first is the one that binds.
+    pub limits: Vec<Standing>,
+    /// Who disturbs whom.
+    pub interference: Interference,
+    /// What to know.
+    pub notes: Vec<String>,
+}
+
+/// A LUN.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacedLun {
+    /// Its name.
+    pub lun: String,
+    /// Its drive, if it is another than the captures'.
+    pub drive: Option<String>,
+    /// Who is there.
+    pub vms: Vec<PlacedVm>,
+}
+
+/// A machine on its LUN.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacedVm {
+    /// Its name.
+    pub vm: String,
+    /// What it gets there alone.
+    pub alone: Share,
+    /// What is forecast.
+    pub forecast: Share,
+    /// What a replay of all of the LUN's captures gave it.
+    pub replayed: Option<Share>,
+}
+
+/// What a machine gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Reads per second.
+    pub read_iops: Option<f64>,
+    /// Mean response time of reads (D2C).
+    pub read_response_ns: Option<f64>,
+    /// Its 99th percentile.
+    pub read_p99_ns: Option<f64>,
+    /// Writes per second.
+    pub write_iops: Option<f64>,
+    /// Mean response time of writes.
+    pub write_response_ns: Option<f64>,
+}
+
+/// A limit and how it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Of which machine.
+    pub vm: String,
+    /// Of which figure of [`Share`], without its unit.
+    pub figure: String,
+    /// The limit; ns, or requests per second.
+    pub limit: f64,
+    /// The forecast.
+    pub forecast: Option<f64>,
+    /// What the replay gave.
+    pub replayed: Option<f64>,
+    /// What the forecast leaves of the limit, as a share of it; below 0 it is exceeded.
+    pub slack: f64,
+    /// Whether the replay keeps it.
+    pub kept: Option<bool>,
+}
+
+/// Who disturbs whom, in pairs on one LUN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interference {
+    /// On which LUN.
+    pub lun: String,
+    /// The machines.
+    pub vms: Vec<String>,
+    /// By machine, and by who shares the LUN with it: the share of its throughput alone that is left. Nothing of itself, and where
+    /// nothing is forecast.
+    pub left: Vec<Vec<Option<f64>>>,
+}
