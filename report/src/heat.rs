@@ -83,7 +83,9 @@ impl Drawing for HeatFigure<'_> {
                 let corners = [(sides[0], high), (sides[1], low)];
                 let filled = share.map_or(UNKNOWN, colour);
                 area.draw(&Rectangle::new(corners, filled.filled())).map_err(failed)?;
-                let Some(share) = share.filter(|_| sides[1] - sides[0] >= NUMBER_LETTERS * text as i32) else { continue };
+                let Some(share) = share.filter(|_| sides[1] - sides[0] >= NUMBER_LETTERS * text as i32) else {
+                    continue;
+                };
                 if letter >= text as i32 {
                     let number = format!("{:.0}", 100.0 * share);
                     let place = ((sides[0] + sides[1] - width_of(&number, text) as i32) / 2, (high + low - letter) / 2);

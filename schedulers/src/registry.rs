@@ -5,8 +5,8 @@ use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::scheduler::Scheduler;
 use crate::{
-    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none, read_priority,
-    satf, scan, sfq, sstf, table, token_bucket, vr,
+    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
+    read_priority, satf, scan, sfq, sstf, table, token_bucket, vr,
 };
 
 /// One scheduler.

@@ -117,7 +117,10 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.machine])).collect();
     let mut notes = Vec::new();
     if plan.luns.iter().any(|lun| lun.drive.is_none()) {
-        notes.push("a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there".to_owned());
+        notes.push(
+            "a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there"
+                .to_owned(),
+        );
     }
     Ok(Placement {
         schema_version: SCHEMA_VERSION,

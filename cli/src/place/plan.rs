@@ -149,7 +149,13 @@ impl Plan {
         }
         for vm in &self.vms {
             let limits = vm.limits();
-            let all = [limits.read_response_ns, limits.read_p99_ns, limits.write_response_ns, limits.read_iops, limits.write_iops];
+            let all = [
+                limits.read_response_ns,
+                limits.read_p99_ns,
+                limits.write_response_ns,
+                limits.read_iops,
+                limits.write_iops,
+            ];
             if all.into_iter().flatten().any(|limit| !limit.is_finite() || limit <= 0.0) {
                 return Err(format!("machine {}: limits are above 0", vm.name));
             }

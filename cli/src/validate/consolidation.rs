@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 use capture::lab::Plan;
 use predictors::errors::{errors, mean};
 use predictors::{Consolidation, OperationForecast, VmForecast};
-use traces::{Nanos, SECTOR_BYTES, Sectors};
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::lab::LabResults;
 use traces::results::prediction::{Consolidations, Forecast, ForecastError, Outcome, PairPrediction};
 use traces::trace::ReadOptions;
+use traces::{Nanos, SECTOR_BYTES, Sectors};
 
 use crate::arguments::{OutputFormat, UsageError, ValidateConsolidation};
 use crate::output::{Table, number, print, print_json};

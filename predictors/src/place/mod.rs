@@ -72,7 +72,9 @@ pub enum PlaceError {
         luns: usize,
     },
     /// Separations that no assignment keeps, as far as best fit finds.
-    #[error("machine {0} finds no LUN without one that it must be apart from; there are too few LUNs for the separations")]
+    #[error(
+        "machine {0} finds no LUN without one that it must be apart from; there are too few LUNs for the separations"
+    )]
     Separations(String),
     /// A profile cannot be.
     #[error(transparent)]

@@ -97,14 +97,18 @@ impl<'a> Search<'a> {
 
     fn best_fit(&mut self) -> Result<(), PlaceError> {
         let busy = |profile: &IsolationProfile| {
-            let of = [&profile.reads, &profile.writes].map(|kind| kind.iops * kind.service_ns.or(kind.response_ns).unwrap_or(0.0));
+            let of = [&profile.reads, &profile.writes]
+                .map(|kind| kind.iops * kind.service_ns.or(kind.response_ns).unwrap_or(0.0));
             of[0] + of[1]
         };
         let mut order: Vec<usize> = (0..self.lun_of.len()).collect();
         let load = |machine: &usize| busy(&self.task.alone[0][*machine]);
         // Whom many must be apart from goes first, or finds no place.
         order.sort_by(|a, b| {
-            (self.apart[*b].len(), load(b)).partial_cmp(&(self.apart[*a].len(), load(a))).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(b))
+            (self.apart[*b].len(), load(b))
+                .partial_cmp(&(self.apart[*a].len(), load(a)))
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then(a.cmp(b))
         });
         for machine in order {
             let mut best: Option<(Cost, usize, Vec<usize>, Cost)> = None;

@@ -138,8 +138,7 @@ impl Campaign {
         let drive = drive_models::build(&spec(room.drive)?)?.drive;
         let scheduler = schedulers::build(&spec(room.scheduler)?)?.scheduler;
         let share = Sectors::new(drive.capacity().count() / self.machines as u64 / ALIGNMENT * ALIGNMENT);
-        let plans: Vec<Plan> =
-            members.iter().map(|&machine| Plan::draw(self.seed, index, machine, share)).collect();
+        let plans: Vec<Plan> = members.iter().map(|&machine| Plan::draw(self.seed, index, machine, share)).collect();
         let guests = plans.iter().map(Plan::boot).collect::<Result<Vec<_>, RoomError>>()?;
         let until = Until { requests: None, time: Some(Timestamp::ZERO + self.span) };
         // What the door shows has not been merged, since nothing waits before it.

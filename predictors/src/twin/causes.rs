@@ -6,12 +6,19 @@
 //! before an arrival of p, by how often it would by chance. Think times that repeat make a peak, and what has nothing to do with p lies
 //! flat. Each request's cause is the event since its process' arrival before whose distance is the most conspicuous.
 //!
+//! *Write-back* is what the kernel writes later for processes that do not wait. Where processes write synchronously, too, it is what these leave
+//! behind, and follows them: each time it begins after the latest of their writes. Where they do not, it follows
+//! its own clock, as do writers that only ever fill the page cache.
+//!
+//! A *flush* ends when the device has made durable what was under way. In Linux it waits for the end of a write with a flush of its own
+//! (`block/blk-flush.c`: a flush is shared, and kept back while such writes are under way), which is how the two then end together.
+//!
 //! The causes of a recording are a forest over its requests, by which it can be played again on another device: what waited
 //! then waits now.
 
 use std::collections::BTreeMap;
 
-use traces::{Nanos, StreamId, Timestamp};
+use traces::{Nanos, Operation, StreamId, Timestamp};
 
 use super::recording::Recorded;
 
@@ -41,6 +48,10 @@ const RECENT: usize = 8;
 const CLASSES: usize = 128;
 /// The first class ends at 2^10 ns.
 const SHORTEST_BITS: u32 = 10;
+/// A flush and a write that end so close to one another end together.
+const TOGETHER: Nanos = Nanos::from_ms(1);
+/// Write-back follows synchronous writes and flushes if there is at least one of these for so many of it.
+const LEFT_BEHIND: u64 = 4;
 /// A distance is conspicuous if it occurs so much more often than by chance.
 const CONSPICUOUS: f64 = 3.0;
 
@@ -153,18 +164,49 @@ impl Correlogram {
     }
 }
 
+/// With which write under way each flush of `requests` ends, if with any; by request.
+pub(super) fn ends(requests: &[Recorded]) -> Vec<Option<u32>> {
+    let mut durable: Vec<u32> = Vec::new();
+    let of = |(index, request): (usize, &Recorded)| {
+        durable.retain(|&write| requests[write as usize].completed > request.arrival);
+        if request.durable {
+            durable.push(index as u32);
+        }
+        let apart = |write: &u32| {
+            let [a, b] = [requests[*write as usize].completed, request.completed];
+            a.max(b).since(a.min(b))
+        };
+        let nearest = durable.iter().copied().min_by_key(apart)?;
+        (request.operation == Operation::Flush && apart(&nearest) <= TOGETHER).then_some(nearest)
+    };
+    requests.iter().enumerate().map(of).collect()
+}
+
+/// Whether write-back of these follows synchronous writes.
+fn is_left_behind(requests: &[Recorded]) -> bool {
+    let count = |of: fn(&&Recorded) -> bool| requests.iter().filter(of).count() as u64;
+    let waited_for = count(|request| request.sync && request.operation != Operation::Read);
+    LEFT_BEHIND * waited_for >= count(|request| !request.sync)
+}
+
 /// The causes of `requests`, which are in the order of their arrival.
 pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
     let streams = Streams::of(requests);
     let end = requests.iter().map(|request| request.completed).max().unwrap_or_default();
     let mut correlogram = Correlogram::new(streams.count, end.saturating_since(Timestamp::ZERO));
-    visit(requests, &streams, |_, stream, candidates| {
+    visit(requests, &streams, |_, stream, candidates, _| {
         correlogram.sent[stream] += 1;
         candidates.iter().for_each(|candidate| correlogram.add(stream, candidate));
     });
+    let left_behind = is_left_behind(requests);
     let mut causes = Vec::with_capacity(requests.len());
-    visit(requests, &streams, |request, stream, candidates| {
-        causes.push(choose(&correlogram, request, stream, candidates));
+    visit(requests, &streams, |request, stream, candidates, written| {
+        let cause = choose(&correlogram, request, stream, candidates);
+        let goes_on = matches!(cause.after, After::Arrival(_)) && cause.lag <= TOGETHER;
+        causes.push(match written.filter(|_| left_behind && !request.sync && !goes_on) {
+            Some((at, leader)) => Cause { after: After::Completion(leader), lag: request.arrival.saturating_since(at) },
+            None => cause,
+        });
     });
     causes
 }
@@ -188,8 +230,13 @@ fn choose(correlogram: &Correlogram, request: &Recorded, stream: usize, candidat
 }
 
 /// Shows `see` each request with its process and what it may have come after: the arrival before of its process, and completions since
-/// then, those of each process in their order.
-fn visit(requests: &[Recorded], streams: &Streams, mut see: impl FnMut(&Recorded, usize, &[Candidate])) {
+/// then, those of each process in their order; and the latest completion of a synchronous write or flush of anybody.
+fn visit(
+    requests: &[Recorded],
+    streams: &Streams,
+    mut see: impl FnMut(&Recorded, usize, &[Candidate], Option<(Timestamp, u32)>),
+) {
+    let mut written = None;
     let mut by_completion: Vec<u32> = (0..requests.len() as u32).collect();
     by_completion.sort_by_key(|&index| (requests[index as usize].completed, index));
     let mut completed = by_completion.into_iter().peekable();
@@ -199,6 +246,9 @@ fn visit(requests: &[Recorded], streams: &Streams, mut see: impl FnMut(&Recorded
         let arrival = request.arrival;
         while let Some(done) = completed.next_if(|&done| requests[done as usize].completed <= arrival) {
             let of = &requests[done as usize];
+            if of.sync && of.operation != Operation::Read {
+                written = Some((of.completed, done));
+            }
             let recent = &mut latest[streams.number(of)].completions;
             if recent.len() == RECENT {
                 recent.remove(0);
@@ -220,14 +270,14 @@ fn visit(requests: &[Recorded], streams: &Streams, mut see: impl FnMut(&Recorded
                 }
             }
         }
-        see(request, stream, &candidates);
+        see(request, stream, &candidates, written);
         latest[stream].arrival = Some((arrival, index as u32));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use traces::{Lba, Operation};
+    use traces::Lba;
 
     use super::*;
 
@@ -242,6 +292,7 @@ mod tests {
             stream: StreamId(stream),
             operation: if sync { Operation::Read } else { Operation::Write },
             sync,
+            durable: false,
         }
     }
 

@@ -50,6 +50,8 @@ pub const ENTRY: Entry = Entry {
 
 /// Of the time that is played, this share is left out at the beginning: queues fill first.
 const LEFT_OUT: u64 = 10;
+/// No device that has an arm is done with two requests within so little.
+const TOLD_TOGETHER: Nanos = Nanos::from_us(200);
 /// Fewer requests tell no device.
 const REQUESTS_MIN: usize = 100;
 
@@ -60,6 +62,8 @@ struct Twin {
 /// A machine as its recording shows it.
 struct Inferred {
     causes: Vec<Cause>,
+    ends: Vec<Option<u32>>,
+    coalesced: f64,
     limits: Limits,
     /// The scheduler that is most like its own.
     scheduler: &'static str,
@@ -69,38 +73,48 @@ impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
         if recordings.len() != alone.len() {
             return Err(PredictError::DoesNotHold(
-                "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
+                "the twin plays captures, and a profile tells no single requests; give the captures themselves"
+                    .to_owned(),
             ));
         }
         for (profile, recording) in alone.iter().zip(recordings) {
             if recording.len() < REQUESTS_MIN {
-                let what = format!("{} requests with completions; the twin learns the device from {REQUESTS_MIN} at least", recording.len());
+                let what = format!(
+                    "{} requests with completions; the twin learns the device from {REQUESTS_MIN} at least",
+                    recording.len()
+                );
                 return Err(PredictError::profile(profile, what));
             }
         }
         let fitted = fit(recordings).ok_or_else(|| {
-            PredictError::DoesNotHold("the recordings' service times follow no line; their times cannot be right".to_owned())
+            PredictError::DoesNotHold(
+                "the recordings' service times follow no line; their times cannot be right".to_owned(),
+            )
         })?;
         let (policy, sure) = order(recordings);
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
         let delay = fitted.delay;
-        let (got, played) = play(recordings, &machines, fitted, policy, self.seed)?;
+        let together = play(recordings, &machines, &fitted, policy, self.seed)?;
+        let mut vms = Vec::new();
+        for (index, together) in together.iter().enumerate() {
+            let alone = std::slice::from_ref(&recordings[index]);
+            let played = play(alone, &machines[index..=index], &fitted, policy, self.seed)?;
+            vms.push(scaled(together, played.first(), &recorded(&recordings[index])));
+        }
         let mut notes = vec![format!(
             "the device takes requests {}: {policy}; it is {} away",
             if sure { "in this order" } else { "in an order that nothing tells, assumed" },
             delay
         )];
-        notes.extend(alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0).map(|(profile, recording)| {
-            format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
-        }));
+        notes.extend(alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0).map(
+            |(profile, recording)| {
+                format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
+            },
+        ));
         if policy == Policy::Unknown {
             notes.push("the device's order is none that is known; played first come, first served".to_owned());
         }
-        Ok(Consolidation {
-            vms: got.iter().map(|got| forecast(got, played)).collect(),
-            notes,
-            ..Consolidation::default()
-        })
+        Ok(Consolidation { vms, notes, ..Consolidation::default() })
     }
 }
 
@@ -116,9 +130,24 @@ fn infer(recording: &Recording) -> Inferred {
     let depth = if waits.all > 0 { deepest(recording) } else { u32::MAX };
     Inferred {
         causes: causes::infer(&recording.requests),
+        ends: causes::ends(&recording.requests),
+        coalesced: coalesced(recording),
         limits: Limits { depth, merge: recording.merges, ..Limits::default() },
         scheduler: if waits.prefers_reads() { "mq-deadline" } else { "fifo" },
     }
+}
+
+/// Which share of completions comes with the next: a host that is busy, or an interrupt that is held back, tells several at once, while a
+/// device that serves one after another is done with them at different times. Machines whose requests so come in step go on in step, and
+/// the device moves between machines less often.
+fn coalesced(recording: &Recording) -> f64 {
+    let moving = recording.requests.iter().filter(|request| request.moves_data());
+    let mut served: Vec<(Timestamp, Timestamp)> = moving.map(|request| (request.completed, request.issued)).collect();
+    served.sort();
+    // The machine has to have another request at the device for a completion to wait for.
+    let waited = || served.windows(2).map(|pair| (pair[0].0, pair[1])).filter(|(before, (_, issued))| issued < before);
+    let together = waited().filter(|(before, (completed, _))| completed.since(*before) < TOLD_TOGETHER);
+    together.count() as f64 / waited().count().max(1) as f64
 }
 
 /// The most requests that were at the device at once.
@@ -141,14 +170,14 @@ fn scheduler(name: &str) -> Result<Box<dyn Scheduler>, PredictError> {
     schedulers::build(&spec).map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
-/// What each machine got, and in how long.
+/// What each machine got.
 fn play(
     recordings: &[Recording],
     machines: &[Inferred],
-    fitted: Fitted,
+    fitted: &Fitted,
     policy: Policy,
     seed: u64,
-) -> Result<(Vec<Got>, Nanos), PredictError> {
+) -> Result<Vec<VmForecast>, PredictError> {
     let span = recordings.iter().map(Recording::span).max().unwrap_or_default();
     let span = span.saturating_since(Timestamp::ZERO);
     let from = Timestamp::ZERO + Nanos::from_ns(span.as_ns() / LEFT_OUT);
@@ -164,21 +193,55 @@ fn play(
     };
     let shared = Passage { limits: Limits { merge: false, ..Limits::default() }, ..Passage::default() };
     let delay = fitted.delay;
-    let drive = Box::new(SingleServer::new(Device::new(fitted, recordings.len(), seed)));
+    let drive = Box::new(SingleServer::new(Device::new(fitted.clone(), recordings.len(), seed)));
     let room = Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive);
     let players: Vec<Machine<'_>> = recordings
         .iter()
         .zip(machines)
-        .map(|(recording, machine)| Machine { requests: &recording.requests, causes: &machine.causes })
+        .map(|(recording, machine)| Machine {
+            requests: &recording.requests,
+            causes: &machine.causes,
+            ends: &machine.ends,
+            coalesced: machine.coalesced,
+        })
         .collect();
-    let source = Superposed::new(&players, &until);
+    let source = Superposed::new(&players, &until, seed);
     let meter = Meter::new(recordings.len(), delay, from, &until);
     let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
     let played = until.get().saturating_since(from);
     if played == Nanos::ZERO {
         return Err(PredictError::DoesNotHold("a recording is too short to be played against the others".to_owned()));
     }
-    Ok((ended.observer.machines, played))
+    Ok(ended.observer.machines.iter().map(|got| forecast(got, played)).collect())
+}
+
+/// What a recording shows that its machine got alone.
+fn recorded(recording: &Recording) -> VmForecast {
+    let mut got = Got::default();
+    for request in recording.requests.iter().filter(|request| request.moves_data()) {
+        got[request.operation as usize].add(request.completed.saturating_since(request.issued));
+    }
+    forecast(&got, recording.span().saturating_since(Timestamp::ZERO))
+}
+
+/// The forecast is what was recorded alone times what the twin makes of it: what it is off by alone it is not off by again.
+fn scaled(together: &VmForecast, played: Option<&VmForecast>, recorded: &VmForecast) -> VmForecast {
+    let of = |together: OperationForecast, played: OperationForecast, recorded: OperationForecast| {
+        let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
+            let factor =
+                recorded.zip(played.filter(|played| *played > 0.0)).map_or(1.0, |(recorded, played)| recorded / played);
+            together.map(|together| together * factor)
+        };
+        OperationForecast {
+            iops: figure(together.iops, played.iops, recorded.iops),
+            response_ns: figure(together.response_ns, played.response_ns, recorded.response_ns),
+        }
+    };
+    let played = played.copied().unwrap_or(*recorded);
+    VmForecast {
+        reads: of(together.reads, played.reads, recorded.reads),
+        writes: of(together.writes, played.writes, recorded.writes),
+    }
 }
 
 fn fifo() -> Box<dyn Scheduler> {

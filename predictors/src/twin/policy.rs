@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use traces::{Operation, Timestamp};
+use traces::{Nanos, Operation, Timestamp};
 
 use super::recording::{Recorded, Recording};
 
@@ -45,10 +45,14 @@ pub(super) struct Choices {
     pub(super) read: u64,
 }
 
+/// Requests that come within so little of one another come at once.
+const AT_ONCE: Nanos = Nanos::from_ms(1);
 /// Fewer telling choices leave the policy open.
 const TELLING_MIN: u64 = 20;
 /// A policy is one if it explains so many of the choices.
-const EXPLAINED: f64 = 0.9;
+const EXPLAINED: f64 = 0.88;
+/// And so many of the telling choices are one of the two that policies would make.
+const UNDERSTOOD: f64 = 0.8;
 
 impl Choices {
     /// Those of two recordings.
@@ -71,10 +75,15 @@ impl Choices {
         if self.telling < TELLING_MIN {
             return (Policy::Fcfs, false);
         }
-        if share(self.oldest, self.telling) >= EXPLAINED {
+        // What came late or was heard of late makes some choices look like neither.
+        let either = self.oldest + self.read;
+        if share(either, self.telling) < UNDERSTOOD {
+            return (Policy::Unknown, true);
+        }
+        if share(self.oldest, either) >= EXPLAINED {
             return (Policy::Fcfs, true);
         }
-        if share(self.read, self.telling) >= EXPLAINED {
+        if share(self.read, either) >= EXPLAINED {
             return (Policy::ReadPriority, true);
         }
         (Policy::Unknown, true)
@@ -91,13 +100,14 @@ impl Choices {
         }
         let oldest = |operation: Operation| waiting.iter().find(|(_, request)| request.operation == operation);
         self.all += 1;
-        let of_kind = oldest(taken.1.operation).map(|(since, _)| *since);
-        self.oldest_of_kind += u64::from(of_kind == Some(taken.0));
+        // What came at about the same time may have changed places on its way.
+        let is = |oldest: Timestamp| taken.0 <= oldest.saturating_add(AT_ONCE);
+        self.oldest_of_kind += u64::from(oldest(taken.1.operation).is_some_and(|(since, _)| is(*since)));
         let (Some((write, _)), Some((read, _))) = (oldest(Operation::Write), oldest(Operation::Read)) else { return };
-        if write < read {
+        if write.saturating_add(AT_ONCE) < *read {
             self.telling += 1;
-            self.oldest += u64::from(taken.1.operation == Operation::Write && taken.0 == *write);
-            self.read += u64::from(taken.1.operation == Operation::Read && taken.0 == *read);
+            self.oldest += u64::from(taken.1.operation == Operation::Write && is(*write));
+            self.read += u64::from(taken.1.operation == Operation::Read && is(*read));
         }
     }
 }
@@ -105,11 +115,16 @@ impl Choices {
 /// What a device that serves one request after another took next, of those that were at it.
 pub(super) fn at_device(recording: &Recording) -> Choices {
     let mut end = Timestamp::ZERO;
-    choices(recording, |request| request.issued, |request| request.completed, move |request| {
-        let started = request.issued.max(end);
-        end = request.completed;
-        started
-    })
+    choices(
+        recording,
+        |request| request.issued,
+        |request| request.completed,
+        move |request| {
+            let started = request.issued.max(end);
+            end = request.completed;
+            started
+        },
+    )
 }
 
 /// What the machine itself issued next, of those that had arrived.
@@ -175,6 +190,7 @@ mod tests {
                 stream: StreamId(0),
                 operation,
                 sync: true,
+                durable: false,
             });
         }
         recording

@@ -27,6 +27,8 @@ pub(super) struct Recorded {
     pub(super) stream: StreamId,
     pub(super) operation: Operation,
     pub(super) sync: bool,
+    /// A write with a flush before or behind it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
+    pub(super) durable: bool,
 }
 
 impl Recorded {
@@ -84,7 +86,8 @@ impl Recorder {
             sectors: u32::try_from(request.sectors().count()).unwrap_or(u32::MAX),
             stream: request.stream,
             operation: request.operation,
-            sync: request.is_sync(),
+            sync: request.is_sync() || request.operation == Operation::Flush,
+            durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
         });
     }
 
@@ -105,6 +108,7 @@ impl Recorder {
             }
             kept.sectors = sectors;
             kept.sync |= next.sync;
+            kept.durable |= next.durable;
             true
         });
         let merges = records.len() < total;

@@ -114,7 +114,8 @@ pub(super) fn fit(recordings: &[Recording]) -> Option<Fitted> {
     let mut samples: Vec<Sample> = recordings.iter().flat_map(samples).collect();
     let held_up = HELD_UP * median(samples.iter().map(|sample| sample.time))?;
     samples.retain(|sample| sample.time <= held_up);
-    let plain_reads = samples.iter().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
+    let plain_reads =
+        samples.iter().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
     let hit = median(plain_reads.map(|sample| sample.time)).map_or(0.0, |median| median / 4.0);
     let followers = samples.iter().filter(|sample| sample.follows).count();
     let (hits, others): (Vec<Sample>, Vec<Sample>) =
@@ -140,7 +141,9 @@ pub(super) fn fit(recordings: &[Recording]) -> Option<Fitted> {
         near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
         hit_share: hits.len() as f64 / followers.max(1) as f64,
         least: hits.iter().map(|sample| sample.time).fold(least, f64::min),
-        hits: Times::of(hits.iter().map(|sample| (sample.time - if sample.idle { line.delay } else { 0.0 }).max(0.0)).collect()),
+        hits: Times::of(
+            hits.iter().map(|sample| (sample.time - if sample.idle { line.delay } else { 0.0 }).max(0.0)).collect(),
+        ),
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
         base: line.base,
         seeks: line.seeks,
@@ -233,7 +236,9 @@ fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
     let weights: Vec<f64> = fits.iter().map(|(.., missed)| (-0.5 * (missed / best).powi(2)).exp()).collect();
     let all: f64 = weights.iter().sum();
     (all > 0.0).then(|| {
-        let over = |index: usize| fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>();
+        let over = |index: usize| {
+            fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>()
+        };
         let shape = |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| {
             (shape, found[UNKNOWNS - 2] * weight / all)
         };
@@ -272,9 +277,8 @@ fn fit_shape(samples: &[Sample], capacity: Sectors, shape: &Shape) -> Option<([f
         *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
     }
     let enough = octaves.iter().filter(|(_, count)| *count >= FEW as f64);
-    let (sum, count) = enough.fold((0.0, 0.0), |(sum, all), (missed, count)| {
-        (sum + (missed / count).powi(2) * count, all + count)
-    });
+    let (sum, count) =
+        enough.fold((0.0, 0.0), |(sum, all), (missed, count)| (sum + (missed / count).powi(2) * count, all + count));
     Some((found, if count > 0.0 { (sum / count).sqrt() } else { 0.0 }))
 }
 
@@ -304,16 +308,19 @@ impl Device {
     fn time(&mut self, started: Timestamp, request: &Request) -> (f64, bool) {
         let Device { fitted, random, position, idle_since, latest } = self;
         let operation = request.operation as usize;
-        let follows = request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
+        let follows =
+            request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
         let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        if follows && chance < fitted.hit_share
+        if follows
+            && chance < fitted.hit_share
             && let Some(time) = fitted.hits.draw(random)
         {
             return (time, true);
         }
         let distance = position.distance(request.lba).count();
         let [fixed, per_sector] = fitted.base[operation];
-        let line = fixed + per_sector * request.sectors().count() as f64 + seek(&fitted.seeks, distance, fitted.capacity);
+        let line =
+            fixed + per_sector * request.sectors().count() as f64 + seek(&fitted.seeks, distance, fitted.capacity);
         let near = &fitted.near[operation][usize::from(started <= *idle_since)];
         let residual = if distance < NEAR { near.draw(random) } else { None };
         let residual = residual.or_else(|| fitted.residuals[operation].draw(random)).unwrap_or(0.0);

@@ -34,7 +34,10 @@ mod tests {
 
     #[test]
     fn equations_hold_and_unknowns_without_one_are_zero() {
-        assert_eq!(solve([[4.0, 2.0, 0.0], [2.0, 5.0, 0.0], [0.0, 0.0, 0.0]], [14.0, 19.0, 0.0]), Some([2.0, 3.0, 0.0]));
+        assert_eq!(
+            solve([[4.0, 2.0, 0.0], [2.0, 5.0, 0.0], [0.0, 0.0, 0.0]], [14.0, 19.0, 0.0]),
+            Some([2.0, 3.0, 0.0])
+        );
         // The second says what the first does.
         assert_eq!(solve([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]], [3.0, 3.0, 8.0]), Some([3.0, 0.0, 4.0]));
         assert!(solve([[f64::NAN]], [1.0]).is_none());

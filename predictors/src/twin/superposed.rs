@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use replay::sources::{Next, ReplayError, Source};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
@@ -15,6 +17,10 @@ use super::recording::Recorded;
 pub(super) struct Machine<'a> {
     pub(super) requests: &'a [Recorded],
     pub(super) causes: &'a [Cause],
+    /// With which write each flush ends, if with any.
+    pub(super) ends: &'a [Option<u32>],
+    /// Which share of completions its host tells it only with the next.
+    pub(super) coalesced: f64,
 }
 
 /// What comes after each request, as lists in one vector.
@@ -26,10 +32,11 @@ struct Followers {
 }
 
 impl Followers {
-    /// Of `requests` by `leader`, which says after which request each comes, if after any.
-    fn of(causes: &[Cause], leader: fn(After) -> Option<u32>) -> Followers {
-        let led = || causes.iter().enumerate().filter_map(move |(index, cause)| Some((leader(cause.after)?, index, cause.lag)));
-        let mut starts = vec![0u32; causes.len() + 1];
+    /// Of `count` requests, the leader of each if it has one.
+    fn of<L: Iterator<Item = Option<(u32, Nanos)>>>(count: usize, leaders: impl Fn() -> L) -> Followers {
+        let led =
+            || leaders().enumerate().filter_map(|(index, leader)| leader.map(|(leader, lag)| (leader, index, lag)));
+        let mut starts = vec![0u32; count + 1];
         led().for_each(|(leader, ..)| starts[leader as usize + 1] += 1);
         for index in 1..starts.len() {
             starts[index] += starts[index - 1];
@@ -54,8 +61,19 @@ struct Player<'a> {
     requests: &'a [Recorded],
     after_arrival: Followers,
     after_completion: Followers,
+    /// Flushes that end with a request.
+    ending_with: Followers,
+    ends: &'a [Option<u32>],
+    /// Which requests have come, and which are done.
+    come: Vec<bool>,
+    done: Vec<bool>,
     /// Requests that have not come.
     left: usize,
+    coalesced: f64,
+    /// Requests at the device.
+    at_device: u32,
+    /// Completions that are told with the next.
+    held: Vec<u32>,
 }
 
 /// When something happens, in which order it became known, to which request of which machine.
@@ -73,21 +91,38 @@ pub(super) struct Superposed<'a> {
     /// When it ends; sooner if a machine ends.
     until: &'a Cell<Timestamp>,
     now: Timestamp,
+    random: Xoshiro256PlusPlus,
 }
 
 impl<'a> Superposed<'a> {
-    pub(super) fn new(machines: &[Machine<'a>], until: &'a Cell<Timestamp>) -> Superposed<'a> {
-        let player = |machine: &Machine<'a>| Player {
-            requests: machine.requests,
-            after_arrival: Followers::of(machine.causes, |after| match after {
-                After::Arrival(leader) => Some(leader),
-                After::Start | After::Completion(_) => None,
-            }),
-            after_completion: Followers::of(machine.causes, |after| match after {
-                After::Completion(leader) => Some(leader),
-                After::Start | After::Arrival(_) => None,
-            }),
-            left: machine.requests.len(),
+    pub(super) fn new(machines: &[Machine<'a>], until: &'a Cell<Timestamp>, seed: u64) -> Superposed<'a> {
+        let player = |machine: &Machine<'a>| {
+            let (causes, ends, count) = (machine.causes, machine.ends, machine.requests.len());
+            let after_arrival = || {
+                causes.iter().map(|cause| match cause.after {
+                    After::Arrival(leader) => Some((leader, cause.lag)),
+                    After::Start | After::Completion(_) => None,
+                })
+            };
+            let after_completion = || {
+                causes.iter().map(|cause| match cause.after {
+                    After::Completion(leader) => Some((leader, cause.lag)),
+                    After::Start | After::Arrival(_) => None,
+                })
+            };
+            Player {
+                requests: machine.requests,
+                after_arrival: Followers::of(count, after_arrival),
+                after_completion: Followers::of(count, after_completion),
+                ending_with: Followers::of(count, || ends.iter().map(|end| end.map(|end| (end, Nanos::ZERO)))),
+                ends,
+                come: vec![false; count],
+                done: vec![false; count],
+                left: count,
+                coalesced: machine.coalesced,
+                at_device: 0,
+                held: Vec::new(),
+            }
         };
         let mut source = Superposed {
             players: machines.iter().map(player).collect(),
@@ -97,6 +132,7 @@ impl<'a> Superposed<'a> {
             outstanding: Vec::new(),
             until,
             now: Timestamp::ZERO,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
         };
         for (vm, machine) in machines.iter().enumerate() {
             for (index, cause) in machine.causes.iter().enumerate().filter(|(_, cause)| cause.after == After::Start) {
@@ -130,6 +166,35 @@ impl<'a> Superposed<'a> {
         }
     }
 
+    /// A request is done, and flushes that wait for its end are.
+    fn end(&mut self, now: Timestamp, vm: u16, index: u32) {
+        self.players[usize::from(vm)].done[index as usize] = true;
+        self.follow(now, vm, index, |player| &player.after_completion);
+        let Superposed { players, completions, sequence, .. } = self;
+        let player = &players[usize::from(vm)];
+        for &(flush, _) in player.ending_with.after(index) {
+            if player.come[flush as usize] {
+                *sequence += 1;
+                completions.push(Reverse((now, *sequence, vm, flush)));
+            }
+        }
+    }
+
+    /// Something that never reaches the device has come: when it will be done, if that is known.
+    fn stay(&mut self, now: Timestamp, vm: u16, index: u32) {
+        let player = &mut self.players[usize::from(vm)];
+        player.come[index as usize] = true;
+        let Recorded { issued, completed, .. } = player.requests[index as usize];
+        let took = match player.ends[index as usize] {
+            Some(write) if !player.done[write as usize] => return,
+            // What it waited for is done already: it takes what it took once it was sent.
+            Some(_) => completed.saturating_since(issued),
+            None => completed.saturating_since(player.requests[index as usize].arrival),
+        };
+        self.sequence += 1;
+        self.completions.push(Reverse((now.saturating_add(took), self.sequence, vm, index)));
+    }
+
     fn earliest(heap: &BinaryHeap<Due>) -> Option<Timestamp> {
         heap.peek().map(|Reverse((at, ..))| *at)
     }
@@ -159,14 +224,11 @@ impl Source for Superposed<'_> {
         loop {
             if Self::earliest(&self.completions).is_some_and(|at| at <= now) {
                 if let Some(Reverse((_, _, vm, index))) = self.completions.pop() {
-                    self.follow(now, vm, index, |player| &player.after_completion);
+                    self.end(now, vm, index);
                 }
             } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
                 let Some((vm, index)) = self.send(now) else { return Ok(()) };
-                let Recorded { arrival, completed, .. } = self.players[usize::from(vm)].requests[index as usize];
-                self.sequence += 1;
-                let at = now.saturating_add(completed.saturating_since(arrival));
-                self.completions.push(Reverse((at, self.sequence, vm, index)));
+                self.stay(now, vm, index);
             } else {
                 return Ok(());
             }
@@ -180,13 +242,23 @@ impl Source for Superposed<'_> {
             self.outstanding.resize(id.index() + 1, (0, 0));
         }
         self.outstanding[id.index()] = (vm, index);
+        self.players[usize::from(vm)].at_device += 1;
         Ok(self.players[usize::from(vm)].requests[index as usize].request(VmId(vm), now))
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.now = now;
         let (vm, index) = self.outstanding[id.index()];
-        self.follow(now, vm, index, |player| &player.after_completion);
+        let chance = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let player = &mut self.players[usize::from(vm)];
+        player.at_device -= 1;
+        player.held.push(index);
+        if player.at_device > 0 && chance < player.coalesced {
+            return;
+        }
+        for index in std::mem::take(&mut player.held) {
+            self.end(now, vm, index);
+        }
     }
 }
 
@@ -195,7 +267,7 @@ mod tests {
     use replay::{Engine, Limits, Observer, Stage};
     use traces::{Lba, Operation, StreamId};
 
-    use super::super::causes::infer;
+    use super::super::causes::{ends, infer};
     use super::*;
 
     /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn; one of them flushes, too.
@@ -221,6 +293,7 @@ mod tests {
                 stream: StreamId(process as u32),
                 operation: if flush { Operation::Flush } else { Operation::Read },
                 sync: true,
+                durable: false,
             });
         }
         requests
@@ -240,15 +313,15 @@ mod tests {
         let drive = drive_models::build(&format!("fixed:service={service_us}us").parse().unwrap()).unwrap().drive;
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
         let stage = Stage::new(scheduler, Limits { merge: false, ..Limits::default() });
-        let source = Superposed::new(machines, &until);
+        let source = Superposed::new(machines, &until, 1);
         Engine::new(source, stage, drive, Seen::default()).run().unwrap().observer.0
     }
 
     #[test]
     fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
         let requests = recorded();
-        let causes = infer(&requests);
-        let seen = played(&[Machine { requests: &requests, causes: &causes }], 2000);
+        let (causes, ends) = (infer(&requests), ends(&requests));
+        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0 }], 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -259,10 +332,12 @@ mod tests {
     #[test]
     fn two_share_the_drive_and_the_play_ends_with_the_first_that_ends() {
         let requests = recorded();
-        let causes = infer(&requests);
+        let (causes, ends) = (infer(&requests), ends(&requests));
         let half = &requests[..100];
-        let machines =
-            [Machine { requests: &requests, causes: &causes }, Machine { requests: half, causes: &causes[..100] }];
+        let machines = [
+            Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0 },
+            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], coalesced: 0.0 },
+        ];
         let seen = played(&machines, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();
         assert!(seen.len() > of_half && seen.len() < requests.len() + of_half, "{}", seen.len());
