@@ -77,8 +77,8 @@ proptest! {
     ) {
         let predictor = sum();
         let mut task = task(&busy, luns, &*predictor);
-        for machine in 0..limited.min(busy.len()) {
-            task.limits[machine].read_iops = Some(busy[machine] * 200.0 * 0.9);
+        for (limits, busy) in task.limits.iter_mut().zip(&busy).take(limited) {
+            limits.read_iops = Some(busy * 200.0 * 0.9);
         }
         if apart && luns > 1 {
             task.separate.push((0, 1));

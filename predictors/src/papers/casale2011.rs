@@ -289,7 +289,7 @@ mod tests {
         let casale = build(&Spec { name: "casale".to_owned(), given: Vec::new() }).unwrap();
         for free in [21.0, 33.0] {
             for pair in &PAIRS {
-                let together = predict(&*casale, &pair.vms.map(|vm| profile(vm, free))).unwrap();
+                let together = predict(&*casale, &pair.vms.map(|vm| profile(vm, free)), &[]).unwrap();
                 for (vm, printed) in together.vms.iter().zip(pair.reads_ms) {
                     assert!((vm.reads.response_ns.unwrap() / 1e6 - printed).abs() < 0.1);
                 }

@@ -4,7 +4,8 @@
 //! process' request completed that it waited for (a process that syncs waits for the journal's thread); its process sent the request
 //! before in one go; or a timer ran out. Which it was shows in the correlogram of the two processes: how often a completion of q lies so long
 //! before an arrival of p, by how often it would by chance. Think times that repeat make a peak, and what has nothing to do with p lies
-//! flat. Each request's cause is the event since its process' arrival before whose distance is the most conspicuous.
+//! flat. Each request's cause is the event since its process' arrival before whose distance is the most conspicuous, its own
+//! process' completions first.
 //!
 //! *Write-back* is what the kernel writes later for processes that do not wait. Where processes write synchronously, too, it is what these leave
 //! behind, and follows them: each time it begins after the latest of their writes. Where they do not, it follows
@@ -52,6 +53,8 @@ const SHORTEST_BITS: u32 = 10;
 const TOGETHER: Nanos = Nanos::from_ms(1);
 /// Write-back follows synchronous writes and flushes if there is at least one of these for so many of it.
 const LEFT_BEHIND: u64 = 4;
+/// Another process' completion has to be so many times more conspicuous than the process' own.
+const OWN: f64 = 16.0;
 /// A distance is conspicuous if it occurs so much more often than by chance.
 const CONSPICUOUS: f64 = 3.0;
 
@@ -212,18 +215,29 @@ pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
 }
 
 fn choose(correlogram: &Correlogram, request: &Recorded, stream: usize, candidates: &[Candidate]) -> Cause {
-    let mut best: Option<(f64, &Candidate)> = None;
-    for candidate in candidates {
-        let ratio = correlogram.ratio(stream, candidate);
-        // Of equals the latest.
-        if ratio >= CONSPICUOUS && best.is_none_or(|(most, _)| ratio >= most) {
-            best = Some((ratio, candidate));
+    let most_conspicuous = |own_only: bool| {
+        let mut best: Option<(f64, &Candidate)> = None;
+        for candidate in candidates.iter().filter(|candidate| !own_only || candidate.of == Some(stream)) {
+            let ratio = correlogram.ratio(stream, candidate);
+            // Of equals the latest.
+            if ratio >= CONSPICUOUS && best.is_none_or(|(most, _)| ratio >= most) {
+                best = Some((ratio, candidate));
+            }
         }
-    }
+        best
+    };
+    // Processes that go on in step are conspicuous to one another, too. A process whose own think times repeat needs no other, unless
+    // the other is by far the better reason; and nobody reacts within a microsecond, which is how one request follows another at the device.
+    let best = match (most_conspicuous(true), most_conspicuous(false)) {
+        (Some((own_ratio, own)), Some((ratio, other))) if OWN * own_ratio >= ratio || class(other.lag) == 0 => {
+            Some(own)
+        }
+        (_, best) => best.map(|(_, candidate)| candidate),
+    };
     // Nothing repeats: a process waits for what it sent itself, unless nobody waits for that.
     let own = || candidates.iter().rfind(|candidate| request.sync && candidate.of == Some(stream));
     let timer = || candidates.iter().find(|candidate| candidate.of.is_none());
-    match best.map(|(_, candidate)| candidate).or_else(own).or_else(timer) {
+    match best.or_else(own).or_else(timer) {
         Some(candidate) => Cause { after: candidate.after, lag: candidate.lag },
         None => Cause { after: After::Start, lag: request.arrival.saturating_since(Timestamp::ZERO) },
     }

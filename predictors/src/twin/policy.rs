@@ -165,10 +165,10 @@ mod tests {
 
     use super::*;
 
-    /// Requests that come faster than they are served in bursts of four, taken as `pick` says from the kinds that wait.
+    /// Requests that come faster than they are served in bursts of eight, taken as `pick` says from the kinds that wait.
     fn served(pick: fn(&[(u64, Operation)]) -> usize) -> Recording {
         let kind = |n: u64| if n * 7 % 5 < 2 { Operation::Write } else { Operation::Read };
-        let mut coming: Vec<(u64, Operation)> = (0..400).map(|n| (n / 4 * 9000 + n % 4, kind(n))).collect();
+        let mut coming: Vec<(u64, Operation)> = (0..400).map(|n| (n / 8 * 18_000 + n % 8 * 1100, kind(n))).collect();
         coming.reverse();
         let (mut waiting, mut now) = (Vec::new(), 0);
         let mut recording = Recording::default();

@@ -80,7 +80,7 @@ impl Times {
 
     fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
         let count = self.quantiles.len() as u64;
-        (count > 0).then(|| self.quantiles[((random.next_u64() >> 32) * count >> 32) as usize])
+        (count > 0).then(|| self.quantiles[(((random.next_u64() >> 32) * count) >> 32) as usize])
     }
 }
 

@@ -12,12 +12,11 @@ pub(super) fn solve<const N: usize>(mut square: [[f64; N]; N], mut right: [f64; 
             (column + 1..N).for_each(|row| square[row][column] = 0.0);
             continue;
         }
+        let (pivot, known) = (square[column], right[column]);
         for row in column + 1..N {
-            let factor = square[row][column] / square[column][column];
-            for index in column..N {
-                square[row][index] -= factor * square[column][index];
-            }
-            right[row] -= factor * right[column];
+            let factor = square[row][column] / pivot[column];
+            square[row].iter_mut().zip(&pivot).skip(column).for_each(|(value, above)| *value -= factor * above);
+            right[row] -= factor * known;
         }
     }
     let mut found = [0.0; N];
