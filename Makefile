@@ -35,6 +35,7 @@ unit:
 LIVE := --package capture --package serve --package cli --features live --test 'live_*'
 live: tools
 	cargo test $(LIVE) --no-run
+	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" cargo test $(LIVE)
 
 doc:
