@@ -1,9 +1,9 @@
 //! The twin: the device, and each machine, as their recordings alone show them, put together and played.
 //!
-//! 1. *The device* ([`service`]): service times by operation, length and distance, the cache, the delay to the place of the recording;
-//!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives ([`shapes`]).
-//! 2. *The order* in which it takes requests ([`policy`]), and in which each machine issues them, and how many at once.
-//! 3. *What each request waited for* ([`causes`]): think times, other processes, timers.
+//! 1. *The device* (`service`): service times by operation, length and distance, the cache, the delay to the place of the recording;
+//!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives (`shapes`).
+//! 2. *The order* in which it takes requests (`policy`), and in which each machine issues them, and how many at once.
+//! 3. *What each request waited for* (`causes`): think times, other processes, timers.
 //! 4. All machines are played closed loop through a [`replay::Room`]: a stage for each above one for the device, until the first has
 //!    nothing more to send. The first tenth is left out.
 //!
