@@ -64,7 +64,7 @@ fuzz:
 	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package traces --test fuzz -- --nocapture
 
 bench:
-	cargo bench --package benches --bench engine
+	cargo bench --package benches --bench engine --bench forecasts
 
 # Decisions per CPU second of every scheduler with 1 to 1024 requests waiting, and the growth in N; with
 # criterion's own figures: cargo bench --package benches --bench schedulers.

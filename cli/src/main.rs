@@ -6,6 +6,7 @@ mod capture;
 mod compare;
 mod convert;
 mod files;
+mod lab_results;
 mod list;
 mod one_device;
 mod output;

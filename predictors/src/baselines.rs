@@ -38,18 +38,9 @@ struct Isolation;
 struct Constant;
 struct Sum;
 
-fn as_alone(operation: &IsolatedOperation) -> OperationForecast {
-    let any = operation.iops > 0.0;
-    OperationForecast { iops: any.then_some(operation.iops), response_ns: operation.response_ns.filter(|_| any) }
-}
-
 impl Predictor for Isolation {
     fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
-        let of = |profile: &IsolationProfile| VmForecast {
-            reads: as_alone(&profile.reads),
-            writes: as_alone(&profile.writes),
-        };
-        Ok(Consolidation { vms: alone.iter().map(of).collect(), ..Consolidation::default() })
+        Ok(Consolidation { vms: alone.iter().map(VmForecast::measured).collect(), ..Consolidation::default() })
     }
 }
 
@@ -61,10 +52,10 @@ impl Predictor for Constant {
             let over = |figure: fn(&IsolatedOperation) -> f64| {
                 (!with.is_empty()).then(|| with.iter().map(|operation| figure(operation)).sum::<f64>() / count)
             };
-            OperationForecast {
-                iops: over(|operation| operation.iops),
-                response_ns: over(|operation| operation.response_ns.unwrap_or(0.0)),
-            }
+            OperationForecast::of_means(
+                over(|operation| operation.iops),
+                over(|operation| operation.response_ns.unwrap_or(0.0)),
+            )
         };
         let (reads, writes) = (mean(|profile| &profile.reads), mean(|profile| &profile.writes));
         let only = |forecast: OperationForecast, operation: &IsolatedOperation| {
@@ -90,9 +81,8 @@ impl Predictor for Sum {
         };
         let busy = alone.iter().map(share).sum::<Result<f64, PredictError>>()?;
         let scale = if busy > 1.0 { 1.0 / busy } else { 1.0 };
-        let scaled = |operation: &IsolatedOperation| OperationForecast {
-            iops: (operation.iops > 0.0).then_some(operation.iops * scale),
-            response_ns: None,
+        let scaled = |operation: &IsolatedOperation| {
+            OperationForecast::of_means((operation.iops > 0.0).then_some(operation.iops * scale), None)
         };
         let of =
             |profile: &IsolationProfile| VmForecast { reads: scaled(&profile.reads), writes: scaled(&profile.writes) };
@@ -100,6 +90,6 @@ impl Predictor for Sum {
             "alone the device is busy for {:.0} % of the time in the sum; response times are not said",
             100.0 * busy
         );
-        Ok(Consolidation { vms: alone.iter().map(of).collect(), mix_read: None, notes: vec![note] })
+        Ok(Consolidation { vms: alone.iter().map(of).collect(), notes: vec![note], ..Consolidation::default() })
     }
 }

@@ -2,47 +2,119 @@
 
 use std::collections::BTreeMap;
 
-use traces::results::prediction::{Forecast, ForecastError, Outcome, PairPrediction};
+use traces::results::prediction::{DevicePolicy, Forecast, ForecastError, Identified, Intervals, Outcome, PairPrediction};
 use traces::statistics::mean_and_half_width;
 
-/// A figure's name, and its values in a forecast: one for each machine, or one for all.
-type Figure = (&'static str, fn(&Forecast) -> Vec<Option<f64>>);
+/// A figure of forecasts.
+struct Figure {
+    name: &'static str,
+    /// Its values in a forecast: one for each machine, or one for all.
+    values: fn(&Forecast) -> Vec<Option<f64>>,
+    /// The intervals that are stated of them.
+    stated: fn(&Intervals) -> &[Option<[f64; 2]>],
+}
 
-const FIGURES: [Figure; 7] = [
-    ("read_response", |forecast| forecast.read_response_ns.clone()),
-    ("write_response", |forecast| forecast.write_response_ns.clone()),
-    ("read_iops", |forecast| forecast.read_iops.clone()),
-    ("write_iops", |forecast| forecast.write_iops.clone()),
-    ("total_read_iops", |forecast| vec![forecast.total_read_iops]),
-    ("total_write_iops", |forecast| vec![forecast.total_write_iops]),
-    ("mix_read", |forecast| vec![forecast.mix_read]),
+const FIGURES: [Figure; 9] = [
+    Figure {
+        name: "read_response",
+        values: |forecast| forecast.read_response_ns.clone(),
+        stated: |intervals| &intervals.read_response_ns,
+    },
+    Figure {
+        name: "write_response",
+        values: |forecast| forecast.write_response_ns.clone(),
+        stated: |intervals| &intervals.write_response_ns,
+    },
+    Figure { name: "read_p99", values: |forecast| p99(&forecast.read_percentiles_ns), stated: |_| &[] },
+    Figure { name: "write_p99", values: |forecast| p99(&forecast.write_percentiles_ns), stated: |_| &[] },
+    Figure {
+        name: "read_iops",
+        values: |forecast| forecast.read_iops.clone(),
+        stated: |intervals| &intervals.read_iops,
+    },
+    Figure {
+        name: "write_iops",
+        values: |forecast| forecast.write_iops.clone(),
+        stated: |intervals| &intervals.write_iops,
+    },
+    Figure { name: "total_read_iops", values: |forecast| vec![forecast.total_read_iops], stated: |_| &[] },
+    Figure { name: "total_write_iops", values: |forecast| vec![forecast.total_write_iops], stated: |_| &[] },
+    Figure { name: "mix_read", values: |forecast| vec![forecast.mix_read], stated: |_| &[] },
 ];
 
+fn p99(percentiles: &BTreeMap<String, Vec<Option<f64>>>) -> Vec<Option<f64>> {
+    percentiles.get("p99").cloned().unwrap_or_default()
+}
+
+/// Errors by predictor and figure.
+pub type Errors = BTreeMap<String, BTreeMap<String, ForecastError>>;
+
 /// The errors of every predictor over `pairs` with a truth, by figure. A predictor that refuses leaves out what there is a truth of.
-pub fn errors(pairs: &[PairPrediction]) -> BTreeMap<String, BTreeMap<String, ForecastError>> {
-    let mut errors: BTreeMap<String, BTreeMap<String, ForecastError>> = BTreeMap::new();
+pub fn errors(pairs: &[PairPrediction]) -> Errors {
+    of(&pairs.iter().collect::<Vec<&PairPrediction>>())
+}
+
+/// The same by how many machines share a device, if that differs.
+pub fn by_size(pairs: &[PairPrediction]) -> BTreeMap<usize, Errors> {
+    let mut sizes: BTreeMap<usize, Vec<&PairPrediction>> = BTreeMap::new();
+    pairs.iter().for_each(|pair| sizes.entry(pair.vms.len()).or_default().push(pair));
+    if sizes.len() < 2 {
+        return BTreeMap::new();
+    }
+    sizes.into_iter().map(|(size, pairs)| (size, of(&pairs))).collect()
+}
+
+/// How often each predictor tells the device's policy, of those that tell it and groups whose is known.
+pub fn policies(pairs: &[PairPrediction]) -> BTreeMap<String, Identified> {
+    let mut policies: BTreeMap<String, Identified> = BTreeMap::new();
+    for pair in pairs {
+        let Some(truth) = pair.truth.as_ref().and_then(|truth| truth.policy.as_ref()) else { continue };
+        for (name, outcome) in &pair.predictors {
+            let Outcome::Forecast(Forecast { policy: Some(told), .. }) = outcome else { continue };
+            let right = told.name == truth.name;
+            let found = policies.entry(name.clone()).or_default();
+            found.groups += 1;
+            found.right += u64::from(right);
+            found.right_and_sure += u64::from(right && told.sure);
+            found.wrong_but_sure += u64::from(!right && told.sure);
+        }
+    }
+    policies
+}
+
+fn of(pairs: &[&PairPrediction]) -> Errors {
+    let mut errors = Errors::new();
     let names = pairs.iter().flat_map(|pair| pair.predictors.keys());
     for name in names {
         errors.entry(name.clone()).or_insert_with(|| {
-            FIGURES.iter().map(|(figure, values)| ((*figure).to_owned(), of_figure(pairs, name, *values))).collect()
+            FIGURES.iter().map(|figure| (figure.name.to_owned(), of_figure(pairs, name, figure))).collect()
         });
     }
     errors
 }
 
-fn of_figure(pairs: &[PairPrediction], name: &str, values: fn(&Forecast) -> Vec<Option<f64>>) -> ForecastError {
+fn of_figure(pairs: &[&PairPrediction], name: &str, figure: &Figure) -> ForecastError {
+    let values = figure.values;
     let mut relative = Vec::new();
     let mut left_out = 0;
+    let mut within = Vec::new();
     for (truth, outcome) in pairs.iter().filter_map(|pair| Some((pair.truth.as_ref()?, pair.predictors.get(name)?))) {
         let forecast = match outcome {
             Outcome::Forecast(forecast) => values(forecast),
             Outcome::Refused { .. } => Vec::new(),
+        };
+        let stated = match outcome {
+            Outcome::Forecast(Forecast { intervals_90: Some(intervals), .. }) => (figure.stated)(intervals),
+            _ => &[],
         };
         for (index, truth) in values(truth).into_iter().enumerate() {
             match (truth.filter(|truth| *truth > 0.0), forecast.get(index).copied().flatten()) {
                 (Some(truth), Some(forecast)) => relative.push((forecast - truth).abs() / truth),
                 (Some(_), None) => left_out += 1,
                 (None, _) => {}
+            }
+            if let (Some(truth), Some([low, high])) = (truth, stated.get(index).copied().flatten()) {
+                within.push((low..=high).contains(&truth));
             }
         }
     }
@@ -56,7 +128,18 @@ fn of_figure(pairs: &[PairPrediction], name: &str, values: fn(&Forecast) -> Vec<
         mean: Some(mean),
         ci95: half.map(|half| [mean - half, mean + half]),
         max: relative.iter().copied().reduce(f64::max),
+        within_stated: (!within.is_empty())
+            .then(|| within.iter().filter(|within| **within).count() as f64 / within.len() as f64),
     }
+}
+
+/// The policy that most of `forecasts` tell, the first of equals; sure only where all are.
+fn agreed(forecasts: &[Forecast]) -> Option<DevicePolicy> {
+    let told: Vec<&DevicePolicy> = forecasts.iter().filter_map(|forecast| forecast.policy.as_ref()).collect();
+    let votes = |policy: &DevicePolicy| told.iter().filter(|other| other.name == policy.name).count();
+    let most = told.iter().rev().max_by_key(|policy| votes(policy))?;
+    let sure = votes(most) == forecasts.len() && told.iter().all(|policy| policy.sure);
+    Some(DevicePolicy { name: most.name.clone(), sure })
 }
 
 /// The mean of each figure over `forecasts` of the same machines, where all of them have it.
@@ -72,6 +155,29 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
             |index: usize| over(forecasts.iter().map(|forecast| of(forecast).get(index).copied().flatten()).collect());
         (0..machines).map(at).collect::<Vec<Option<f64>>>()
     };
+    let named = |of: fn(&Forecast) -> &BTreeMap<String, Vec<Option<f64>>>| {
+        let names = forecasts.iter().flat_map(|forecast| of(forecast).keys().cloned());
+        let of_name = |name: String| {
+            let machines = forecasts.iter().map(|forecast| of(forecast).get(&name).map_or(0, Vec::len)).max();
+            let at = |index: usize| {
+                over(forecasts.iter().map(|forecast| *of(forecast).get(&name)?.get(index)?).collect())
+            };
+            let each = (0..machines.unwrap_or(0)).map(at).collect();
+            (name, each)
+        };
+        names.map(of_name).collect::<BTreeMap<String, Vec<Option<f64>>>>()
+    };
+    let intervals = |of: fn(&Intervals) -> &Vec<Option<[f64; 2]>>| {
+        let all: Vec<&Vec<Option<[f64; 2]>>> =
+            forecasts.iter().filter_map(|forecast| forecast.intervals_90.as_ref().map(of)).collect();
+        let machines = all.first().map_or(0, |each| each.len());
+        let end = |index: usize, end: usize| {
+            over(all.iter().map(|each| each.get(index).copied().flatten().map(|ends| ends[end])).collect())
+        };
+        let at = |index: usize| Some([end(index, 0)?, end(index, 1)?]);
+        (0..machines).map(at).collect::<Vec<Option<[f64; 2]>>>()
+    };
+    let stated = !forecasts.is_empty() && forecasts.iter().all(|forecast| forecast.intervals_90.is_some());
     let mut notes: Vec<String> = forecasts.iter().flat_map(|forecast| forecast.notes.clone()).collect();
     notes.dedup();
     Forecast {
@@ -79,9 +185,18 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
         write_response_ns: each(|forecast| &forecast.write_response_ns),
         read_iops: each(|forecast| &forecast.read_iops),
         write_iops: each(|forecast| &forecast.write_iops),
+        read_percentiles_ns: named(|forecast| &forecast.read_percentiles_ns),
+        write_percentiles_ns: named(|forecast| &forecast.write_percentiles_ns),
+        intervals_90: stated.then(|| Intervals {
+            read_response_ns: intervals(|intervals| &intervals.read_response_ns),
+            write_response_ns: intervals(|intervals| &intervals.write_response_ns),
+            read_iops: intervals(|intervals| &intervals.read_iops),
+            write_iops: intervals(|intervals| &intervals.write_iops),
+        }),
         total_read_iops: one(|forecast| forecast.total_read_iops),
         total_write_iops: one(|forecast| forecast.total_write_iops),
         mix_read: one(|forecast| forecast.mix_read),
+        policy: agreed(forecasts),
         notes,
     }
 }
@@ -119,6 +234,47 @@ mod tests {
         assert!((errors["one"]["total_read_iops"].mean.unwrap() - 0.15).abs() < 1e-12);
         assert_eq!(errors["other"]["read_response"], ForecastError { left_out: 3, ..ForecastError::default() });
         assert_eq!(errors["one"]["mix_read"], ForecastError::default());
+    }
+
+    #[test]
+    fn policies_are_right_or_wrong_and_sure_or_not() {
+        let of = |name: &str, sure: bool| {
+            let policy = Some(DevicePolicy { name: name.to_owned(), sure });
+            Forecast { policy, ..Forecast::default() }
+        };
+        let told = |truth: &str, name: &str, sure: bool| pair(of(truth, true), &[("one", Outcome::Forecast(of(name, sure)))]);
+        let unknown = pair(Forecast::default(), &[("one", Outcome::Forecast(of("fcfs", true)))]);
+        let pairs = [told("fcfs", "fcfs", true), told("fcfs", "fcfs", false), told("fcfs", "weighted", true), unknown];
+        let found = Identified { groups: 3, right: 2, right_and_sure: 1, wrong_but_sure: 1 };
+        assert_eq!(policies(&pairs), BTreeMap::from([("one".to_owned(), found)]));
+        let agreed = mean(&[of("fcfs", true), of("weighted", true), of("fcfs", true)]).policy;
+        assert_eq!(agreed, Some(DevicePolicy { name: "fcfs".to_owned(), sure: false }));
+        assert_eq!(mean(&[of("fcfs", true), of("fcfs", true)]).policy.map(|policy| policy.sure), Some(true));
+    }
+
+    #[test]
+    fn what_is_stated_holds_as_often_as_truths_lie_within() {
+        let of = |stated: [f64; 2]| {
+            let intervals = Intervals { read_response_ns: vec![Some(stated), None], ..Intervals::default() };
+            let said = Forecast { intervals_90: Some(intervals), ..forecast([Some(10.0), Some(1.0)], 1.0) };
+            pair(forecast([Some(10.0), Some(1.0)], 1.0), &[("one", Outcome::Forecast(said))])
+        };
+        let pairs = [of([9.0, 11.0]), of([11.0, 12.0]), of([8.0, 9.0]), of([10.0, 10.0])];
+        let errors = errors(&pairs);
+        assert_eq!(errors["one"]["read_response"].within_stated, Some(0.5));
+        assert_eq!(errors["one"]["read_iops"].within_stated, None);
+    }
+
+    #[test]
+    fn groups_of_several_sizes_are_shown_apart() {
+        let of = |size: usize, forecast_is: f64| PairPrediction {
+            vms: vec!["a".to_owned(); size],
+            ..pair(forecast([Some(10.0), None], 1.0), &[("one", Outcome::Forecast(forecast([Some(forecast_is), None], 1.0)))])
+        };
+        assert!(by_size(&[of(2, 10.0), of(2, 12.0)]).is_empty());
+        let apart = by_size(&[of(2, 10.0), of(2, 12.0), of(3, 15.0)]);
+        let mean = |size: usize| apart[&size]["one"]["read_response"].mean.unwrap();
+        assert!((mean(2) - 0.1).abs() < 1e-12 && (mean(3) - 0.5).abs() < 1e-12);
     }
 
     #[test]

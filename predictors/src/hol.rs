@@ -153,14 +153,14 @@ impl Predictor for HeadOfLine {
             };
             let reads = &profile.reads;
             vms.push(VmForecast {
-                reads: OperationForecast {
-                    iops: (reads.iops > 0.0).then(|| reads.iops * together.read_rate / by_itself.read_rate),
-                    response_ns: grown(reads, together.read_response, by_itself.read_response),
-                },
-                writes: OperationForecast {
-                    iops: (profile.writes.iops > 0.0).then_some(profile.writes.iops),
-                    response_ns: grown(&profile.writes, together.write_response, by_itself.write_response),
-                },
+                reads: OperationForecast::of_means(
+                    (reads.iops > 0.0).then(|| reads.iops * together.read_rate / by_itself.read_rate),
+                    grown(reads, together.read_response, by_itself.read_response),
+                ),
+                writes: OperationForecast::of_means(
+                    (profile.writes.iops > 0.0).then_some(profile.writes.iops),
+                    grown(&profile.writes, together.write_response, by_itself.write_response),
+                ),
             });
         }
         Ok(Consolidation { vms, ..Consolidation::default() })

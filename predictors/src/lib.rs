@@ -18,8 +18,10 @@ pub mod profile;
 pub mod qpn_closed;
 pub mod registry;
 pub mod replayed;
+pub mod residual;
+mod solve;
 pub mod twin;
 
-pub use predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
+pub use predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
 pub use registry::{Entry, PREDICTORS, build, find};
 pub use twin::{Recorder, Recording};

@@ -1,7 +1,9 @@
 //! What every predictor does, and what it says.
 
-use traces::results::isolation::IsolationProfile;
-use traces::results::prediction::Forecast;
+use std::collections::BTreeMap;
+
+use traces::results::isolation::{IsolatedOperation, IsolationProfile};
+use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES, Forecast, Intervals, Outcome, PairPrediction};
 
 use crate::check;
 use crate::twin::Recording;
@@ -14,7 +16,24 @@ pub trait Predictor {
     /// # Errors
     /// The method does not hold for them, or a profile lacks what it needs.
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError>;
+
+    /// Which other predictors' forecasts this one learns from; none if it does not learn.
+    fn learns_from(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Learns from consolidations whose truth is known, with forecasts of [`Predictor::learns_from`]. What was learned before is forgotten.
+    fn learn(&mut self, _known: &[&PairPrediction]) {}
+
+    /// What one that learns makes of forecasts by [`Predictor::learns_from`], as [`Predictor::predict`] does of the machines. `None` from
+    /// one that does not learn.
+    fn correct(&self, _others: &Outcomes) -> Option<Result<Consolidation, PredictError>> {
+        None
+    }
 }
+
+/// Forecasts of the same machines by several predictors, by name.
+pub type Outcomes = BTreeMap<String, Outcome>;
 
 /// Checks the profiles and asks `predictor`. Whatever it says is finite and not negative.
 ///
@@ -69,6 +88,8 @@ pub struct Consolidation {
     pub vms: Vec<VmForecast>,
     /// Share of reads among all requests, where the method has a formula of its own for it; else it follows from the rates.
     pub mix_read: Option<f64>,
+    /// In which order the device takes requests, if the method tells.
+    pub policy: Option<DevicePolicy>,
     /// What to know about the figures.
     pub notes: Vec<String>,
 }
@@ -82,6 +103,14 @@ pub struct VmForecast {
     pub writes: OperationForecast,
 }
 
+impl VmForecast {
+    /// What was measured, as if it were a forecast.
+    pub fn measured(profile: &IsolationProfile) -> VmForecast {
+        let [reads, writes] = [&profile.reads, &profile.writes].map(OperationForecast::measured);
+        VmForecast { reads, writes }
+    }
+}
+
 /// Reads or writes of a machine; nothing where the method says nothing, or the machine has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationForecast {
@@ -89,6 +118,91 @@ pub struct OperationForecast {
     pub iops: Option<f64>,
     /// Mean response time (D2C), ns.
     pub response_ns: Option<f64>,
+    /// Its percentiles in the order of [`FORECAST_PERCENTILES`].
+    pub percentiles_ns: [Option<f64>; FORECAST_PERCENTILES.len()],
+    /// How sure the method is, if it says so.
+    pub spread: Option<Spread>,
+}
+
+/// Standard deviations of the logarithms of what is forecast: 0.1 for a figure that is off by a tenth now and then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Of the throughput.
+    pub iops: f64,
+    /// Of the mean response time.
+    pub response: f64,
+}
+
+/// So many standard deviations on both sides hold nine tenths of a normal distribution ([`traces::results::prediction::STATED`]).
+const NINE_TENTHS: f64 = 1.6449;
+
+impl OperationForecast {
+    /// A method that has means only.
+    pub fn of_means(iops: Option<f64>, response_ns: Option<f64>) -> OperationForecast {
+        OperationForecast { iops, response_ns, ..OperationForecast::default() }
+    }
+
+    /// What was measured, as if it were a forecast.
+    pub fn measured(operation: &IsolatedOperation) -> OperationForecast {
+        let any = operation.iops > 0.0;
+        let percentile = |(_, name): (u32, &str)| operation.response_percentiles_ns.get(name).map(|&ns| ns as f64);
+        OperationForecast {
+            iops: any.then_some(operation.iops),
+            response_ns: operation.response_ns.filter(|_| any),
+            percentiles_ns: FORECAST_PERCENTILES.map(|named| percentile(named).filter(|_| any)),
+            spread: None,
+        }
+    }
+
+    /// The percentile of this name, if it is forecast.
+    pub fn percentile(&self, name: &str) -> Option<f64> {
+        self.percentiles_ns[FORECAST_PERCENTILES.iter().position(|(_, other)| *other == name)?]
+    }
+
+    fn interval(figure: Option<f64>, spread: Option<f64>) -> Option<[f64; 2]> {
+        let (figure, spread) = figure.zip(spread)?;
+        let factor = libm::exp(NINE_TENTHS * spread);
+        Some([figure / factor, figure * factor])
+    }
+
+    fn iops_interval(&self) -> Option<[f64; 2]> {
+        Self::interval(self.iops, self.spread.map(|spread| spread.iops))
+    }
+
+    fn response_interval(&self) -> Option<[f64; 2]> {
+        Self::interval(self.response_ns, self.spread.map(|spread| spread.response))
+    }
+}
+
+impl From<&Forecast> for Consolidation {
+    /// Of what was stored; without what it says of how sure it is.
+    fn from(forecast: &Forecast) -> Consolidation {
+        type Named = BTreeMap<String, Vec<Option<f64>>>;
+        let at = |figures: &[Option<f64>], index: usize| figures.get(index).copied().flatten();
+        let percentiles = |named: &Named, index: usize| {
+            FORECAST_PERCENTILES.map(|(_, name)| named.get(name).and_then(|figures| at(figures, index)))
+        };
+        let vm = |index: usize| VmForecast {
+            reads: OperationForecast {
+                iops: at(&forecast.read_iops, index),
+                response_ns: at(&forecast.read_response_ns, index),
+                percentiles_ns: percentiles(&forecast.read_percentiles_ns, index),
+                spread: None,
+            },
+            writes: OperationForecast {
+                iops: at(&forecast.write_iops, index),
+                response_ns: at(&forecast.write_response_ns, index),
+                percentiles_ns: percentiles(&forecast.write_percentiles_ns, index),
+                spread: None,
+            },
+        };
+        Consolidation {
+            vms: (0..forecast.read_iops.len()).map(vm).collect(),
+            mix_read: forecast.mix_read,
+            policy: forecast.policy.clone(),
+            notes: forecast.notes.clone(),
+        }
+    }
 }
 
 impl Consolidation {
@@ -110,17 +224,45 @@ impl Consolidation {
             write_response_ns: each(|vm| vm.writes.response_ns),
             read_iops,
             write_iops,
+            read_percentiles_ns: self.percentiles(|vm| &vm.reads),
+            write_percentiles_ns: self.percentiles(|vm| &vm.writes),
+            intervals_90: self.intervals(),
             total_read_iops: reads,
             total_write_iops: writes,
             mix_read: self.mix_read.or_else(of_rates),
+            policy: self.policy.clone(),
             notes: self.notes.clone(),
         }
     }
 
+    /// By name, those that are forecast of any machine.
+    fn percentiles(&self, of: fn(&VmForecast) -> &OperationForecast) -> BTreeMap<String, Vec<Option<f64>>> {
+        let named = FORECAST_PERCENTILES.iter().enumerate().map(|(index, (_, name))| {
+            let each = self.vms.iter().map(|vm| of(vm).percentiles_ns[index]);
+            ((*name).to_owned(), each.collect::<Vec<Option<f64>>>())
+        });
+        named.filter(|(_, each)| each.iter().any(Option::is_some)).collect()
+    }
+
+    fn intervals(&self) -> Option<Intervals> {
+        let each = |of: fn(&VmForecast) -> Option<[f64; 2]>| self.vms.iter().map(of).collect();
+        let says = |vm: &VmForecast| vm.reads.spread.is_some() || vm.writes.spread.is_some();
+        self.vms.iter().any(says).then(|| Intervals {
+            read_response_ns: each(|vm| vm.reads.response_interval()),
+            write_response_ns: each(|vm| vm.writes.response_interval()),
+            read_iops: each(|vm| vm.reads.iops_interval()),
+            write_iops: each(|vm| vm.writes.iops_interval()),
+        })
+    }
+
     /// That no figure is one that nobody could use.
     fn check(&self) -> Result<(), PredictError> {
-        let of_vm = |vm: &VmForecast| [vm.reads, vm.writes].map(|operation| [operation.iops, operation.response_ns]);
-        let figures = self.vms.iter().flat_map(of_vm).flatten().flatten().chain(self.mix_read);
+        let of_operation = |operation: OperationForecast| {
+            let spread = operation.spread.map(|spread| spread.iops.max(spread.response));
+            [operation.iops, operation.response_ns, spread].into_iter().chain(operation.percentiles_ns).flatten()
+        };
+        let of_vm = |vm: &VmForecast| [vm.reads, vm.writes].into_iter().flat_map(of_operation);
+        let figures = self.vms.iter().flat_map(of_vm).chain(self.mix_read);
         let wrong = figures.into_iter().find(|figure| !figure.is_finite() || *figure < 0.0);
         wrong.map_or(Ok(()), |figure| {
             Err(PredictError::DoesNotHold(format!("the method leads to a figure of {figure} for these machines")))

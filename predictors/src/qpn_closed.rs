@@ -110,17 +110,17 @@ impl Predictor for QpnClosed {
         let of = |clients: &Clients| {
             let of_kind = |kind: usize| {
                 let any = clients.threads[kind] > 0.0;
-                OperationForecast {
-                    iops: any.then(|| rates[kind] * clients.threads[kind] / threads[kind]),
-                    response_ns: any.then(|| threads[kind] / rates[kind] * 1e9),
-                }
+                OperationForecast::of_means(
+                    any.then(|| rates[kind] * clients.threads[kind] / threads[kind]),
+                    any.then(|| threads[kind] / rates[kind] * 1e9),
+                )
             };
             VmForecast { reads: of_kind(0), writes: of_kind(1) }
         };
         let [read_ms, write_ms] = service.map(|seconds| seconds * 1e3);
         let note =
             format!("a read takes {read_ms:.3} ms and a write {write_ms:.3} ms, of {:.0} % reads", 100.0 * reads);
-        Ok(Consolidation { vms: clients.iter().map(of).collect(), mix_read: None, notes: vec![note] })
+        Ok(Consolidation { vms: clients.iter().map(of).collect(), notes: vec![note], ..Consolidation::default() })
     }
 }
 

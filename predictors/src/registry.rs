@@ -3,7 +3,7 @@
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
 use crate::predictor::Predictor;
-use crate::{baselines, casale, hol, qpn_closed, twin};
+use crate::{baselines, casale, hol, qpn_closed, residual, twin};
 
 /// One predictor.
 pub struct Entry {
@@ -22,6 +22,7 @@ pub struct Entry {
 /// Every predictor; the last three are baselines, which any other has to beat.
 pub const PREDICTORS: &[Entry] = &[
     twin::ENTRY,
+    residual::ENTRY,
     casale::published::ENTRY,
     casale::refined::ENTRY,
     hol::ENTRY,

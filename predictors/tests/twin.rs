@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use predictors::replayed::{Campaign, ROOMS};
-use predictors::{PredictError, Recording, build, predictor};
+use predictors::{PredictError, Recording, build, predictor, twin};
 use traces::results::isolation::IsolationProfile;
 
-fn twin(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<predictors::Consolidation, PredictError> {
+fn forecast(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<predictors::Consolidation, PredictError> {
     predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, recordings)
 }
 
@@ -18,8 +18,8 @@ fn errors(room: usize) -> [f64; 2] {
         let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
         let recordings: Vec<Recording> = members.iter().map(|&vm| alone[vm].recording.clone()).collect();
-        let forecast = twin(&profiles, &recordings).unwrap();
-        for (vm, truth) in forecast.vms.iter().zip(&truth) {
+        let together = forecast(&profiles, &recordings).unwrap();
+        for (vm, truth) in together.vms.iter().zip(&truth) {
             if let (Some(ours), Some(truth)) = (vm.reads.response_ns, truth.reads.response_ns) {
                 responses.push((ours / truth - 1.0).abs());
             }
@@ -41,14 +41,36 @@ fn disks_that_serve_one_after_another_are_forecast() {
 }
 
 #[test]
+fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
+    let (mut told, mut right, mut wrong) = (0u32, 0u32, Vec::new());
+    for seed in [11, 12] {
+        let campaign = Campaign { seed, ..Campaign::default() };
+        for (index, &room) in ROOMS.iter().enumerate() {
+            let alone = campaign.alone(room, index).unwrap();
+            for members in campaign.groups() {
+                let recordings: Vec<Recording> = members.iter().map(|&vm| alone[vm].recording.clone()).collect();
+                let policy = twin::policy(&recordings);
+                told += 1;
+                right += u32::from(policy.name == room.policy);
+                if policy.name != room.policy {
+                    wrong.push((seed, index, members, policy));
+                }
+            }
+        }
+    }
+    assert!(wrong.iter().all(|(.., policy)| !policy.sure), "{wrong:?}");
+    assert!(f64::from(right) >= 0.95 * f64::from(told), "{right} of {told}: {wrong:?}");
+}
+
+#[test]
 fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
     let campaign = Campaign { machines: 2, ..Campaign::default() };
     let alone = campaign.alone(ROOMS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
-    let said = twin(&profiles, &[]).unwrap_err().to_string();
+    let said = forecast(&profiles, &[]).unwrap_err().to_string();
     assert!(said.contains("give the captures themselves"), "{said}");
     let recordings = vec![alone[0].recording.clone(), Recording::default()];
-    let said = twin(&profiles, &recordings).unwrap_err().to_string();
+    let said = forecast(&profiles, &recordings).unwrap_err().to_string();
     assert!(said.contains("room1-vm2") && said.contains("0 requests with completions"), "{said}");
 }
 
@@ -58,5 +80,5 @@ fn seeds_give_the_same_forecast_again() {
     let alone = campaign.alone(ROOMS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
     let recordings: Vec<Recording> = alone.iter().map(|ran| ran.recording.clone()).collect();
-    assert_eq!(twin(&profiles, &recordings), twin(&profiles, &recordings));
+    assert_eq!(forecast(&profiles, &recordings), forecast(&profiles, &recordings));
 }

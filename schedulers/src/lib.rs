@@ -31,6 +31,7 @@ pub mod sstf;
 pub mod table;
 pub mod token_bucket;
 pub mod vr;
+pub mod weighted;
 
 mod decayed_mean;
 mod directions;

@@ -6,7 +6,7 @@ use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 use crate::scheduler::Scheduler;
 use crate::{
     anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
-    read_priority, satf, scan, sfq, sstf, table, token_bucket, vr,
+    read_priority, satf, scan, sfq, sstf, table, token_bucket, vr, weighted,
 };
 
 /// One scheduler.
@@ -49,6 +49,7 @@ pub const SCHEDULERS: &[Entry] = &[
     mclock::ENTRY,
     ba::ENTRY,
     token_bucket::ENTRY,
+    weighted::ENTRY,
 ];
 
 /// Other names of the same policies: what drives' makers and papers call them, and the entry it is.

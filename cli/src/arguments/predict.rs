@@ -20,6 +20,10 @@ pub struct Predict {
     /// What the device holds, by which the twin tells how far machines lie apart [default: up to the end of the last]
     #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
     pub capacity: Option<Sectors>,
+    /// Consolidations whose truth is known, for the predictors that learn (residual): what `iocast validate consolidation
+    /// --output-format json` prints
+    #[arg(long, value_name = "FILE")]
+    pub learn_from: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
     /// Leave out arrivals earlier than this after a capture's first (10s, 2min)

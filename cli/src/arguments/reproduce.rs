@@ -21,6 +21,10 @@ pub struct Reproduce {
     /// What other choices would have given, which can take most of the time
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub alternatives: Switch,
+    /// Measured machines for casale2011, beside the replayed ones: the folder that `iocast capture lab` left [default:
+    /// traces/samples/lab-virtio, if it is there]
+    #[arg(long, value_name = "FOLDER")]
+    pub lab: Option<PathBuf>,
     /// The beginning of the names of the files to write: STEM.json, STEM.md, and STEM-figure1.svg, STEM-table2.png
     /// and so on [default: none are written]
     #[arg(long, short, value_name = "STEM")]

@@ -3,12 +3,12 @@
 pub mod profiles;
 mod tables;
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
-use anyhow::{Result, ensure};
-use predictors::{PREDICTORS, Predictor, predictor};
+use anyhow::{Context, Result, ensure};
+use predictors::{Consolidation, Outcomes, PREDICTORS, PredictError, Predictor, predictor};
 use traces::results::SCHEMA_VERSION;
-use traces::results::prediction::{Outcome, PairPrediction, Predictions};
+use traces::results::prediction::{Consolidations, Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::{OutputFormat, Predict, UsageError};
@@ -18,20 +18,21 @@ use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
-    let predictors = chosen(&arguments.predictors)?;
+    let mut predictors = chosen(&arguments.predictors)?;
+    let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
     let machines = profiles::named(&arguments.machines)?;
     let endings: Vec<String> = machines.iter().map(|machine| format!("-{}.json", machine.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let alone = profiles::gather(&machines, arguments)?;
     predictors::check::check(&alone.profiles)?;
-    let outcomes = predictors.iter().map(|(name, predictor)| (name.clone(), outcome(&**predictor, &alone)));
-    let predictors: BTreeMap<String, Outcome> = outcomes.collect();
+    let mut forecasts = outcomes(&predictors, &alone);
+    forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
-        pairs: vec![PairPrediction { vms: names, truth: None, predictors }],
+        pairs: vec![PairPrediction { vms: names, truth: None, predictors: forecasts }],
         alone: alone.profiles,
     };
     let mut written = Vec::new();
@@ -73,13 +74,49 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
         parse_list(list).map_err(UsageError::from_display)?
     };
     let built = |spec: &Spec| Ok((spec.to_string(), predictors::build(spec).map_err(UsageError::from_display)?));
-    specs.iter().map(built).collect()
+    let mut chosen = specs.iter().map(built).collect::<Result<Vec<Chosen>>>()?;
+    // Who learns from others brings them along.
+    let needed: Vec<&str> = chosen.iter().flat_map(|(_, predictor)| predictor.learns_from()).copied().collect();
+    for name in needed {
+        if chosen.iter().all(|(other, _)| other != name) {
+            chosen.push(built(&Spec { name: name.to_owned(), given: Vec::new() })?);
+        }
+    }
+    Ok(chosen)
 }
 
-/// What a predictor makes of machines, or why nothing.
-pub fn outcome(predictor: &dyn Predictor, alone: &Alone) -> Outcome {
-    match predictor::predict(predictor, &alone.profiles, &alone.recordings) {
+/// What the predictors that do not learn make of machines, or why nothing.
+pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
+    let not_learning = predictors.iter().filter(|(_, predictor)| predictor.learns_from().is_empty());
+    let of = |(name, predictor): &Chosen| {
+        (name.clone(), outcome(predictor::predict(&**predictor, &alone.profiles, &alone.recordings)))
+    };
+    not_learning.map(of).collect()
+}
+
+/// What those that learn make of the `others`' forecasts, after having learned from what is `known`.
+pub fn learned(predictors: &mut [Chosen], others: &Outcomes, known: &[&PairPrediction]) -> Outcomes {
+    let mut forecasts = Outcomes::new();
+    for (name, predictor) in predictors {
+        predictor.learn(known);
+        forecasts.extend(predictor.correct(others).map(|corrected| (name.clone(), outcome(corrected))));
+    }
+    forecasts
+}
+
+fn outcome(consolidation: Result<Consolidation, PredictError>) -> Outcome {
+    match consolidation {
         Ok(consolidation) => Outcome::Forecast(consolidation.forecast()),
         Err(error) => Outcome::Refused { refused: error.to_string() },
     }
+}
+
+/// Consolidations whose truth is known.
+fn known(path: &Path) -> Result<Vec<PairPrediction>> {
+    let path_text = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{path_text}: cannot be read"))?;
+    let known: Consolidations = serde_json::from_str(&text).with_context(|| {
+        format!("{path_text}: is not what iocast validate consolidation --output-format json prints")
+    })?;
+    Ok(known.pairs)
 }

@@ -1,7 +1,9 @@
 //! Forecasts as tables.
 
+use std::collections::BTreeMap;
+
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
-use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions};
+use traces::results::prediction::{Forecast, Intervals, Outcome, PairPrediction, Predictions, STATED};
 
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number, terminal_width, wrapped};
@@ -13,6 +15,7 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
             text.push(of_vm(pair, index, vm, &predictions.alone).render(format));
         }
         text.push(total(pair).render(format));
+        text.extend(intervals(pair).map(|table| table.render(format)));
         text.extend(said(pair, format));
     }
     text.join("\n")
@@ -52,7 +55,10 @@ fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfil
     let row = |(name, forecast): (&String, &Forecast)| {
         let rates = [&forecast.read_iops, &forecast.write_iops].map(|rates| number(at(rates)));
         let [reads, writes] = rates;
-        vec![name.clone(), reads, ms(&forecast.read_response_ns), writes, ms(&forecast.write_response_ns)]
+        let p99 = |named: &BTreeMap<String, Vec<Option<f64>>>| named.get("p99").map_or_else(|| number(None), |p99| ms(p99));
+        let (read, write) = (ms(&forecast.read_response_ns), ms(&forecast.write_response_ns));
+        let (read_p99, write_p99) = (p99(&forecast.read_percentiles_ns), p99(&forecast.write_percentiles_ns));
+        vec![name.clone(), reads, read, read_p99, writes, write, write_p99]
     };
     let others: Vec<&str> = alone
         .iter()
@@ -61,10 +67,37 @@ fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfil
         .collect();
     Table {
         title: format!("{vm} with {}", others.join(", ")),
-        header: ["predictor", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
+        header: ["predictor", "reads/s", "read, ms", "p99", "writes/s", "write, ms", "p99"].map(str::to_owned).to_vec(),
         rows: forecasts(pair).map(row).collect(),
         text_columns: 1,
     }
+}
+
+/// How sure those predictors are that say so.
+fn intervals(pair: &PairPrediction) -> Option<Table> {
+    let ends = |of: &[Option<[f64; 2]>], index: usize, scale: f64| match of.get(index).copied().flatten() {
+        Some(ends) => ends.map(|end| number(Some(end / scale))).join(" to "),
+        None => number(None),
+    };
+    let row = |name: &str, stated: &Intervals, index: usize| {
+        vec![
+            name.to_owned(),
+            pair.vms[index].clone(),
+            ends(&stated.read_iops, index, 1.0),
+            ends(&stated.read_response_ns, index, 1e6),
+            ends(&stated.write_iops, index, 1.0),
+            ends(&stated.write_response_ns, index, 1e6),
+        ]
+    };
+    let stating = forecasts(pair).filter_map(|(name, forecast)| Some((name, forecast.intervals_90.as_ref()?)));
+    let rows: Vec<Vec<String>> =
+        stating.flat_map(|(name, stated)| (0..pair.vms.len()).map(move |index| row(name, stated, index))).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: format!("How sure: {} % of truths are to lie between", number(Some(100.0 * STATED))),
+        header: ["predictor", "machine", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
+        rows,
+        text_columns: 2,
+    })
 }
 
 fn total(pair: &PairPrediction) -> Table {

@@ -1,6 +1,7 @@
 //! `iocast reproduce`: a paper's tables and figures regenerated, its numbers beside ours.
 
 mod grid;
+mod measured;
 mod pictures;
 mod render;
 
@@ -44,7 +45,8 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     let progress = Progress::jobs("replaying", (paper.jobs)(seeds.len(), alternatives));
     let reproduction = (paper.reproduce)(&seeds, alternatives, &progress.counter(0));
     drop(progress);
-    let reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
+    let mut reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
+    measured::add(paper, arguments, &mut reproduction)?;
     let reproduced = Reproduced { program: format!("iocast {}", env!("CARGO_PKG_VERSION")), reproduction };
     let width = terminal_width().map_or(usize::MAX, usize::from);
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();

@@ -4,6 +4,7 @@ mod closed;
 mod consolidation;
 mod decisions;
 mod drive;
+mod errors_tables;
 mod free;
 mod replayed;
 

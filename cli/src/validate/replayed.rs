@@ -1,16 +1,15 @@
 //! Forecasts held against machine rooms of known machines.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use predictors::replayed::{Campaign, ROOMS, Ran};
-use traces::results::prediction::PairPrediction;
+use traces::results::prediction::{DevicePolicy, Forecast, PairPrediction};
 
 use super::consolidation::truth;
 use crate::arguments::ValidateConsolidation;
 use crate::predict::profiles::Alone;
-use crate::predict::{Chosen, outcome};
+use crate::predict::{Chosen, outcomes};
 use crate::progress::Progress;
 
 /// What the truth is, and every group of every room with its forecasts.
@@ -25,10 +24,10 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
         for members in &groups {
             let together = campaign.together(room, index, members)?.together;
             let alone = of(&alone, members);
-            let forecasts = predictors.iter().map(|(name, predictor)| (name.clone(), outcome(&**predictor, &alone)));
-            let predictors: BTreeMap<_, _> = forecasts.collect();
+            let predictors = outcomes(predictors, &alone);
             let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
-            pairs.push(PairPrediction { vms, truth: Some(truth(&together)), predictors });
+            let policy = Some(DevicePolicy { name: room.policy.to_owned(), sure: true });
+            pairs.push(PairPrediction { vms, truth: Some(Forecast { policy, ..truth(&together) }), predictors });
             done.fetch_add(1, Ordering::Relaxed);
         }
     }

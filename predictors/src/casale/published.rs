@@ -35,11 +35,11 @@ impl Predictor for Casale {
             let [reads, writes] = self.responses.together(alone, index)?;
             let iops = |iops: f64| (iops > 0.0).then_some(iops * weight);
             vms.push(VmForecast {
-                reads: OperationForecast { iops: iops(profile.reads.iops), response_ns: reads },
-                writes: OperationForecast { iops: iops(profile.writes.iops), response_ns: writes },
+                reads: OperationForecast::of_means(iops(profile.reads.iops), reads),
+                writes: OperationForecast::of_means(iops(profile.writes.iops), writes),
             });
         }
         let mix = alone.iter().map(|profile| profile.reads.iops).sum::<f64>() / all;
-        Ok(Consolidation { vms, mix_read: Some(mix), notes: Vec::new() })
+        Ok(Consolidation { vms, mix_read: Some(mix), ..Consolidation::default() })
     }
 }

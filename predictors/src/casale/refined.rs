@@ -45,11 +45,11 @@ impl Predictor for Refined {
         for (index, (read_rate, write_rate)) in read_rates.into_iter().zip(write_rates).enumerate() {
             let [reads, writes] = self.responses.together(alone, index)?;
             vms.push(VmForecast {
-                reads: OperationForecast { iops: read_rate, response_ns: reads },
-                writes: OperationForecast { iops: write_rate, response_ns: writes },
+                reads: OperationForecast::of_means(read_rate, reads),
+                writes: OperationForecast::of_means(write_rate, writes),
             });
         }
-        Ok(Consolidation { vms, mix_read: None, notes: vec![format!("weights with q = {exponent:.3}")] })
+        Ok(Consolidation { vms, notes: vec![format!("weights with q = {exponent:.3}")], ..Consolidation::default() })
     }
 }
 

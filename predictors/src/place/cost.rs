@@ -92,15 +92,8 @@ impl Cost {
 /// What each of `members` gets on `lun`; nothing of a group that the predictor refuses.
 pub fn forecast(task: &Task<'_>, lun: usize, members: &[usize]) -> Vec<VmForecast> {
     let alone = &task.alone[lun];
-    let as_alone = |machine: &usize| {
-        let of = |operation: &IsolatedOperation| OperationForecast {
-            iops: (operation.iops > 0.0).then_some(operation.iops),
-            response_ns: operation.response_ns,
-        };
-        VmForecast { reads: of(&alone[*machine].reads), writes: of(&alone[*machine].writes) }
-    };
     if members.len() < 2 {
-        return members.iter().map(as_alone).collect();
+        return members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect();
     }
     let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
     // A group that the method refuses is one that nobody should make: nothing is forecast of it.
@@ -108,10 +101,13 @@ pub fn forecast(task: &Task<'_>, lun: usize, members: &[usize]) -> Vec<VmForecas
     task.predictor.predict(&profiles, &[]).map_or_else(|_| refused(), |together| together.vms)
 }
 
-/// The 99th percentile of a machine's reads: that alone, longer by as much as the mean.
+/// The 99th percentile of a machine's reads: as forecast, and by methods that have none that alone, longer by as much as the mean.
 pub fn read_p99_ns(alone: &IsolationProfile, got: &VmForecast) -> Option<f64> {
-    let p99 = *alone.reads.response_percentiles_ns.get("p99")? as f64;
-    Some(p99 * got.reads.response_ns? / alone.reads.response_ns?)
+    let grown = || {
+        let p99 = *alone.reads.response_percentiles_ns.get("p99")? as f64;
+        Some(p99 * got.reads.response_ns? / alone.reads.response_ns?)
+    };
+    got.reads.percentile("p99").or_else(grown)
 }
 
 /// The standings of a machine's limits under a forecast.

@@ -21,7 +21,7 @@ use crate::predictor::{PredictError, Predictor};
 pub struct Limits {
     /// Mean response time of reads, ns.
     pub read_response_ns: Option<f64>,
-    /// Their 99th percentile, ns. Its forecast is the one alone, longer by as much as the mean.
+    /// Their 99th percentile, ns. Of a method that forecasts none, the one alone, longer by as much as the mean.
     pub read_p99_ns: Option<f64>,
     /// Mean response time of writes, ns.
     pub write_response_ns: Option<f64>,

@@ -1,6 +1,6 @@
-//! What is seen at a room's door: every request with its times, as a capture would have it.
+//! What is seen at a room's door, or at its drive: every request with its times, as a capture would have it.
 
-use replay::Observer;
+use replay::{Observer, Served};
 use traces::results::TraceProvenance;
 use traces::{Layer, Observed, Record, Request, RequestId, Sectors, Timestamp, TraceMeta};
 
@@ -10,6 +10,8 @@ use crate::twin::Recorder;
 
 /// Watches a replay and keeps what each machine has done.
 pub struct Door {
+    /// Whether it stands before the drive, behind all layers.
+    at_drive: bool,
     /// When what is outstanding arrived, by id.
     arrived: Vec<Timestamp>,
     /// By machine, in the order of completion.
@@ -19,7 +21,24 @@ pub struct Door {
 impl Door {
     /// For so many machines, with numbers from 0.
     pub fn new(machines: usize) -> Door {
-        Door { arrived: Vec::new(), records: vec![Vec::new(); machines] }
+        Door { at_drive: false, arrived: Vec::new(), records: vec![Vec::new(); machines] }
+    }
+
+    /// The same, but of what is sent to the drive, from there to its completion.
+    pub fn at_drive(machines: usize) -> Door {
+        Door { at_drive: true, ..Door::new(machines) }
+    }
+
+    /// Every request of any machine that came from `from` on and before `to`, machine by machine in the order of completion.
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> Vec<Record> {
+        let within = |record: &&Record| (from..to).contains(&record.request.arrival);
+        self.records.iter().flatten().filter(within).copied().collect()
+    }
+
+    fn add(&mut self, mut request: Request, came: Timestamp, completed: Timestamp) {
+        request.arrival = came;
+        let observed = Observed { issued: Some(came), completed: Some(completed), ..Observed::default() };
+        self.records[usize::from(request.vm.0)].push(Record { request, observed });
     }
 
     /// When the first machine had nothing more to send: the end of what is like the beginning.
@@ -76,9 +95,14 @@ impl Observer for Door {
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let mut request = *request;
-        request.arrival = self.arrived[id.index()];
-        let observed = Observed { issued: Some(request.arrival), completed: Some(now), ..Observed::default() };
-        self.records[usize::from(request.vm.0)].push(Record { request, observed });
+        if !self.at_drive {
+            self.add(*request, self.arrived[id.index()], now);
+        }
+    }
+
+    fn served(&mut self, served: &Served) {
+        if self.at_drive {
+            self.add(served.request, served.issued, served.finished);
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Plan {
     seed: u64,
     place: Lba,
     size: Sectors,
-    workloads: Vec<String>,
+    pub(super) workloads: Vec<String>,
 }
 
 impl Plan {

@@ -27,14 +27,22 @@ pub struct RoomPlan {
     pub scheduler: &'static str,
     /// How many requests the drive has at once.
     pub depth: u32,
+    /// What a predictor is to tell of its order ([`traces::results::prediction::DevicePolicy`]).
+    pub policy: &'static str,
 }
 
 /// Rooms that differ in what a predictor has to find out: the drive, the order, the cache, how much goes on at once.
 pub const ROOMS: &[RoomPlan] = &[
-    RoomPlan { drive: "cheetah-9lp", scheduler: "fifo", depth: 1 },
-    RoomPlan { drive: "atlas-10k", scheduler: "read-priority", depth: 1 },
-    RoomPlan { drive: "cheetah-15k4-mechanical", scheduler: "read-priority:drain_at=16,drain_to=4", depth: 1 },
-    RoomPlan { drive: "ds8700-raid5-7", scheduler: "fifo", depth: 32 },
+    RoomPlan { drive: "cheetah-9lp", scheduler: "fifo", depth: 1, policy: "fcfs" },
+    RoomPlan { drive: "atlas-10k", scheduler: "read-priority", depth: 1, policy: "read-priority" },
+    RoomPlan {
+        drive: "cheetah-15k4-mechanical",
+        scheduler: "read-priority:drain_at=8,drain_to=2",
+        depth: 1,
+        policy: "read-priority-drain",
+    },
+    RoomPlan { drive: "ds8700-raid5-7", scheduler: "fifo", depth: 32, policy: "unknown" },
+    RoomPlan { drive: "barracuda", scheduler: "weighted:reads=3,writes=1", depth: 1, policy: "weighted" },
 ];
 
 /// What is run.
@@ -129,6 +137,20 @@ impl Campaign {
         Ok(Truth { room, members: members.to_vec(), together })
     }
 
+    /// What `machine` of `room`, the `index`th, runs: kinds of processes with their settings.
+    ///
+    /// # Errors
+    /// Its drive.
+    pub fn workloads(&self, room: RoomPlan, index: usize, machine: usize) -> Result<Vec<String>, RoomError> {
+        let drive = drive_models::build(&spec(room.drive)?)?.drive;
+        Ok(Plan::draw(self.seed, index, machine, self.share(drive.capacity())).workloads)
+    }
+
+    /// Each machine's part of a drive.
+    fn share(&self, capacity: Sectors) -> Sectors {
+        Sectors::new(capacity.count() / self.machines as u64 / ALIGNMENT * ALIGNMENT)
+    }
+
     /// The name of a machine.
     pub fn name(room: usize, machine: usize) -> String {
         format!("room{}-vm{}", room + 1, machine + 1)
@@ -137,7 +159,7 @@ impl Campaign {
     fn run(&self, room: RoomPlan, index: usize, members: &[usize]) -> Result<Vec<Ran>, RoomError> {
         let drive = drive_models::build(&spec(room.drive)?)?.drive;
         let scheduler = schedulers::build(&spec(room.scheduler)?)?.scheduler;
-        let share = Sectors::new(drive.capacity().count() / self.machines as u64 / ALIGNMENT * ALIGNMENT);
+        let share = self.share(drive.capacity());
         let plans: Vec<Plan> = members.iter().map(|&machine| Plan::draw(self.seed, index, machine, share)).collect();
         let guests = plans.iter().map(Plan::boot).collect::<Result<Vec<_>, RoomError>>()?;
         let until = Until { requests: None, time: Some(Timestamp::ZERO + self.span) };

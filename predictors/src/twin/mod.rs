@@ -7,7 +7,8 @@
 //! 4. All machines are played closed loop through a [`replay::Room`]: a stage for each above one for the device, until the first has
 //!    nothing more to send. The first tenth is left out.
 //!
-//! It holds for a device that serves one request after another. Flushes and discards take what they took alone. Where several requests
+//! A device that serves one request after another is told apart from one that does not (`several`), of which only response times by what
+//! is under way are told. Flushes and discards take what they took alone. Where several requests
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
 mod causes;
@@ -15,17 +16,20 @@ mod meter;
 mod policy;
 mod recording;
 mod service;
+mod several;
 mod shapes;
-mod solve;
+mod spread;
 mod superposed;
+mod times;
 
 use std::cell::Cell;
 
-use drive_models::SingleServer;
+use drive_models::{DriveModel, SingleServer};
 use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
 use schedulers::Scheduler;
 use traces::results::isolation::IsolationProfile;
+use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES};
 use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::statistics::Distribution;
 use traces::{Nanos, Timestamp, VmId};
@@ -34,7 +38,6 @@ use self::causes::Cause;
 use self::meter::{Got, Meter};
 use self::policy::{Policy, at_device, in_machine};
 pub use self::recording::{Recorder, Recording};
-use self::service::{Device, Fitted, fit};
 use self::superposed::{Machine, Superposed};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
@@ -57,6 +60,42 @@ const REQUESTS_MIN: usize = 100;
 
 struct Twin {
     seed: u64,
+}
+
+/// The device as the recordings show it.
+enum Fit {
+    /// It serves one request after another.
+    OneByOne(service::Fitted),
+    /// Several at once, or in no order that is known.
+    Several(several::Lines),
+}
+
+impl Fit {
+    /// Between the place of the recording and the device, as far as it is not in its times.
+    fn delay(&self) -> Nanos {
+        match self {
+            Fit::OneByOne(fitted) => fitted.delay,
+            Fit::Several(_) => Nanos::ZERO,
+        }
+    }
+
+    fn drive(&self, machines: usize, seed: u64) -> Box<dyn DriveModel> {
+        match self {
+            Fit::OneByOne(fitted) => {
+                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines, seed)))
+            }
+            Fit::Several(lines) => Box::new(several::Device::new(lines.clone(), seed)),
+        }
+    }
+}
+
+/// The device, if its times follow a line.
+fn fit(recordings: &[Recording], policy: Policy) -> Option<Fit> {
+    let capacity = service::capacity(recordings)?;
+    if policy == Policy::Unknown {
+        return several::fit(recordings, capacity).map(Fit::Several);
+    }
+    service::fit(recordings, capacity).map(Fit::OneByOne)
 }
 
 /// A machine as its recording shows it.
@@ -86,36 +125,49 @@ impl Predictor for Twin {
                 return Err(PredictError::profile(profile, what));
             }
         }
-        let fitted = fit(recordings).ok_or_else(|| {
+        let (policy, sure) = order(recordings);
+        let fitted = fit(recordings, policy).ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let (policy, sure) = order(recordings);
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let delay = fitted.delay;
         let together = play(recordings, &machines, &fitted, policy, self.seed)?;
         let mut vms = Vec::new();
         for (index, together) in together.iter().enumerate() {
             let alone = std::slice::from_ref(&recordings[index]);
             let played = play(alone, &machines[index..=index], &fitted, policy, self.seed)?;
-            vms.push(scaled(together, played.first(), &recorded(&recordings[index])));
+            let recorded = recorded(&recordings[index]);
+            let played = played.first().copied().unwrap_or(recorded);
+            vms.push(VmForecast {
+                reads: scaled(together.reads, played.reads, recorded.reads),
+                writes: scaled(together.writes, played.writes, recorded.writes),
+            });
         }
-        let mut notes = vec![format!(
-            "the device takes requests {}: {policy}; it is {} away",
-            if sure { "in this order" } else { "in an order that nothing tells, assumed" },
-            delay
-        )];
+        let mut notes = vec![match &fitted {
+            Fit::OneByOne(_) => format!(
+                "the device takes requests in this order{}: {policy}; it is {} away",
+                if sure { "" } else { ", which is not sure" },
+                fitted.delay()
+            ),
+            Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
+                                under way"
+                .to_owned(),
+        }];
         notes.extend(alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0).map(
             |(profile, recording)| {
                 format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
             },
         ));
-        if policy == Policy::Unknown {
-            notes.push("the device's order is none that is known; played first come, first served".to_owned());
-        }
-        Ok(Consolidation { vms, notes, ..Consolidation::default() })
+        let policy = Some(DevicePolicy { name: policy.kind().to_owned(), sure });
+        Ok(Consolidation { vms, policy, notes, ..Consolidation::default() })
     }
+}
+
+/// In which order the device of these recordings takes what waits for it, as far as they tell.
+pub fn policy(recordings: &[Recording]) -> DevicePolicy {
+    let (policy, sure) = order(recordings);
+    DevicePolicy { name: policy.kind().to_owned(), sure }
 }
 
 /// The device's order, as all recordings show it, and whether that is sure.
@@ -127,7 +179,7 @@ fn order(recordings: &[Recording]) -> (Policy, bool) {
 fn infer(recording: &Recording) -> Inferred {
     let waits = in_machine(recording);
     // Who never keeps anything back shows no limit.
-    let depth = if waits.all > 0 { deepest(recording) } else { u32::MAX };
+    let depth = if waits.any() { deepest(recording) } else { u32::MAX };
     Inferred {
         causes: causes::infer(&recording.requests),
         ends: causes::ends(&recording.requests),
@@ -165,16 +217,16 @@ fn deepest(recording: &Recording) -> u32 {
     at_once.max().map_or(1, |deepest| deepest.max(1) as u32)
 }
 
-fn scheduler(name: &str) -> Result<Box<dyn Scheduler>, PredictError> {
-    let spec = Spec { name: name.to_owned(), given: Vec::new() };
-    schedulers::build(&spec).map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
+fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
+    let built = spec.parse().and_then(|spec: Spec| schedulers::build(&spec));
+    built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
 /// What each machine got.
 fn play(
     recordings: &[Recording],
     machines: &[Inferred],
-    fitted: &Fitted,
+    fitted: &Fit,
     policy: Policy,
     seed: u64,
 ) -> Result<Vec<VmForecast>, PredictError> {
@@ -182,18 +234,16 @@ fn play(
     let span = span.saturating_since(Timestamp::ZERO);
     let from = Timestamp::ZERO + Nanos::from_ns(span.as_ns() / LEFT_OUT);
     let until = Cell::new(Timestamp::ZERO + span);
-    let passage = Passage { per_vm: true, delay_up: fitted.delay, ..Passage::default() };
+    let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
     let mut guests = Layer::new(Box::new(fifo), passage);
     for (vm, machine) in machines.iter().enumerate() {
         guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
     }
-    let at_device = match policy {
-        Policy::Fcfs | Policy::Unknown => fifo as fn() -> Box<dyn Scheduler>,
-        Policy::ReadPriority => reads_first,
-    };
+    // Checked once here: layers build it themselves.
+    scheduler(&policy.scheduler())?;
+    let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
     let shared = Passage { limits: Limits { merge: false, ..Limits::default() }, ..Passage::default() };
-    let delay = fitted.delay;
-    let drive = Box::new(SingleServer::new(Device::new(fitted.clone(), recordings.len(), seed)));
+    let drive = fitted.drive(recordings.len(), seed);
     let room = Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive);
     let players: Vec<Machine<'_>> = recordings
         .iter()
@@ -206,7 +256,7 @@ fn play(
         })
         .collect();
     let source = Superposed::new(&players, &until, seed);
-    let meter = Meter::new(recordings.len(), delay, from, &until);
+    let meter = Meter::new(recordings.len(), fitted.delay(), from, &until);
     let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
     let played = until.get().saturating_since(from);
     if played == Nanos::ZERO {
@@ -225,22 +275,20 @@ fn recorded(recording: &Recording) -> VmForecast {
 }
 
 /// The forecast is what was recorded alone times what the twin makes of it: what it is off by alone it is not off by again.
-fn scaled(together: &VmForecast, played: Option<&VmForecast>, recorded: &VmForecast) -> VmForecast {
-    let of = |together: OperationForecast, played: OperationForecast, recorded: OperationForecast| {
-        let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
-            let factor =
-                recorded.zip(played.filter(|played| *played > 0.0)).map_or(1.0, |(recorded, played)| recorded / played);
-            together.map(|together| together * factor)
-        };
-        OperationForecast {
-            iops: figure(together.iops, played.iops, recorded.iops),
-            response_ns: figure(together.response_ns, played.response_ns, recorded.response_ns),
-        }
+fn scaled(together: OperationForecast, played: OperationForecast, recorded: OperationForecast) -> OperationForecast {
+    let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
+        let factor =
+            recorded.zip(played.filter(|played| *played > 0.0)).map_or(1.0, |(recorded, played)| recorded / played);
+        together.map(|together| together * factor)
     };
-    let played = played.copied().unwrap_or(*recorded);
-    VmForecast {
-        reads: of(together.reads, played.reads, recorded.reads),
-        writes: of(together.writes, played.writes, recorded.writes),
+    OperationForecast {
+        iops: figure(together.iops, played.iops, recorded.iops),
+        response_ns: figure(together.response_ns, played.response_ns, recorded.response_ns),
+        percentiles_ns: std::array::from_fn(|index| {
+            let of = |operation: &OperationForecast| operation.percentiles_ns[index];
+            figure(of(&together), of(&played), of(&recorded))
+        }),
+        spread: spread::of(&together, &played, &recorded),
     }
 }
 
@@ -248,14 +296,12 @@ fn fifo() -> Box<dyn Scheduler> {
     scheduler("fifo").expect("a shipped scheduler without settings")
 }
 
-fn reads_first() -> Box<dyn Scheduler> {
-    scheduler("read-priority").expect("a shipped scheduler without settings")
-}
-
 fn forecast(got: &Got, played: Nanos) -> VmForecast {
     let of = |times: &Distribution| OperationForecast {
         iops: (times.count() > 0).then(|| times.count() as f64 / played.as_s_f64()),
         response_ns: times.moments().mean_ns,
+        percentiles_ns: FORECAST_PERCENTILES.map(|(share, _)| times.percentile_ns(share).map(|ns| ns as f64)),
+        spread: None,
     };
     let [reads, writes] = got;
     VmForecast { reads: of(reads), writes: of(writes) }

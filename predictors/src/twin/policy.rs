@@ -1,7 +1,10 @@
 //! In which order waiting requests are taken, told from a recording.
 //!
-//! Whenever something is taken while others wait, the recording shows what was chosen. A choice tells policies apart if they would
-//! choose differently: if the oldest waiting request is a write and a read waits too.
+//! Whenever something is taken while others wait, the recording shows what was chosen. A choice tells policies apart if both kinds wait
+//! and one of them clearly the longer. Every policy is followed through all choices, in the state that what was really taken has left it
+//! in; the one that would have chosen otherwise least often is the policy, the simpler one unless another is clearly better. It is
+//! *sure* if every other is clearly worse. What was never seen excludes nothing: that writes are not drained above some
+//! number of them shows only where so many have waited.
 
 use std::fmt;
 
@@ -16,100 +19,252 @@ pub(super) enum Policy {
     Fcfs,
     /// The oldest read, and the oldest write if there is no read.
     ReadPriority,
+    /// The same, but from so many waiting writes on these, until so few are left.
+    Drain {
+        /// So many begin it.
+        at: u32,
+        /// So many are left at its end.
+        to: u32,
+    },
+    /// So many reads and so many writes in turn, while both wait.
+    Weighted {
+        /// Reads of a turn.
+        reads: u32,
+        /// Writes of a turn.
+        writes: u32,
+    },
     /// None of these.
     Unknown,
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Policy::Fcfs => "first come, first served",
-            Policy::ReadPriority => "reads first",
-            Policy::Unknown => "unknown",
-        })
+        match self {
+            Policy::Fcfs => f.write_str("first come, first served"),
+            Policy::ReadPriority => f.write_str("reads first"),
+            Policy::Drain { at, to } => write!(f, "reads first, and from {at} waiting writes on these until {to} are left"),
+            Policy::Weighted { reads, writes } => write!(f, "{reads} reads and {writes} writes in turn"),
+            Policy::Unknown => f.write_str("unknown"),
+        }
     }
 }
 
-/// Choices that were seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl Policy {
+    /// The scheduler that takes requests so, as one would write it. Of an unknown order, as they come.
+    pub(super) fn scheduler(self) -> String {
+        match self {
+            Policy::Fcfs | Policy::Unknown => "fifo".to_owned(),
+            Policy::ReadPriority => "read-priority".to_owned(),
+            Policy::Drain { at, to } => format!("read-priority:drain_at={at},drain_to={to}"),
+            Policy::Weighted { reads, writes } => format!("weighted:reads={reads},writes={writes}"),
+        }
+    }
+
+    /// Its name without what was fitted.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Policy::Fcfs => "fcfs",
+            Policy::ReadPriority => "read-priority",
+            Policy::Drain { .. } => "read-priority-drain",
+            Policy::Weighted { .. } => "weighted",
+            Policy::Unknown => "unknown",
+        }
+    }
+}
+
+/// A request that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    /// Reads and writes that waited, itself among them.
+    reads: u32,
+    writes: u32,
+    /// Whether it is a read.
+    read: bool,
+    /// Whether the oldest was a read, where it came clearly before all of the other kind.
+    oldest_read: Option<bool>,
+    /// Whether it was the oldest of its kind.
+    in_order: bool,
+}
+
+impl Choice {
+    fn waiting(&self) -> u32 {
+        self.reads + self.writes
+    }
+
+    fn tells(&self) -> bool {
+        self.reads > 0 && self.writes > 0 && self.oldest_read.is_some()
+    }
+}
+
+/// What was taken of what waited, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choices {
-    /// All.
-    pub(super) all: u64,
-    /// Among them: the oldest of its kind was taken.
-    pub(super) oldest_of_kind: u64,
-    /// A read waited behind a write that was older.
-    pub(super) telling: u64,
-    /// Among the telling: the write was taken.
-    pub(super) oldest: u64,
-    /// Among the telling: the read was taken.
-    pub(super) read: u64,
+    taken: Vec<Choice>,
 }
 
 /// Requests that come within so little of one another come at once.
 const AT_ONCE: Nanos = Nanos::from_ms(1);
 /// Fewer telling choices leave the policy open.
-const TELLING_MIN: u64 = 20;
+const TELLING_MIN: usize = 20;
 /// A policy is one if it explains so many of the choices.
 const EXPLAINED: f64 = 0.88;
-/// And so many of the telling choices are one of the two that policies would make.
+/// What explains fewer than so many is none.
 const UNDERSTOOD: f64 = 0.8;
+/// So many standard deviations of a fair coin are clear.
+const CLEAR: f64 = 4.0;
+/// So many choices are looked at.
+const LOOKED_AT: usize = 20_000;
+/// The longest queue of writes and the longest turn that are thought of.
+const LONGEST_QUEUE: u32 = 64;
+const LONGEST_TURN: u32 = 16;
+
+/// A policy in the course of choices.
+struct Course {
+    policy: Policy,
+    draining: bool,
+    of_writes: bool,
+    served: u32,
+}
+
+impl Course {
+    fn new(policy: Policy) -> Course {
+        Course { policy, draining: false, of_writes: false, served: 0 }
+    }
+
+    /// Whether it would take a read, both kinds waiting; then `choice` is what was taken.
+    fn follow(&mut self, choice: &Choice) -> bool {
+        let Choice { writes, read, oldest_read, .. } = *choice;
+        match self.policy {
+            Policy::Fcfs => oldest_read.unwrap_or(read),
+            Policy::ReadPriority | Policy::Unknown => true,
+            Policy::Drain { at, to } => {
+                self.draining = writes >= at || (self.draining && writes > to);
+                !self.draining
+            }
+            Policy::Weighted { reads: turn_reads, writes: turn_writes } => {
+                let length = |of_writes: bool| if of_writes { turn_writes } else { turn_reads };
+                let over = self.served >= length(self.of_writes);
+                let would_read = self.of_writes == over;
+                let served = if read != self.of_writes { self.served } else { 0 };
+                self.of_writes = !read;
+                self.served = (served + 1).min(length(!read));
+                would_read
+            }
+        }
+    }
+}
 
 impl Choices {
     /// Those of two recordings.
-    pub(super) fn and(self, other: Choices) -> Choices {
-        Choices {
-            all: self.all + other.all,
-            oldest_of_kind: self.oldest_of_kind + other.oldest_of_kind,
-            telling: self.telling + other.telling,
-            oldest: self.oldest + other.oldest,
-            read: self.read + other.read,
-        }
+    pub(super) fn and(mut self, other: Choices) -> Choices {
+        self.taken.extend(other.taken);
+        self
+    }
+
+    fn looked_at(&self) -> &[Choice] {
+        &self.taken[..self.taken.len().min(LOOKED_AT)]
+    }
+
+    /// Whether `policy` would have chosen as was chosen, for every telling choice.
+    fn explains(&self, policy: Policy) -> Vec<bool> {
+        let mut course = Course::new(policy);
+        let followed = self.looked_at().iter().map(|choice| (choice, course.follow(choice)));
+        followed.filter(|(choice, _)| choice.tells()).map(|(choice, read)| read == choice.read).collect()
+    }
+
+    fn missed(&self, policy: Policy) -> usize {
+        let mut course = Course::new(policy);
+        self.looked_at().iter().filter(|choice| course.follow(choice) != choice.read && choice.tells()).count()
+    }
+
+    /// The one of `policies` that misses least, the first of equals.
+    fn best(&self, policies: impl Iterator<Item = Policy>) -> Option<Policy> {
+        policies.min_by_key(|&policy| self.missed(policy))
     }
 
     /// The policy that explains the choices, and whether that is sure. Where nothing tells, requests are taken as they come.
     pub(super) fn policy(&self) -> (Policy, bool) {
-        let share = |count: u64, of: u64| count as f64 / of.max(1) as f64;
-        if self.all >= TELLING_MIN && share(self.oldest_of_kind, self.all) < EXPLAINED {
-            return (Policy::Unknown, true);
+        let several = || self.taken.iter().filter(|choice| choice.waiting() > 1);
+        let in_order = several().filter(|choice| choice.in_order).count();
+        let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
+        if several().count() >= TELLING_MIN && share(in_order, several().count()) < EXPLAINED {
+            return (Policy::Unknown, false);
         }
-        if self.telling < TELLING_MIN {
+        let telling = self.looked_at().iter().filter(|choice| choice.tells()).count();
+        if telling < TELLING_MIN {
             return (Policy::Fcfs, false);
         }
-        // What came late or was heard of late makes some choices look like neither.
-        let either = self.oldest + self.read;
-        if share(either, self.telling) < UNDERSTOOD {
-            return (Policy::Unknown, true);
+        let most_writes = self.looked_at().iter().map(|choice| choice.writes).max().unwrap_or_default();
+        let drains = (2..=most_writes.min(LONGEST_QUEUE)).flat_map(|at| (0..at).map(move |to| Policy::Drain { at, to }));
+        let turns = (1..=LONGEST_TURN)
+            .flat_map(|reads| (1..=LONGEST_TURN).map(move |writes| Policy::Weighted { reads, writes }));
+        let simple = [Policy::Fcfs, Policy::ReadPriority];
+        let fitted = [self.best(drains), self.best(turns)].into_iter().flatten();
+        let rivals: Vec<(Policy, Vec<bool>)> =
+            simple.into_iter().chain(fitted).map(|policy| (policy, self.explains(policy))).collect();
+        let Some(chosen) = rivals.iter().reduce(|best, next| if clearly_better(&next.1, &best.1) { next } else { best })
+        else {
+            return (Policy::Fcfs, false);
+        };
+        let explained = share(chosen.1.iter().filter(|explained| **explained).count(), telling);
+        if explained < UNDERSTOOD {
+            return (Policy::Unknown, false);
         }
-        if share(self.oldest, either) >= EXPLAINED {
-            return (Policy::Fcfs, true);
-        }
-        if share(self.read, either) >= EXPLAINED {
-            return (Policy::ReadPriority, true);
-        }
-        (Policy::Unknown, true)
+        // A drain that hardly ever began is no rival of reads first, and no proof of it either.
+        let rules_out = |rival: &(Policy, Vec<bool>)| {
+            let same = rival.0 == chosen.0;
+            let hidden = chosen.0 == Policy::ReadPriority && matches!(rival.0, Policy::Drain { .. });
+            same || hidden || clearly_better(&chosen.1, &rival.1)
+        };
+        let alone = rivals.iter().all(rules_out);
+        (chosen.0, explained >= EXPLAINED && alone && !self.may_drain(chosen.0, most_writes))
+    }
+
+    /// Whether reads may go first only because there never were enough writes.
+    fn may_drain(&self, policy: Policy, most_writes: u32) -> bool {
+        policy == Policy::ReadPriority && most_writes < LONGEST_QUEUE
     }
 
     /// Whether reads pass waiting writes more often than chance would have it.
     pub(super) fn prefers_reads(&self) -> bool {
-        self.telling >= TELLING_MIN && 2 * self.read > self.telling
+        let passable = || self.taken.iter().filter(|choice| choice.tells() && choice.oldest_read == Some(false));
+        let telling = passable().count();
+        telling >= TELLING_MIN && 2 * passable().filter(|choice| choice.read && choice.in_order).count() > telling
+    }
+
+    /// Whether anything ever waited for anything else.
+    pub(super) fn any(&self) -> bool {
+        self.taken.iter().any(|choice| choice.waiting() > 1)
     }
 
     fn add(&mut self, waiting: &[(Timestamp, &Recorded)], taken: (Timestamp, &Recorded)) {
-        if waiting.len() < 2 {
-            return;
-        }
-        let oldest = |operation: Operation| waiting.iter().find(|(_, request)| request.operation == operation);
-        self.all += 1;
+        let oldest = |operation: Operation| {
+            waiting.iter().find(|(_, request)| request.operation == operation).map(|(since, _)| *since)
+        };
+        let of = |operation: Operation| waiting.iter().filter(|(_, request)| request.operation == operation).count();
+        let reads = of(Operation::Read) as u32;
         // What came at about the same time may have changed places on its way.
-        let is = |oldest: Timestamp| taken.0 <= oldest.saturating_add(AT_ONCE);
-        self.oldest_of_kind += u64::from(oldest(taken.1.operation).is_some_and(|(since, _)| is(*since)));
-        let (Some((write, _)), Some((read, _))) = (oldest(Operation::Write), oldest(Operation::Read)) else { return };
-        if write.saturating_add(AT_ONCE) < *read {
-            self.telling += 1;
-            self.oldest += u64::from(taken.1.operation == Operation::Write && is(*write));
-            self.read += u64::from(taken.1.operation == Operation::Read && is(*read));
-        }
+        let clearly = |first: Timestamp, second: Timestamp| first.saturating_add(AT_ONCE) < second;
+        let oldest_read = match (oldest(Operation::Read), oldest(Operation::Write)) {
+            (Some(read), Some(write)) if clearly(read, write) => Some(true),
+            (Some(read), Some(write)) if clearly(write, read) => Some(false),
+            _ => None,
+        };
+        self.taken.push(Choice {
+            reads,
+            writes: waiting.len() as u32 - reads,
+            read: taken.1.operation == Operation::Read,
+            oldest_read,
+            in_order: oldest(taken.1.operation).is_some_and(|since| !clearly(since, taken.0)),
+        });
     }
+}
+
+/// Whether one policy explains clearly more than the other of what the two would choose differently.
+fn clearly_better(one: &[bool], other: &[bool]) -> bool {
+    let only = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && !**b).count() as f64;
+    let (one, other) = (only(one, other), only(other, one));
+    one - other > CLEAR * (one + other).sqrt()
 }
 
 /// What a device that serves one request after another took next, of those that were at it.
@@ -203,8 +358,8 @@ mod tests {
     #[test]
     fn orders_are_told_from_what_was_taken() {
         assert_eq!(at_device(&served(|_| 0)).policy(), (Policy::Fcfs, true));
-        assert_eq!(at_device(&served(first_read)).policy(), (Policy::ReadPriority, true));
-        assert_eq!(at_device(&served(|waiting| waiting.len() - 1)).policy(), (Policy::Unknown, true));
+        assert_eq!(at_device(&served(first_read)).policy(), (Policy::ReadPriority, false));
+        assert_eq!(at_device(&served(|waiting| waiting.len() - 1)).policy(), (Policy::Unknown, false));
         assert!(at_device(&served(first_read)).prefers_reads() && !at_device(&served(|_| 0)).prefers_reads());
     }
 
@@ -215,7 +370,7 @@ mod tests {
             let at = Timestamp::from_ns(nth as u64 * 10_000_000);
             (request.arrival, request.issued, request.completed) = (at, at, at + traces::Nanos::from_ms(2));
         }
-        assert_eq!(at_device(&lone), Choices::default());
+        assert!(!at_device(&lone).any());
         assert_eq!(at_device(&lone).policy(), (Policy::Fcfs, false));
     }
 }

@@ -23,7 +23,8 @@ use drive_models::single_server::{Service, ServiceModel};
 
 use super::recording::{Recorded, Recording};
 use super::shapes::{Shape, shapes};
-use super::solve::solve;
+use super::times::Times;
+use crate::solve::solve;
 
 /// Closer than this the platter decides more than the arm.
 const NEAR: u64 = 2048;
@@ -31,8 +32,6 @@ const NEAR: u64 = 2048;
 const AHEAD: u64 = 512;
 /// So many latest reads of each machine are remembered, as many as drives have segments.
 const READS: usize = 64;
-/// Times are kept as so many quantiles.
-const QUANTILES: usize = 256;
 /// A sample that took so many times the median was held up by something else.
 const HELD_UP: f64 = 12.0;
 /// Fewer samples say nothing of a class.
@@ -58,32 +57,6 @@ struct Sample {
     time: f64,
 }
 
-/// Times to draw from.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Times {
-    /// Seconds, growing; empty if nothing is known.
-    quantiles: Vec<f64>,
-}
-
-impl Times {
-    fn of(mut times: Vec<f64>) -> Times {
-        times.sort_by(f64::total_cmp);
-        let count = times.len();
-        if count > QUANTILES {
-            // The mean of each slice, so that the mean of all stays.
-            let slice = |index: usize| &times[index * count / QUANTILES..(index + 1) * count / QUANTILES];
-            let mean = |index| slice(index).iter().sum::<f64>() / slice(index).len() as f64;
-            return Times { quantiles: (0..QUANTILES).map(mean).collect() };
-        }
-        Times { quantiles: times }
-    }
-
-    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
-        let count = self.quantiles.len() as u64;
-        (count > 0).then(|| self.quantiles[(((random.next_u64() >> 32) * count) >> 32) as usize])
-    }
-}
-
 /// What was fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fitted {
@@ -104,13 +77,17 @@ pub(super) struct Fitted {
     pub(super) delay: Nanos,
 }
 
-/// Fits `recordings` of one device; nothing if they do not hold enough of a kind that they have at all.
-pub(super) fn fit(recordings: &[Recording]) -> Option<Fitted> {
+/// What the device holds, as far as that is known.
+pub(super) fn capacity(recordings: &[Recording]) -> Option<Sectors> {
     let capacity = recordings.iter().map(|recording| {
         let end = Sectors::new(recording.end().sector());
         recording.device.map_or(end, |device| device.max(end))
     });
-    let capacity = capacity.max().filter(|capacity| *capacity > Sectors::ZERO)?;
+    capacity.max().filter(|capacity| *capacity > Sectors::ZERO)
+}
+
+/// Fits `recordings` of one device; nothing if they do not hold enough of a kind that they have at all.
+pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted> {
     let mut samples: Vec<Sample> = recordings.iter().flat_map(samples).collect();
     let held_up = HELD_UP * median(samples.iter().map(|sample| sample.time))?;
     samples.retain(|sample| sample.time <= held_up);

@@ -47,6 +47,9 @@ pub enum ReproduceError {
     /// A workload is refused.
     #[error(transparent)]
     Workload(#[from] crate::programs::WorkloadError),
+    /// A description of workloads is refused.
+    #[error(transparent)]
+    Description(traces::DescriptionError),
     /// A stack is refused.
     #[error(transparent)]
     Stack(#[from] crate::room::StackError),

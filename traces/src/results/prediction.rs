@@ -43,6 +43,48 @@ pub enum Outcome {
     Forecast(Forecast),
 }
 
+/// The percentiles of response times that are forecast: hundredths of a percent, and the name.
+pub const FORECAST_PERCENTILES: [(u32, &str); 3] = [(5_000, "p50"), (9_500, "p95"), (9_900, "p99")];
+
+/// The probability with which a truth is to lie within [`Intervals`].
+pub const STATED: f64 = 0.9;
+
+/// Between which two values each figure lies with a probability of [`STATED`], by what the method says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// Mean response time of reads, D2C.
+    pub read_response_ns: Vec<Option<[f64; 2]>>,
+    /// Of writes.
+    pub write_response_ns: Vec<Option<[f64; 2]>>,
+    /// Reads per second.
+    pub read_iops: Vec<Option<[f64; 2]>>,
+    /// Writes per second.
+    pub write_iops: Vec<Option<[f64; 2]>>,
+}
+
+/// In which order a device takes what waits for it: `fcfs`, `read-priority`, `read-priority-drain`, `weighted`, or `unknown` for any
+/// other and for a device that serves several at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DevicePolicy {
+    /// The name.
+    pub name: String,
+    /// Whether what was seen leaves no other.
+    pub sure: bool,
+}
+
+/// How often devices' policies were told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identified {
+    /// Groups whose device's policy is known.
+    pub groups: u64,
+    /// Of them: the right one was told.
+    pub right: u64,
+    /// The right one, surely.
+    pub right_and_sure: u64,
+    /// A wrong one, surely.
+    pub wrong_but_sure: u64,
+}
+
 /// Machines together. Lists hold a figure for each, or nothing where the method says nothing or the machine has no such requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
@@ -54,12 +96,24 @@ pub struct Forecast {
     pub read_iops: Vec<Option<f64>>,
     /// Writes per second.
     pub write_iops: Vec<Option<f64>>,
+    /// Percentiles of the response time of reads by name; those of [`FORECAST_PERCENTILES`] that the method has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub read_percentiles_ns: BTreeMap<String, Vec<Option<f64>>>,
+    /// Of writes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub write_percentiles_ns: BTreeMap<String, Vec<Option<f64>>>,
+    /// How sure the method is, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals_90: Option<Intervals>,
     /// Reads per second of all together.
     pub total_read_iops: Option<f64>,
     /// Writes per second of all together.
     pub total_write_iops: Option<f64>,
     /// Share of reads among all requests.
     pub mix_read: Option<f64>,
+    /// The device's policy, where it is known or told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<DevicePolicy>,
     /// What to know about the figures.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -76,9 +130,15 @@ pub struct Consolidations {
     pub truth: String,
     /// Who was put together; truth and forecasts are means over the repetitions.
     pub pairs: Vec<PairPrediction>,
-    /// Errors of each predictor by figure: `read_response`, `write_response`, `read_iops`, `write_iops` of every machine,
-    /// `total_read_iops`, `total_write_iops`, `mix_read` of all together.
+    /// Errors of each predictor by figure: `read_response`, `write_response`, `read_p99`, `write_p99`, `read_iops`, `write_iops` of
+    /// every machine, `total_read_iops`, `total_write_iops`, `mix_read` of all together.
     pub summary: BTreeMap<String, BTreeMap<String, ForecastError>>,
+    /// The same over groups of so many machines, where there are groups of several sizes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_size: BTreeMap<usize, BTreeMap<String, BTreeMap<String, ForecastError>>>,
+    /// By predictor that tells policies, where they are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, Identified>,
 }
 
 /// How far off forecasts of one figure are.
@@ -94,4 +154,7 @@ pub struct ForecastError {
     pub ci95: Option<[f64; 2]>,
     /// The largest.
     pub max: Option<f64>,
+    /// Of the truths that the predictor states an interval for, the share within it; it states [`STATED`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_stated: Option<f64>,
 }

@@ -2,7 +2,7 @@
 
 /// The solution of `square` x = `right`, where `square` is symmetric and none of its eigenvalues negative, as least squares make it. An
 /// unknown that nothing depends on, or only as on those before it, is 0. `None` if a figure is not finite.
-pub(super) fn solve<const N: usize>(mut square: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
+pub(crate) fn solve<const N: usize>(mut square: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
     let scale: [f64; N] = std::array::from_fn(|index| square[index][index]);
     for column in 0..N {
         // What is left of it is rounding, and so is its whole row.

@@ -1,26 +1,13 @@
-//! Casale, Kraft, Krishnamurthy 2011: Tables I to III, what its formulas make of its own inputs.
+//! Tables I to III: what the formulas make of the paper's own inputs.
 //!
 //! The paper prints no rates of the machines alone. But its six predictions of Table II are six equations for six rates, with a single
 //! solution that is positive, and by that the mixes of Table I follow. Of response times alone it says nothing; the reads of Table III
 //! leave one of them free.
 
-use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
-use traces::results::reproduction::{Bar, Cell, Choice, Reproduction, Source};
-use traces::spec::Spec;
+use traces::results::reproduction::{Bar, Cell, Choice, Source};
 
-use replay::papers::{Paper, ReproduceError};
-
-use crate::predictor::{Consolidation, predict};
-use crate::registry::build;
-
-/// The row of the table of papers.
-pub const PAPER: Paper = Paper {
-    name: "casale2011",
-    title: "Casale, Kraft, Krishnamurthy 2011: consolidation predictors, the formulas on the paper's own inputs",
-    jobs: |_, _| 1,
-    reproduce: |_, _, _| reproduce(),
-};
+use crate::predictor::{Consolidation, Predictor, predict};
 
 /// The machines alone: name, reads and writes per second (the solution of Table II), and how much longer than File's a read takes, ms.
 const ALONE: [(&str, f64, f64, f64); 3] = [
@@ -71,15 +58,22 @@ const PAIRS: [Pair; 3] = [
     },
 ];
 
-fn reproduce() -> Result<Reproduction, ReproduceError> {
-    let casale = build(&Spec { name: "casale".to_owned(), given: Vec::new() })?;
+/// The tables, what they were to reach, and what is printed wrong.
+pub(super) struct Formula {
+    pub(super) cells: Vec<Cell>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) misprints: Vec<String>,
+}
+
+/// The formulas on the paper's own inputs.
+pub(super) fn formula(casale: &dyn Predictor) -> Formula {
     let mut cells = Vec::new();
     let mut misprints = Vec::new();
     for pair in &PAIRS {
         let alone = pair.vms.map(|vm| profile(vm, FREE));
         let name = pair.vms.map(|vm| ALONE[vm].0).join("+");
         // The profiles are constants, which a test predicts from.
-        if let Ok(together) = predict(&*casale, &alone, &[]) {
+        if let Ok(together) = predict(casale, &alone, &[]) {
             table_1(pair, &name, &together, &mut cells, &mut misprints);
             table_2(pair, &name, &together, &mut cells);
             table_3(pair, &name, &together, &mut cells);
@@ -111,21 +105,7 @@ fn reproduce() -> Result<Reproduction, ReproduceError> {
             Some(0.1),
         ),
     ];
-    Ok(Reproduction {
-        schema_version: SCHEMA_VERSION,
-        paper:
-            "Casale, Kraft, Krishnamurthy 2011, A Model of Storage I/O Performance Interference in Virtualized Systems"
-                .to_owned(),
-        seeds: Vec::new(),
-        choices: choices(),
-        cells,
-        errors: Vec::new(),
-        bars,
-        ranks: Vec::new(),
-        alternatives: Vec::new(),
-        figures: Vec::new(),
-        statements: statements(misprints),
-    })
+    Formula { cells, bars, misprints }
 }
 
 /// A machine alone, as its implied inputs have it. All it adds to others is due to reads; how the paper divides it is not known.
@@ -169,7 +149,8 @@ fn same_digits(cell: &Cell, digits: f64) -> bool {
     cell.paper.is_some_and(|paper| libm::round(cell.ours * digits) == libm::round(paper * digits))
 }
 
-const TYPES: [&str; 2] = ["R", "W"];
+/// What the paper calls reads and writes.
+pub(super) const TYPES: [&str; 2] = ["R", "W"];
 
 fn table_1(pair: &Pair, name: &str, together: &Consolidation, cells: &mut Vec<Cell>, misprints: &mut Vec<String>) {
     let reads = together.mix_read.unwrap_or(f64::NAN);
@@ -225,7 +206,7 @@ fn table_3(pair: &Pair, name: &str, together: &Consolidation, cells: &mut Vec<Ce
     }
 }
 
-fn choices() -> Vec<Choice> {
+pub(super) fn choices() -> Vec<Choice> {
     vec![
         Choice::new(
             "rates alone, reads and writes per second",
@@ -240,7 +221,7 @@ fn choices() -> Vec<Choice> {
     ]
 }
 
-fn statements(misprints: Vec<String>) -> Vec<String> {
+pub(super) fn statements(misprints: Vec<String>) -> Vec<String> {
     let mut statements = vec![
         "This is a test of the formulas on the paper's own inputs, as far as they are implied by its tables. Table II is so by \
          construction; the mixes of Table I and the differences between the reads of Table III are what is tested. It says nothing of how \
@@ -258,6 +239,7 @@ fn statements(misprints: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::casale;
     use super::*;
 
     #[test]
@@ -275,18 +257,18 @@ mod tests {
 
     #[test]
     fn tables_are_the_papers_but_for_three_cells() {
-        let reproduction = reproduce().unwrap();
-        assert_eq!(reproduction.cells.len(), 3 * (4 + 2 + 2));
-        assert!(reproduction.cells.iter().all(|cell| cell.source == Source::Formula && cell.ours.is_finite()));
-        assert!(reproduction.bars.iter().all(|bar| bar.reached), "{:?}", reproduction.bars);
+        let Formula { cells, bars, misprints } = formula(&*casale().unwrap());
+        assert_eq!((cells.len(), misprints.len()), (3 * (4 + 2 + 2), 3));
+        assert!(cells.iter().all(|cell| cell.source == Source::Formula && cell.ours.is_finite()));
+        assert!(bars.iter().all(|bar| bar.reached), "{bars:?}");
         let left_out: Vec<[&str; 2]> =
-            reproduction.cells.iter().filter(|cell| !cell.counts).map(|cell| [&*cell.row, &*cell.column]).collect();
+            cells.iter().filter(|cell| !cell.counts).map(|cell| [&*cell.row, &*cell.column]).collect();
         assert_eq!(left_out, [["File+Mail", "error of R"], ["File+Mail", "error of W"], ["Web+Mail", "predicted W"]]);
     }
 
     #[test]
     fn what_is_free_is_free() {
-        let casale = build(&Spec { name: "casale".to_owned(), given: Vec::new() }).unwrap();
+        let casale = casale().unwrap();
         for free in [21.0, 33.0] {
             for pair in &PAIRS {
                 let together = predict(&*casale, &pair.vms.map(|vm| profile(vm, free)), &[]).unwrap();

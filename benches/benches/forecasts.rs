@@ -1,0 +1,76 @@
+//! How long forecasts take: formulas from profiles, the twin of two machines of 300 s, a placement of a hundred machines on ten LUNs.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use predictors::place::{Limits, Task, place};
+use predictors::replayed::{Campaign, ROOMS, Ran};
+use predictors::{Recording, build, predictor};
+use traces::Nanos;
+use traces::results::isolation::IsolationProfile;
+
+/// Two machines alone for as long as the paper's runs.
+fn alone() -> Vec<Ran> {
+    let campaign = Campaign { machines: 2, span: Nanos::from_s(300), ..Campaign::default() };
+    campaign.alone(ROOMS[0], 0).expect("a shipped room runs")
+}
+
+fn formulas(criterion: &mut Criterion) {
+    let profiles: Vec<IsolationProfile> = alone().into_iter().map(|ran| ran.profile).collect();
+    let mut group = criterion.benchmark_group("two machines from profiles");
+    for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
+        let spec = name.parse().expect("a name is a spec");
+        let predictor = build(&spec).expect("a name of the registry");
+        // What a method refuses takes its time, too.
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| black_box(predictor::predict(&*predictor, black_box(&profiles), &[])));
+        });
+    }
+    group.finish();
+}
+
+fn twin(criterion: &mut Criterion) {
+    let (profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) =
+        alone().into_iter().map(|ran| (ran.profile, ran.recording)).unzip();
+    let predictor = build(&"twin".parse().expect("a name is a spec")).expect("a name of the registry");
+    let mut group = criterion.benchmark_group("the twin of two machines of 300 s");
+    group.sample_size(10);
+    group.bench_function("inference and play", |bencher| {
+        bencher.iter(|| black_box(predictor::predict(&*predictor, &profiles, &recordings)));
+    });
+    group.finish();
+}
+
+fn placement(criterion: &mut Criterion) {
+    const MACHINES: usize = 100;
+    const LUNS: usize = 10;
+    let profile = alone().remove(0).profile;
+    let machine = |number: usize| {
+        let mut profile = profile.clone();
+        profile.vm = format!("vm{number}");
+        // From a twentieth of the load to a quarter of it.
+        let share = 0.05 + 0.002 * number as f64;
+        profile.reads.iops *= share;
+        profile.writes.iops *= share;
+        profile.busy_share = profile.busy_share.map(|busy| busy * share);
+        profile
+    };
+    let alone: Vec<IsolationProfile> = (0..MACHINES).map(machine).collect();
+    let mut group = criterion.benchmark_group("a hundred machines on ten LUNs");
+    group.sample_size(10);
+    for name in ["sum", "casale"] {
+        let predictor = build(&name.parse().expect("a name is a spec")).expect("a name of the registry");
+        let task = Task {
+            limits: vec![Limits::default(); MACHINES],
+            alone: vec![alone.clone(); LUNS],
+            separate: vec![(0, 1), (2, 3)],
+            predictor: &*predictor,
+            seed: 1,
+        };
+        group.bench_function(name, |bencher| bencher.iter(|| black_box(place(&task))));
+    }
+    group.finish();
+}
+
+criterion_group!(group, formulas, twin, placement);
+criterion_main!(group);

@@ -1,0 +1,78 @@
+//! The folder that `iocast capture lab` left.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result};
+use capture::lab::Plan;
+use traces::results::lab::LabResults;
+use traces::trace::ReadOptions;
+use traces::{Nanos, SECTOR_BYTES, Sectors};
+
+use crate::predict::profiles::{Alone, Place, Window, measure};
+
+/// The folder of a lab's results.
+pub struct Lab<'a> {
+    pub folder: &'a Path,
+    pub results: LabResults,
+    plan: Plan,
+    /// Who ran in each group.
+    pub groups: BTreeMap<String, Vec<String>>,
+    window: Window,
+}
+
+impl Lab<'_> {
+    /// What the folder holds.
+    ///
+    /// # Errors
+    /// It is no lab's.
+    pub fn read(folder: &Path) -> Result<Lab<'_>> {
+        let path = folder.join("lab.json");
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "{}: cannot be read; a lab's results are meant, the folder that iocast capture lab left",
+                path.display()
+            )
+        })?;
+        let results: LabResults =
+            serde_json::from_str(&text).with_context(|| format!("{}: is no lab's result", path.display()))?;
+        let plan = Plan::read(&folder.join("plan.toml"))?;
+        let groups =
+            results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));
+        let second = |seconds: u32| Nanos::from_s(seconds.into());
+        let window = Window { start: second(plan.warm_up_seconds), end: Some(second(plan.seconds)) };
+        Ok(Lab { folder, groups: groups.collect(), window, results, plan })
+    }
+
+    /// The machines `vms` as they were in the group that each is asked for in.
+    ///
+    /// # Errors
+    /// A capture that cannot be read.
+    pub fn machines(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
+        let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
+        for vm in vms {
+            let folder = self.folder.join("runs").join(group(vm)).join(repetition.to_string());
+            let path = folder.join(format!("{vm}.parquet"));
+            let place = self.place(vm);
+            let none = AtomicU64::new(0);
+            let (profile, recording) = measure(vm, &path, &ReadOptions::default(), self.window, place, &none)?;
+            profiles.push(profile);
+            recordings.push(recording);
+        }
+        Ok(Alone { profiles, recordings })
+    }
+
+    /// The part of each run that is measured.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Where the plan has put a machine's disk.
+    fn place(&self, vm: &str) -> Place {
+        let sectors = |bytes: u64| Sectors::new(bytes / SECTOR_BYTES);
+        let index = self.plan.vms.iter().position(|planned| planned.name == vm);
+        let first = index.map_or(Sectors::ZERO, |index| sectors(self.plan.place(index)));
+        Place { first, device: Some(sectors(self.plan.lun.size)) }
+    }
+}

@@ -1,0 +1,89 @@
+//! Errors of forecasts as tables.
+
+use std::collections::BTreeMap;
+
+use predictors::errors::Errors;
+use traces::results::prediction::{Consolidations, ForecastError, Identified, STATED};
+
+use crate::arguments::OutputFormat;
+use crate::output::{Table, number};
+
+/// Figures and what their columns are called.
+const FIGURES: [(&str, &str); 9] = [
+    ("read_response", "read, ms"),
+    ("read_p99", "its p99"),
+    ("write_response", "write, ms"),
+    ("write_p99", "its p99"),
+    ("read_iops", "reads/s"),
+    ("write_iops", "writes/s"),
+    ("total_read_iops", "all reads/s"),
+    ("total_write_iops", "all writes/s"),
+    ("mix_read", "mix"),
+];
+
+pub fn render(result: &Consolidations, format: OutputFormat) -> String {
+    let groups = result.pairs.len();
+    let title =
+        format!("Mean absolute relative errors over {groups} groups, % ± half of the 95 % interval; {}", result.truth);
+    let mut tables = vec![table(title, &result.summary, &mean)];
+    for (size, errors) in &result.by_size {
+        let groups = result.pairs.iter().filter(|pair| pair.vms.len() == *size).count();
+        tables.push(table(format!("The same over the {groups} groups of {size} machines"), errors, &mean));
+    }
+    tables.push(table("Largest, %".to_owned(), &result.summary, &|error| percent(error.max)));
+    tables.push(table("Forecast, of how many".to_owned(), &result.summary, &|error| {
+        format!("{} of {}", error.forecasts, error.forecasts + error.left_out)
+    }));
+    let stating: Errors = result.summary.clone().into_iter().filter(|(_, of)| states(of)).collect();
+    if !stating.is_empty() {
+        let title =
+            format!("Truths within the interval that is stated to hold {} % of them, %", number(Some(100.0 * STATED)));
+        tables.push(table(title, &stating, &|error| percent(error.within_stated)));
+    }
+    if !result.policies.is_empty() {
+        tables.push(policies(result));
+    }
+    tables.iter().map(|table| table.render(format)).collect::<Vec<_>>().join("\n")
+}
+
+fn policies(result: &Consolidations) -> Table {
+    let row = |(name, told): (&String, &Identified)| {
+        let counts = [told.groups, told.right, told.right_and_sure, told.wrong_but_sure];
+        [name.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect()
+    };
+    Table {
+        title: "The device's policy, in how many groups".to_owned(),
+        header: ["predictor", "told", "right", "right, sure", "wrong, sure"].map(str::to_owned).to_vec(),
+        rows: result.policies.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+fn states(of: &BTreeMap<String, ForecastError>) -> bool {
+    of.values().any(|error| error.within_stated.is_some())
+}
+
+fn percent(share: Option<f64>) -> String {
+    number(share.map(|share| 100.0 * share))
+}
+
+fn mean(error: &ForecastError) -> String {
+    match error.ci95 {
+        Some([low, high]) => format!("{} ± {}", percent(error.mean), percent(Some((high - low) / 2.0))),
+        None => percent(error.mean),
+    }
+}
+
+fn table(title: String, errors: &Errors, cell: &dyn Fn(&ForecastError) -> String) -> Table {
+    let row = |(name, of): (&String, &BTreeMap<String, ForecastError>)| {
+        let cells = FIGURES.iter().map(|(figure, _)| of.get(*figure).map_or_else(|| "-".to_owned(), cell));
+        [name.clone()].into_iter().chain(cells).collect()
+    };
+    let names = ["predictor"].into_iter().chain(FIGURES.map(|(_, name)| name));
+    Table {
+        title,
+        header: names.map(str::to_owned).collect(),
+        rows: errors.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}

@@ -1,0 +1,33 @@
+//! Times that are drawn as they were seen.
+
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Times are kept as so many quantiles.
+const QUANTILES: usize = 256;
+
+/// Times to draw from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    /// Seconds, growing; empty if nothing is known.
+    pub(super) quantiles: Vec<f64>,
+}
+
+impl Times {
+    pub(super) fn of(mut times: Vec<f64>) -> Times {
+        times.sort_by(f64::total_cmp);
+        let count = times.len();
+        if count > QUANTILES {
+            // The mean of each slice, so that the mean of all stays.
+            let slice = |index: usize| &times[index * count / QUANTILES..(index + 1) * count / QUANTILES];
+            let mean = |index| slice(index).iter().sum::<f64>() / slice(index).len() as f64;
+            return Times { quantiles: (0..QUANTILES).map(mean).collect() };
+        }
+        Times { quantiles: times }
+    }
+
+    pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
+        let count = self.quantiles.len() as u64;
+        (count > 0).then(|| self.quantiles[(((random.next_u64() >> 32) * count) >> 32) as usize])
+    }
+}

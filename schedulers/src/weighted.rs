@@ -1,0 +1,109 @@
+//! Reads and writes in turn, each kind in the order of its arrival: while both wait, so many reads and then so many writes, as weighted
+//! round robin has it (Katevenis, Sidiropoulos, Courcoubetis 1991). Nobody starves.
+//!
+//! What is served while only the other kind waits counts for its turn: a turn never grows longer by it.
+
+use traces::spec::{Settings, Tunable, Unit};
+use traces::{Operation, Request, RequestId, Timestamp};
+
+use crate::cost::AccessCost;
+use crate::id_list::IdList;
+use crate::registry::Entry;
+use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::slots::Slots;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "weighted",
+    summary: "while reads and writes wait, so many reads and then so many writes, each in order of arrival",
+    origin: "weighted round robin: Katevenis, Sidiropoulos, Courcoubetis 1991, IEEE JSAC 9(8)",
+    tunables: &[
+        Tunable::new("reads", Unit::Count, "4", "how many reads make a turn").within(1, 65_536),
+        Tunable::new("writes", Unit::Count, "1", "how many writes make a turn").within(1, 65_536),
+    ],
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn Scheduler> {
+    Box::new(Weighted {
+        lengths: [settings.count("reads"), settings.count("writes")],
+        turn: Turn::default(),
+        waiting: [IdList::default(), IdList::default()],
+        is_write: Slots::default(),
+    })
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    of_writes: bool,
+    /// How many of it were served.
+    served: u64,
+}
+
+/// The policy. Reads are the first of two, everything else the second.
+#[derive(Clone, Debug)]
+struct Weighted {
+    lengths: [u64; 2],
+    turn: Turn,
+    waiting: [IdList; 2],
+    is_write: Slots<bool>,
+}
+
+impl Weighted {
+    fn queue(&mut self, id: RequestId) -> &mut IdList {
+        &mut self.waiting[usize::from(self.is_write[id])]
+    }
+
+    /// One of this kind goes.
+    fn serve(&mut self, id: RequestId) {
+        let of_writes = self.is_write[id];
+        let served = if of_writes == self.turn.of_writes { self.turn.served } else { 0 };
+        self.turn = Turn { of_writes, served: (served + 1).min(self.lengths[usize::from(of_writes)]) };
+        self.queue(id).remove(id);
+    }
+}
+
+impl Scheduler for Weighted {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.is_write.set(id, request.operation != Operation::Read);
+        self.queue(id).push_back(id);
+    }
+
+    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+        let Turn { of_writes, served } = self.turn;
+        let over = served >= self.lengths[usize::from(of_writes)];
+        let of_kind = |writes: bool| {
+            let room = if writes { room.writes } else { room.reads };
+            self.waiting[usize::from(writes)].first().filter(|_| room > 0)
+        };
+        let next = of_writes != over;
+        let Some(id) = of_kind(next).or_else(|| of_kind(!next)) else { return Dispatch::Idle };
+        self.serve(id);
+        Dispatch::Send(id)
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.queue(id).remove(id);
+    }
+
+    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+        self.serve(id);
+        true
+    }
+
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn requeue(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+        self.is_write.set(id, request.operation != Operation::Read);
+        self.queue(id).push_front(id);
+    }
+
+    fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
+
+    fn waiting(&self) -> usize {
+        self.waiting.iter().map(IdList::len).sum()
+    }
+}
