@@ -29,9 +29,12 @@ impl Plan {
     pub(super) fn draw(seed: u64, room: usize, machine: usize, share: Sectors) -> Plan {
         let number = seed.wrapping_mul(1 << 16).wrapping_add((room * 256 + machine) as u64);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
-        let parts = random.random_range(1..=3);
         let size_mb = (share.bytes() >> 20) / 8;
-        let workloads = (0..parts).map(|_| workload(&mut random, size_mb)).collect();
+        let mut workloads: Vec<String> = (0..random.random_range(1..=2)).map(|_| reads(&mut random, size_mb)).collect();
+        // Four of five write, too.
+        if random.random_range(0..5) > 0 {
+            workloads.push(writes(&mut random, size_mb));
+        }
         Plan {
             name: super::Campaign::name(room, machine),
             seed: number,
@@ -55,17 +58,30 @@ impl Plan {
     }
 }
 
-/// A kind of process with its settings, over files of up to `size_mb` in all.
-fn workload(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
-    let one_of = |random: &mut Xoshiro256PlusPlus, list: &[u64]| list[random.random_range(0..list.len())];
+fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, list: &[T]) -> T {
+    list[random.random_range(0..list.len())]
+}
+
+/// How many processes there are, over files of up to `size_mb` in all, and how long they think.
+fn common(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     let jobs = random.random_range(1..=4u64);
     let size = (size_mb * random.random_range(10..=100) / 100 / jobs).max(16);
     let think = one_of(random, &[2, 5, 10, 20, 50]);
-    let common = format!("numjobs={jobs},size={size}m,runtime=1h,thinktime={think}ms");
-    match random.random_range(0..5) {
-        0 | 1 => format!("fio:rw=randread,direct=on,bs={}k,{common}", one_of(random, &[4, 8, 16, 64])),
-        2 => format!("fio:rw=randwrite,direct=on,bs={}k,{common}", one_of(random, &[4, 8, 16])),
-        3 => format!("fio:rw=randwrite,direct=off,fsync=1,bs={}k,{common}", one_of(random, &[4, 8, 16])),
-        _ => format!("fio:rw=read,direct=on,bs={}k,{common}", one_of(random, &[64, 128, 256])),
+    format!("numjobs={jobs},size={size}m,runtime=1h,thinktime={think}ms")
+}
+
+/// Processes that read.
+fn reads(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
+    let common = common(random, size_mb);
+    match random.random_range(0..3) {
+        0 => format!("fio:rw=read,direct=on,bs={}k,{common}", one_of(random, &[64, 128, 256])),
+        _ => format!("fio:rw=randread,direct=on,bs={}k,{common}", one_of(random, &[4, 8, 16, 64])),
     }
+}
+
+/// Processes that write: past the page cache, with each write made durable, or into the page cache, from which it is written in bursts.
+fn writes(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
+    let common = common(random, size_mb);
+    let kind = one_of(random, &["direct=on", "direct=off,fsync=1", "direct=off"]);
+    format!("fio:rw=randwrite,{kind},bs={}k,{common}", one_of(random, &[4, 8, 16]))
 }

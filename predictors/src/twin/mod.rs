@@ -79,6 +79,14 @@ impl Fit {
         }
     }
 
+    /// How many requests it takes at once.
+    fn depth(&self) -> u32 {
+        match self {
+            Fit::OneByOne(_) => 1,
+            Fit::Several(_) => u32::MAX,
+        }
+    }
+
     fn drive(&self, machines: usize, seed: u64) -> Box<dyn DriveModel> {
         match self {
             Fit::OneByOne(fitted) => {
@@ -92,10 +100,8 @@ impl Fit {
 /// The device, if its times follow a line.
 fn fit(recordings: &[Recording], policy: Policy) -> Option<Fit> {
     let capacity = service::capacity(recordings)?;
-    if policy == Policy::Unknown {
-        return several::fit(recordings, capacity).map(Fit::Several);
-    }
-    service::fit(recordings, capacity).map(Fit::OneByOne)
+    let one_by_one = || service::fit(recordings, capacity).filter(|_| policy != Policy::Unknown);
+    one_by_one().map(Fit::OneByOne).or_else(|| several::fit(recordings, capacity).map(Fit::Several))
 }
 
 /// A machine as its recording shows it.
@@ -242,7 +248,10 @@ fn play(
     // Checked once here: layers build it themselves.
     scheduler(&policy.scheduler())?;
     let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
-    let shared = Passage { limits: Limits { merge: false, ..Limits::default() }, ..Passage::default() };
+    let shared = Passage {
+        limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() },
+        ..Passage::default()
+    };
     let drive = fitted.drive(recordings.len(), seed);
     let room = Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive);
     let players: Vec<Machine<'_>> = recordings

@@ -100,10 +100,18 @@ impl Choice {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choices {
     taken: Vec<Choice>,
+    /// Requests that found nobody there, so that they were served at once, while others came.
+    first: u64,
+    /// Of them: another that came later was done clearly before.
+    overtaken: u64,
 }
 
 /// Requests that come within so little of one another come at once.
 const AT_ONCE: Nanos = Nanos::from_ms(1);
+/// What is done so much earlier was served before.
+const BEFORE: Nanos = Nanos::from_us(200);
+/// Requests in service that are overtaken more often than in so large a share are not alone there.
+const OVERTAKEN: f64 = 0.1;
 /// Fewer telling choices leave the policy open.
 const TELLING_MIN: usize = 20;
 /// A policy is one if it explains so many of the choices.
@@ -158,7 +166,23 @@ impl Choices {
     /// Those of two recordings.
     pub(super) fn and(mut self, other: Choices) -> Choices {
         self.taken.extend(other.taken);
+        self.first += other.first;
+        self.overtaken += other.overtaken;
         self
+    }
+
+    /// Whether the device serves several at once, or takes those of one kind in another order than they came in.
+    fn is_no_queue(&self) -> bool {
+        let out_of_order = |read: bool| {
+            let several = |choice: &&Choice| {
+                choice.read == read && (if read { choice.reads } else { choice.writes }) > 1
+            };
+            let all = self.taken.iter().filter(several).count();
+            let in_order = self.taken.iter().filter(several).filter(|choice| choice.in_order).count();
+            all >= TELLING_MIN && (in_order as f64) < EXPLAINED * all as f64
+        };
+        let overtaken = self.first >= TELLING_MIN as u64 && self.overtaken as f64 > OVERTAKEN * self.first as f64;
+        overtaken || out_of_order(true) || out_of_order(false)
     }
 
     fn looked_at(&self) -> &[Choice] {
@@ -184,10 +208,8 @@ impl Choices {
 
     /// The policy that explains the choices, and whether that is sure. Where nothing tells, requests are taken as they come.
     pub(super) fn policy(&self) -> (Policy, bool) {
-        let several = || self.taken.iter().filter(|choice| choice.waiting() > 1);
-        let in_order = several().filter(|choice| choice.in_order).count();
         let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
-        if several().count() >= TELLING_MIN && share(in_order, several().count()) < EXPLAINED {
+        if self.is_no_queue() {
             return (Policy::Unknown, false);
         }
         let telling = self.looked_at().iter().filter(|choice| choice.tells()).count();
@@ -270,7 +292,7 @@ fn clearly_better(one: &[bool], other: &[bool]) -> bool {
 /// What a device that serves one request after another took next, of those that were at it.
 pub(super) fn at_device(recording: &Recording) -> Choices {
     let mut end = Timestamp::ZERO;
-    choices(
+    let mut seen = choices(
         recording,
         |request| request.issued,
         |request| request.completed,
@@ -279,7 +301,29 @@ pub(super) fn at_device(recording: &Recording) -> Choices {
             end = request.completed;
             started
         },
-    )
+    );
+    (seen.first, seen.overtaken) = overtaken(recording);
+    seen
+}
+
+/// Of the requests that found nobody at the device and were joined there, how many there are, and how many a later one was done before.
+fn overtaken(recording: &Recording) -> (u64, u64) {
+    let mut by_issue: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
+    by_issue.sort_by_key(|request| (request.issued, request.completed, request.lba));
+    let (mut first, mut overtaken) = (0, 0);
+    let mut busy_until = Timestamp::ZERO;
+    for (index, request) in by_issue.iter().enumerate() {
+        // One with a flush of its own waits for that first.
+        let alone = request.issued >= busy_until && !request.durable;
+        busy_until = busy_until.max(request.completed);
+        let mut joined = by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed).peekable();
+        if alone && joined.peek().is_some() {
+            first += 1;
+            let before = |other: &&Recorded| other.completed.saturating_add(BEFORE) < request.completed;
+            overtaken += u64::from(joined.any(before));
+        }
+    }
+    (first, overtaken)
 }
 
 /// What the machine itself issued next, of those that had arrived.
@@ -304,9 +348,14 @@ fn choices(
     for request in taken {
         let chosen = when(request);
         while let Some(next) = coming.next_if(|next| since(next) <= chosen.max(since(request))) {
-            waiting.push((since(next), next));
+            // One with a flush of its own waits for that, wherever it is; nobody knows when it could have been taken.
+            if !next.durable {
+                waiting.push((since(next), next));
+            }
         }
-        choices.add(&waiting, (since(request), request));
+        if !request.durable {
+            choices.add(&waiting, (since(request), request));
+        }
         if let Some(place) = waiting.iter().position(|(_, other)| std::ptr::eq(*other, request)) {
             waiting.remove(place);
         }

@@ -38,6 +38,10 @@ const HELD_UP: f64 = 12.0;
 const FEW: usize = 30;
 /// Of the mean, by which shapes may miss the recordings and still count as fitting.
 const FITS: f64 = 0.005;
+/// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
+const ALIKE: f64 = 0.2;
+/// However many samples there are, they say no more of seeks than so many would if shapes were exact.
+const SAMPLES_THAT_COUNT: f64 = 500.0;
 const OPERATIONS: usize = Operation::MOVING_DATA;
 /// Coefficients: two for each operation, the seek's and the delay.
 const UNKNOWNS: usize = 2 * OPERATIONS + 2;
@@ -199,13 +203,38 @@ fn seek(seeks: &[(Shape, f64)], distance: u64, capacity: Sectors) -> f64 {
     seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
 }
 
+/// What a turn of the platter takes, in seconds: where in it a request comes is chance, so that half of the residuals lie within half a turn.
+fn turn(samples: &[Sample], capacity: Sectors, line: &Line) -> Option<f64> {
+    let of = |operation: usize| {
+        let of_operation = samples.iter().filter(move |sample| sample.operation == operation);
+        of_operation.map(|sample| sample.time - line.time(sample, capacity)).collect::<Vec<f64>>()
+    };
+    let mut residuals = of(0);
+    if residuals.len() < FEW {
+        residuals = of(1);
+    }
+    residuals.sort_by(f64::total_cmp);
+    let quarters = |quarters: usize| residuals.get(quarters * residuals.len() / 4).copied();
+    Some(2.0 * (quarters(3)? - quarters(1)?))
+}
+
 /// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
 fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
-    let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes()
-        .into_iter()
+    let shapes = shapes();
+    let free = best_line(samples, capacity, &shapes, None)?;
+    match turn(samples, capacity, &free) {
+        Some(turn) if turn > 0.0 => best_line(samples, capacity, &shapes, Some(turn)),
+        _ => Some(free),
+    }
+}
+
+/// With the `turn` of the platter, if that is known, which says what seeks are to be expected.
+fn best_line(samples: &[Sample], capacity: Sectors, shapes: &[Shape], turn: Option<f64>) -> Option<Line> {
+    let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes
+        .iter()
         .filter_map(|shape| {
-            let (found, missed) = fit_shape(samples, capacity, &shape)?;
-            Some((shape, found, missed))
+            let (found, missed) = fit_shape(samples, capacity, shape, turn)?;
+            Some((shape.clone(), found, missed))
         })
         .collect();
     let mean = samples.iter().map(|sample| sample.time).sum::<f64>() / samples.len().max(1) as f64;
@@ -228,7 +257,12 @@ fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
 }
 
 /// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
-fn fit_shape(samples: &[Sample], capacity: Sectors, shape: &Shape) -> Option<([f64; UNKNOWNS], f64)> {
+fn fit_shape(
+    samples: &[Sample],
+    capacity: Sectors,
+    shape: &Shape,
+    turn: Option<f64>,
+) -> Option<([f64; UNKNOWNS], f64)> {
     let row = |sample: &Sample| {
         let mut row = [0.0; UNKNOWNS];
         row[2 * sample.operation] = 1.0;
@@ -245,6 +279,14 @@ fn fit_shape(samples: &[Sample], capacity: Sectors, shape: &Shape) -> Option<([f
             right[index] += value * sample.time;
             row.iter().zip(&mut square[index]).for_each(|(other, sum)| *sum += value * other);
         }
+    }
+    if let Some(turn) = turn {
+        // A normal prior. The variance of a time is that of a place in the turn.
+        let expected = turn / shape.turn;
+        let counted = (samples.len() as f64 / SAMPLES_THAT_COUNT).max(1.0);
+        let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
+        square[UNKNOWNS - 2][UNKNOWNS - 2] += weight;
+        right[UNKNOWNS - 2] += weight * expected;
     }
     let found = solve(square, right)?;
     let mut octaves = [(0.0f64, 0.0f64); 64];

@@ -1,27 +1,25 @@
 //! What longer seeks cost than short ones.
 //!
 //! A machine alone moves the arm within its own place. What it costs to go to another's is not in its recording, and no formula of
-//! few parameters carries a seek curve from a hundredth of the stroke to half of it. Real arms are alike, though: eleven drives of
-//! eight makes whose positioning times were measured (the profiles of this suite's drives that were) give eleven shapes. Each is fitted to what
-//! the recordings show, and weighs by how well it fits there.
+//! few parameters carries a seek curve from a hundredth of the stroke to half of it. Real arms are alike, though: eight drives of
+//! six makes whose positioning times were measured (the profiles of this suite's drives that were) give eight shapes, and in turns of the platter these
+//! hardly differ: a third of the stroke takes about one. Each is fitted to what the recordings show, beside what is to be expected
+//! by its turn and that of the recordings' drive, and weighs by how well it fits there.
 
 use drive_models::DriveModel;
 use traces::{Lba, Sectors};
 
-/// The measured drives. Drives that the suite's own examples are made with are not among them: a forecast for these would know
-/// the answer.
-const DRIVES: [&str; 11] = [
-    "atlas-10k",
-    "atlas-iii",
-    "barracuda",
-    "cheetah-4lp",
-    "cheetah-9lp",
-    "dec-rz26",
-    "hp-c2247a",
-    "hp-c2490a",
-    "hp-c3323a",
-    "ibm-18es",
-    "st41601n",
+/// The measured drives, with the time of a turn in ms. Drives that the suite's own examples and rooms ([`crate::replayed::ROOMS`]) are
+/// made with are not among them: a forecast for these would know the answer.
+const DRIVES: [(&str, f64); 8] = [
+    ("atlas-iii", 8.334),
+    ("cheetah-4lp", 5.981),
+    ("dec-rz26", 11.193),
+    ("hp-c2247a", 11.115),
+    ("hp-c2490a", 9.378),
+    ("hp-c3323a", 11.119),
+    ("ibm-18es", 8.229),
+    ("st41601n", 11.117),
 ];
 
 /// Distances as shares of the capacity, 2^-20 to 1, two to an octave.
@@ -32,6 +30,8 @@ const ORIGINS: [u64; 4] = [0, 2, 4, 7];
 /// A drive's positioning time over the distance, in seconds; only its shape is used.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
+    /// Seconds that its own drive's platter takes for a turn.
+    pub(super) turn: f64,
     times: [f64; STEPS],
 }
 
@@ -45,7 +45,7 @@ impl Shape {
         self.times[below] * (1.0 - part) + self.times[below + 1] * part
     }
 
-    fn of(drive: &dyn DriveModel) -> Shape {
+    fn of(drive: &dyn DriveModel, turn: f64) -> Shape {
         let capacity = drive.capacity().count();
         let time = |step: usize| {
             let share = ((step as f64 - (STEPS - 1) as f64) / 2.0).exp2();
@@ -62,14 +62,17 @@ impl Shape {
             }
             sum / count
         };
-        Shape { times: std::array::from_fn(time) }
+        Shape { turn, times: std::array::from_fn(time) }
     }
 }
 
 /// All of them.
 pub(super) fn shapes() -> Vec<Shape> {
-    let built = |name: &&str| drive_models::build(&name.parse().ok()?).ok();
-    DRIVES.iter().filter_map(built).map(|built| Shape::of(&*built.drive)).collect()
+    let shape = |&(name, turn_ms): &(&str, f64)| {
+        let built = drive_models::build(&name.parse().ok()?).ok()?;
+        Some(Shape::of(&*built.drive, turn_ms / 1e3))
+    };
+    DRIVES.iter().filter_map(shape).collect()
 }
 
 #[cfg(test)]
@@ -80,10 +83,28 @@ mod tests {
     fn every_drive_has_a_shape_that_grows() {
         let shapes = shapes();
         assert_eq!(shapes.len(), DRIVES.len());
-        for (shape, drive) in shapes.iter().zip(DRIVES) {
+        for (shape, (drive, _)) in shapes.iter().zip(DRIVES) {
             assert!(shape.at(0.01) > 0.0 && shape.at(0.01) < shape.at(0.1) && shape.at(0.1) < shape.at(0.9), "{drive}");
             assert_eq!(shape.at(2.0), shape.at(1.0));
             assert_eq!(shape.at(0.0), shape.times[0]);
+        }
+    }
+
+    #[test]
+    fn turns_are_the_profiles_own() {
+        for (name, turn_ms) in DRIVES {
+            let text = drive_models::PROFILES.iter().find(|(profile, _)| *profile == name).unwrap().1;
+            let line = text.lines().find(|line| line.starts_with("period_ps")).unwrap();
+            let period_ps: f64 = line.split('"').nth(1).unwrap().parse().unwrap();
+            assert!((period_ps / 1e9 - turn_ms).abs() < 1e-3, "{name}: {period_ps}");
+        }
+    }
+
+    #[test]
+    fn in_turns_drives_are_alike() {
+        for (shape, (drive, _)) in shapes().iter().zip(DRIVES) {
+            let turns = shape.at(1.0 / 3.0) / shape.turn;
+            assert!((0.9..1.5).contains(&turns), "{drive}: {turns}");
         }
     }
 }
