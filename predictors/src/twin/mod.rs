@@ -4,8 +4,8 @@
 //!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives (`shapes`).
 //! 2. *The order* in which it takes requests (`policy`), and in which each machine issues them, and how many at once.
 //! 3. *What each request waited for* (`causes`): think times, other processes, timers.
-//! 4. All machines are played closed loop through a [`replay::Room`]: a stage for each above one for the device, until the first has
-//!    nothing more to send. The first tenth is left out.
+//! 4. All machines are played closed loop (`play`) through a [`replay::Room`]: a stage for each above one for the device. What machines
+//!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played.
 //!
 //! A device that serves one request after another is told apart from one that does not (`several`), of which only response times by what
 //! is under way are told. Flushes and discards take what they took alone. Where several requests
@@ -13,6 +13,7 @@
 
 mod causes;
 mod meter;
+mod play;
 mod policy;
 mod recording;
 mod service;
@@ -22,23 +23,19 @@ mod spread;
 mod superposed;
 mod times;
 
-use std::cell::Cell;
-
 use drive_models::{DriveModel, SingleServer};
-use replay::room::{Layer, Passage};
-use replay::{Engine, Limits, Room};
-use schedulers::Scheduler;
+use replay::Limits;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES};
-use traces::spec::{Settings, Spec, Tunable, Unit};
+use traces::spec::{Settings, Tunable, Unit};
 use traces::statistics::Distribution;
-use traces::{Nanos, Timestamp, VmId};
+use traces::{Nanos, Timestamp};
 
 use self::causes::Cause;
-use self::meter::{Got, Meter};
+use self::meter::Got;
+use self::play::{Table, play};
 use self::policy::{Policy, at_device, in_machine};
 pub use self::recording::{Recorder, Recording};
-use self::superposed::{Machine, Superposed};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
 
@@ -51,8 +48,6 @@ pub const ENTRY: Entry = Entry {
     build: |settings: &Settings| Ok(Box::new(Twin { seed: settings.count("seed") })),
 };
 
-/// Of the time that is played, this share is left out at the beginning: queues fill first.
-const LEFT_OUT: u64 = 10;
 /// No device that has an arm is done with two requests within so little.
 const TOLD_TOGETHER: Nanos = Nanos::from_us(200);
 /// Fewer requests tell no device.
@@ -138,11 +133,12 @@ impl Predictor for Twin {
             )
         })?;
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let together = play(recordings, &machines, &fitted, policy, self.seed)?;
+        let table = Table { fitted: &fitted, policy, seed: self.seed };
+        let together = play(recordings, &machines, &table)?;
         let mut vms = Vec::new();
         for (index, together) in together.iter().enumerate() {
             let alone = std::slice::from_ref(&recordings[index]);
-            let played = play(alone, &machines[index..=index], &fitted, policy, self.seed)?;
+            let played = play(alone, &machines[index..=index], &table)?;
             let recorded = recorded(&recordings[index]);
             let played = played.first().copied().unwrap_or(recorded);
             vms.push(VmForecast {
@@ -223,57 +219,6 @@ fn deepest(recording: &Recording) -> u32 {
     at_once.max().map_or(1, |deepest| deepest.max(1) as u32)
 }
 
-fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
-    let built = spec.parse().and_then(|spec: Spec| schedulers::build(&spec));
-    built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
-}
-
-/// What each machine got.
-fn play(
-    recordings: &[Recording],
-    machines: &[Inferred],
-    fitted: &Fit,
-    policy: Policy,
-    seed: u64,
-) -> Result<Vec<VmForecast>, PredictError> {
-    let span = recordings.iter().map(Recording::span).max().unwrap_or_default();
-    let span = span.saturating_since(Timestamp::ZERO);
-    let from = Timestamp::ZERO + Nanos::from_ns(span.as_ns() / LEFT_OUT);
-    let until = Cell::new(Timestamp::ZERO + span);
-    let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
-    let mut guests = Layer::new(Box::new(fifo), passage);
-    for (vm, machine) in machines.iter().enumerate() {
-        guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
-    }
-    // Checked once here: layers build it themselves.
-    scheduler(&policy.scheduler())?;
-    let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
-    let shared = Passage {
-        limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() },
-        ..Passage::default()
-    };
-    let drive = fitted.drive(recordings.len(), seed);
-    let room = Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive);
-    let players: Vec<Machine<'_>> = recordings
-        .iter()
-        .zip(machines)
-        .map(|(recording, machine)| Machine {
-            requests: &recording.requests,
-            causes: &machine.causes,
-            ends: &machine.ends,
-            coalesced: machine.coalesced,
-        })
-        .collect();
-    let source = Superposed::new(&players, &until, seed);
-    let meter = Meter::new(recordings.len(), fitted.delay(), from, &until);
-    let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
-    let played = until.get().saturating_since(from);
-    if played == Nanos::ZERO {
-        return Err(PredictError::DoesNotHold("a recording is too short to be played against the others".to_owned()));
-    }
-    Ok(ended.observer.machines.iter().map(|got| forecast(got, played)).collect())
-}
-
 /// What a recording shows that its machine got alone.
 fn recorded(recording: &Recording) -> VmForecast {
     let mut got = Got::default();
@@ -299,10 +244,6 @@ fn scaled(together: OperationForecast, played: OperationForecast, recorded: Oper
         }),
         spread: spread::of(&together, &played, &recorded),
     }
-}
-
-fn fifo() -> Box<dyn Scheduler> {
-    scheduler("fifo").expect("a shipped scheduler without settings")
 }
 
 fn forecast(got: &Got, played: Nanos) -> VmForecast {
