@@ -32,6 +32,8 @@ pub(super) enum After {
     Arrival(u32),
     /// The completion of this request.
     Completion(u32),
+    /// The last completion of all that were sent in one go with this request, the first of them ([`goes`]).
+    Go(u32),
 }
 
 /// When a request comes.
@@ -202,7 +204,7 @@ pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
         candidates.iter().for_each(|candidate| correlogram.add(stream, candidate));
     });
     let left_behind = is_left_behind(requests);
-    let mut causes = Vec::with_capacity(requests.len());
+    let mut causes: Vec<Cause> = Vec::with_capacity(requests.len());
     visit(requests, &streams, |request, stream, candidates, written| {
         let cause = choose(&correlogram, request, stream, candidates);
         let goes_on = matches!(cause.after, After::Arrival(_)) && cause.lag <= TOGETHER;
@@ -211,7 +213,45 @@ pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
             None => cause,
         });
     });
+    wait_for_all(requests, &mut causes);
     causes
+}
+
+/// With which request each one was sent in one go, the first of them; itself if with none.
+pub(super) fn goes(requests: &[Recorded], causes: &[Cause]) -> Vec<u32> {
+    let mut goes: Vec<u32> = Vec::with_capacity(causes.len());
+    for (index, cause) in causes.iter().enumerate() {
+        let first = match cause.after {
+            After::Arrival(leader)
+                if cause.lag <= TOGETHER && requests[leader as usize].stream == requests[index].stream =>
+            {
+                goes[leader as usize]
+            }
+            _ => index as u32,
+        };
+        goes.push(first);
+    }
+    goes
+}
+
+/// Who sends several in one go and goes on after one of them when all are done has waited for all.
+fn wait_for_all(requests: &[Recorded], causes: &mut [Cause]) {
+    let goes = goes(requests, causes);
+    let mut last = vec![Timestamp::ZERO; requests.len()];
+    let mut several = vec![false; requests.len()];
+    for (index, (&first, request)) in goes.iter().zip(requests).enumerate() {
+        let last = &mut last[first as usize];
+        *last = (*last).max(request.completed);
+        several[first as usize] |= first as usize != index;
+    }
+    for (request, cause) in requests.iter().zip(causes) {
+        let After::Completion(leader) = cause.after else { continue };
+        let first = goes[leader as usize];
+        if several[first as usize] && last[first as usize] <= request.arrival {
+            let lag = request.arrival.since(last[first as usize]);
+            *cause = Cause { after: After::Go(first), lag };
+        }
+    }
 }
 
 fn choose(correlogram: &Correlogram, request: &Recorded, stream: usize, candidates: &[Candidate]) -> Cause {
@@ -382,15 +422,39 @@ mod tests {
     }
 
     #[test]
+    fn who_sends_several_in_one_go_waits_for_all_of_them() {
+        // Three reads in one go, of which now this and now that one takes longest; then 2 ms.
+        let (mut requests, mut at) = (reader(1), 0);
+        for n in 0..300 {
+            let responses = [0, 1, 2].map(|part| 1000 + mixed(n * 3 + part, 15_000));
+            responses.iter().zip(0..).for_each(|(took, part)| requests.push(request(2, at + part * 30, *took, true)));
+            at += responses.iter().zip(0..).map(|(took, part)| part * 30 + took).max().unwrap() + 2000;
+        }
+        let causes = of(requests, 2);
+        let firsts: Vec<_> = causes.iter().filter(|(_, cause, _)| !matches!(cause.after, After::Arrival(_))).collect();
+        assert!(firsts.len() > 250, "{}", firsts.len());
+        let waits = firsts.iter().filter(|(_, cause, _)| {
+            matches!(cause.after, After::Go(_)) && cause.lag == Nanos::from_us(2000)
+        });
+        assert!(waits.count() * 100 >= firsts.len() * 95, "{:?}", &firsts[..4].iter().map(|f| f.1).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn every_request_comes_after_an_earlier_one_when_it_came() {
         let requests: Vec<Recorded> = (0..2000)
             .map(|n| request(mixed(n, 50) as u32, n * 300 + mixed(n, 299), mixed(n * 3, 30_000), n % 3 > 0))
             .collect();
-        for (index, cause) in infer(&requests).into_iter().enumerate() {
+        let causes = infer(&requests);
+        let goes = goes(&requests, &causes);
+        for (index, cause) in causes.into_iter().enumerate() {
             let (leader, at) = match cause.after {
                 After::Start => (None, Timestamp::ZERO),
                 After::Arrival(leader) => (Some(leader), requests[leader as usize].arrival),
                 After::Completion(leader) => (Some(leader), requests[leader as usize].completed),
+                After::Go(first) => {
+                    let of_go = requests.iter().zip(&goes).filter(|(_, go)| **go == first);
+                    (Some(first), of_go.map(|(request, _)| request.completed).max().unwrap())
+                }
             };
             assert!(leader.is_none_or(|leader| (leader as usize) < index));
             assert_eq!(at + cause.lag, requests[index].arrival);

@@ -36,6 +36,7 @@ use self::meter::Got;
 use self::play::{Table, play};
 use self::policy::{Policy, at_device, in_machine};
 pub use self::recording::{Recorder, Recording};
+use self::recording::Recorded;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
 
@@ -50,6 +51,10 @@ pub const ENTRY: Entry = Entry {
 
 /// No device that has an arm is done with two requests within so little.
 const TOLD_TOGETHER: Nanos = Nanos::from_us(200);
+/// What goes to the device at once takes less.
+const HAD_TO_WAIT: Nanos = Nanos::from_ms(1);
+/// Fewer that had to wait tell no limit.
+const WAITED_MIN: usize = 50;
 /// Fewer requests tell no device.
 const REQUESTS_MIN: usize = 100;
 
@@ -104,6 +109,8 @@ struct Inferred {
     causes: Vec<Cause>,
     ends: Vec<Option<u32>>,
     coalesced: f64,
+    /// How many writes that nobody waits for it lets be under way at once.
+    background: u32,
     limits: Limits,
     /// The scheduler that is most like its own.
     scheduler: &'static str,
@@ -186,6 +193,7 @@ fn infer(recording: &Recording) -> Inferred {
         causes: causes::infer(&recording.requests),
         ends: causes::ends(&recording.requests),
         coalesced: coalesced(recording),
+        background: background(recording),
         limits: Limits { depth, merge: recording.merges, ..Limits::default() },
         scheduler: if waits.prefers_reads() { "mq-deadline" } else { "fifo" },
     }
@@ -202,6 +210,26 @@ fn coalesced(recording: &Recording) -> f64 {
     let waited = || served.windows(2).map(|pair| (pair[0].0, pair[1])).filter(|(before, (_, issued))| issued < before);
     let together = waited().filter(|(before, (completed, _))| completed.since(*before) < TOLD_TOGETHER);
     together.count() as f64 / waited().count().max(1) as f64
+}
+
+/// How many writes that nobody waits for a machine lets be at the device at once: those that had to wait went when one fewer was there.
+/// Linux throttles them so that they do not stand in the way of reads (`block/blk-wbt.c`).
+fn background(recording: &Recording) -> u32 {
+    let of = |request: &&Recorded| !request.sync && request.moves_data();
+    let mut issued: Vec<&Recorded> = recording.requests.iter().filter(of).collect();
+    let mut completed: Vec<Timestamp> = issued.iter().map(|request| request.completed).collect();
+    issued.sort_by_key(|request| request.issued);
+    completed.sort();
+    let mut done = 0;
+    let mut found = Vec::new();
+    for (index, request) in issued.iter().enumerate() {
+        done += completed[done..].iter().take_while(|completed| **completed <= request.issued).count();
+        if request.issued.saturating_since(request.arrival) > HAD_TO_WAIT {
+            found.push(index - done);
+        }
+    }
+    found.sort_unstable();
+    if found.len() < WAITED_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
 }
 
 /// The most requests that were at the device at once.

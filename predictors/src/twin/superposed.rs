@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use replay::sources::{Next, ReplayError, Source};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
-use super::causes::{After, Cause};
+use super::causes::{After, Cause, goes};
 use super::recording::Recorded;
 
 /// A machine to be played: its requests and what each comes after.
@@ -21,6 +21,8 @@ pub(super) struct Machine<'a> {
     pub(super) ends: &'a [Option<u32>],
     /// Which share of completions its host tells it only with the next.
     pub(super) coalesced: f64,
+    /// How many writes that nobody waits for it lets be under way at once.
+    pub(super) background: u32,
 }
 
 /// What comes after each request, as lists in one vector.
@@ -61,6 +63,11 @@ struct Player<'a> {
     requests: &'a [Recorded],
     after_arrival: Followers,
     after_completion: Followers,
+    after_go: Followers,
+    /// With which request each was sent in one go.
+    goes: Vec<u32>,
+    /// By the first of a go: how many of it are not done.
+    under_way: Vec<u32>,
     /// Flushes that end with a request.
     ending_with: Followers,
     ends: &'a [Option<u32>],
@@ -74,6 +81,23 @@ struct Player<'a> {
     at_device: u32,
     /// Completions that are told with the next.
     held: Vec<u32>,
+    /// The most writes that nobody waits for, how many are under way, and those that wait until there are fewer.
+    background_most: u32,
+    background: u32,
+    throttled: VecDeque<u32>,
+}
+
+impl Player<'_> {
+    /// Whether it is a write that nobody waits for.
+    fn is_background(&self, index: u32) -> bool {
+        let request = &self.requests[index as usize];
+        !request.sync && request.moves_data()
+    }
+
+    /// Whether it has to wait until fewer such writes are under way.
+    fn is_throttled(&self, index: u32) -> bool {
+        self.is_background(index) && self.background >= self.background_most
+    }
 }
 
 /// When something happens, in which order it became known, to which request of which machine.
@@ -83,6 +107,8 @@ type Due = Reverse<(Timestamp, u64, u16, u32)>;
 pub(super) struct Superposed<'a> {
     players: Vec<Player<'a>>,
     arrivals: BinaryHeap<Due>,
+    /// What was throttled, and is not any more.
+    released: VecDeque<(u16, u32)>,
     /// Completions of what does not move data: it takes as long as it did alone and never reaches the device.
     completions: BinaryHeap<Due>,
     sequence: u64,
@@ -101,19 +127,31 @@ impl<'a> Superposed<'a> {
             let after_arrival = || {
                 causes.iter().map(|cause| match cause.after {
                     After::Arrival(leader) => Some((leader, cause.lag)),
-                    After::Start | After::Completion(_) => None,
+                    After::Start | After::Completion(_) | After::Go(_) => None,
                 })
             };
             let after_completion = || {
                 causes.iter().map(|cause| match cause.after {
                     After::Completion(leader) => Some((leader, cause.lag)),
-                    After::Start | After::Arrival(_) => None,
+                    After::Start | After::Arrival(_) | After::Go(_) => None,
                 })
             };
+            let after_go = || {
+                causes.iter().map(|cause| match cause.after {
+                    After::Go(first) => Some((first, cause.lag)),
+                    After::Start | After::Arrival(_) | After::Completion(_) => None,
+                })
+            };
+            let goes = goes(machine.requests, causes);
+            let mut under_way = vec![0; count];
+            goes.iter().for_each(|&first| under_way[first as usize] += 1);
             Player {
                 requests: machine.requests,
                 after_arrival: Followers::of(count, after_arrival),
                 after_completion: Followers::of(count, after_completion),
+                after_go: Followers::of(count, after_go),
+                goes,
+                under_way,
                 ending_with: Followers::of(count, || ends.iter().map(|end| end.map(|end| (end, Nanos::ZERO)))),
                 ends,
                 come: vec![false; count],
@@ -122,11 +160,15 @@ impl<'a> Superposed<'a> {
                 coalesced: machine.coalesced,
                 at_device: 0,
                 held: Vec::new(),
+                background_most: machine.background.max(1),
+                background: 0,
+                throttled: VecDeque::new(),
             }
         };
         let mut source = Superposed {
             players: machines.iter().map(player).collect(),
             arrivals: BinaryHeap::new(),
+            released: VecDeque::new(),
             completions: BinaryHeap::new(),
             sequence: 0,
             outstanding: Vec::new(),
@@ -168,8 +210,22 @@ impl<'a> Superposed<'a> {
 
     /// A request is done, and flushes that wait for its end are.
     fn end(&mut self, now: Timestamp, vm: u16, index: u32) {
-        self.players[usize::from(vm)].done[index as usize] = true;
+        let player = &mut self.players[usize::from(vm)];
+        player.done[index as usize] = true;
+        if player.is_background(index) {
+            player.background -= 1;
+            if let Some(next) = player.throttled.pop_front() {
+                player.background += 1;
+                self.released.push_back((vm, next));
+            }
+        }
         self.follow(now, vm, index, |player| &player.after_completion);
+        let player = &mut self.players[usize::from(vm)];
+        let first = player.goes[index as usize];
+        player.under_way[first as usize] -= 1;
+        if player.under_way[first as usize] == 0 {
+            self.follow(now, vm, first, |player| &player.after_go);
+        }
         let Superposed { players, completions, sequence, .. } = self;
         let player = &players[usize::from(vm)];
         for &(flush, _) in player.ending_with.after(index) {
@@ -199,18 +255,21 @@ impl<'a> Superposed<'a> {
         heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Whether the next arrival is one that never reaches the device.
+    /// Whether the next arrival is one that does not reach the device now, or never.
     fn next_stays(&self) -> bool {
         let next = self.arrivals.peek();
         next.is_some_and(|Reverse((_, _, vm, index))| {
-            !self.players[usize::from(*vm)].requests[*index as usize].moves_data()
+            let player = &self.players[usize::from(*vm)];
+            !player.requests[*index as usize].moves_data() || player.is_throttled(*index)
         })
     }
 }
 
 impl Source for Superposed<'_> {
     fn next(&mut self) -> Result<Next, ReplayError> {
-        let next = [Self::earliest(&self.arrivals), Self::earliest(&self.completions)].into_iter().flatten().min();
+        let released = (!self.released.is_empty()).then_some(self.now);
+        let due = [Self::earliest(&self.arrivals), Self::earliest(&self.completions), released];
+        let next = due.into_iter().flatten().min();
         Ok(match next {
             _ if self.now >= self.until.get() => Next::Exhausted,
             Some(next) if next >= self.until.get() => Next::Exhausted,
@@ -228,7 +287,12 @@ impl Source for Superposed<'_> {
                 }
             } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
                 let Some((vm, index)) = self.send(now) else { return Ok(()) };
-                self.stay(now, vm, index);
+                let player = &mut self.players[usize::from(vm)];
+                if player.is_background(index) {
+                    player.throttled.push_back(index);
+                } else {
+                    self.stay(now, vm, index);
+                }
             } else {
                 return Ok(());
             }
@@ -237,7 +301,12 @@ impl Source for Superposed<'_> {
 
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         self.now = now;
-        let (vm, index) = self.send(now).expect("the engine takes what was announced");
+        let (vm, index) = self.released.pop_front().unwrap_or_else(|| {
+            let (vm, index) = self.send(now).expect("the engine takes what was announced");
+            let player = &mut self.players[usize::from(vm)];
+            player.background += u32::from(player.is_background(index));
+            (vm, index)
+        });
         if id.index() >= self.outstanding.len() {
             self.outstanding.resize(id.index() + 1, (0, 0));
         }
@@ -321,7 +390,7 @@ mod tests {
     fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
         let requests = recorded();
         let (causes, ends) = (infer(&requests), ends(&requests));
-        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0 }], 2000);
+        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0, background: u32::MAX }], 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -335,8 +404,8 @@ mod tests {
         let (causes, ends) = (infer(&requests), ends(&requests));
         let half = &requests[..100];
         let machines = [
-            Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0 },
-            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], coalesced: 0.0 },
+            Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0, background: u32::MAX },
+            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], coalesced: 0.0, background: u32::MAX },
         ];
         let seen = played(&machines, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();
