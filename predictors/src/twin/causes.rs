@@ -89,13 +89,13 @@ struct Candidate {
 }
 
 /// Which processes there are, numbered by how much they send.
-struct Streams {
+pub(super) struct Streams {
     number: BTreeMap<StreamId, usize>,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl Streams {
-    fn of(requests: &[Recorded]) -> Streams {
+    pub(super) fn of(requests: &[Recorded]) -> Streams {
         let mut sent: BTreeMap<StreamId, u64> = BTreeMap::new();
         for request in requests {
             *sent.entry(request.stream).or_default() += 1;
@@ -106,7 +106,7 @@ impl Streams {
         Streams { count: by_sent.len().min(STREAMS), number: numbered.collect() }
     }
 
-    fn number(&self, request: &Recorded) -> usize {
+    pub(super) fn number(&self, request: &Recorded) -> usize {
         self.number[&request.stream]
     }
 }

@@ -12,6 +12,7 @@
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
 mod causes;
+mod locks;
 mod meter;
 mod play;
 mod policy;
@@ -32,6 +33,7 @@ use traces::statistics::Distribution;
 use traces::{Nanos, Timestamp};
 
 use self::causes::Cause;
+use self::locks::Locks;
 use self::meter::Got;
 use self::play::{Table, play};
 use self::policy::{Policy, at_device, in_machine};
@@ -107,6 +109,7 @@ fn fit(recordings: &[Recording], policy: Policy) -> Option<Fit> {
 /// A machine as its recording shows it.
 struct Inferred {
     causes: Vec<Cause>,
+    locks: Locks,
     ends: Vec<Option<u32>>,
     coalesced: f64,
     /// How many writes that nobody waits for it lets be under way at once.
@@ -189,8 +192,11 @@ fn infer(recording: &Recording) -> Inferred {
     let waits = in_machine(recording);
     // Who never keeps anything back shows no limit.
     let depth = if waits.any() { deepest(recording) } else { u32::MAX };
+    let mut causes = causes::infer(&recording.requests);
+    let locks = locks::infer(&recording.requests, &mut causes);
     Inferred {
-        causes: causes::infer(&recording.requests),
+        causes,
+        locks,
         ends: causes::ends(&recording.requests),
         coalesced: coalesced(recording),
         background: background(recording),

@@ -10,6 +10,7 @@ use replay::sources::{Next, ReplayError, Source};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
 use super::causes::{After, Cause, goes};
+use super::locks::Locks;
 use super::recording::Recorded;
 
 /// A machine to be played: its requests and what each comes after.
@@ -19,6 +20,8 @@ pub(super) struct Machine<'a> {
     pub(super) causes: &'a [Cause],
     /// With which write each flush ends, if with any.
     pub(super) ends: &'a [Option<u32>],
+    /// Who is kept out by what.
+    pub(super) locks: &'a Locks,
     /// Which share of completions its host tells it only with the next.
     pub(super) coalesced: f64,
     /// How many writes that nobody waits for it lets be under way at once.
@@ -85,9 +88,19 @@ struct Player<'a> {
     background_most: u32,
     background: u32,
     throttled: VecDeque<u32>,
+    locks: &'a Locks,
+    /// Writes under way by kind, and those that are not sent before some of them are done.
+    of_kind: Vec<u32>,
+    kept_out: Vec<u32>,
 }
 
 impl Player<'_> {
+    /// Whether something under way keeps its process from sending it.
+    fn is_kept_out(&self, index: u32) -> bool {
+        let (kinds, _) = self.locks.of(index as usize);
+        kinds != 0 && self.of_kind.iter().enumerate().any(|(kind, count)| *count > 0 && kinds >> kind & 1 == 1)
+    }
+
     /// Whether it is a write that nobody waits for.
     fn is_background(&self, index: u32) -> bool {
         let request = &self.requests[index as usize];
@@ -163,6 +176,9 @@ impl<'a> Superposed<'a> {
                 background_most: machine.background.max(1),
                 background: 0,
                 throttled: VecDeque::new(),
+                locks: machine.locks,
+                of_kind: vec![0; 64],
+                kept_out: Vec::new(),
             }
         };
         let mut source = Superposed {
@@ -192,7 +208,11 @@ impl<'a> Superposed<'a> {
     /// Takes the earliest arrival: its machine has sent it.
     fn send(&mut self, now: Timestamp) -> Option<(u16, u32)> {
         let Reverse((_, _, vm, index)) = self.arrivals.pop()?;
-        self.players[usize::from(vm)].left -= 1;
+        let player = &mut self.players[usize::from(vm)];
+        player.left -= 1;
+        if let Some(kind) = player.locks.kind(index as usize) {
+            player.of_kind[kind] += 1;
+        }
         if self.players[usize::from(vm)].left == 0 {
             self.until.set(now.min(self.until.get()));
         }
@@ -210,6 +230,7 @@ impl<'a> Superposed<'a> {
 
     /// A request is done, and flushes that wait for its end are.
     fn end(&mut self, now: Timestamp, vm: u16, index: u32) {
+        self.let_in(now, vm, index);
         let player = &mut self.players[usize::from(vm)];
         player.done[index as usize] = true;
         if player.is_background(index) {
@@ -234,6 +255,35 @@ impl<'a> Superposed<'a> {
                 completions.push(Reverse((now, *sequence, vm, flush)));
             }
         }
+    }
+
+    /// A request is done: who is kept out by nothing any more begins soon.
+    fn let_in(&mut self, now: Timestamp, vm: u16, index: u32) {
+        let player = &mut self.players[usize::from(vm)];
+        let Some(kind) = player.locks.kind(index as usize) else { return };
+        player.of_kind[kind] -= 1;
+        if player.of_kind[kind] > 0 || player.kept_out.is_empty() {
+            return;
+        }
+        let (still, free): (Vec<u32>, Vec<u32>) =
+            std::mem::take(&mut player.kept_out).into_iter().partition(|&index| player.is_kept_out(index));
+        player.kept_out = still;
+        for index in free {
+            let (_, soon) = self.players[usize::from(vm)].locks.of(index as usize);
+            self.announce(now.saturating_add(soon), vm, index);
+        }
+    }
+
+    /// If the next arrival is of a process that is kept out, takes it away until it is not.
+    fn keep_out(&mut self, now: Timestamp) -> bool {
+        let due = self.arrivals.peek().filter(|Reverse((at, ..))| *at <= now);
+        let Some(&Reverse((_, _, vm, index))) = due else { return false };
+        let kept_out = self.players[usize::from(vm)].is_kept_out(index);
+        if kept_out {
+            self.arrivals.pop();
+            self.players[usize::from(vm)].kept_out.push(index);
+        }
+        kept_out
     }
 
     /// Something that never reaches the device has come: when it will be done, if that is known.
@@ -285,6 +335,8 @@ impl Source for Superposed<'_> {
                 if let Some(Reverse((_, _, vm, index))) = self.completions.pop() {
                     self.end(now, vm, index);
                 }
+            } else if self.keep_out(now) {
+                continue;
             } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
                 let Some((vm, index)) = self.send(now) else { return Ok(()) };
                 let player = &mut self.players[usize::from(vm)];
@@ -390,7 +442,7 @@ mod tests {
     fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
         let requests = recorded();
         let (causes, ends) = (infer(&requests), ends(&requests));
-        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0, background: u32::MAX }], 2000);
+        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, locks: &Locks::default(), coalesced: 0.0, background: u32::MAX }], 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -404,8 +456,8 @@ mod tests {
         let (causes, ends) = (infer(&requests), ends(&requests));
         let half = &requests[..100];
         let machines = [
-            Machine { requests: &requests, causes: &causes, ends: &ends, coalesced: 0.0, background: u32::MAX },
-            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], coalesced: 0.0, background: u32::MAX },
+            Machine { requests: &requests, causes: &causes, ends: &ends, locks: &Locks::default(), coalesced: 0.0, background: u32::MAX },
+            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], locks: &Locks::default(), coalesced: 0.0, background: u32::MAX },
         ];
         let seen = played(&machines, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();

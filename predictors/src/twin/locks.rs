@@ -1,0 +1,231 @@
+//! What a process never does while another's writes are under way.
+//!
+//! A process that changes a file waits where the journal is just writing what it would change (in Linux `do_get_write_access` of
+//! `fs/jbd2/transaction.c` waits for a buffer that a commit writes). It then goes on with the journal's completion, not after its own
+//! think time; and on a busier device, where the journal takes longer, it does so nearly always, together with all others that waited. So
+//! such a wait is a second condition beside the cause of a request, and not a cause: a process is *kept out* by a kind of
+//! writes if its own requests hardly ever begin while such writes are under way, though by chance many would have.
+
+use traces::{Nanos, Timestamp};
+
+use super::causes::{After, Cause, Streams, goes};
+use super::recording::Recorded;
+
+/// Kinds of writes: of each process, plain and durable ones.
+const KINDS: usize = 64;
+/// So many beginnings have to be expected by chance.
+const EXPECTED_MIN: f64 = 30.0;
+/// And at most this share of them be seen.
+const SEEN_MOST: f64 = 0.05;
+/// Who begins so soon after has waited.
+const SOON: Nanos = Nanos::from_ms(2);
+/// No kind.
+const NONE: u8 = u8::MAX;
+
+/// Who is kept out by what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Locks {
+    /// The process of each request.
+    pub(super) process: Vec<u8>,
+    /// The kind of each request, or none.
+    kind: Vec<u8>,
+    /// By process: the kinds that keep it out, a bit each.
+    kept_out: Vec<u64>,
+    /// By process: how long after them it begins.
+    soon: Vec<Nanos>,
+}
+
+impl Locks {
+    /// The kind of writes that a request is of, if it is a write.
+    pub(super) fn kind(&self, index: usize) -> Option<usize> {
+        self.kind.get(index).filter(|kind| **kind != NONE).map(|kind| usize::from(*kind))
+    }
+
+    /// What keeps the process of a request out, a bit for each kind, and how long after that it begins.
+    pub(super) fn of(&self, index: usize) -> (u64, Nanos) {
+        self.process.get(index).map_or((0, Nanos::ZERO), |process| {
+            (self.kept_out[usize::from(*process)], self.soon[usize::from(*process)])
+        })
+    }
+
+    /// From request `first` on.
+    pub(super) fn from(&self, first: usize) -> Locks {
+        Locks { process: self.process[first..].to_vec(), kind: self.kind[first..].to_vec(), ..self.clone() }
+    }
+}
+
+/// When requests of a kind were under way: periods in order, without overlap.
+fn periods(requests: &[Recorded], kinds: &[u8]) -> Vec<Vec<(Timestamp, Timestamp)>> {
+    let mut periods: Vec<Vec<(Timestamp, Timestamp)>> = vec![Vec::new(); KINDS];
+    for (request, kind) in requests.iter().zip(kinds).filter(|(_, kind)| **kind != NONE) {
+        let of_kind = &mut periods[usize::from(*kind)];
+        match of_kind.last_mut().filter(|last| last.1 >= request.arrival) {
+            Some(last) => last.1 = last.1.max(request.completed),
+            None => of_kind.push((request.arrival, request.completed)),
+        }
+    }
+    periods
+}
+
+/// The last period that began before `at`.
+fn before(periods: &[(Timestamp, Timestamp)], at: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    periods.partition_point(|period| period.0 < at).checked_sub(1).map(|index| periods[index])
+}
+
+/// Finds who is kept out, and takes such waits out of `causes`: who began soon after has waited for its own think time, as at other times.
+pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
+    let streams = Streams::of(requests);
+    let process: Vec<u8> = requests.iter().map(|request| streams.number(request) as u8).collect();
+    let kind = |(request, process): (&Recorded, &u8)| {
+        let writes = request.moves_data() && request.operation != traces::Operation::Read;
+        if writes { process * 2 + u8::from(request.durable) } else { NONE }
+    };
+    let kinds: Vec<u8> = requests.iter().zip(&process).map(kind).collect();
+    let periods = periods(requests, &kinds);
+    let span = requests.last().map_or(Timestamp::ZERO, |last| last.arrival).saturating_since(Timestamp::ZERO);
+    let goes = goes(requests, causes);
+    let begins: Vec<usize> = (0..requests.len()).filter(|&index| goes[index] as usize == index).collect();
+    let mut kept_out = vec![0u64; streams.count];
+    for (kind, periods) in periods.iter().enumerate().filter(|(_, periods)| !periods.is_empty()) {
+        let busy: u64 = periods.iter().map(|period| period.1.since(period.0).as_ns()).sum();
+        let share = busy as f64 / span.as_ns().max(1) as f64;
+        let mut count = vec![(0u64, 0u64); streams.count];
+        for &index in &begins {
+            let at = requests[index].arrival;
+            let (all, within) = &mut count[usize::from(process[index])];
+            *all += 1;
+            *within += u64::from(before(periods, at).is_some_and(|period| at < period.1));
+        }
+        for (process, (all, within)) in count.into_iter().enumerate().filter(|(process, _)| process * 2 != kind & !1) {
+            let expected = all as f64 * share;
+            if expected >= EXPECTED_MIN && within as f64 <= SEEN_MOST * expected {
+                kept_out[process] |= 1 << kind;
+            }
+        }
+    }
+    let soon = take_out(requests, causes, &process, &begins, &|process: usize, at: Timestamp| {
+        let kinds = (0..KINDS).filter(|kind| kept_out[process] >> kind & 1 == 1);
+        let ends = kinds.filter_map(|kind| before(&periods[kind], at)).map(|period| period.1);
+        ends.filter(|end| *end <= at && at.since(*end) <= SOON).max()
+    });
+    Locks { process, kind: kinds, kept_out, soon }
+}
+
+/// Gives those that began soon after the `end` of what kept them out their process' usual think time; how soon each process begins.
+fn take_out(
+    requests: &[Recorded],
+    causes: &mut [Cause],
+    process: &[u8],
+    begins: &[usize],
+    end: &dyn Fn(usize, Timestamp) -> Option<Timestamp>,
+) -> Vec<Nanos> {
+    let processes = process.iter().max().map_or(0, |most| usize::from(*most) + 1);
+    let mut latest: Vec<Option<u32>> = vec![None; processes];
+    let mut thinks: Vec<Vec<Nanos>> = vec![Vec::new(); processes];
+    let mut soon: Vec<Vec<Nanos>> = vec![Vec::new(); processes];
+    let mut waited = Vec::new();
+    let mut of_process: Vec<Option<u32>> = Vec::with_capacity(requests.len());
+    for (index, request) in requests.iter().enumerate() {
+        of_process.push(latest[usize::from(process[index])]);
+        if request.sync {
+            latest[usize::from(process[index])] = Some(index as u32);
+        }
+    }
+    for &index in begins {
+        let (own, at) = (usize::from(process[index]), requests[index].arrival);
+        let Some(before) = of_process[index].filter(|&before| requests[before as usize].completed <= at) else { continue };
+        let think = at.since(requests[before as usize].completed);
+        match end(own, at) {
+            Some(end) => {
+                soon[own].push(at.since(end));
+                waited.push((index, before, think));
+            }
+            None => thinks[own].push(think),
+        }
+    }
+    let median = |times: &mut Vec<Nanos>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    let usual: Vec<Option<Nanos>> = thinks.iter_mut().map(median).collect();
+    for (index, before, think) in waited {
+        if let Some(usual) = usual[usize::from(process[index])] {
+            causes[index] = Cause { after: After::Completion(before), lag: think.min(usual) };
+        }
+    }
+    soon.iter_mut().map(|times| median(times).unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Operation, StreamId};
+
+    use super::super::causes;
+    use super::*;
+
+    fn write(stream: u32, at_us: u64, took_us: u64) -> Recorded {
+        let arrival = Timestamp::from_ns(at_us * 1000);
+        Recorded {
+            arrival,
+            issued: arrival,
+            completed: arrival + Nanos::from_us(took_us),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(stream),
+            operation: Operation::Write,
+            sync: true,
+            durable: false,
+        }
+    }
+
+    /// A journal that writes for 10 ms in every 25 to 35, a writer that thinks for 20 ms and is kept out by it if `kept_out`, and
+    /// begins 300 us after.
+    fn recorded(kept_out: bool) -> Vec<Recorded> {
+        let mixed = |n: u64, below: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
+        let mut journal = Vec::new();
+        let mut at = 0;
+        for n in 0..2000 {
+            journal.push(write(1, at, 10_000));
+            at += 25_000 + mixed(n, 10_000);
+        }
+        let mut requests = journal.clone();
+        let mut due = 5000;
+        for n in 0..1500 {
+            let held = journal.iter().find(|write| {
+                kept_out && (write.arrival.as_ns() / 1000..write.completed.as_ns() / 1000).contains(&due)
+            });
+            let begins = held.map_or(due, |write| write.completed.as_ns() / 1000 + 300);
+            let took = 2000 + mixed(n + 77, 4000);
+            requests.push(write(2, begins, took));
+            due = begins + took + 20_000;
+        }
+        requests.sort_by_key(|request| request.arrival);
+        requests
+    }
+
+    #[test]
+    fn a_process_that_waits_for_a_journal_is_kept_out_by_it_and_thinks_as_ever() {
+        let requests = recorded(true);
+        let mut causes = causes::infer(&requests);
+        let locks = infer(&requests, &mut causes);
+        let own = |stream: u32| requests.iter().position(|request| request.stream == StreamId(stream)).unwrap();
+        let journal = locks.kind(own(1)).unwrap();
+        assert_eq!(locks.of(own(2)), (1 << journal, Nanos::from_us(300)));
+        assert_eq!(locks.of(own(1)).0, 0);
+        // Nobody thinks for longer than 20 ms.
+        let thinks = requests.iter().zip(&causes).filter(|(request, _)| request.stream == StreamId(2)).skip(8);
+        for (request, cause) in thinks {
+            assert!(matches!(cause.after, After::Completion(_)) && cause.lag <= Nanos::from_ms(20), "{request:?} {cause:?}");
+        }
+    }
+
+    #[test]
+    fn who_begins_at_any_time_is_kept_out_by_nobody() {
+        let requests = recorded(false);
+        let mut causes = causes::infer(&requests);
+        let before = causes.clone();
+        let locks = infer(&requests, &mut causes);
+        assert!((0..requests.len()).all(|index| locks.of(index).0 == 0));
+        assert_eq!(causes, before);
+    }
+}

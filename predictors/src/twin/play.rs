@@ -1,0 +1,150 @@
+//! Machines played together.
+
+use std::cell::Cell;
+
+use replay::room::{Layer, Passage};
+use replay::{Engine, Limits, Room};
+use schedulers::Scheduler;
+use traces::spec::Spec;
+use traces::{Nanos, Timestamp, VmId};
+
+use super::causes::{After, Cause};
+use super::locks::Locks;
+use super::meter::{Got, Meter};
+use super::policy::Policy;
+use super::recording::Recording;
+use super::superposed::{Machine, Superposed};
+use super::{Fit, Inferred, forecast};
+use crate::predictor::{PredictError, VmForecast};
+
+/// Of the time that is played, this share is left out at the beginning: queues fill first.
+const LEFT_OUT: u64 = 10;
+/// An excerpt is not shorter than this, if the recording is not.
+const EXCERPT: Nanos = Nanos::from_s(5);
+/// The most excerpts.
+const EXCERPTS: u64 = 16;
+
+/// The device that machines are played on.
+pub(super) struct Table<'a> {
+    pub(super) fitted: &'a Fit,
+    pub(super) policy: Policy,
+    pub(super) seed: u64,
+}
+
+/// A recording from a time on: what waited for something before that comes when it came.
+struct Excerpt {
+    first: usize,
+    causes: Vec<Cause>,
+    ends: Vec<Option<u32>>,
+    locks: Locks,
+}
+
+fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerpt {
+    let first = recording.requests.partition_point(|request| request.arrival < from);
+    let within = |leader: u32| (leader as usize).checked_sub(first).map(|leader| leader as u32);
+    let cause = |(index, cause): (usize, &Cause)| {
+        let start = || Cause {
+            after: After::Start,
+            lag: recording.requests[first + index].arrival.saturating_since(from),
+        };
+        let after = match cause.after {
+            After::Start => None,
+            After::Arrival(leader) => within(leader).map(After::Arrival),
+            After::Completion(leader) => within(leader).map(After::Completion),
+            After::Go(first) => within(first).map(After::Go),
+        };
+        after.map_or_else(start, |after| Cause { after, lag: cause.lag })
+    };
+    Excerpt {
+        first,
+        causes: machine.causes[first..].iter().enumerate().map(cause).collect(),
+        ends: machine.ends[first..].iter().map(|end| end.and_then(within)).collect(),
+        locks: machine.locks.from(first),
+    }
+}
+
+/// What each machine got in all excerpts, which begin at even distances and are together as long as the longest recording.
+pub(super) fn play(
+    recordings: &[Recording],
+    machines: &[Inferred],
+    table: &Table<'_>,
+) -> Result<Vec<VmForecast>, PredictError> {
+    let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
+    let excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+    let length = Nanos::from_ns(span.as_ns() / excerpts);
+    let mut got = vec![Got::default(); recordings.len()];
+    let mut played = Nanos::ZERO;
+    for nth in 0..excerpts {
+        let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() * nth);
+        let (machines, time) = play_from(recordings, machines, table, from, length)?;
+        played += time;
+        for (all, of_excerpt) in got.iter_mut().zip(&machines) {
+            all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
+        }
+    }
+    if played == Nanos::ZERO {
+        return Err(PredictError::DoesNotHold("a recording is too short to be played against the others".to_owned()));
+    }
+    Ok(got.iter().map(|got| forecast(got, played)).collect())
+}
+
+/// What each machine got from some time of the recordings on, and how long that was measured.
+fn play_from(
+    recordings: &[Recording],
+    machines: &[Inferred],
+    table: &Table<'_>,
+    start: Timestamp,
+    length: Nanos,
+) -> Result<(Vec<Got>, Nanos), PredictError> {
+    let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
+    let until = Cell::new(Timestamp::ZERO + length);
+    let excerpts: Vec<Excerpt> =
+        recordings.iter().zip(machines).map(|(recording, machine)| excerpt(recording, machine, start)).collect();
+    let players: Vec<Machine<'_>> = recordings
+        .iter()
+        .zip(machines)
+        .zip(&excerpts)
+        .map(|((recording, machine), excerpt)| Machine {
+            requests: &recording.requests[excerpt.first..],
+            causes: &excerpt.causes,
+            ends: &excerpt.ends,
+            locks: &excerpt.locks,
+            coalesced: machine.coalesced,
+            background: machine.background,
+        })
+        .collect();
+    let source = Superposed::new(&players, &until, table.seed);
+    let delay = table.fitted.delay();
+    let meter = Meter::new(recordings.len(), delay, from, &until);
+    let room = room(machines, table)?;
+    let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
+    Ok((ended.observer.machines, until.get().saturating_since(from)))
+}
+
+/// A stage for each machine above one for the device.
+fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> {
+    let Table { fitted, policy, seed } = *table;
+    let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
+    let mut guests = Layer::new(Box::new(fifo), passage);
+    for (vm, machine) in machines.iter().enumerate() {
+        guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
+    }
+    // Checked once here: layers build it themselves.
+    scheduler(&policy.scheduler())?;
+    let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
+    let shared = Passage {
+        limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() },
+        ..Passage::default()
+    };
+    let drive = fitted.drive(machines.len(), seed);
+    Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
+}
+
+fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
+    let built = spec.parse().and_then(|spec: Spec| schedulers::build(&spec));
+    built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
+}
+
+fn fifo() -> Box<dyn Scheduler> {
+    scheduler("fifo").expect("a shipped scheduler without settings")
+}
