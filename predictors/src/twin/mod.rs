@@ -24,6 +24,8 @@ mod spread;
 mod superposed;
 mod times;
 
+use std::ops::Range;
+
 use drive_models::{DriveModel, SingleServer};
 use replay::Limits;
 use traces::results::isolation::IsolationProfile;
@@ -89,21 +91,56 @@ impl Fit {
         }
     }
 
-    fn drive(&self, machines: usize, seed: u64) -> Box<dyn DriveModel> {
+    /// Serving `machines`, of the recordings it was fitted to.
+    fn drive(&self, machines: Range<usize>, seed: u64) -> Box<dyn DriveModel> {
         match self {
             Fit::OneByOne(fitted) => {
-                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines, seed)))
+                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
             }
-            Fit::Several(lines) => Box::new(several::Device::new(lines.clone(), seed)),
+            Fit::Several(lines) => Box::new(several::Device::new(lines.of(machines), seed)),
         }
     }
 }
 
-/// The device, if its times follow a line.
-fn fit(recordings: &[Recording], policy: Policy) -> Option<Fit> {
-    let capacity = service::capacity(recordings)?;
-    let one_by_one = || service::fit(recordings, capacity).filter(|_| policy != Policy::Unknown);
-    one_by_one().map(Fit::OneByOne).or_else(|| several::fit(recordings, capacity).map(Fit::Several))
+/// What the device may be, as far as times follow a line: one that serves several at once only if its order is unknown, or no line fits
+/// otherwise.
+fn fits(recordings: &[Recording], policy: Policy) -> Vec<Fit> {
+    let Some(capacity) = service::capacity(recordings) else { return Vec::new() };
+    let one_by_one = service::fit(recordings, capacity).map(Fit::OneByOne);
+    let alone = one_by_one.is_some() && policy != Policy::Unknown;
+    let several = if alone { None } else { several::fit(recordings, capacity).map(Fit::Several) };
+    one_by_one.into_iter().chain(several).collect()
+}
+
+/// The device with what each machine gets of it alone.
+struct Played {
+    fitted: Fit,
+    alone: Vec<VmForecast>,
+    /// By how much that is off what was recorded: the sum of the absolute logarithms.
+    missed: f64,
+}
+
+fn play_alone(
+    recordings: &[Recording],
+    machines: &[Inferred],
+    fitted: Fit,
+    policy: Policy,
+    seed: u64,
+) -> Result<Played, PredictError> {
+    let mut alone = Vec::new();
+    let mut missed = 0.0;
+    for (index, recording) in recordings.iter().enumerate() {
+        let table = Table { fitted: &fitted, policy, seed, machines: index..index + 1 };
+        let recorded = recorded(recording);
+        let played = play(recordings, machines, &table)?.first().copied().unwrap_or(recorded);
+        for (played, recorded) in [(played.reads, recorded.reads), (played.writes, recorded.writes)] {
+            let pairs = [(played.iops, recorded.iops), (played.response_ns, recorded.response_ns)];
+            let off = |(played, recorded): (Option<f64>, Option<f64>)| Some(libm::log(played? / recorded?).abs());
+            missed += pairs.into_iter().filter_map(off).filter(|off| off.is_finite()).sum::<f64>();
+        }
+        alone.push(played);
+    }
+    Ok(Played { fitted, alone, missed })
 }
 
 /// A machine as its recording shows it.
@@ -137,25 +174,27 @@ impl Predictor for Twin {
             }
         }
         let (policy, sure) = order(recordings);
-        let fitted = fit(recordings, policy).ok_or_else(|| {
+        let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
+        let played = fits(recordings, policy)
+            .into_iter()
+            .map(|fitted| play_alone(recordings, &machines, fitted, policy, self.seed))
+            .collect::<Result<Vec<Played>, PredictError>>()?;
+        let best = played.into_iter().min_by(|one, other| one.missed.total_cmp(&other.missed));
+        let Played { fitted, alone: played, .. } = best.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let table = Table { fitted: &fitted, policy, seed: self.seed };
+        let table = Table { fitted: &fitted, policy, seed: self.seed, machines: 0..recordings.len() };
         let together = play(recordings, &machines, &table)?;
-        let mut vms = Vec::new();
-        for (index, together) in together.iter().enumerate() {
-            let alone = std::slice::from_ref(&recordings[index]);
-            let played = play(alone, &machines[index..=index], &table)?;
-            let recorded = recorded(&recordings[index]);
-            let played = played.first().copied().unwrap_or(recorded);
-            vms.push(VmForecast {
+        let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
+            let recorded = recorded(recording);
+            VmForecast {
                 reads: scaled(together.reads, played.reads, recorded.reads),
                 writes: scaled(together.writes, played.writes, recorded.writes),
-            });
-        }
+            }
+        };
+        let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
         let mut notes = vec![match &fitted {
             Fit::OneByOne(_) => format!(
                 "the device takes requests in this order{}: {policy}; it is {} away",
@@ -184,8 +223,10 @@ pub fn policy(recordings: &[Recording]) -> DevicePolicy {
 
 /// The device's order, as all recordings show it, and whether that is sure.
 fn order(recordings: &[Recording]) -> (Policy, bool) {
-    let all = recordings.iter().map(at_device).fold(policy::Choices::default(), policy::Choices::and);
-    all.policy()
+    let fitted = service::capacity(recordings).and_then(|capacity| service::fit(recordings, capacity));
+    let delay = fitted.map_or(Nanos::ZERO, |fitted| fitted.delay);
+    let choices = recordings.iter().map(|recording| at_device(recording, delay));
+    choices.fold(policy::Choices::default(), policy::Choices::and).policy()
 }
 
 fn infer(recording: &Recording) -> Inferred {

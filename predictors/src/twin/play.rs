@@ -1,6 +1,7 @@
 //! Machines played together.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
@@ -24,11 +25,13 @@ const EXCERPT: Nanos = Nanos::from_s(5);
 /// The most excerpts.
 const EXCERPTS: u64 = 16;
 
-/// The device that machines are played on.
+/// The device, and who is played on it.
 pub(super) struct Table<'a> {
     pub(super) fitted: &'a Fit,
     pub(super) policy: Policy,
     pub(super) seed: u64,
+    /// Which of the recordings.
+    pub(super) machines: Range<usize>,
 }
 
 /// A recording from a time on: what waited for something before that comes when it came.
@@ -69,6 +72,7 @@ pub(super) fn play(
     machines: &[Inferred],
     table: &Table<'_>,
 ) -> Result<Vec<VmForecast>, PredictError> {
+    let (recordings, machines) = (&recordings[table.machines.clone()], &machines[table.machines.clone()]);
     let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
     let excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
     let length = Nanos::from_ns(span.as_ns() / excerpts);
@@ -123,7 +127,7 @@ fn play_from(
 
 /// A stage for each machine above one for the device.
 fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> {
-    let Table { fitted, policy, seed } = *table;
+    let &Table { fitted, policy, seed, .. } = table;
     let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
     let mut guests = Layer::new(Box::new(fifo), passage);
     for (vm, machine) in machines.iter().enumerate() {
@@ -136,7 +140,7 @@ fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> 
         limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() },
         ..Passage::default()
     };
-    let drive = fitted.drive(machines.len(), seed);
+    let drive = fitted.drive(table.machines.clone(), seed);
     Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }
 

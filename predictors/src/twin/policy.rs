@@ -106,10 +106,8 @@ pub(super) struct Choices {
     overtaken: u64,
 }
 
-/// Requests that come within so little of one another come at once.
+/// Requests that come within so little of one another come at once, and more so far away from the device.
 const AT_ONCE: Nanos = Nanos::from_ms(1);
-/// What is done so much earlier was served before.
-const BEFORE: Nanos = Nanos::from_us(200);
 /// Requests in service that are overtaken more often than in so large a share are not alone there.
 const OVERTAKEN: f64 = 0.1;
 /// Fewer telling choices leave the policy open.
@@ -259,14 +257,14 @@ impl Choices {
         self.taken.iter().any(|choice| choice.waiting() > 1)
     }
 
-    fn add(&mut self, waiting: &[(Timestamp, &Recorded)], taken: (Timestamp, &Recorded)) {
+    fn add(&mut self, waiting: &[(Timestamp, &Recorded)], taken: (Timestamp, &Recorded), at_once: Nanos) {
         let oldest = |operation: Operation| {
             waiting.iter().find(|(_, request)| request.operation == operation).map(|(since, _)| *since)
         };
         let of = |operation: Operation| waiting.iter().filter(|(_, request)| request.operation == operation).count();
         let reads = of(Operation::Read) as u32;
         // What came at about the same time may have changed places on its way.
-        let clearly = |first: Timestamp, second: Timestamp| first.saturating_add(AT_ONCE) < second;
+        let clearly = |first: Timestamp, second: Timestamp| first.saturating_add(at_once) < second;
         let oldest_read = match (oldest(Operation::Read), oldest(Operation::Write)) {
             (Some(read), Some(write)) if clearly(read, write) => Some(true),
             (Some(read), Some(write)) if clearly(write, read) => Some(false),
@@ -289,8 +287,9 @@ fn clearly_better(one: &[bool], other: &[bool]) -> bool {
     one - other > CLEAR * (one + other).sqrt()
 }
 
-/// What a device that serves one request after another took next, of those that were at it.
-pub(super) fn at_device(recording: &Recording) -> Choices {
+/// What a device that serves one request after another, `delay` away both ways together, took next, of those that were at it.
+pub(super) fn at_device(recording: &Recording, delay: Nanos) -> Choices {
+    let at_once = AT_ONCE.max(delay);
     let mut end = Timestamp::ZERO;
     let mut seen = choices(
         recording,
@@ -301,13 +300,14 @@ pub(super) fn at_device(recording: &Recording) -> Choices {
             end = request.completed;
             started
         },
+        at_once,
     );
-    (seen.first, seen.overtaken) = overtaken(recording);
+    (seen.first, seen.overtaken) = overtaken(recording, at_once);
     seen
 }
 
 /// Of the requests that found nobody at the device and were joined there, how many there are, and how many a later one was done before.
-fn overtaken(recording: &Recording) -> (u64, u64) {
+fn overtaken(recording: &Recording, at_once: Nanos) -> (u64, u64) {
     let mut by_issue: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
     by_issue.sort_by_key(|request| (request.issued, request.completed, request.lba));
     let (mut first, mut overtaken) = (0, 0);
@@ -319,7 +319,7 @@ fn overtaken(recording: &Recording) -> (u64, u64) {
         let mut joined = by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed).peekable();
         if alone && joined.peek().is_some() {
             first += 1;
-            let before = |other: &&Recorded| other.completed.saturating_add(BEFORE) < request.completed;
+            let before = |other: &&Recorded| other.completed.saturating_add(at_once) < request.completed;
             overtaken += u64::from(joined.any(before));
         }
     }
@@ -328,7 +328,7 @@ fn overtaken(recording: &Recording) -> (u64, u64) {
 
 /// What the machine itself issued next, of those that had arrived.
 pub(super) fn in_machine(recording: &Recording) -> Choices {
-    choices(recording, |request| request.arrival, |request| request.issued, |request| request.issued)
+    choices(recording, |request| request.arrival, |request| request.issued, |request| request.issued, AT_ONCE)
 }
 
 /// The choices of a server that requests come to `since`, and that is done with them in the order of `done`; it chose each `when`.
@@ -337,6 +337,7 @@ fn choices(
     since: fn(&Recorded) -> Timestamp,
     done: fn(&Recorded) -> Timestamp,
     mut when: impl FnMut(&Recorded) -> Timestamp,
+    at_once: Nanos,
 ) -> Choices {
     let mut coming: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
     let mut taken = coming.clone();
@@ -354,7 +355,7 @@ fn choices(
             }
         }
         if !request.durable {
-            choices.add(&waiting, (since(request), request));
+            choices.add(&waiting, (since(request), request), at_once);
         }
         if let Some(place) = waiting.iter().position(|(_, other)| std::ptr::eq(*other, request)) {
             waiting.remove(place);
@@ -406,10 +407,10 @@ mod tests {
 
     #[test]
     fn orders_are_told_from_what_was_taken() {
-        assert_eq!(at_device(&served(|_| 0)).policy(), (Policy::Fcfs, true));
-        assert_eq!(at_device(&served(first_read)).policy(), (Policy::ReadPriority, false));
-        assert_eq!(at_device(&served(|waiting| waiting.len() - 1)).policy(), (Policy::Unknown, false));
-        assert!(at_device(&served(first_read)).prefers_reads() && !at_device(&served(|_| 0)).prefers_reads());
+        assert_eq!(at_device(&served(|_| 0), Nanos::ZERO).policy(), (Policy::Fcfs, true));
+        assert_eq!(at_device(&served(first_read), Nanos::ZERO).policy(), (Policy::ReadPriority, false));
+        assert_eq!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).policy(), (Policy::Unknown, false));
+        assert!(at_device(&served(first_read), Nanos::ZERO).prefers_reads() && !at_device(&served(|_| 0), Nanos::ZERO).prefers_reads());
     }
 
     #[test]
@@ -419,7 +420,7 @@ mod tests {
             let at = Timestamp::from_ns(nth as u64 * 10_000_000);
             (request.arrival, request.issued, request.completed) = (at, at, at + traces::Nanos::from_ms(2));
         }
-        assert!(!at_device(&lone).any());
-        assert_eq!(at_device(&lone).policy(), (Policy::Fcfs, false));
+        assert!(!at_device(&lone, Nanos::ZERO).any());
+        assert_eq!(at_device(&lone, Nanos::ZERO).policy(), (Policy::Fcfs, false));
     }
 }

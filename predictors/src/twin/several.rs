@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::Range;
 
 use drive_models::{Completion, DriveModel, WriteCache};
 use rand::SeedableRng;
@@ -33,6 +34,13 @@ pub(super) struct Lines {
     residuals: Vec<[Times; OPERATIONS]>,
     /// No request takes less, by operation; seconds.
     least: [f64; OPERATIONS],
+}
+
+impl Lines {
+    /// The same for some of the machines, which count from 0 again.
+    pub(super) fn of(&self, machines: Range<usize>) -> Lines {
+        Lines { residuals: self.residuals[machines].to_vec(), ..self.clone() }
+    }
 }
 
 /// A response time with what it depends on.
