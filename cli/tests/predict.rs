@@ -132,17 +132,86 @@ fn a_window_leaves_out_what_lies_outside() {
 
 #[test]
 fn the_papers_tables_come_out_but_for_three_cells() {
-    let output = iocast().args(["reproduce", "casale2011", "--output-format", "json"]).assert().success();
+    let lab = sample("lab-virtio");
+    let casale = ["reproduce", "casale2011", "--seeds", "2", "--lab", &lab];
+    let output = iocast().args(casale).args(["--output-format", "json"]).assert().success();
     let reproduced: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let cells = reproduced["cells"].as_array().unwrap();
-    assert!(cells.iter().all(|cell| cell["source"] == "formula"));
+    // Tables I, II and III: two, two and four numbers a pair, predicted and off by; of our own machines measured, too.
+    let of = |source: &str| cells.iter().filter(|cell| cell["source"] == source).count();
+    assert_eq!((of("formula"), of("replayed"), of("measured")), (24, 72, 72));
+    assert!(cells.iter().all(|cell| cell["ours"].as_f64().is_some_and(|ours| ours.is_finite() && ours >= 0.0)));
+    // Errors on our machines are never set against the paper's.
+    assert!(cells.iter().all(|cell| cell["paper"].is_null() != (cell["source"] == "formula")));
+    measured_cells_are_the_labs(cells);
+    let figures = reproduced["figures"].as_array().unwrap();
+    for figure in ["2, replayed", "3, replayed", "2, measured", "3, measured"] {
+        assert_eq!(figures.iter().filter(|series| series["figure"] == figure).count(), 4, "{figure}");
+    }
+    for series in figures.iter().filter(|series| series["figure"].as_str().unwrap().starts_with('2')) {
+        let shares = series["points"].as_array().unwrap().iter().map(|point| point[1].as_f64().unwrap());
+        assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9);
+    }
     assert!(reproduced["bars"].as_array().unwrap().iter().all(|bar| bar["reached"] == true));
     let statements = reproduced["statements"].to_string();
     assert_eq!(statements.matches("Misprint:").count(), 3);
     assert!(statements.contains("test of the formulas"));
-    let table = iocast().args(["reproduce", "casale2011"]).assert().success();
+    let table = iocast().args(["reproduce", "casale2011", "--seeds", "1"]).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
-    assert!(table.contains("Ours is the paper's formulas on its own inputs; the error is relative"), "{table}");
+    assert!(table.contains("II, requests/s: paper, ours, error (formula test)"), "{table}");
+    assert!(table.contains("II, replayed: ours"), "{table}");
+    // There is no such folder where tests run.
+    assert!(table.contains("No measured machines"), "{table}");
+    let other = iocast().args(["reproduce", "kim2015", "--seeds", "1", "--lab", &lab]).assert().failure();
+    let said = String::from_utf8(other.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("no measured machines to set beside kim2015"), "{said}");
+}
+
+/// Against `lab.json`, which the lab itself has written: the reads of mail and web together, as the drive saw them.
+fn measured_cells_are_the_labs(cells: &[Value]) {
+    let lab: Value = serde_json::from_str(&std::fs::read_to_string(sample("lab-virtio/lab.json")).unwrap()).unwrap();
+    let reads = lab["summary"].as_array().unwrap().iter().filter(|figure| {
+        figure["group"] == "together-mail-web" && figure["seen"] == "drive" && figure["figure"] == "read_iops"
+    });
+    let expected: f64 = reads.map(|figure| figure["mean"].as_f64().unwrap()).sum();
+    let is =
+        |cell: &&Value| cell["table"] == "II, measured" && cell["row"] == "web+mail" && cell["column"] == "measured R";
+    let ours = cells.iter().find(is).unwrap()["ours"].as_f64().unwrap();
+    // The guest's clock begins with its capture, and the drive's with the run.
+    assert!((ours / expected - 1.0).abs() < 0.03, "{ours} {expected}");
+}
+
+#[test]
+fn what_was_off_before_is_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = iocast()
+        .args([
+            "validate",
+            "consolidation",
+            &sample("lab-virtio"),
+            "--predictors",
+            "residual",
+            "--output-format",
+            "json",
+        ])
+        .assert()
+        .success();
+    let known: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    // It brings along what it learns from, and each pair has learned from the one that neither of its machines is in.
+    assert_eq!(known["summary"].as_object().unwrap().keys().collect::<Vec<_>>(), ["isolation", "residual", "twin"]);
+    let path = folder.path().join("known.json");
+    std::fs::write(&path, &output.get_output().stdout).unwrap();
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let untaught = json_of(&[&mail, &web, "--predictors", "residual"]);
+    let said = untaught["pairs"][0]["predictors"]["residual"]["refused"].as_str().unwrap();
+    assert!(said.contains("--learn-from"), "{said}");
+    let taught = json_of(&[&mail, &web, "--predictors", "residual", "--learn-from", &path.display().to_string()]);
+    let of = |name: &str| taught["pairs"][0]["predictors"][name]["read_response_ns"][0].as_f64().unwrap();
+    assert!(of("residual") > 0.0 && (of("residual") / of("twin") - 1.0).abs() > 1e-6);
+    let intervals = &taught["pairs"][0]["predictors"]["residual"]["intervals_90"]["read_response_ns"][0];
+    assert!(intervals[0].as_f64().unwrap() < of("residual") && intervals[1].as_f64().unwrap() > of("residual"));
+    let (said, _) = refused(&[&mail, &web, "--learn-from", &mail]);
+    assert!(said.contains("mail.parquet"), "{said}");
 }
 
 #[test]
@@ -175,15 +244,20 @@ fn forecasts_are_held_against_the_labs_machines() {
     assert!((summary["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
     assert_eq!((summary["forecasts"].as_u64(), summary["left_out"].as_u64()), (Some(12), Some(0)));
     let error = |name: &str, figure: &str| result["summary"][name][figure]["mean"].as_f64().unwrap();
-    // What is reached on these machines (docs/VALIDATION.md); the aim is 0.10, 0.10 and 0.15. Nobody else is better.
-    for (figure, bound) in [("read_response", 0.14), ("read_iops", 0.14), ("write_response", 0.16)] {
+    // The aim is 0.10, 0.10 and 0.15, of which the last is missed by little (docs/VALIDATION.md). Nobody else is better but what
+    // corrects the twin.
+    for (figure, bound) in [("read_response", 0.10), ("read_iops", 0.10), ("write_response", 0.16)] {
         let twin = error("twin", figure);
         assert!(twin <= bound, "{figure}: {twin}");
         for (name, summary) in result["summary"].as_object().unwrap() {
             let other = summary[figure]["mean"].as_f64();
-            assert!(other.is_none_or(|other| name == "twin" || other > twin), "{name} {figure}: {other:?} {twin}");
+            let own = ["twin", "residual"].contains(&&**name);
+            assert!(other.is_none_or(|other| own || other > twin), "{name} {figure}: {other:?} {twin}");
         }
     }
+    // What is stated to hold nine tenths of truths holds most of them.
+    let within = result["summary"]["twin"]["read_response"]["within_stated"].as_f64().unwrap();
+    assert!(within > 0.8, "{within}");
     assert!(error("casale", "read_response") < 0.31 && error("isolation", "read_response") > 0.6);
     let table = iocast().args(["validate", "consolidation", &folder]).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use traces::results::prediction::{DevicePolicy, Forecast, ForecastError, Identified, Intervals, Outcome, PairPrediction};
+use traces::results::prediction::{
+    DevicePolicy, Forecast, ForecastError, Identified, Intervals, Outcome, PairPrediction,
+};
 use traces::statistics::mean_and_half_width;
 
 /// A figure of forecasts.
@@ -159,9 +161,8 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
         let names = forecasts.iter().flat_map(|forecast| of(forecast).keys().cloned());
         let of_name = |name: String| {
             let machines = forecasts.iter().map(|forecast| of(forecast).get(&name).map_or(0, Vec::len)).max();
-            let at = |index: usize| {
-                over(forecasts.iter().map(|forecast| *of(forecast).get(&name)?.get(index)?).collect())
-            };
+            let at =
+                |index: usize| over(forecasts.iter().map(|forecast| *of(forecast).get(&name)?.get(index)?).collect());
             let each = (0..machines.unwrap_or(0)).map(at).collect();
             (name, each)
         };
@@ -242,7 +243,8 @@ mod tests {
             let policy = Some(DevicePolicy { name: name.to_owned(), sure });
             Forecast { policy, ..Forecast::default() }
         };
-        let told = |truth: &str, name: &str, sure: bool| pair(of(truth, true), &[("one", Outcome::Forecast(of(name, sure)))]);
+        let told =
+            |truth: &str, name: &str, sure: bool| pair(of(truth, true), &[("one", Outcome::Forecast(of(name, sure)))]);
         let unknown = pair(Forecast::default(), &[("one", Outcome::Forecast(of("fcfs", true)))]);
         let pairs = [told("fcfs", "fcfs", true), told("fcfs", "fcfs", false), told("fcfs", "weighted", true), unknown];
         let found = Identified { groups: 3, right: 2, right_and_sure: 1, wrong_but_sure: 1 };
@@ -269,7 +271,10 @@ mod tests {
     fn groups_of_several_sizes_are_shown_apart() {
         let of = |size: usize, forecast_is: f64| PairPrediction {
             vms: vec!["a".to_owned(); size],
-            ..pair(forecast([Some(10.0), None], 1.0), &[("one", Outcome::Forecast(forecast([Some(forecast_is), None], 1.0)))])
+            ..pair(
+                forecast([Some(10.0), None], 1.0),
+                &[("one", Outcome::Forecast(forecast([Some(forecast_is), None], 1.0)))],
+            )
         };
         assert!(by_size(&[of(2, 10.0), of(2, 12.0)]).is_empty());
         let apart = by_size(&[of(2, 10.0), of(2, 12.0), of(3, 15.0)]);

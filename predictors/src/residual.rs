@@ -67,8 +67,11 @@ fn forecast_of<'a>(pair: &'a PairPrediction, name: &str) -> Option<&'a Forecast>
     }
 }
 
-/// Of each machine of `pair` and each figure: ln(twin / alone), and ln(truth / twin).
-fn examples(pair: &PairPrediction) -> Option<Vec<[Option<(f64, f64)>; FIGURES]>> {
+/// Of a machine and each figure: ln(twin / alone), and ln(truth / twin).
+type Examples = [Option<(f64, f64)>; FIGURES];
+
+/// Of each machine of `pair`.
+fn examples(pair: &PairPrediction) -> Option<Vec<Examples>> {
     let machines = |forecast: &Forecast| Consolidation::from(forecast).vms;
     let twin = machines(forecast_of(pair, CORRECTED)?);
     let alone = machines(forecast_of(pair, ALONE)?);
@@ -103,14 +106,18 @@ fn fit(examples: &[(f64, f64)]) -> Learned {
 }
 
 impl Residual {
-    fn corrected(&self, twin: &Consolidation, alone: &Consolidation) -> Result<Consolidation, PredictError> {
-        let learned = self.learned.as_ref().ok_or_else(|| {
+    fn learned(&self) -> Result<&[Learned; FIGURES], PredictError> {
+        self.learned.as_ref().ok_or_else(|| {
             PredictError::DoesNotHold(
                 "it learns from consolidations whose truth is known; give them (--learn-from, what iocast validate \
                  consolidation --output-format json prints)"
                     .to_owned(),
             )
-        })?;
+        })
+    }
+
+    fn corrected(&self, twin: &Consolidation, alone: &Consolidation) -> Result<Consolidation, PredictError> {
+        let learned = self.learned()?;
         let of_machine = |(twin, alone): (&VmForecast, &VmForecast)| {
             let factors: [f64; FIGURES] = std::array::from_fn(|figure| {
                 let [b0, b1] = learned[figure].factors;
@@ -142,6 +149,7 @@ impl Predictor for Residual {
             let built = build(&Spec { name: name.to_owned(), given: Vec::new() });
             built.map_err(|error| PredictError::DoesNotHold(error.to_string()))?.predict(alone, recordings)
         };
+        self.learned()?;
         self.corrected(&of(CORRECTED)?, &of(ALONE)?)
     }
 
@@ -164,7 +172,8 @@ impl Predictor for Residual {
             Some(Outcome::Refused { refused }) => Err(PredictError::DoesNotHold(refused.clone())),
             None => Err(PredictError::DoesNotHold(format!("it corrects {name}, of which there is no forecast"))),
         };
-        Some(of(CORRECTED).and_then(|twin| self.corrected(&twin, &of(ALONE)?)))
+        let corrected = || self.learned().and_then(|_| self.corrected(&of(CORRECTED)?, &of(ALONE)?));
+        Some(corrected())
     }
 }
 
@@ -227,6 +236,7 @@ mod tests {
         assert!(said.contains("--learn-from"), "{said}");
         residual.learn(&[&PairPrediction { truth: None, ..pair(10.0, 10.0) }]);
         assert!(residual.learned.is_none());
+        residual.learn(&[&pair(10.0, 10.0)]);
         let said = residual.correct(&Outcomes::new()).unwrap().unwrap_err().to_string();
         assert!(said.contains("no forecast"), "{said}");
     }

@@ -55,7 +55,8 @@ fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfil
     let row = |(name, forecast): (&String, &Forecast)| {
         let rates = [&forecast.read_iops, &forecast.write_iops].map(|rates| number(at(rates)));
         let [reads, writes] = rates;
-        let p99 = |named: &BTreeMap<String, Vec<Option<f64>>>| named.get("p99").map_or_else(|| number(None), |p99| ms(p99));
+        let p99 =
+            |named: &BTreeMap<String, Vec<Option<f64>>>| named.get("p99").map_or_else(|| number(None), |p99| ms(p99));
         let (read, write) = (ms(&forecast.read_response_ns), ms(&forecast.write_response_ns));
         let (read_p99, write_p99) = (p99(&forecast.read_percentiles_ns), p99(&forecast.write_percentiles_ns));
         vec![name.clone(), reads, read, read_p99, writes, write, write_p99]

@@ -7,11 +7,11 @@ use predictors::papers::casale2011::{self, MACHINES, PAIRS, Run};
 use replay::papers::Paper;
 use traces::results::reproduction::Reproduction;
 use traces::trace::ReadOptions;
-use traces::{Nanos, Record, Timestamp, formats};
+use traces::{Record, formats};
 
 use crate::arguments::{Reproduce, UsageError};
 use crate::lab_results::Lab;
-use crate::predict::profiles::Alone;
+use crate::predict::profiles::{Alone, Window};
 
 /// Where the project keeps its own.
 const SAMPLES: &str = "traces/samples/lab-virtio";
@@ -43,10 +43,9 @@ pub fn add(paper: &Paper, arguments: &Reproduce, reproduction: &mut Reproduction
     casale2011::add_measured(reproduction, &runs, &records, &lab.results.drive)
         .with_context(|| format!("{}: its machines", folder.display()))?;
     if records.is_empty() {
-        reproduction.statements.push(format!(
-            "No Figures 2 and 3 of measured machines: {} keeps no log of the LUN.",
-            folder.display()
-        ));
+        reproduction
+            .statements
+            .push(format!("No Figures 2 and 3 of measured machines: {} keeps no log of the LUN.", folder.display()));
     }
     Ok(())
 }
@@ -56,9 +55,7 @@ fn group(lab: &Lab<'_>, pair: [usize; 2]) -> Result<String> {
     let names = pair.map(|machine| MACHINES[machine]);
     let is = |vms: &[String]| vms.len() == 2 && names.iter().all(|name| vms.iter().any(|vm| vm == name));
     let found = lab.groups.iter().find(|(_, vms)| is(vms)).map(|(group, _)| group.clone());
-    found.with_context(|| {
-        format!("{}: {} and {} do not run together there", lab.folder.display(), names[0], names[1])
-    })
+    found.with_context(|| format!("{}: {} and {} do not run together there", lab.folder.display(), names[0], names[1]))
 }
 
 fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
@@ -77,7 +74,7 @@ fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
     (1..=repetitions).map(run).collect()
 }
 
-/// What the LUN logged of the group's first run within the lab's window; nothing if its log was not kept.
+/// What the LUN logged of the group's first run within as long a time before its end as the lab measures; nothing if its log was not kept.
 fn at_lun(lab: &Lab<'_>, group: &str) -> Result<Vec<Record>> {
     let path = lab.folder.join("runs").join(group).join("1").join("lun.parquet");
     if !path.exists() {
@@ -86,13 +83,12 @@ fn at_lun(lab: &Lab<'_>, group: &str) -> Result<Vec<Record>> {
     let options = ReadOptions::default();
     let mut reader = (formats::recognise(&path, &options)?.open)(&path, &options)?;
     let mut records = Vec::new();
-    let window = lab.window();
-    let mut first: Option<Timestamp> = None;
     while let Some(record) = reader.next()? {
-        let since: Nanos = record.request.arrival.saturating_since(*first.get_or_insert(record.request.arrival));
-        if since >= window.start && window.end.is_none_or(|end| since < end) {
-            records.push(record);
-        }
+        records.push(record);
     }
+    // The log begins before the workloads do, and ends with them.
+    let last = records.iter().map(|record| record.request.arrival).max().unwrap_or_default();
+    let Window { start, end } = lab.window();
+    records.retain(|record| end.is_none_or(|end| last.since(record.request.arrival) < end.saturating_sub(start)));
     Ok(records)
 }

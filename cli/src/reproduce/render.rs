@@ -59,23 +59,23 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
         ""
     };
     let star = if cells.iter().all(|cell| cell.counts) { "" } else { "; * does not count in the mean errors" };
-    let ours = if of_formulas(cells) {
-        ". Ours is the paper's formulas on its own inputs".to_owned()
-    } else {
-        format!(", {seeds}. Ours is the mean over the seeds{interval}")
-    };
+    let ours = format!(", {seeds}. Ours is the mean over the seeds{interval}");
     let how = format!("{}{ours}; the error is relative to the paper's number{star}.", reproduced.program);
     format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
-}
-
-/// Whether no number is of a replay or of machines.
-fn of_formulas(cells: &[Cell]) -> bool {
-    !cells.is_empty() && cells.iter().all(|cell| cell.source == Source::Formula)
 }
 
 /// A table of the paper: three lines a row in a terminal, one in Markdown.
 fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
     let of_table = grid.unit(None);
+    // Of machines of ours the paper has no numbers.
+    let printed = grid.cells.iter().any(|cell| cell.paper.is_some());
+    let what = match (printed, format) {
+        (false, _) => "ours",
+        (true, OutputFormat::Markdown) => "paper / ours (error)",
+        (true, _) => "paper, ours, error",
+    };
+    let by_formula = grid.cells.iter().all(|cell| cell.source == Source::Formula);
+    let formula = if by_formula { " (formula test)" } else { "" };
     let mut rows = Vec::new();
     for &row in &grid.rows {
         let cells = |show: &dyn Fn(&Cell) -> String| -> Vec<String> {
@@ -95,7 +95,9 @@ fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
         let mut line = |name: String, show: &dyn Fn(&Cell) -> String| {
             rows.push([vec![name], cells(show)].concat());
         };
-        if format == OutputFormat::Markdown {
+        if !printed {
+            line(label, &|cell| format!("{}{}", ours(cell), of_cell(cell)));
+        } else if format == OutputFormat::Markdown {
             line(label, &|cell| match cell.paper {
                 Some(_) => format!("{} / {} ({}){}", theirs(cell), ours(cell), error(cell), of_cell(cell)),
                 None => format!("- / {}{}", ours(cell), of_cell(cell)),
@@ -109,11 +111,7 @@ fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
     let unit = of_table.map(|unit| format!(", {unit}")).unwrap_or_default();
     let columns = grid.columns.iter().map(|column| (*column).to_owned());
     Table {
-        title: format!(
-            "{}{unit}: paper{}",
-            named("Table", grid.name),
-            if format == OutputFormat::Markdown { " / ours (error)" } else { ", ours, error" }
-        ),
+        title: format!("{}{unit}: {what}{formula}", named("Table", grid.name)),
         header: [String::new()].into_iter().chain(columns).collect(),
         rows,
         text_columns: 1,

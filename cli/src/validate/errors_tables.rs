@@ -80,10 +80,5 @@ fn table(title: String, errors: &Errors, cell: &dyn Fn(&ForecastError) -> String
         [name.clone()].into_iter().chain(cells).collect()
     };
     let names = ["predictor"].into_iter().chain(FIGURES.map(|(_, name)| name));
-    Table {
-        title,
-        header: names.map(str::to_owned).collect(),
-        rows: errors.iter().map(row).collect(),
-        text_columns: 1,
-    }
+    Table { title, header: names.map(str::to_owned).collect(), rows: errors.iter().map(row).collect(), text_columns: 1 }
 }

@@ -433,9 +433,9 @@ mod tests {
         let causes = of(requests, 2);
         let firsts: Vec<_> = causes.iter().filter(|(_, cause, _)| !matches!(cause.after, After::Arrival(_))).collect();
         assert!(firsts.len() > 250, "{}", firsts.len());
-        let waits = firsts.iter().filter(|(_, cause, _)| {
-            matches!(cause.after, After::Go(_)) && cause.lag == Nanos::from_us(2000)
-        });
+        let waits = firsts
+            .iter()
+            .filter(|(_, cause, _)| matches!(cause.after, After::Go(_)) && cause.lag == Nanos::from_us(2000));
         assert!(waits.count() * 100 >= firsts.len() * 95, "{:?}", &firsts[..4].iter().map(|f| f.1).collect::<Vec<_>>());
     }
 

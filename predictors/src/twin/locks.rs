@@ -133,7 +133,9 @@ fn take_out(
     }
     for &index in begins {
         let (own, at) = (usize::from(process[index]), requests[index].arrival);
-        let Some(before) = of_process[index].filter(|&before| requests[before as usize].completed <= at) else { continue };
+        let Some(before) = of_process[index].filter(|&before| requests[before as usize].completed <= at) else {
+            continue;
+        };
         let think = at.since(requests[before as usize].completed);
         match end(own, at) {
             Some(end) => {

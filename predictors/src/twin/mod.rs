@@ -39,8 +39,8 @@ use self::locks::Locks;
 use self::meter::Got;
 use self::play::{Table, play};
 use self::policy::{Policy, at_device, in_machine};
-pub use self::recording::{Recorder, Recording};
 use self::recording::Recorded;
+pub use self::recording::{Recorder, Recording};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
 
@@ -187,11 +187,12 @@ impl Predictor for Twin {
         })?;
         let table = Table { fitted: &fitted, policy, seed: self.seed, machines: 0..recordings.len() };
         let together = play(recordings, &machines, &table)?;
+        let several = matches!(fitted, Fit::Several(_));
         let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
             let recorded = recorded(recording);
             VmForecast {
-                reads: scaled(together.reads, played.reads, recorded.reads),
-                writes: scaled(together.writes, played.writes, recorded.writes),
+                reads: scaled(together.reads, played.reads, recorded.reads, several),
+                writes: scaled(together.writes, played.writes, recorded.writes, several),
             }
         };
         let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
@@ -304,7 +305,12 @@ fn recorded(recording: &Recording) -> VmForecast {
 }
 
 /// The forecast is what was recorded alone times what the twin makes of it: what it is off by alone it is not off by again.
-fn scaled(together: OperationForecast, played: OperationForecast, recorded: OperationForecast) -> OperationForecast {
+fn scaled(
+    together: OperationForecast,
+    played: OperationForecast,
+    recorded: OperationForecast,
+    several: bool,
+) -> OperationForecast {
     let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
         let factor =
             recorded.zip(played.filter(|played| *played > 0.0)).map_or(1.0, |(recorded, played)| recorded / played);
@@ -317,7 +323,7 @@ fn scaled(together: OperationForecast, played: OperationForecast, recorded: Oper
             let of = |operation: &OperationForecast| operation.percentiles_ns[index];
             figure(of(&together), of(&played), of(&recorded))
         }),
-        spread: spread::of(&together, &played, &recorded),
+        spread: spread::of(&together, &played, &recorded, several),
     }
 }
 

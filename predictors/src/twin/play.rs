@@ -46,10 +46,8 @@ fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerp
     let first = recording.requests.partition_point(|request| request.arrival < from);
     let within = |leader: u32| (leader as usize).checked_sub(first).map(|leader| leader as u32);
     let cause = |(index, cause): (usize, &Cause)| {
-        let start = || Cause {
-            after: After::Start,
-            lag: recording.requests[first + index].arrival.saturating_since(from),
-        };
+        let start =
+            || Cause { after: After::Start, lag: recording.requests[first + index].arrival.saturating_since(from) };
         let after = match cause.after {
             After::Start => None,
             After::Arrival(leader) => within(leader).map(After::Arrival),
@@ -136,10 +134,8 @@ fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> 
     // Checked once here: layers build it themselves.
     scheduler(&policy.scheduler())?;
     let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
-    let shared = Passage {
-        limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() },
-        ..Passage::default()
-    };
+    let shared =
+        Passage { limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() }, ..Passage::default() };
     let drive = fitted.drive(table.machines.clone(), seed);
     Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }

@@ -42,7 +42,9 @@ impl fmt::Display for Policy {
         match self {
             Policy::Fcfs => f.write_str("first come, first served"),
             Policy::ReadPriority => f.write_str("reads first"),
-            Policy::Drain { at, to } => write!(f, "reads first, and from {at} waiting writes on these until {to} are left"),
+            Policy::Drain { at, to } => {
+                write!(f, "reads first, and from {at} waiting writes on these until {to} are left")
+            }
             Policy::Weighted { reads, writes } => write!(f, "{reads} reads and {writes} writes in turn"),
             Policy::Unknown => f.write_str("unknown"),
         }
@@ -172,9 +174,8 @@ impl Choices {
     /// Whether the device serves several at once, or takes those of one kind in another order than they came in.
     fn is_no_queue(&self) -> bool {
         let out_of_order = |read: bool| {
-            let several = |choice: &&Choice| {
-                choice.read == read && (if read { choice.reads } else { choice.writes }) > 1
-            };
+            let several =
+                |choice: &&Choice| choice.read == read && (if read { choice.reads } else { choice.writes }) > 1;
             let all = self.taken.iter().filter(several).count();
             let in_order = self.taken.iter().filter(several).filter(|choice| choice.in_order).count();
             all >= TELLING_MIN && (in_order as f64) < EXPLAINED * all as f64
@@ -215,14 +216,16 @@ impl Choices {
             return (Policy::Fcfs, false);
         }
         let most_writes = self.looked_at().iter().map(|choice| choice.writes).max().unwrap_or_default();
-        let drains = (2..=most_writes.min(LONGEST_QUEUE)).flat_map(|at| (0..at).map(move |to| Policy::Drain { at, to }));
+        let drains =
+            (2..=most_writes.min(LONGEST_QUEUE)).flat_map(|at| (0..at).map(move |to| Policy::Drain { at, to }));
         let turns = (1..=LONGEST_TURN)
             .flat_map(|reads| (1..=LONGEST_TURN).map(move |writes| Policy::Weighted { reads, writes }));
         let simple = [Policy::Fcfs, Policy::ReadPriority];
         let fitted = [self.best(drains), self.best(turns)].into_iter().flatten();
         let rivals: Vec<(Policy, Vec<bool>)> =
             simple.into_iter().chain(fitted).map(|policy| (policy, self.explains(policy))).collect();
-        let Some(chosen) = rivals.iter().reduce(|best, next| if clearly_better(&next.1, &best.1) { next } else { best })
+        let Some(chosen) =
+            rivals.iter().reduce(|best, next| if clearly_better(&next.1, &best.1) { next } else { best })
         else {
             return (Policy::Fcfs, false);
         };
@@ -410,7 +413,10 @@ mod tests {
         assert_eq!(at_device(&served(|_| 0), Nanos::ZERO).policy(), (Policy::Fcfs, true));
         assert_eq!(at_device(&served(first_read), Nanos::ZERO).policy(), (Policy::ReadPriority, false));
         assert_eq!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).policy(), (Policy::Unknown, false));
-        assert!(at_device(&served(first_read), Nanos::ZERO).prefers_reads() && !at_device(&served(|_| 0), Nanos::ZERO).prefers_reads());
+        assert!(
+            at_device(&served(first_read), Nanos::ZERO).prefers_reads()
+                && !at_device(&served(|_| 0), Nanos::ZERO).prefers_reads()
+        );
     }
 
     #[test]

@@ -80,12 +80,12 @@ fn samples(recording: &Recording) -> Vec<Sample> {
 }
 
 /// Least squares; what more requests under way would make shorter is taken for chance.
-fn line<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Option<[f64; UNKNOWNS]> {
+fn line(samples: &[&Sample]) -> Option<[f64; UNKNOWNS]> {
     let mut left_out = [false; UNKNOWNS];
     loop {
         let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
         let mut right = [0.0; UNKNOWNS];
-        for sample in samples.clone() {
+        for sample in samples {
             let row: [f64; UNKNOWNS] =
                 std::array::from_fn(|index| if left_out[index] { 0.0 } else { sample.row[index] });
             for (index, value) in row.iter().enumerate() {
@@ -106,7 +106,7 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> 
     let mut lines = [[0.0; UNKNOWNS]; OPERATIONS];
     let mut least = [0.0; OPERATIONS];
     for operation in 0..OPERATIONS {
-        lines[operation] = line(of(operation))?;
+        lines[operation] = line(&of(operation).collect::<Vec<&Sample>>())?;
         least[operation] = of(operation).map(|sample| sample.seconds).reduce(f64::min).unwrap_or(0.0);
     }
     let residuals = |samples: &Vec<Sample>| {
@@ -217,10 +217,8 @@ mod tests {
                 requests.iter().rev().take(64).filter(other).count() as u64
             };
             let sectors = 8 + n % 5 * 8;
-            let took = 2_000_000
-                + 10_000 * sectors
-                + 1_000_000 * finds(Operation::Read)
-                + 500_000 * finds(Operation::Write);
+            let took =
+                2_000_000 + 10_000 * sectors + 1_000_000 * finds(Operation::Read) + 500_000 * finds(Operation::Write);
             requests.push(Recorded {
                 arrival: Timestamp::from_ns(at),
                 issued: Timestamp::from_ns(at),
@@ -248,8 +246,7 @@ mod tests {
         let mut device = Device::new(lines, 1);
         let mut completions = Vec::new();
         for id in 0..40 {
-            let request =
-                Request::new(Timestamp::ZERO, Operation::Read, Lba::new(u64::from(id) * 8), Sectors::new(16));
+            let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(u64::from(id) * 8), Sectors::new(16));
             device.submit(Timestamp::ZERO, RequestId(id), &request);
         }
         device.advance(Timestamp::from_ns(u64::MAX), &mut completions);

@@ -442,7 +442,17 @@ mod tests {
     fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
         let requests = recorded();
         let (causes, ends) = (infer(&requests), ends(&requests));
-        let seen = played(&[Machine { requests: &requests, causes: &causes, ends: &ends, locks: &Locks::default(), coalesced: 0.0, background: u32::MAX }], 2000);
+        let seen = played(
+            &[Machine {
+                requests: &requests,
+                causes: &causes,
+                ends: &ends,
+                locks: &Locks::default(),
+                coalesced: 0.0,
+                background: u32::MAX,
+            }],
+            2000,
+        );
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -456,8 +466,22 @@ mod tests {
         let (causes, ends) = (infer(&requests), ends(&requests));
         let half = &requests[..100];
         let machines = [
-            Machine { requests: &requests, causes: &causes, ends: &ends, locks: &Locks::default(), coalesced: 0.0, background: u32::MAX },
-            Machine { requests: half, causes: &causes[..100], ends: &ends[..100], locks: &Locks::default(), coalesced: 0.0, background: u32::MAX },
+            Machine {
+                requests: &requests,
+                causes: &causes,
+                ends: &ends,
+                locks: &Locks::default(),
+                coalesced: 0.0,
+                background: u32::MAX,
+            },
+            Machine {
+                requests: half,
+                causes: &causes[..100],
+                ends: &ends[..100],
+                locks: &Locks::default(),
+                coalesced: 0.0,
+                background: u32::MAX,
+            },
         ];
         let seen = played(&machines, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();

@@ -33,6 +33,7 @@ pub struct PairPrediction {
 /// What a predictor made of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "one for each predictor and group, and nearly all are forecasts")]
 pub enum Outcome {
     /// It says nothing of these machines.
     Refused {

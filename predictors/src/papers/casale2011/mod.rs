@@ -79,12 +79,7 @@ pub fn add_measured(
     add(reproduction, Source::Measured, runs, records)
 }
 
-fn add(
-    reproduction: &mut Reproduction,
-    source: Source,
-    runs: &[Run],
-    records: &[Record],
-) -> Result<(), PredictError> {
+fn add(reproduction: &mut Reproduction, source: Source, runs: &[Run], records: &[Record]) -> Result<(), PredictError> {
     let (cells, errors) = own::tables(source, runs)?;
     reproduction.cells.extend(cells);
     reproduction.errors.extend(errors);

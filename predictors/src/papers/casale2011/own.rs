@@ -35,29 +35,36 @@ pub(super) fn word(source: Source) -> &'static str {
     }
 }
 
+/// Picks a number of a forecast.
+type Pick = Box<dyn Fn(&Forecast) -> Option<f64>>;
+
 /// A number of a forecast: the table, its column without who says it, its unit, and its value.
 struct Figure {
     table: &'static str,
     column: String,
     unit: &'static str,
-    value: Box<dyn Fn(&Forecast) -> Option<f64>>,
+    value: Pick,
 }
 
 fn figures() -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut add = |table, column: String, unit, value| figures.push(Figure { table, column, unit, value });
-    let mix = |kind: usize| move |forecast: &Forecast| {
-        forecast.mix_read.map(|reads| if kind == 0 { reads } else { 1.0 - reads })
+    let mix = |kind: usize| {
+        move |forecast: &Forecast| forecast.mix_read.map(|reads| if kind == 0 { reads } else { 1.0 - reads })
     };
-    let rate = |kind: usize| move |forecast: &Forecast| {
-        if kind == 0 { forecast.total_read_iops } else { forecast.total_write_iops }
+    let rate = |kind: usize| {
+        move |forecast: &Forecast| {
+            if kind == 0 { forecast.total_read_iops } else { forecast.total_write_iops }
+        }
     };
-    let response = |vm: usize, kind: usize| move |forecast: &Forecast| {
-        let of_kind = if kind == 0 { &forecast.read_response_ns } else { &forecast.write_response_ns };
-        of_kind.get(vm).copied().flatten().map(|ns| ns / 1e6)
+    let response = |vm: usize, kind: usize| {
+        move |forecast: &Forecast| {
+            let of_kind = if kind == 0 { &forecast.read_response_ns } else { &forecast.write_response_ns };
+            of_kind.get(vm).copied().flatten().map(|ns| ns / 1e6)
+        }
     };
     for (kind, name) in TYPES.into_iter().enumerate() {
-        add("I", name.to_owned(), "share", Box::new(mix(kind)) as Box<dyn Fn(&Forecast) -> Option<f64>>);
+        add("I", name.to_owned(), "share", Box::new(mix(kind)) as Pick);
     }
     for (kind, name) in TYPES.into_iter().enumerate() {
         add("II", name.to_owned(), "requests/s", Box::new(rate(kind)));
@@ -88,17 +95,17 @@ fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
             let vms = run.together[index].iter().map(VmForecast::measured).collect();
             Consolidation { vms, ..Consolidation::default() }.forecast()
         };
-        let of = |predictor: &Box<dyn Predictor>| {
+        let of = |predictor: &dyn Predictor| {
             let forecast = |run: &Run| {
                 let alone = pair.map(|machine| run.alone[machine].clone());
-                predict(&**predictor, &alone, &[]).map(|together| together.forecast())
+                predict(predictor, &alone, &[]).map(|together| together.forecast())
             };
             runs.iter().map(forecast).collect::<Result<Vec<Forecast>, PredictError>>()
         };
         Ok(Row {
             name: pair.map(|machine| MACHINES[machine]).join("+"),
             truths: runs.iter().map(truth).collect(),
-            forecasts: predictors.iter().map(of).collect::<Result<_, PredictError>>()?,
+            forecasts: predictors.iter().map(|predictor| of(&**predictor)).collect::<Result<_, PredictError>>()?,
         })
     };
     PAIRS.iter().enumerate().map(row).collect()
