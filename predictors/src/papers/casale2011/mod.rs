@@ -1,7 +1,7 @@
 //! Casale, Kraft, Krishnamurthy 2011: Tables I to III and Figures 2 and 3.
 //!
-//! The paper's own numbers test its formulas on its own inputs ([`formula`]). The same tables of machines of ours say how well the formulas
-//! forecast: of machines replayed in the paper's environment as far as it is described ([`replayed`]), and of measured ones
+//! The paper's own numbers test its formulas on its own inputs (`formula`). The same tables of machines of ours say how well the formulas
+//! forecast: of machines replayed in the paper's environment as far as it is described (`replayed`), and of measured ones
 //! ([`add_measured`]). Errors on our machines say nothing of the paper's, whose machines, drives and guests were others.
 
 mod formula;
