@@ -123,10 +123,11 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
     let (mut cells, mut errors) = (Vec::new(), Vec::new());
     for figure in figures() {
         let table = format!("{}, {}", figure.table, word(source));
-        let cell = |row: &Row, what: &str, (ours, half): (f64, Option<f64>), unit: &str| Cell {
-            table: table.clone(),
+        let errors_table = format!("{} errors, {}", figure.table, word(source));
+        let cell = |row: &Row, table: &str, column: String, (ours, half): (f64, Option<f64>), unit: &str| Cell {
+            table: table.to_owned(),
             row: row.name.clone(),
-            column: format!("{what} {}", figure.column),
+            column,
             paper: None,
             ours,
             unit: unit.to_owned(),
@@ -138,14 +139,14 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
         let mut missed: Vec<Vec<f64>> = vec![Vec::new(); PREDICTORS.len()];
         for row in &rows {
             let Some(truth) = over(&row.truths, &figure) else { continue };
-            cells.push(cell(row, "measured", truth, figure.unit));
+            cells.push(cell(row, &table, format!("measured {}", figure.column), truth, figure.unit));
             for (index, forecasts) in row.forecasts.iter().enumerate() {
                 let Some(forecast) = over(forecasts, &figure) else { continue };
                 let error = (forecast.0 - truth.0).abs() / truth.0;
                 missed[index].push(error);
                 if index == 0 {
-                    cells.push(cell(row, "predicted", forecast, figure.unit));
-                    cells.push(cell(row, "error of", (error, None), "share"));
+                    cells.push(cell(row, &table, format!("predicted {}", figure.column), forecast, figure.unit));
+                    cells.push(cell(row, &errors_table, figure.column.clone(), (error, None), "share"));
                 }
             }
         }
@@ -196,7 +197,7 @@ mod tests {
         close(find("III, replayed", "measured VM1 R"), 12.0);
         // 8 ms, and half of what the other has: S A is 4 for reads and 2 for writes, of which half counts.
         close(find("III, replayed", "predicted VM1 R"), 13.0);
-        close(find("III, replayed", "error of VM1 R"), 1.0 / 12.0);
+        close(find("III errors, replayed", "VM1 R"), 1.0 / 12.0);
         assert!(find("III, replayed", "measured VM1 R").ci95.is_some());
         assert!(cells.iter().all(|cell| cell.source == Source::Replayed && cell.paper.is_none()));
         let isolation = errors.iter().find(|error| error.group == "Table III, replayed, VM1 R: isolation").unwrap();
