@@ -440,6 +440,25 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_before_all_are_done_has_not_waited_for_all() {
+        let (mut requests, mut at) = (reader(1), 0);
+        for n in 0..300 {
+            let took = 1000 + mixed(n, 9000);
+            requests.push(request(2, at, took, true));
+            requests.push(request(2, at + 30, 30_000, true));
+            at += took + 2000;
+        }
+        let count = |of: fn(&After) -> bool| {
+            let causes = self::of(requests.clone(), 2);
+            causes.iter().filter(|(_, cause, _)| of(&cause.after)).count()
+        };
+        // Now and then all are done by chance.
+        let (one, all) =
+            (count(|after| matches!(after, After::Completion(_))), count(|after| matches!(after, After::Go(_))));
+        assert!(one > 200 && 10 * all < one, "{one} {all}");
+    }
+
+    #[test]
     fn every_request_comes_after_an_earlier_one_when_it_came() {
         let requests: Vec<Recorded> = (0..2000)
             .map(|n| request(mixed(n, 50) as u32, n * 300 + mixed(n, 299), mixed(n * 3, 30_000), n % 3 > 0))

@@ -159,7 +159,7 @@ fn take_out(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use traces::{Lba, Operation, StreamId};
 
     use super::super::causes;
@@ -182,7 +182,7 @@ mod tests {
 
     /// A journal that writes for 10 ms in every 25 to 35, a writer that thinks for 20 ms and is kept out by it if `kept_out`, and
     /// begins 300 us after.
-    fn recorded(kept_out: bool) -> Vec<Recorded> {
+    pub(in super::super) fn recorded(kept_out: bool) -> Vec<Recorded> {
         let mixed = |n: u64, below: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
         let mut journal = Vec::new();
         let mut at = 0;

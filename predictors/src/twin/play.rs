@@ -148,3 +148,70 @@ fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
 fn fifo() -> Box<dyn Scheduler> {
     scheduler("fifo").expect("a shipped scheduler without settings")
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Operation, StreamId};
+
+    use super::super::recording::Recorded;
+    use super::super::{background, infer};
+    use super::*;
+
+    /// A process that reads for 2 ms every 5 ms, and one that writes what nobody waits for, `at_once` of these going at once and each
+    /// for 4 ms: the others wait.
+    fn recorded(at_once: u64) -> Recording {
+        let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| Recorded {
+            arrival: Timestamp::from_ns(at_us * 1000),
+            issued: Timestamp::from_ns(issued_us * 1000),
+            completed: Timestamp::from_ns((issued_us + took_us) * 1000),
+            lba: Lba::new(issued_us / 1000 * 64),
+            sectors: 8,
+            stream: StreamId(stream),
+            operation: if sync { Operation::Read } else { Operation::Write },
+            sync,
+            durable: false,
+        };
+        let mut requests: Vec<Recorded> = (0..800).map(|n| request(1, n * 7000, n * 7000, 2000, true)).collect();
+        for burst in 0..50 {
+            let at = burst * 100_000 + 333;
+            requests.extend(
+                (0..12).map(|nth| request(2, at + nth, (at + nth).max(at + nth / at_once * 4000), 4000, false)),
+            );
+        }
+        requests.sort_by_key(|request| (request.arrival, request.issued));
+        Recording { requests, ..Recording::default() }
+    }
+
+    #[test]
+    fn how_many_writes_go_at_once_shows_in_those_that_waited() {
+        for at_once in [1, 2, 4] {
+            assert_eq!(u64::from(background(&recorded(at_once))), at_once);
+        }
+        let mut free = recorded(2);
+        free.requests.iter_mut().for_each(|request| request.issued = request.arrival);
+        assert_eq!(background(&free), u32::MAX);
+    }
+
+    #[test]
+    fn an_excerpt_begins_as_it_was_recorded_and_goes_on_by_its_causes() {
+        let recording = recorded(2);
+        let machine = infer(&recording);
+        let from = Timestamp::from_ns(2_000_100_000);
+        let excerpt = excerpt(&recording, &machine, from);
+        assert!(excerpt.first > 0 && recording.requests[excerpt.first].arrival >= from);
+        assert!(recording.requests[excerpt.first - 1].arrival < from);
+        let requests = &recording.requests[excerpt.first..];
+        let mut cut_off = 0;
+        for (request, cause) in requests.iter().zip(&excerpt.causes) {
+            let at = match cause.after {
+                After::Start => from,
+                After::Arrival(leader) => requests[leader as usize].arrival,
+                After::Completion(leader) => requests[leader as usize].completed,
+                After::Go(_) => continue,
+            };
+            cut_off += u32::from(cause.after == After::Start);
+            assert_eq!(at + cause.lag, request.arrival);
+        }
+        assert!((1..=3).contains(&cut_off), "{cut_off}");
+    }
+}

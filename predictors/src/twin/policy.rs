@@ -373,10 +373,10 @@ mod tests {
 
     use super::*;
 
-    /// Requests that come faster than they are served in bursts of eight, taken as `pick` says from the kinds that wait.
-    fn served(pick: fn(&[(u64, Operation)]) -> usize) -> Recording {
+    /// Requests that come faster than they are served in bursts of 24, taken as `pick` says from the kinds that wait.
+    fn served(mut pick: impl FnMut(&[(u64, Operation)]) -> usize) -> Recording {
         let kind = |n: u64| if n * 7 % 5 < 2 { Operation::Write } else { Operation::Read };
-        let mut coming: Vec<(u64, Operation)> = (0..400).map(|n| (n / 8 * 18_000 + n % 8 * 1100, kind(n))).collect();
+        let mut coming: Vec<(u64, Operation)> = (0..960).map(|n| (n / 24 * 54_000 + n % 24 * 1100, kind(n))).collect();
         coming.reverse();
         let (mut waiting, mut now) = (Vec::new(), 0);
         let mut recording = Recording::default();
@@ -389,34 +389,94 @@ mod tests {
             }
             let (at, operation) = waiting.remove(pick(&waiting));
             now = now.max(at) + 2000;
-            recording.requests.push(Recorded {
-                arrival: Timestamp::from_ns(at * 1000),
-                issued: Timestamp::from_ns(at * 1000),
-                completed: Timestamp::from_ns(now * 1000),
-                lba: Lba::ZERO,
-                sectors: 8,
-                stream: StreamId(0),
-                operation,
-                sync: true,
-                durable: false,
-            });
+            recording.requests.push(request(at, operation, now));
         }
         recording
     }
 
+    fn request(at_us: u64, operation: Operation, completed_us: u64) -> Recorded {
+        Recorded {
+            arrival: Timestamp::from_ns(at_us * 1000),
+            issued: Timestamp::from_ns(at_us * 1000),
+            completed: Timestamp::from_ns(completed_us * 1000),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(0),
+            operation,
+            sync: true,
+            durable: false,
+        }
+    }
+
+    fn first(waiting: &[(u64, Operation)], wanted: Operation) -> usize {
+        waiting.iter().position(|(_, operation)| *operation == wanted).unwrap_or(0)
+    }
+
     fn first_read(waiting: &[(u64, Operation)]) -> usize {
-        waiting.iter().position(|(_, operation)| *operation == Operation::Read).unwrap_or(0)
+        first(waiting, Operation::Read)
+    }
+
+    fn told(recording: &Recording) -> (Policy, bool) {
+        at_device(recording, Nanos::ZERO).policy()
     }
 
     #[test]
     fn orders_are_told_from_what_was_taken() {
-        assert_eq!(at_device(&served(|_| 0), Nanos::ZERO).policy(), (Policy::Fcfs, true));
-        assert_eq!(at_device(&served(first_read), Nanos::ZERO).policy(), (Policy::ReadPriority, false));
-        assert_eq!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).policy(), (Policy::Unknown, false));
-        assert!(
-            at_device(&served(first_read), Nanos::ZERO).prefers_reads()
-                && !at_device(&served(|_| 0), Nanos::ZERO).prefers_reads()
-        );
+        assert_eq!(told(&served(|_| 0)), (Policy::Fcfs, true));
+        // Nobody has seen what happens to more writes than ever waited.
+        assert_eq!(told(&served(first_read)), (Policy::ReadPriority, false));
+        assert_eq!(told(&served(|waiting| waiting.len() - 1)), (Policy::Unknown, false));
+        let prefers = |recording: &Recording| at_device(recording, Nanos::ZERO).prefers_reads();
+        assert!(prefers(&served(first_read)) && !prefers(&served(|_| 0)));
+    }
+
+    #[test]
+    fn reads_first_is_sure_where_so_many_writes_waited_that_any_drain_would_have_begun() {
+        let mut recording = Recording::default();
+        // A hundred writes at once, and reads that go before them.
+        for n in 0..100 {
+            recording.requests.push(request(n, Operation::Write, 400_000 + n * 2000));
+        }
+        for n in 0..100 {
+            recording.requests.push(request(4000 + n * 1900, Operation::Read, 6000 + n * 2000));
+        }
+        recording.requests.sort_by_key(|request| request.arrival);
+        assert_eq!(told(&recording), (Policy::ReadPriority, true));
+    }
+
+    #[test]
+    fn drains_and_turns_are_told_with_their_lengths() {
+        let mut draining = false;
+        let drained = served(|waiting| {
+            let writes = waiting.iter().filter(|(_, operation)| *operation == Operation::Write).count();
+            draining = writes >= 4 || (draining && writes > 1);
+            first(waiting, if draining { Operation::Write } else { Operation::Read })
+        });
+        assert_eq!(told(&drained), (Policy::Drain { at: 4, to: 1 }, true));
+        let (mut of_writes, mut taken) = (false, 0);
+        let in_turn = served(|waiting| {
+            let both = [Operation::Read, Operation::Write].map(|kind| waiting.iter().any(|(_, other)| *other == kind));
+            let over = taken >= if of_writes { 1 } else { 2 };
+            let write = if both == [true, true] { of_writes != over } else { both[1] };
+            taken = if write == of_writes { taken + 1 } else { 1 };
+            of_writes = write;
+            first(waiting, if write { Operation::Write } else { Operation::Read })
+        });
+        assert_eq!(told(&in_turn), (Policy::Weighted { reads: 2, writes: 1 }, true));
+    }
+
+    #[test]
+    fn who_overtakes_what_is_served_is_not_served_after_it() {
+        // Each read has 5 ms to itself, but for a write that comes and goes meanwhile.
+        let mut recording = Recording::default();
+        for n in 0..100 {
+            recording.requests.push(request(n * 10_000, Operation::Read, n * 10_000 + 5000));
+            recording.requests.push(request(n * 10_000 + 2000, Operation::Write, n * 10_000 + 2200));
+        }
+        assert!(at_device(&recording, Nanos::ZERO).is_no_queue());
+        assert_eq!(told(&recording), (Policy::Unknown, false));
+        assert!(!at_device(&served(|_| 0), Nanos::ZERO).is_no_queue());
+        assert!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).is_no_queue());
     }
 
     #[test]

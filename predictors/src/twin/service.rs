@@ -386,3 +386,77 @@ impl ServiceModel for Device {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::StreamId;
+
+    use super::*;
+
+    /// A measured drive that is not among the shapes.
+    fn known() -> Box<dyn drive_models::DriveModel> {
+        drive_models::build(&"atlas-10k".parse().unwrap()).unwrap().drive
+    }
+
+    /// Reads at random within the first `part` of the drive: 1 ms, the drive's own seek, and a place in its turn of 6 ms.
+    fn recording(part: f64) -> Recording {
+        let drive = known();
+        let capacity = drive.capacity().count();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut unit = move || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut recording = Recording::default();
+        let (mut position, mut now) = (0u64, 0u64);
+        for _ in 0..3000 {
+            let lba = (unit() * part * capacity as f64) as u64 / 8 * 8;
+            let took = 1e6
+                + drive.cost().between(Lba::new(position), Lba::new(lba), Sectors::ZERO).as_ns() as f64
+                + 6e6 * unit();
+            let issued = Timestamp::from_ns(now);
+            now += took as u64;
+            recording.requests.push(Recorded {
+                arrival: issued,
+                issued,
+                completed: Timestamp::from_ns(now),
+                lba: Lba::new(lba),
+                sectors: 8,
+                stream: StreamId(0),
+                operation: Operation::Read,
+                sync: true,
+                durable: false,
+            });
+            position = lba + 8;
+        }
+        recording
+    }
+
+    #[test]
+    fn long_seeks_are_told_from_short_ones_and_the_turn() {
+        let drive = known();
+        let capacity = drive.capacity();
+        for part in [0.01, 0.1, 1.0] {
+            let fitted = fit(&[recording(part)], capacity).unwrap();
+            let longer = |seek: &dyn Fn(u64) -> f64| seek(capacity.count() / 3) - seek(10_000);
+            let ours = longer(&|distance| seek(&fitted.seeks, distance, capacity));
+            let known = longer(&|distance| {
+                drive.cost().between(Lba::ZERO, Lba::new(distance), Sectors::ZERO).as_ns() as f64 / 1e9
+            });
+            let within = 0.2;
+            assert!((ours / known - 1.0).abs() < within, "{part}: {ours} {known}");
+        }
+    }
+
+    #[test]
+    fn the_device_takes_as_long_as_it_did() {
+        let recording = recording(0.3);
+        let fitted = fit(std::slice::from_ref(&recording), known().capacity()).unwrap();
+        assert!(fitted.delay < Nanos::from_us(300), "{}", fitted.delay);
+        let mut device = Device::new(fitted, 1, 1);
+        let mut now = Timestamp::ZERO;
+        for request in &recording.requests {
+            now = now.saturating_add(device.serve(now, &request.request(traces::VmId(0), now)).time);
+        }
+        let recorded = recording.requests.last().unwrap().completed;
+        let ratio = now.as_ns() as f64 / recorded.as_ns() as f64;
+        assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+    }
+}

@@ -254,5 +254,10 @@ mod tests {
         let last = completions.iter().find(|completion| completion.id == RequestId(39)).unwrap();
         assert!((last.finished.as_ns() as f64 / (2e6 + 16e4 + 39e6) - 1.0).abs() < 0.03, "{last:?}");
         assert_eq!((completions.len(), device.next_event()), (40, None));
+        // Afterwards nobody is found.
+        let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(16));
+        device.submit(Timestamp::ZERO, RequestId(0), &request);
+        let alone = device.next_event().unwrap().as_ns() as f64;
+        assert!((alone / (2e6 + 16e4) - 1.0).abs() < 0.1, "{alone}");
     }
 }

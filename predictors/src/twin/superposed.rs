@@ -460,6 +460,122 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
+    fn sent(stream: u32, at_us: u64, took_us: u64, sync: bool) -> Recorded {
+        let arrival = Timestamp::from_ns(at_us * 1000);
+        Recorded {
+            arrival,
+            issued: arrival,
+            completed: arrival + Nanos::from_us(took_us),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(stream),
+            operation: Operation::Write,
+            sync,
+            durable: false,
+        }
+    }
+
+    #[test]
+    fn of_writes_in_the_background_only_so_many_go_at_once() {
+        let mut requests: Vec<Recorded> = (0..6).map(|n| sent(1, n, 1000, false)).collect();
+        // With the last that is sent the play ends.
+        requests.push(sent(2, 1_000_000, 1000, true));
+        let causes: Vec<Cause> = requests
+            .iter()
+            .map(|request| Cause { after: After::Start, lag: request.arrival.since(Timestamp::ZERO) })
+            .collect();
+        let ends = vec![None; 7];
+        let machine = Machine {
+            requests: &requests,
+            causes: &causes,
+            ends: &ends,
+            locks: &Locks::default(),
+            coalesced: 0.0,
+            background: 2,
+        };
+        let seen = played(&[machine], 2000);
+        // The third goes when the first is done, and so on.
+        assert!(seen.len() >= 6, "{seen:?}");
+        assert!(seen.iter().zip(&seen[2..6]).all(|(before, after)| after.0 == before.1), "{seen:?}");
+        assert!(seen[..2].iter().all(|(arrival, ..)| arrival.as_ns() < 10_000), "{seen:?}");
+    }
+
+    #[test]
+    fn who_waited_for_all_waits_for_all_again() {
+        // Two writes in one go, 7 ms and 2 ms long, then 3 ms.
+        let mut requests = Vec::new();
+        for n in 0..100 {
+            requests.extend([sent(1, n * 10_000, 7000, true), sent(1, n * 10_000 + 20, 2000, true)]);
+        }
+        let (causes, ends) = (infer(&requests), ends(&requests));
+        assert!(causes.iter().filter(|cause| matches!(cause.after, After::Go(_))).count() > 90);
+        let locks = Locks::default();
+        let machine = Machine {
+            requests: &requests,
+            causes: &causes,
+            ends: &ends,
+            locks: &locks,
+            coalesced: 0.0,
+            background: u32::MAX,
+        };
+        // One after another each takes 4 ms, so that the second is the last.
+        let seen = played(&[machine], 4000);
+        for (pair, next) in seen.chunks(2).zip(seen.chunks(2).skip(1)).skip(4) {
+            assert_eq!(next[0].0, pair[1].1 + Nanos::from_us(3000));
+        }
+    }
+
+    #[test]
+    fn who_is_kept_out_begins_soon_after() {
+        let requests = super::super::locks::tests::recorded(true);
+        let mut causes = infer(&requests);
+        let locks = super::super::locks::infer(&requests, &mut causes);
+        let ends = ends(&requests);
+        let machine = Machine {
+            requests: &requests,
+            causes: &causes,
+            ends: &ends,
+            locks: &locks,
+            coalesced: 0.0,
+            background: u32::MAX,
+        };
+        let until = Cell::new(Timestamp::from_ns(10_000_000_000));
+        let mut source = Superposed::new(&[machine], &until, 1);
+        // A device that takes 15 ms for the journal's writes and 5 ms for others, several at once.
+        let mut under_way: Vec<(Timestamp, RequestId, Request)> = Vec::new();
+        let (mut free, mut soon) = (Vec::new(), 0);
+        let mut journal_done = Timestamp::ZERO;
+        for _ in 0..4000 {
+            under_way.sort_by_key(|(done, id, _)| (*done, id.0));
+            let next = match source.next().unwrap() {
+                Next::At(at) => at,
+                Next::Blocked => Timestamp::MAX,
+                Next::Exhausted => break,
+            };
+            if under_way.first().is_some_and(|(done, ..)| *done <= next) {
+                let (done, id, request) = under_way.remove(0);
+                source.completed(done, id, &request);
+                free.push(id);
+                if request.stream == StreamId(1) {
+                    journal_done = done;
+                }
+                continue;
+            }
+            source.advance(next).unwrap();
+            if source.next().unwrap() != Next::At(next) {
+                continue;
+            }
+            let id = free.pop().unwrap_or(RequestId(under_way.len() as u32));
+            let request = source.take(next, id).unwrap();
+            let journal = under_way.iter().any(|(_, _, other)| other.stream == StreamId(1));
+            assert!(request.stream == StreamId(1) || !journal, "sent while the journal writes");
+            soon += u32::from(request.stream == StreamId(2) && next == journal_done + Nanos::from_us(300));
+            let took = if request.stream == StreamId(1) { 15_000 } else { 5000 };
+            under_way.push((next + Nanos::from_us(took), id, request));
+        }
+        assert!(soon > 50, "{soon}");
+    }
+
     #[test]
     fn two_share_the_drive_and_the_play_ends_with_the_first_that_ends() {
         let requests = recorded();
