@@ -229,6 +229,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_period_lasts_until_the_last_of_its_writes_is_done() {
+        let requests = [write(1, 0, 20_000), write(1, 5000, 1000), write(1, 30_000, 1000)];
+        let us = |us: u64| Timestamp::from_ns(us * 1000);
+        let periods = periods(&requests, &[2, 2, 2]);
+        assert_eq!(periods[2], [(us(0), us(20_000)), (us(30_000), us(31_000))]);
+        assert_eq!(before(&periods[2], us(25_000)), Some((us(0), us(20_000))));
+        assert_eq!(before(&periods[2], us(0)), None);
+    }
+
+    #[test]
     fn who_begins_at_any_time_is_kept_out_by_nobody() {
         let requests = recorded(false);
         let mut causes = causes::infer(&requests);
