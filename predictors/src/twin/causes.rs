@@ -331,23 +331,11 @@ fn visit(
 
 #[cfg(test)]
 mod tests {
-    use traces::Lba;
-
     use super::*;
 
     fn request(stream: u32, arrival_us: u64, response_us: u64, sync: bool) -> Recorded {
-        let arrival = Timestamp::from_ns(arrival_us * 1000);
-        Recorded {
-            arrival,
-            issued: arrival,
-            completed: arrival + Nanos::from_us(response_us),
-            lba: Lba::ZERO,
-            sectors: 8,
-            stream: StreamId(stream),
-            operation: if sync { Operation::Read } else { Operation::Write },
-            sync,
-            durable: false,
-        }
+        let operation = if sync { Operation::Read } else { Operation::Write };
+        Recorded { sync, ..Recorded::sent(operation, stream, arrival_us, response_us) }
     }
 
     /// By arrival; the causes of the requests of `stream`, but the first few.

@@ -12,7 +12,7 @@ use super::causes::{After, Cause, Streams, goes};
 use super::recording::Recorded;
 
 /// Kinds of writes: of each process, plain and durable ones.
-const KINDS: usize = 64;
+pub(super) const KINDS: usize = 64;
 /// So many beginnings have to be expected by chance.
 const EXPECTED_MIN: f64 = 30.0;
 /// And at most this share of them be seen.
@@ -23,7 +23,7 @@ const SOON: Nanos = Nanos::from_ms(2);
 const NONE: u8 = u8::MAX;
 
 /// Who is kept out by what.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Locks {
     /// The process of each request.
     pub(super) process: Vec<u8>,
@@ -36,6 +36,11 @@ pub(super) struct Locks {
 }
 
 impl Locks {
+    /// Nobody is kept out by anything.
+    #[cfg(test)]
+    pub(super) const FREE: Locks =
+        Locks { process: Vec::new(), kind: Vec::new(), kept_out: Vec::new(), soon: Vec::new() };
+
     /// The kind of writes that a request is of, if it is a write.
     pub(super) fn kind(&self, index: usize) -> Option<usize> {
         self.kind.get(index).filter(|kind| **kind != NONE).map(|kind| usize::from(*kind))
@@ -160,24 +165,13 @@ fn take_out(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use traces::{Lba, Operation, StreamId};
+    use traces::{Operation, StreamId};
 
     use super::super::causes;
     use super::*;
 
     fn write(stream: u32, at_us: u64, took_us: u64) -> Recorded {
-        let arrival = Timestamp::from_ns(at_us * 1000);
-        Recorded {
-            arrival,
-            issued: arrival,
-            completed: arrival + Nanos::from_us(took_us),
-            lba: Lba::ZERO,
-            sectors: 8,
-            stream: StreamId(stream),
-            operation: Operation::Write,
-            sync: true,
-            durable: false,
-        }
+        Recorded::sent(Operation::Write, stream, at_us, took_us)
     }
 
     /// A journal that writes for 10 ms in every 25 to 35, a writer that thinks for 20 ms and is kept out by it if `kept_out`, and

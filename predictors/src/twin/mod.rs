@@ -15,6 +15,7 @@ mod causes;
 mod locks;
 mod meter;
 mod play;
+mod player;
 mod policy;
 mod recording;
 mod service;
@@ -102,14 +103,17 @@ impl Fit {
     }
 }
 
-/// What the device may be, as far as times follow a line: one that serves several at once only if its order is unknown, or no line fits
-/// otherwise.
-fn fits(recordings: &[Recording], policy: Policy) -> Vec<Fit> {
-    let Some(capacity) = service::capacity(recordings) else { return Vec::new() };
-    let one_by_one = service::fit(recordings, capacity).map(Fit::OneByOne);
+/// The device as one that serves one request after another, if times follow a line.
+fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
+    service::fit(recordings, service::capacity(recordings)?)
+}
+
+/// What else the device may be: one that serves several at once only if its order is unknown, or if it is not what `one_by_one` says.
+fn fits(recordings: &[Recording], policy: Policy, one_by_one: Option<service::Fitted>) -> Vec<Fit> {
     let alone = one_by_one.is_some() && policy != Policy::Unknown;
-    let several = if alone { None } else { several::fit(recordings, capacity).map(Fit::Several) };
-    one_by_one.into_iter().chain(several).collect()
+    let several = || several::fit(recordings, service::capacity(recordings)?);
+    let several = if alone { None } else { several() };
+    one_by_one.map(Fit::OneByOne).into_iter().chain(several.map(Fit::Several)).collect()
 }
 
 /// The device with what each machine gets of it alone.
@@ -173,9 +177,10 @@ impl Predictor for Twin {
                 return Err(PredictError::profile(profile, what));
             }
         }
-        let (policy, sure) = order(recordings);
+        let one_by_one = one_by_one(recordings);
+        let (policy, sure) = order(recordings, one_by_one.as_ref());
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let played = fits(recordings, policy)
+        let played = fits(recordings, policy, one_by_one)
             .into_iter()
             .map(|fitted| play_alone(recordings, &machines, fitted, policy, self.seed))
             .collect::<Result<Vec<Played>, PredictError>>()?;
@@ -218,13 +223,12 @@ impl Predictor for Twin {
 
 /// In which order the device of these recordings takes what waits for it, as far as they tell.
 pub fn policy(recordings: &[Recording]) -> DevicePolicy {
-    let (policy, sure) = order(recordings);
+    let (policy, sure) = order(recordings, one_by_one(recordings).as_ref());
     DevicePolicy { name: policy.kind().to_owned(), sure }
 }
 
-/// The device's order, as all recordings show it, and whether that is sure.
-fn order(recordings: &[Recording]) -> (Policy, bool) {
-    let fitted = service::capacity(recordings).and_then(|capacity| service::fit(recordings, capacity));
+/// The order of a device that is so far away, as all recordings show it, and whether that is sure.
+fn order(recordings: &[Recording], fitted: Option<&service::Fitted>) -> (Policy, bool) {
     let delay = fitted.map_or(Nanos::ZERO, |fitted| fitted.delay);
     let choices = recordings.iter().map(|recording| at_device(recording, delay));
     choices.fold(policy::Choices::default(), policy::Choices::and).policy()

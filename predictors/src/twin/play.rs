@@ -12,9 +12,10 @@ use traces::{Nanos, Timestamp, VmId};
 use super::causes::{After, Cause};
 use super::locks::Locks;
 use super::meter::{Got, Meter};
+use super::player::Machine;
 use super::policy::Policy;
 use super::recording::Recording;
-use super::superposed::{Machine, Superposed};
+use super::superposed::Superposed;
 use super::{Fit, Inferred, forecast};
 use crate::predictor::{PredictError, VmForecast};
 
@@ -151,7 +152,7 @@ fn fifo() -> Box<dyn Scheduler> {
 
 #[cfg(test)]
 mod tests {
-    use traces::{Lba, Operation, StreamId};
+    use traces::{Lba, Operation};
 
     use super::super::recording::Recorded;
     use super::super::{background, infer};
@@ -160,16 +161,11 @@ mod tests {
     /// A process that reads for 2 ms every 5 ms, and one that writes what nobody waits for, `at_once` of these going at once and each
     /// for 4 ms: the others wait.
     fn recorded(at_once: u64) -> Recording {
-        let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| Recorded {
-            arrival: Timestamp::from_ns(at_us * 1000),
-            issued: Timestamp::from_ns(issued_us * 1000),
-            completed: Timestamp::from_ns((issued_us + took_us) * 1000),
-            lba: Lba::new(issued_us / 1000 * 64),
-            sectors: 8,
-            stream: StreamId(stream),
-            operation: if sync { Operation::Read } else { Operation::Write },
-            sync,
-            durable: false,
+        let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| {
+            let operation = if sync { Operation::Read } else { Operation::Write };
+            let sent = Recorded::sent(operation, stream, at_us, issued_us - at_us + took_us);
+            let issued = Timestamp::from_ns(issued_us * 1000);
+            Recorded { issued, lba: Lba::new(issued_us / 1000 * 64), sync, ..sent }
         };
         let mut requests: Vec<Recorded> = (0..800).map(|n| request(1, n * 7000, n * 7000, 2000, true)).collect();
         for burst in 0..50 {

@@ -369,8 +369,6 @@ fn choices(
 
 #[cfg(test)]
 mod tests {
-    use traces::{Lba, StreamId};
-
     use super::*;
 
     /// Requests that come faster than they are served in bursts of 24, taken as `pick` says from the kinds that wait.
@@ -395,17 +393,7 @@ mod tests {
     }
 
     fn request(at_us: u64, operation: Operation, completed_us: u64) -> Recorded {
-        Recorded {
-            arrival: Timestamp::from_ns(at_us * 1000),
-            issued: Timestamp::from_ns(at_us * 1000),
-            completed: Timestamp::from_ns(completed_us * 1000),
-            lba: Lba::ZERO,
-            sectors: 8,
-            stream: StreamId(0),
-            operation,
-            sync: true,
-            durable: false,
-        }
+        Recorded::sent(operation, 0, at_us, completed_us - at_us)
     }
 
     fn first(waiting: &[(u64, Operation)], wanted: Operation) -> usize {

@@ -32,6 +32,23 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
+    /// Eight sectors that somebody waits for, sent and issued at `at_us` and done `took_us` later.
+    #[cfg(test)]
+    pub(super) fn sent(operation: Operation, stream: u32, at_us: u64, took_us: u64) -> Recorded {
+        let arrival = Timestamp::from_ns(at_us * 1000);
+        Recorded {
+            arrival,
+            issued: arrival,
+            completed: arrival + traces::Nanos::from_us(took_us),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(stream),
+            operation,
+            sync: true,
+            durable: false,
+        }
+    }
+
     pub(super) fn end(&self) -> Lba {
         self.lba.saturating_add(Sectors::new(self.sectors.into()))
     }

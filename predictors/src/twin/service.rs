@@ -389,8 +389,6 @@ impl ServiceModel for Device {
 
 #[cfg(test)]
 mod tests {
-    use traces::StreamId;
-
     use super::*;
 
     /// A measured drive that is not among the shapes.
@@ -418,11 +416,7 @@ mod tests {
                 issued,
                 completed: Timestamp::from_ns(now),
                 lba: Lba::new(lba),
-                sectors: 8,
-                stream: StreamId(0),
-                operation: Operation::Read,
-                sync: true,
-                durable: false,
+                ..Recorded::sent(Operation::Read, 0, 0, 0)
             });
             position = lba + 8;
         }

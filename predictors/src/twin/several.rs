@@ -200,8 +200,6 @@ impl DriveModel for Device {
 
 #[cfg(test)]
 mod tests {
-    use traces::StreamId;
-
     use super::*;
 
     /// Requests whose response time is 2 ms, 10 us a sector, 1 ms for each read and 0.5 ms for each write that they find.
@@ -219,17 +217,9 @@ mod tests {
             let sectors = 8 + n % 5 * 8;
             let took =
                 2_000_000 + 10_000 * sectors + 1_000_000 * finds(Operation::Read) + 500_000 * finds(Operation::Write);
-            requests.push(Recorded {
-                arrival: Timestamp::from_ns(at),
-                issued: Timestamp::from_ns(at),
-                completed: Timestamp::from_ns(at + took),
-                lba: Lba::ZERO,
-                sectors: sectors as u32,
-                stream: StreamId(0),
-                operation: if n % 7 < 3 { Operation::Write } else { Operation::Read },
-                sync: true,
-                durable: false,
-            });
+            let operation = if n % 7 < 3 { Operation::Write } else { Operation::Read };
+            let sent = Recorded::sent(operation, 0, at / 1000, took / 1000);
+            requests.push(Recorded { sectors: sectors as u32, ..sent });
         }
         requests.sort_by_key(|request| request.arrival);
         Recording { requests, ..Recording::default() }

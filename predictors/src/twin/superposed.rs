@@ -7,111 +7,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use replay::sources::{Next, ReplayError, Source};
-use traces::{Nanos, Request, RequestId, Timestamp, VmId};
+use traces::{Request, RequestId, Timestamp, VmId};
 
-use super::causes::{After, Cause, goes};
-use super::locks::Locks;
-use super::recording::Recorded;
-
-/// A machine to be played: its requests and what each comes after.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Machine<'a> {
-    pub(super) requests: &'a [Recorded],
-    pub(super) causes: &'a [Cause],
-    /// With which write each flush ends, if with any.
-    pub(super) ends: &'a [Option<u32>],
-    /// Who is kept out by what.
-    pub(super) locks: &'a Locks,
-    /// Which share of completions its host tells it only with the next.
-    pub(super) coalesced: f64,
-    /// How many writes that nobody waits for it lets be under way at once.
-    pub(super) background: u32,
-}
-
-/// What comes after each request, as lists in one vector.
-#[derive(Debug, Default)]
-struct Followers {
-    /// Where each request's followers begin; one more for the end.
-    starts: Vec<u32>,
-    followers: Vec<(u32, Nanos)>,
-}
-
-impl Followers {
-    /// Of `count` requests, the leader of each if it has one.
-    fn of<L: Iterator<Item = Option<(u32, Nanos)>>>(count: usize, leaders: impl Fn() -> L) -> Followers {
-        let led =
-            || leaders().enumerate().filter_map(|(index, leader)| leader.map(|(leader, lag)| (leader, index, lag)));
-        let mut starts = vec![0u32; count + 1];
-        led().for_each(|(leader, ..)| starts[leader as usize + 1] += 1);
-        for index in 1..starts.len() {
-            starts[index] += starts[index - 1];
-        }
-        let mut next = starts.clone();
-        let mut followers = vec![(0, Nanos::ZERO); starts.last().map_or(0, |&count| count as usize)];
-        for (leader, index, lag) in led() {
-            let slot = &mut next[leader as usize];
-            followers[*slot as usize] = (index as u32, lag);
-            *slot += 1;
-        }
-        Followers { starts, followers }
-    }
-
-    fn after(&self, leader: u32) -> &[(u32, Nanos)] {
-        let leader = leader as usize;
-        &self.followers[self.starts[leader] as usize..self.starts[leader + 1] as usize]
-    }
-}
-
-struct Player<'a> {
-    requests: &'a [Recorded],
-    after_arrival: Followers,
-    after_completion: Followers,
-    after_go: Followers,
-    /// With which request each was sent in one go.
-    goes: Vec<u32>,
-    /// By the first of a go: how many of it are not done.
-    under_way: Vec<u32>,
-    /// Flushes that end with a request.
-    ending_with: Followers,
-    ends: &'a [Option<u32>],
-    /// Which requests have come, and which are done.
-    come: Vec<bool>,
-    done: Vec<bool>,
-    /// Requests that have not come.
-    left: usize,
-    coalesced: f64,
-    /// Requests at the device.
-    at_device: u32,
-    /// Completions that are told with the next.
-    held: Vec<u32>,
-    /// The most writes that nobody waits for, how many are under way, and those that wait until there are fewer.
-    background_most: u32,
-    background: u32,
-    throttled: VecDeque<u32>,
-    locks: &'a Locks,
-    /// Writes under way by kind, and those that are not sent before some of them are done.
-    of_kind: Vec<u32>,
-    kept_out: Vec<u32>,
-}
-
-impl Player<'_> {
-    /// Whether something under way keeps its process from sending it.
-    fn is_kept_out(&self, index: u32) -> bool {
-        let (kinds, _) = self.locks.of(index as usize);
-        kinds != 0 && self.of_kind.iter().enumerate().any(|(kind, count)| *count > 0 && kinds >> kind & 1 == 1)
-    }
-
-    /// Whether it is a write that nobody waits for.
-    fn is_background(&self, index: u32) -> bool {
-        let request = &self.requests[index as usize];
-        !request.sync && request.moves_data()
-    }
-
-    /// Whether it has to wait until fewer such writes are under way.
-    fn is_throttled(&self, index: u32) -> bool {
-        self.is_background(index) && self.background >= self.background_most
-    }
-}
+use super::causes::After;
+use super::player::{Event, Machine, Player};
 
 /// When something happens, in which order it became known, to which request of which machine.
 type Due = Reverse<(Timestamp, u64, u16, u32)>;
@@ -135,54 +34,8 @@ pub(super) struct Superposed<'a> {
 
 impl<'a> Superposed<'a> {
     pub(super) fn new(machines: &[Machine<'a>], until: &'a Cell<Timestamp>, seed: u64) -> Superposed<'a> {
-        let player = |machine: &Machine<'a>| {
-            let (causes, ends, count) = (machine.causes, machine.ends, machine.requests.len());
-            let after_arrival = || {
-                causes.iter().map(|cause| match cause.after {
-                    After::Arrival(leader) => Some((leader, cause.lag)),
-                    After::Start | After::Completion(_) | After::Go(_) => None,
-                })
-            };
-            let after_completion = || {
-                causes.iter().map(|cause| match cause.after {
-                    After::Completion(leader) => Some((leader, cause.lag)),
-                    After::Start | After::Arrival(_) | After::Go(_) => None,
-                })
-            };
-            let after_go = || {
-                causes.iter().map(|cause| match cause.after {
-                    After::Go(first) => Some((first, cause.lag)),
-                    After::Start | After::Arrival(_) | After::Completion(_) => None,
-                })
-            };
-            let goes = goes(machine.requests, causes);
-            let mut under_way = vec![0; count];
-            goes.iter().for_each(|&first| under_way[first as usize] += 1);
-            Player {
-                requests: machine.requests,
-                after_arrival: Followers::of(count, after_arrival),
-                after_completion: Followers::of(count, after_completion),
-                after_go: Followers::of(count, after_go),
-                goes,
-                under_way,
-                ending_with: Followers::of(count, || ends.iter().map(|end| end.map(|end| (end, Nanos::ZERO)))),
-                ends,
-                come: vec![false; count],
-                done: vec![false; count],
-                left: count,
-                coalesced: machine.coalesced,
-                at_device: 0,
-                held: Vec::new(),
-                background_most: machine.background.max(1),
-                background: 0,
-                throttled: VecDeque::new(),
-                locks: machine.locks,
-                of_kind: vec![0; 64],
-                kept_out: Vec::new(),
-            }
-        };
         let mut source = Superposed {
-            players: machines.iter().map(player).collect(),
+            players: machines.iter().map(Player::new).collect(),
             arrivals: BinaryHeap::new(),
             released: VecDeque::new(),
             completions: BinaryHeap::new(),
@@ -205,24 +58,25 @@ impl<'a> Superposed<'a> {
         self.arrivals.push(Reverse((at, self.sequence, vm, index)));
     }
 
-    /// Takes the earliest arrival: its machine has sent it.
-    fn send(&mut self, now: Timestamp) -> Option<(u16, u32)> {
+    /// Takes the earliest arrival.
+    fn arrive(&mut self, now: Timestamp) -> Option<(u16, u32)> {
         let Reverse((_, _, vm, index)) = self.arrivals.pop()?;
-        let player = &mut self.players[usize::from(vm)];
-        player.left -= 1;
-        if let Some(kind) = player.locks.kind(index as usize) {
-            player.of_kind[kind] += 1;
-        }
-        if self.players[usize::from(vm)].left == 0 {
-            self.until.set(now.min(self.until.get()));
-        }
-        self.follow(now, vm, index, |player| &player.after_arrival);
+        self.players[usize::from(vm)].arrived(index);
+        self.follow(now, vm, Event::Arrival, index);
         Some((vm, index))
     }
 
-    fn follow(&mut self, now: Timestamp, vm: u16, index: u32, which: for<'p> fn(&'p Player<'a>) -> &'p Followers) {
+    /// A request of a machine is sent; with its last the play ends.
+    fn sent(&mut self, now: Timestamp, vm: u16) {
+        if self.players[usize::from(vm)].sent() {
+            self.until.set(now.min(self.until.get()));
+        }
+    }
+
+    /// What comes after an event of a request is known now.
+    fn follow(&mut self, now: Timestamp, vm: u16, event: Event, index: u32) {
         let Superposed { players, arrivals, sequence, .. } = self;
-        for &(follower, lag) in which(&players[usize::from(vm)]).after(index) {
+        for &(follower, lag) in players[usize::from(vm)].after(event, index) {
             *sequence += 1;
             arrivals.push(Reverse((now.saturating_add(lag), *sequence, vm, follower)));
         }
@@ -230,47 +84,22 @@ impl<'a> Superposed<'a> {
 
     /// A request is done, and flushes that wait for its end are.
     fn end(&mut self, now: Timestamp, vm: u16, index: u32) {
-        self.let_in(now, vm, index);
-        let player = &mut self.players[usize::from(vm)];
-        player.done[index as usize] = true;
-        if player.is_background(index) {
-            player.background -= 1;
-            if let Some(next) = player.throttled.pop_front() {
-                player.background += 1;
-                self.released.push_back((vm, next));
-            }
+        for (free, soon) in self.players[usize::from(vm)].let_in(index) {
+            self.announce(now.saturating_add(soon), vm, free);
         }
-        self.follow(now, vm, index, |player| &player.after_completion);
-        let player = &mut self.players[usize::from(vm)];
-        let first = player.goes[index as usize];
-        player.under_way[first as usize] -= 1;
-        if player.under_way[first as usize] == 0 {
-            self.follow(now, vm, first, |player| &player.after_go);
+        if let Some(next) = self.players[usize::from(vm)].release(index) {
+            self.released.push_back((vm, next));
+        }
+        let go = self.players[usize::from(vm)].end(index);
+        self.follow(now, vm, Event::Completion, index);
+        if let Some(first) = go {
+            self.follow(now, vm, Event::Go, first);
         }
         let Superposed { players, completions, sequence, .. } = self;
         let player = &players[usize::from(vm)];
-        for &(flush, _) in player.ending_with.after(index) {
-            if player.come[flush as usize] {
-                *sequence += 1;
-                completions.push(Reverse((now, *sequence, vm, flush)));
-            }
-        }
-    }
-
-    /// A request is done: who is kept out by nothing any more begins soon.
-    fn let_in(&mut self, now: Timestamp, vm: u16, index: u32) {
-        let player = &mut self.players[usize::from(vm)];
-        let Some(kind) = player.locks.kind(index as usize) else { return };
-        player.of_kind[kind] -= 1;
-        if player.of_kind[kind] > 0 || player.kept_out.is_empty() {
-            return;
-        }
-        let (still, free): (Vec<u32>, Vec<u32>) =
-            std::mem::take(&mut player.kept_out).into_iter().partition(|&index| player.is_kept_out(index));
-        player.kept_out = still;
-        for index in free {
-            let (_, soon) = self.players[usize::from(vm)].locks.of(index as usize);
-            self.announce(now.saturating_add(soon), vm, index);
+        for &(flush, _) in player.after(Event::End, index).iter().filter(|(flush, _)| player.has_come(*flush)) {
+            *sequence += 1;
+            completions.push(Reverse((now, *sequence, vm, flush)));
         }
     }
 
@@ -278,27 +107,28 @@ impl<'a> Superposed<'a> {
     fn keep_out(&mut self, now: Timestamp) -> bool {
         let due = self.arrivals.peek().filter(|Reverse((at, ..))| *at <= now);
         let Some(&Reverse((_, _, vm, index))) = due else { return false };
-        let kept_out = self.players[usize::from(vm)].is_kept_out(index);
+        let player = &mut self.players[usize::from(vm)];
+        let kept_out = player.is_kept_out(index);
         if kept_out {
             self.arrivals.pop();
-            self.players[usize::from(vm)].kept_out.push(index);
+            player.keep_out(index);
         }
         kept_out
     }
 
-    /// Something that never reaches the device has come: when it will be done, if that is known.
-    fn stay(&mut self, now: Timestamp, vm: u16, index: u32) {
+    /// Takes the next arrival, which does not reach the device now.
+    fn hold(&mut self, now: Timestamp) {
+        let Some((vm, index)) = self.arrive(now) else { return };
         let player = &mut self.players[usize::from(vm)];
-        player.come[index as usize] = true;
-        let Recorded { issued, completed, .. } = player.requests[index as usize];
-        let took = match player.ends[index as usize] {
-            Some(write) if !player.done[write as usize] => return,
-            // What it waited for is done already: it takes what it took once it was sent.
-            Some(_) => completed.saturating_since(issued),
-            None => completed.saturating_since(player.requests[index as usize].arrival),
-        };
-        self.sequence += 1;
-        self.completions.push(Reverse((now.saturating_add(took), self.sequence, vm, index)));
+        if player.is_throttled(index) {
+            player.throttle(index);
+            return;
+        }
+        if let Some(took) = player.stay(index) {
+            self.sequence += 1;
+            self.completions.push(Reverse((now.saturating_add(took), self.sequence, vm, index)));
+        }
+        self.sent(now, vm);
     }
 
     fn earliest(heap: &BinaryHeap<Due>) -> Option<Timestamp> {
@@ -338,13 +168,7 @@ impl Source for Superposed<'_> {
             } else if self.keep_out(now) {
                 continue;
             } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
-                let Some((vm, index)) = self.send(now) else { return Ok(()) };
-                let player = &mut self.players[usize::from(vm)];
-                if player.is_background(index) {
-                    player.throttled.push_back(index);
-                } else {
-                    self.stay(now, vm, index);
-                }
+                self.hold(now);
             } else {
                 return Ok(());
             }
@@ -353,12 +177,13 @@ impl Source for Superposed<'_> {
 
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         self.now = now;
-        let (vm, index) = self.released.pop_front().unwrap_or_else(|| {
-            let (vm, index) = self.send(now).expect("the engine takes what was announced");
-            let player = &mut self.players[usize::from(vm)];
-            player.background += u32::from(player.is_background(index));
+        let released = self.released.pop_front();
+        let (vm, index) = released.unwrap_or_else(|| {
+            let (vm, index) = self.arrive(now).expect("the engine takes what was announced");
+            self.players[usize::from(vm)].begin(index);
             (vm, index)
         });
+        self.sent(now, vm);
         if id.index() >= self.outstanding.len() {
             self.outstanding.resize(id.index() + 1, (0, 0));
         }
@@ -386,10 +211,14 @@ impl Source for Superposed<'_> {
 #[cfg(test)]
 mod tests {
     use replay::{Engine, Limits, Observer, Stage};
-    use traces::{Lba, Operation, StreamId};
+    use traces::{Lba, Nanos, Operation, StreamId};
 
-    use super::super::causes::{ends, infer};
+    use super::super::causes::{Cause, ends, infer};
+    use super::super::locks::{self, Locks};
+    use super::super::recording::Recorded;
     use super::*;
+
+    static FREE: Locks = Locks::FREE;
 
     /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn; one of them flushes, too.
     fn recorded() -> Vec<Recorded> {
@@ -405,17 +234,9 @@ mod tests {
                 free = done;
             }
             next[process] = done + 3000 + 1000 * process as u64;
-            requests.push(Recorded {
-                arrival: Timestamp::from_ns(at * 1000),
-                issued: Timestamp::from_ns(at * 1000),
-                completed: Timestamp::from_ns(done * 1000),
-                lba: Lba::new(n * 8),
-                sectors: if flush { 0 } else { 8 },
-                stream: StreamId(process as u32),
-                operation: if flush { Operation::Flush } else { Operation::Read },
-                sync: true,
-                durable: false,
-            });
+            let operation = if flush { Operation::Flush } else { Operation::Read };
+            let sent = Recorded::sent(operation, process as u32, at, done - at);
+            requests.push(Recorded { lba: Lba::new(n * 8), sectors: if flush { 0 } else { 8 }, ..sent });
         }
         requests
     }
@@ -442,17 +263,7 @@ mod tests {
     fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
         let requests = recorded();
         let (causes, ends) = (infer(&requests), ends(&requests));
-        let seen = played(
-            &[Machine {
-                requests: &requests,
-                causes: &causes,
-                ends: &ends,
-                locks: &Locks::default(),
-                coalesced: 0.0,
-                background: u32::MAX,
-            }],
-            2000,
-        );
+        let seen = played(&[machine(&requests, &causes, &ends)], 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -460,40 +271,26 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    fn sent(stream: u32, at_us: u64, took_us: u64, sync: bool) -> Recorded {
-        let arrival = Timestamp::from_ns(at_us * 1000);
-        Recorded {
-            arrival,
-            issued: arrival,
-            completed: arrival + Nanos::from_us(took_us),
-            lba: Lba::ZERO,
-            sectors: 8,
-            stream: StreamId(stream),
-            operation: Operation::Write,
-            sync,
-            durable: false,
-        }
+    fn write(stream: u32, at_us: u64, took_us: u64) -> Recorded {
+        Recorded::sent(Operation::Write, stream, at_us, took_us)
+    }
+
+    /// A machine that nothing is known of but what its requests come after.
+    fn machine<'a>(requests: &'a [Recorded], causes: &'a [Cause], ends: &'a [Option<u32>]) -> Machine<'a> {
+        Machine { requests, causes, ends, locks: &FREE, coalesced: 0.0, background: u32::MAX }
     }
 
     #[test]
     fn of_writes_in_the_background_only_so_many_go_at_once() {
-        let mut requests: Vec<Recorded> = (0..6).map(|n| sent(1, n, 1000, false)).collect();
+        let mut requests: Vec<Recorded> = (0..6).map(|n| Recorded { sync: false, ..write(1, n, 1000) }).collect();
         // With the last that is sent the play ends.
-        requests.push(sent(2, 1_000_000, 1000, true));
+        requests.push(write(2, 1_000_000, 1000));
         let causes: Vec<Cause> = requests
             .iter()
             .map(|request| Cause { after: After::Start, lag: request.arrival.since(Timestamp::ZERO) })
             .collect();
         let ends = vec![None; 7];
-        let machine = Machine {
-            requests: &requests,
-            causes: &causes,
-            ends: &ends,
-            locks: &Locks::default(),
-            coalesced: 0.0,
-            background: 2,
-        };
-        let seen = played(&[machine], 2000);
+        let seen = played(&[Machine { background: 2, ..machine(&requests, &causes, &ends) }], 2000);
         // The third goes when the first is done, and so on.
         assert!(seen.len() >= 6, "{seen:?}");
         assert!(seen.iter().zip(&seen[2..6]).all(|(before, after)| after.0 == before.1), "{seen:?}");
@@ -505,21 +302,12 @@ mod tests {
         // Two writes in one go, 7 ms and 2 ms long, then 3 ms.
         let mut requests = Vec::new();
         for n in 0..100 {
-            requests.extend([sent(1, n * 10_000, 7000, true), sent(1, n * 10_000 + 20, 2000, true)]);
+            requests.extend([write(1, n * 10_000, 7000), write(1, n * 10_000 + 20, 2000)]);
         }
         let (causes, ends) = (infer(&requests), ends(&requests));
         assert!(causes.iter().filter(|cause| matches!(cause.after, After::Go(_))).count() > 90);
-        let locks = Locks::default();
-        let machine = Machine {
-            requests: &requests,
-            causes: &causes,
-            ends: &ends,
-            locks: &locks,
-            coalesced: 0.0,
-            background: u32::MAX,
-        };
         // One after another each takes 4 ms, so that the second is the last.
-        let seen = played(&[machine], 4000);
+        let seen = played(&[machine(&requests, &causes, &ends)], 4000);
         for (pair, next) in seen.chunks(2).zip(seen.chunks(2).skip(1)).skip(4) {
             assert_eq!(next[0].0, pair[1].1 + Nanos::from_us(3000));
         }
@@ -527,18 +315,11 @@ mod tests {
 
     #[test]
     fn who_is_kept_out_begins_soon_after() {
-        let requests = super::super::locks::tests::recorded(true);
+        let requests = locks::tests::recorded(true);
         let mut causes = infer(&requests);
-        let locks = super::super::locks::infer(&requests, &mut causes);
+        let locks = locks::infer(&requests, &mut causes);
         let ends = ends(&requests);
-        let machine = Machine {
-            requests: &requests,
-            causes: &causes,
-            ends: &ends,
-            locks: &locks,
-            coalesced: 0.0,
-            background: u32::MAX,
-        };
+        let machine = Machine { locks: &locks, ..machine(&requests, &causes, &ends) };
         let until = Cell::new(Timestamp::from_ns(10_000_000_000));
         let mut source = Superposed::new(&[machine], &until, 1);
         // A device that takes 15 ms for the journal's writes and 5 ms for others, several at once.
@@ -581,24 +362,7 @@ mod tests {
         let requests = recorded();
         let (causes, ends) = (infer(&requests), ends(&requests));
         let half = &requests[..100];
-        let machines = [
-            Machine {
-                requests: &requests,
-                causes: &causes,
-                ends: &ends,
-                locks: &Locks::default(),
-                coalesced: 0.0,
-                background: u32::MAX,
-            },
-            Machine {
-                requests: half,
-                causes: &causes[..100],
-                ends: &ends[..100],
-                locks: &Locks::default(),
-                coalesced: 0.0,
-                background: u32::MAX,
-            },
-        ];
+        let machines = [machine(&requests, &causes, &ends), machine(half, &causes[..100], &ends[..100])];
         let seen = played(&machines, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();
         assert!(seen.len() > of_half && seen.len() < requests.len() + of_half, "{}", seen.len());
