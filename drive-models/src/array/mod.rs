@@ -21,8 +21,8 @@ pub(crate) mod tracks;
 mod write_cache;
 
 use schedulers::Scheduler;
-use traces::Sectors;
 use traces::spec::Settings;
+use traces::{Nanos, Sectors};
 
 pub use controller::Array;
 pub use description::{Parts, PartsText};
@@ -49,6 +49,13 @@ const CAPACITY_MAX: u64 = 1 << 53;
 
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
+
+/// An array whose controller takes `overhead` for every request and reads `ahead`, if that is not 0, and whose members have one request
+/// at a time.
+pub fn reading_ahead(geometry: Geometry, overhead: Nanos, ahead: Sectors, parts: Vec<MemberParts>) -> Array {
+    let members = parts.into_iter().map(|parts| Member::new(parts, 1)).collect();
+    Array::new(&ArraySettings::reading_ahead(&geometry, overhead, ahead), Raid::new(geometry, None, members))
+}
 
 /// An array with the settings of [`MODEL`] over as many members as they say.
 ///

@@ -3,7 +3,7 @@
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
-use super::geometry::Level;
+use super::geometry::{Geometry, Level};
 use super::tracks::Tracks;
 use super::write_cache::{PAGE_SECTORS, WriteLimits};
 use crate::description::Contradiction;
@@ -11,6 +11,8 @@ use crate::description::Contradiction;
 const PAGE_BYTES: u64 = PAGE_SECTORS * SECTOR_BYTES;
 /// Most tracks of the read cache, which bounds the memory for its directory (a quarter of a GB).
 const TRACKS_MAX: u64 = 1 << 22;
+/// What an array that only reads ahead keeps, in sectors.
+const READ_CACHE: u64 = 1 << 21;
 const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
 
 /// The tunables.
@@ -53,6 +55,23 @@ pub struct ArraySettings {
 }
 
 impl ArraySettings {
+    /// Those of an array with a read cache of a GB if it reads `ahead`, and no write cache.
+    pub(super) fn reading_ahead(geometry: &Geometry, overhead: Nanos, ahead: Sectors) -> ArraySettings {
+        let track = Tracks::<u8>::SECTORS_MAX.min(geometry.stripe_unit());
+        ArraySettings {
+            level: geometry.level(),
+            members: geometry.members(),
+            stripe_unit: Sectors::new(geometry.stripe_unit()),
+            failed: None,
+            depth: 1,
+            overhead,
+            track,
+            read_cache: if ahead > Sectors::ZERO { READ_CACHE / track } else { 0 },
+            prefetch: ahead.count().div_ceil(track),
+            write_cache: None,
+        }
+    }
+
     /// Checks settings against each other.
     ///
     /// # Errors

@@ -91,6 +91,11 @@ pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
     let goes = goes(requests, causes);
     let begins: Vec<usize> = (0..requests.len()).filter(|&index| goes[index] as usize == index).collect();
     let mut kept_out = vec![0u64; streams.count];
+    // Who only reads changes nothing.
+    let mut writes = vec![false; streams.count];
+    kinds.iter().zip(&process).filter(|(kind, _)| **kind != NONE).for_each(|(_, process)| {
+        writes[usize::from(*process)] = true;
+    });
     for (kind, periods) in periods.iter().enumerate().filter(|(_, periods)| !periods.is_empty()) {
         let busy: u64 = periods.iter().map(|period| period.1.since(period.0).as_ns()).sum();
         let share = busy as f64 / span.as_ns().max(1) as f64;
@@ -103,7 +108,7 @@ pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
         }
         for (process, (all, within)) in count.into_iter().enumerate().filter(|(process, _)| process * 2 != kind & !1) {
             let expected = all as f64 * share;
-            if expected >= EXPECTED_MIN && within as f64 <= SEEN_MOST * expected {
+            if writes[process] && expected >= EXPECTED_MIN && within as f64 <= SEEN_MOST * expected {
                 kept_out[process] |= 1 << kind;
             }
         }

@@ -12,7 +12,11 @@
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
 mod causes;
+mod device;
+mod front;
+mod layout;
 mod locks;
+mod members;
 mod meter;
 mod play;
 mod player;
@@ -25,9 +29,6 @@ mod spread;
 mod superposed;
 mod times;
 
-use std::ops::Range;
-
-use drive_models::{DriveModel, SingleServer};
 use replay::Limits;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES};
@@ -36,6 +37,7 @@ use traces::statistics::Distribution;
 use traces::{Nanos, Timestamp};
 
 use self::causes::Cause;
+use self::device::{Fit, Played};
 use self::locks::Locks;
 use self::meter::Got;
 use self::play::{Table, play};
@@ -65,86 +67,6 @@ const REQUESTS_MIN: usize = 100;
 
 struct Twin {
     seed: u64,
-}
-
-/// The device as the recordings show it.
-enum Fit {
-    /// It serves one request after another.
-    OneByOne(service::Fitted),
-    /// Several at once, or in no order that is known.
-    Several(several::Lines),
-}
-
-impl Fit {
-    /// Between the place of the recording and the device, as far as it is not in its times.
-    fn delay(&self) -> Nanos {
-        match self {
-            Fit::OneByOne(fitted) => fitted.delay,
-            Fit::Several(_) => Nanos::ZERO,
-        }
-    }
-
-    /// How many requests it takes at once.
-    fn depth(&self) -> u32 {
-        match self {
-            Fit::OneByOne(_) => 1,
-            Fit::Several(_) => u32::MAX,
-        }
-    }
-
-    /// Serving `machines`, of the recordings it was fitted to.
-    fn drive(&self, machines: Range<usize>, seed: u64) -> Box<dyn DriveModel> {
-        match self {
-            Fit::OneByOne(fitted) => {
-                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
-            }
-            Fit::Several(lines) => Box::new(several::Device::new(lines.of(machines), seed)),
-        }
-    }
-}
-
-/// The device as one that serves one request after another, if times follow a line.
-fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
-    service::fit(recordings, service::capacity(recordings)?)
-}
-
-/// What else the device may be: one that serves several at once only if its order is unknown, or if it is not what `one_by_one` says.
-fn fits(recordings: &[Recording], policy: Policy, one_by_one: Option<service::Fitted>) -> Vec<Fit> {
-    let alone = one_by_one.is_some() && policy != Policy::Unknown;
-    let several = || several::fit(recordings, service::capacity(recordings)?);
-    let several = if alone { None } else { several() };
-    one_by_one.map(Fit::OneByOne).into_iter().chain(several.map(Fit::Several)).collect()
-}
-
-/// The device with what each machine gets of it alone.
-struct Played {
-    fitted: Fit,
-    alone: Vec<VmForecast>,
-    /// By how much that is off what was recorded: the sum of the absolute logarithms.
-    missed: f64,
-}
-
-fn play_alone(
-    recordings: &[Recording],
-    machines: &[Inferred],
-    fitted: Fit,
-    policy: Policy,
-    seed: u64,
-) -> Result<Played, PredictError> {
-    let mut alone = Vec::new();
-    let mut missed = 0.0;
-    for (index, recording) in recordings.iter().enumerate() {
-        let table = Table { fitted: &fitted, policy, seed, machines: index..index + 1 };
-        let recorded = recorded(recording);
-        let played = play(recordings, machines, &table)?.first().copied().unwrap_or(recorded);
-        for (played, recorded) in [(played.reads, recorded.reads), (played.writes, recorded.writes)] {
-            let pairs = [(played.iops, recorded.iops), (played.response_ns, recorded.response_ns)];
-            let off = |(played, recorded): (Option<f64>, Option<f64>)| Some(libm::log(played? / recorded?).abs());
-            missed += pairs.into_iter().filter_map(off).filter(|off| off.is_finite()).sum::<f64>();
-        }
-        alone.push(played);
-    }
-    Ok(Played { fitted, alone, missed })
 }
 
 /// A machine as its recording shows it.
@@ -177,15 +99,11 @@ impl Predictor for Twin {
                 return Err(PredictError::profile(profile, what));
             }
         }
-        let one_by_one = one_by_one(recordings);
+        let one_by_one = device::one_by_one(recordings);
         let (policy, sure) = order(recordings, one_by_one.as_ref());
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let played = fits(recordings, policy, one_by_one)
-            .into_iter()
-            .map(|fitted| play_alone(recordings, &machines, fitted, policy, self.seed))
-            .collect::<Result<Vec<Played>, PredictError>>()?;
-        let best = played.into_iter().min_by(|one, other| one.missed.total_cmp(&other.missed));
-        let Played { fitted, alone: played, .. } = best.ok_or_else(|| {
+        let played = device::fit(recordings, &machines, policy, one_by_one, self.seed)?;
+        let Played { fitted, alone: played, .. } = played.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
@@ -207,6 +125,7 @@ impl Predictor for Twin {
                 if sure { "" } else { ", which is not sure" },
                 fitted.delay()
             ),
+            Fit::Members(fitted) => fitted.to_string(),
             Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
                                 under way"
                 .to_owned(),
@@ -223,7 +142,7 @@ impl Predictor for Twin {
 
 /// In which order the device of these recordings takes what waits for it, as far as they tell.
 pub fn policy(recordings: &[Recording]) -> DevicePolicy {
-    let (policy, sure) = order(recordings, one_by_one(recordings).as_ref());
+    let (policy, sure) = order(recordings, device::one_by_one(recordings).as_ref());
     DevicePolicy { name: policy.kind().to_owned(), sure }
 }
 
@@ -260,8 +179,12 @@ fn coalesced(recording: &Recording) -> f64 {
     served.sort();
     // The machine has to have another request at the device for a completion to wait for.
     let waited = || served.windows(2).map(|pair| (pair[0].0, pair[1])).filter(|(before, (_, issued))| issued < before);
-    let together = waited().filter(|(before, (completed, _))| completed.since(*before) < TOLD_TOGETHER);
-    together.count() as f64 / waited().count().max(1) as f64
+    let between = |from: Nanos, to: Nanos| {
+        waited().filter(|(before, (completed, _))| (from..to).contains(&completed.since(*before))).count() as f64
+    };
+    // Some come so close to one another by chance, as many as come in the next such time.
+    let by_chance = between(TOLD_TOGETHER, TOLD_TOGETHER + TOLD_TOGETHER);
+    (between(Nanos::ZERO, TOLD_TOGETHER) - by_chance).max(0.0) / waited().count().max(1) as f64
 }
 
 /// How many writes that nobody waits for a machine lets be at the device at once: those that had to wait went when one fewer was there.
@@ -308,17 +231,23 @@ fn recorded(recording: &Recording) -> VmForecast {
     forecast(&got, recording.span().saturating_since(Timestamp::ZERO))
 }
 
-/// The forecast is what was recorded alone times what the twin makes of it: what it is off by alone it is not off by again.
+/// By what power of the share that is left of a figure's own time what it is off by alone counts.
+const FADES: f64 = 0.5;
+
+/// The forecast is what the twin makes of machines together. What it is off by alone is put right, but the less the longer responses get:
+/// then they are other machines' doing, of which it says nothing.
 fn scaled(
     together: OperationForecast,
     played: OperationForecast,
     recorded: OperationForecast,
     several: bool,
 ) -> OperationForecast {
+    let responses = played.response_ns.zip(together.response_ns);
+    let own = responses.map_or(1.0, |(played, together)| (played / together).clamp(0.0, 1.0));
+    let counts = own.powf(FADES);
     let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
-        let factor =
-            recorded.zip(played.filter(|played| *played > 0.0)).map_or(1.0, |(recorded, played)| recorded / played);
-        together.map(|together| together * factor)
+        let off = recorded.zip(played.filter(|played| *played > 0.0)).map(|(recorded, played)| recorded / played);
+        together.map(|together| together * off.map_or(1.0, |off| off.powf(counts)))
     };
     OperationForecast {
         iops: figure(together.iops, played.iops, recorded.iops),

@@ -10,13 +10,14 @@ use traces::spec::Spec;
 use traces::{Nanos, Timestamp, VmId};
 
 use super::causes::{After, Cause};
+use super::device::Fit;
 use super::locks::Locks;
 use super::meter::{Got, Meter};
 use super::player::Machine;
 use super::policy::Policy;
 use super::recording::Recording;
 use super::superposed::Superposed;
-use super::{Fit, Inferred, forecast};
+use super::{Inferred, forecast};
 use crate::predictor::{PredictError, VmForecast};
 
 /// Of the time that is played, this share is left out at the beginning: queues fill first.
@@ -146,7 +147,7 @@ fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
     built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
-fn fifo() -> Box<dyn Scheduler> {
+pub(super) fn fifo() -> Box<dyn Scheduler> {
     scheduler("fifo").expect("a shipped scheduler without settings")
 }
 

@@ -1,5 +1,7 @@
 //! What a machine alone did, request by request.
 
+use std::collections::BTreeMap;
+
 use traces::{Flags, Lba, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
 /// A machine's requests alone, as its device saw them, on the device's addresses and on a clock that begins with the first.
@@ -65,6 +67,23 @@ impl Recorded {
         request.stream = self.stream;
         request.flags = if self.sync { Flags::SYNC } else { Flags::empty() };
         request
+    }
+}
+
+/// Shows `see` each of `requests` in the order of their issue, with those that are under way then by completion.
+pub(super) fn each_issued<'a>(
+    requests: impl Iterator<Item = &'a Recorded>,
+    mut see: impl FnMut(&'a Recorded, &BTreeMap<(Timestamp, usize), &'a Recorded>),
+) {
+    let mut issued: Vec<&Recorded> = requests.collect();
+    issued.sort_by_key(|request| (request.issued, request.completed, request.lba));
+    let mut under_way: BTreeMap<(Timestamp, usize), &Recorded> = BTreeMap::new();
+    for (index, request) in issued.into_iter().enumerate() {
+        while let Some(first) = under_way.first_entry().filter(|first| first.key().0 <= request.issued) {
+            first.remove();
+        }
+        see(request, &under_way);
+        under_way.insert((request.completed, index), request);
     }
 }
 
@@ -145,9 +164,14 @@ impl Recording {
         self.requests.is_empty()
     }
 
+    /// The requests that move data.
+    pub(super) fn moving(&self) -> impl Iterator<Item = &Recorded> {
+        self.requests.iter().filter(|request| request.moves_data())
+    }
+
     /// The last sector that is read or written, and one.
     pub(super) fn end(&self) -> Lba {
-        self.requests.iter().filter(|request| request.moves_data()).map(Recorded::end).max().unwrap_or_default()
+        self.moving().map(Recorded::end).max().unwrap_or_default()
     }
 
     /// When the last request arrived.

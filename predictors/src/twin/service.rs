@@ -23,7 +23,7 @@ use drive_models::single_server::{Service, ServiceModel};
 
 use super::recording::{Recorded, Recording};
 use super::shapes::{Shape, shapes};
-use super::times::Times;
+use super::times::{Times, median};
 use crate::solve::solve;
 
 /// Closer than this the platter decides more than the arm.
@@ -42,6 +42,13 @@ const FITS: f64 = 0.005;
 const ALIKE: f64 = 0.2;
 /// However many samples there are, they say no more of seeks than so many would if shapes were exact.
 const SAMPLES_THAT_COUNT: f64 = 500.0;
+/// A sector takes so many seconds by the square root of how many a drive holds: tracks and what is on each grew alike. Of the measured drives most
+/// take between half and twice as long.
+const SECTOR_S: f64 = 0.2;
+/// By how much drives differ in that.
+const SECTORS_ALIKE: f64 = 0.5;
+/// No drive takes a smaller part of that.
+const SECTORS_LEAST: f64 = 0.25;
 const OPERATIONS: usize = Operation::MOVING_DATA;
 /// Coefficients: two for each operation, the seek's and the delay.
 const UNKNOWNS: usize = 2 * OPERATIONS + 2;
@@ -79,6 +86,13 @@ pub(super) struct Fitted {
     least: f64,
     /// Between the place of the recording and the device, both ways together.
     pub(super) delay: Nanos,
+}
+
+impl Fitted {
+    /// The same with so many times as long for each sector.
+    pub(super) fn with_sectors(&self, factor: f64) -> Fitted {
+        Fitted { base: self.base.map(|[fixed, per_sector]| [fixed, factor * per_sector]), ..self.clone() }
+    }
 }
 
 /// What the device holds, as far as that is known.
@@ -131,15 +145,9 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted>
     })
 }
 
-fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut times: Vec<f64> = times.collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
-}
-
 /// The service times of a machine alone.
 fn samples(recording: &Recording) -> Vec<Sample> {
-    let mut served: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
+    let mut served: Vec<&Recorded> = recording.moving().collect();
     served.sort_by_key(|request| (request.completed, request.issued, request.lba));
     let mut latest = Reads::default();
     let mut samples = Vec::with_capacity(served.len());
@@ -163,13 +171,13 @@ fn samples(recording: &Recording) -> Vec<Sample> {
 
 /// Where the latest reads of a machine ended.
 #[derive(Clone, Debug, Default)]
-struct Reads {
+pub(super) struct Reads {
     ends: Vec<Lba>,
     next: usize,
 }
 
 impl Reads {
-    fn add(&mut self, end: Lba) {
+    pub(super) fn add(&mut self, end: Lba) {
         if self.ends.len() < READS {
             self.ends.push(end);
         } else {
@@ -178,7 +186,7 @@ impl Reads {
         self.next = (self.next + 1) % READS;
     }
 
-    fn followed_by(&self, lba: Lba) -> bool {
+    pub(super) fn followed_by(&self, lba: Lba) -> bool {
         self.ends.iter().any(|end| lba >= *end && end.distance(lba).count() < AHEAD)
     }
 }
@@ -221,19 +229,37 @@ fn turn(samples: &[Sample], capacity: Sectors, line: &Line) -> Option<f64> {
 /// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
 fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
     let shapes = shapes();
-    let free = best_line(samples, capacity, &shapes, None)?;
-    match turn(samples, capacity, &free) {
-        Some(turn) if turn > 0.0 => best_line(samples, capacity, &shapes, Some(turn)),
-        _ => Some(free),
-    }
+    let with = |delayed: bool| {
+        let known = Known { capacity, turn: None, delayed };
+        let free = best_line(samples, &shapes, &known)?;
+        match turn(samples, capacity, &free) {
+            Some(turn) if turn > 0.0 => best_line(samples, &shapes, &Known { turn: Some(turn), ..known }),
+            _ => Some(free),
+        }
+    };
+    let line = with(true)?;
+    // Nothing comes back before it has been there: what else makes requests of an idle device long is no delay.
+    let mut idle: Vec<f64> = samples.iter().filter(|sample| sample.idle).map(|sample| sample.time).collect();
+    idle.sort_by(f64::total_cmp);
+    if idle.get(idle.len() / 20).is_some_and(|short| line.delay > *short) { with(false) } else { Some(line) }
+}
+
+/// What is known of the device before samples are looked at.
+#[derive(Clone, Copy)]
+struct Known {
+    capacity: Sectors,
+    /// Of the platter; seconds.
+    turn: Option<f64>,
+    /// Whether it may be away from the place of the recording.
+    delayed: bool,
 }
 
 /// With the `turn` of the platter, if that is known, which says what seeks are to be expected.
-fn best_line(samples: &[Sample], capacity: Sectors, shapes: &[Shape], turn: Option<f64>) -> Option<Line> {
+fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line> {
     let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes
         .iter()
         .filter_map(|shape| {
-            let (found, missed) = fit_shape(samples, capacity, shape, turn)?;
+            let (found, missed) = fit_shape(samples, shape, known)?;
             Some((shape.clone(), found, missed))
         })
         .collect();
@@ -248,8 +274,10 @@ fn best_line(samples: &[Sample], capacity: Sectors, shapes: &[Shape], turn: Opti
         let shape = |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| {
             (shape, found[UNKNOWNS - 2] * weight / all)
         };
+        let least =
+            if known.turn.is_some() { SECTORS_LEAST * SECTOR_S / (known.capacity.count() as f64).sqrt() } else { 0.0 };
         Line {
-            base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1)]),
+            base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1).max(least)]),
             delay: f64::max(over(UNKNOWNS - 1), 0.0),
             seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
         }
@@ -257,18 +285,14 @@ fn best_line(samples: &[Sample], capacity: Sectors, shapes: &[Shape], turn: Opti
 }
 
 /// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
-fn fit_shape(
-    samples: &[Sample],
-    capacity: Sectors,
-    shape: &Shape,
-    turn: Option<f64>,
-) -> Option<([f64; UNKNOWNS], f64)> {
+fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; UNKNOWNS], f64)> {
+    let &Known { capacity, turn, delayed } = known;
     let row = |sample: &Sample| {
         let mut row = [0.0; UNKNOWNS];
         row[2 * sample.operation] = 1.0;
         row[2 * sample.operation + 1] = sample.sectors;
         row[UNKNOWNS - 2] = shape.at(sample.distance as f64 / capacity.count() as f64);
-        row[UNKNOWNS - 1] = if sample.idle { 1.0 } else { 0.0 };
+        row[UNKNOWNS - 1] = if sample.idle && delayed { 1.0 } else { 0.0 };
         row
     };
     let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
@@ -287,6 +311,12 @@ fn fit_shape(
         let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
         square[UNKNOWNS - 2][UNKNOWNS - 2] += weight;
         right[UNKNOWNS - 2] += weight * expected;
+        let expected = SECTOR_S / (capacity.count() as f64).sqrt();
+        let weight = counted * (turn * turn / 12.0) / (SECTORS_ALIKE * expected).powi(2);
+        for operation in 0..OPERATIONS {
+            square[2 * operation + 1][2 * operation + 1] += weight;
+            right[2 * operation + 1] += weight * expected;
+        }
     }
     let found = solve(square, right)?;
     let mut octaves = [(0.0f64, 0.0f64); 64];

@@ -7,7 +7,7 @@
 //! recorded, the line goes on.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use drive_models::{Completion, DriveModel, WriteCache};
@@ -16,7 +16,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::{AccessCost, DistanceCost};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
-use super::recording::{Recorded, Recording};
+use super::front::{Cache, Front};
+use super::recording::{Recorded, Recording, each_issued};
+use super::service::Reads;
 use super::times::Times;
 use crate::solve::solve;
 
@@ -32,6 +34,10 @@ pub(super) struct Lines {
     lines: [[f64; UNKNOWNS]; OPERATIONS],
     /// By machine and operation.
     residuals: Vec<[Times; OPERATIONS]>,
+    /// How many requests it has at once.
+    pub(super) depth: u32,
+    /// What its cache answers, by machine.
+    fronts: Vec<Front>,
     /// No request takes less, by operation; seconds.
     least: [f64; OPERATIONS],
 }
@@ -39,7 +45,11 @@ pub(super) struct Lines {
 impl Lines {
     /// The same for some of the machines, which count from 0 again.
     pub(super) fn of(&self, machines: Range<usize>) -> Lines {
-        Lines { residuals: self.residuals[machines].to_vec(), ..self.clone() }
+        Lines {
+            residuals: self.residuals[machines.clone()].to_vec(),
+            fronts: self.fronts[machines].to_vec(),
+            ..self.clone()
+        }
     }
 }
 
@@ -58,24 +68,15 @@ fn times(line: &[f64; UNKNOWNS], row: &[f64; UNKNOWNS]) -> f64 {
     line.iter().zip(row).map(|(factor, value)| factor * value).sum()
 }
 
-/// The response times of a machine alone.
-fn samples(recording: &Recording) -> Vec<Sample> {
-    let mut issued: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
-    issued.sort_by_key(|request| (request.issued, request.completed, request.lba));
-    let mut under_way: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
-    let mut found = [0u32; OPERATIONS];
-    let mut samples = Vec::with_capacity(issued.len());
-    for (index, request) in issued.iter().enumerate() {
-        while let Some(&(completed, done)) = under_way.first().filter(|(completed, _)| *completed <= request.issued) {
-            under_way.remove(&(completed, done));
-            found[issued[done].operation as usize] -= 1;
-        }
+/// The response times of a machine alone, of what no cache answers.
+fn samples(requests: &[Vec<Recorded>; 2]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    each_issued(requests.iter().flatten(), |request, under_way| {
+        let mut found = [0u32; OPERATIONS];
+        under_way.values().for_each(|other| found[other.operation as usize] += 1);
         let seconds = request.completed.saturating_since(request.issued).as_s_f64();
-        let operation = request.operation as usize;
-        samples.push(Sample { operation, row: row(request.sectors, found), seconds });
-        under_way.insert((request.completed, index));
-        found[operation] += 1;
-    }
+        samples.push(Sample { operation: request.operation as usize, row: row(request.sectors, found), seconds });
+    });
     samples
 }
 
@@ -101,7 +102,10 @@ fn line(samples: &[&Sample]) -> Option<[f64; UNKNOWNS]> {
 
 /// Fits `recordings` of one device; nothing if a figure is not finite.
 pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> {
-    let machines: Vec<Vec<Sample>> = recordings.iter().map(samples).collect();
+    let cache = Cache::of(recordings);
+    let (fronts, others): (Vec<Front>, Vec<[Vec<Recorded>; 2]>) =
+        recordings.iter().map(|recording| Front::of(recording, cache.as_ref())).unzip();
+    let machines: Vec<Vec<Sample>> = others.iter().map(samples).collect();
     let of = |operation: usize| machines.iter().flatten().filter(move |sample| sample.operation == operation);
     let mut lines = [[0.0; UNKNOWNS]; OPERATIONS];
     let mut least = [0.0; OPERATIONS];
@@ -115,7 +119,8 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> 
             Times::of(own.map(|sample| sample.seconds - times(&lines[operation], &sample.row)).collect())
         })
     };
-    Some(Lines { capacity, lines, residuals: machines.iter().map(residuals).collect(), least })
+    let depth = cache.map_or(u32::MAX, |cache| cache.depth);
+    Some(Lines { capacity, lines, residuals: machines.iter().map(residuals).collect(), least, depth, fronts })
 }
 
 /// The device as it was fitted, serving.
@@ -123,9 +128,11 @@ pub(super) struct Device {
     lines: Lines,
     cost: DistanceCost,
     random: Xoshiro256PlusPlus,
+    /// By machine.
+    latest: Vec<Reads>,
     found: [u32; OPERATIONS],
-    /// What is done when, in which order it came, and of which operation it is.
-    under_way: BinaryHeap<Reverse<(Timestamp, u64, RequestId, usize)>>,
+    /// What is done when, in which order it came, and of which operation it is if it counts for those that find it.
+    under_way: BinaryHeap<Reverse<(Timestamp, u64, RequestId, Option<usize>)>>,
     started: Vec<Timestamp>,
     sequence: u64,
 }
@@ -134,6 +141,7 @@ impl Device {
     pub(super) fn new(lines: Lines, seed: u64) -> Device {
         Device {
             cost: DistanceCost { position: Lba::ZERO, capacity: lines.capacity },
+            latest: vec![Reads::default(); lines.fronts.len()],
             lines,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             found: [0; OPERATIONS],
@@ -154,19 +162,30 @@ impl DriveModel for Device {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let vm = usize::from(request.vm.0);
         let operation = request.operation as usize;
-        let sectors = u32::try_from(request.sectors().count()).unwrap_or(u32::MAX);
-        let mean = times(&self.lines.lines[operation], &row(sectors, self.found));
-        let own = &self.lines.residuals[usize::from(request.vm.0)][operation];
-        let seconds = (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.lines.least[operation]);
+        let follows = request.operation == Operation::Read && self.latest[vm].followed_by(request.lba);
+        if request.operation == Operation::Read {
+            self.latest[vm].add(request.end());
+        }
+        let answer = self.lines.fronts[vm].answer(request.operation, follows, &mut self.random);
+        let counts = answer.is_none().then_some(operation);
+        let seconds = answer.unwrap_or_else(|| {
+            let sectors = u32::try_from(request.sectors().count()).unwrap_or(u32::MAX);
+            let mean = times(&self.lines.lines[operation], &row(sectors, self.found));
+            let own = &self.lines.residuals[vm][operation];
+            (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.lines.least[operation])
+        });
         if id.index() >= self.started.len() {
             self.started.resize(id.index() + 1, Timestamp::ZERO);
         }
         self.started[id.index()] = now;
         self.sequence += 1;
-        self.found[operation] += 1;
+        if let Some(operation) = counts {
+            self.found[operation] += 1;
+        }
         let finished = now.saturating_add(Nanos::from_ns((seconds * 1e9) as u64));
-        self.under_way.push(Reverse((finished, self.sequence, id, operation)));
+        self.under_way.push(Reverse((finished, self.sequence, id, counts)));
     }
 
     fn next_event(&self) -> Option<Timestamp> {
@@ -179,7 +198,9 @@ impl DriveModel for Device {
                 break;
             }
             self.under_way.pop();
-            self.found[operation] -= 1;
+            if let Some(operation) = operation {
+                self.found[operation] -= 1;
+            }
             let started = self.started[id.index()];
             completions.push(Completion { id, started, finished, seek: Sectors::ZERO, hit: false });
         }

@@ -13,6 +13,13 @@ pub(super) struct Times {
     pub(super) quantiles: Vec<f64>,
 }
 
+/// The middle one.
+pub(super) fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut times: Vec<f64> = times.collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
+}
+
 impl Times {
     pub(super) fn of(mut times: Vec<f64>) -> Times {
         times.sort_by(f64::total_cmp);

@@ -1,0 +1,144 @@
+//! What kind of device the recordings are of, and how it is fitted: each kind that it may be is fitted, and that is taken with which the
+//! machines alone, played, come closest to what was recorded.
+
+use std::ops::Range;
+
+use drive_models::{DriveModel, SingleServer};
+use traces::Nanos;
+
+use super::play::{Table, play};
+use super::policy::Policy;
+use super::recording::Recording;
+use super::{Inferred, members, recorded, service, several};
+use crate::predictor::{OperationForecast, PredictError, VmForecast};
+
+/// What comes closer by less than this (a logarithm) comes as close.
+const AS_CLOSE: f64 = 0.02;
+
+/// The device as the recordings show it.
+pub(super) enum Fit {
+    /// It serves one request after another.
+    OneByOne(service::Fitted),
+    /// It has members by address.
+    Members(members::Fitted),
+    /// Several at once, or in no order that is known.
+    Several(several::Lines),
+}
+
+impl Fit {
+    /// Between the place of the recording and the device, as far as it is not in its times.
+    pub(super) fn delay(&self) -> Nanos {
+        match self {
+            Fit::OneByOne(fitted) => fitted.delay,
+            Fit::Members(_) | Fit::Several(_) => Nanos::ZERO,
+        }
+    }
+
+    /// How many requests it takes at once.
+    pub(super) fn depth(&self) -> u32 {
+        match self {
+            Fit::OneByOne(_) => 1,
+            Fit::Members(fitted) => fitted.depth,
+            Fit::Several(lines) => lines.depth,
+        }
+    }
+
+    /// Serving `machines`, of the recordings it was fitted to.
+    pub(super) fn drive(&self, machines: Range<usize>, seed: u64) -> Box<dyn DriveModel> {
+        match self {
+            Fit::OneByOne(fitted) => {
+                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
+            }
+            Fit::Members(fitted) => Box::new(members::Device::new(fitted.of(machines), seed)),
+            Fit::Several(lines) => Box::new(several::Device::new(lines.of(machines), seed)),
+        }
+    }
+}
+
+/// The device with what each machine gets of it alone.
+pub(super) struct Played {
+    pub(super) fitted: Fit,
+    pub(super) alone: Vec<VmForecast>,
+}
+
+/// The recordings and how they are played.
+struct Plays<'a> {
+    recordings: &'a [Recording],
+    machines: &'a [Inferred],
+    policy: Policy,
+    seed: u64,
+}
+
+impl Plays<'_> {
+    /// What a machine gets alone.
+    fn alone(&self, fitted: &Fit, machine: usize) -> Result<VmForecast, PredictError> {
+        let table = Table { fitted, policy: self.policy, seed: self.seed, machines: machine..machine + 1 };
+        let played = play(self.recordings, self.machines, &table)?;
+        Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
+    }
+
+    /// By how much what `machines` get alone is off what was recorded: the sum of the absolute logarithms.
+    fn missed(&self, fitted: &Fit, machines: &[usize]) -> Result<f64, PredictError> {
+        let mut missed = 0.0;
+        for &machine in machines {
+            missed += off(&self.alone(fitted, machine)?, &recorded(&self.recordings[machine]));
+        }
+        Ok(missed)
+    }
+
+    /// Of `fits` the first that comes as close as any to what was recorded of `machines`.
+    fn closest(&self, mut fits: Vec<Fit>, machines: &[usize]) -> Result<Option<Fit>, PredictError> {
+        if fits.len() < 2 {
+            return Ok(fits.pop());
+        }
+        let missed: Vec<f64> = fits.iter().map(|fitted| self.missed(fitted, machines)).collect::<Result<_, _>>()?;
+        let least = missed.iter().copied().fold(f64::INFINITY, f64::min);
+        let close = fits.into_iter().zip(missed).find(|(_, missed)| *missed <= least + AS_CLOSE);
+        Ok(close.map(|(fitted, _)| fitted))
+    }
+}
+
+fn off(played: &VmForecast, recorded: &VmForecast) -> f64 {
+    let of = |played: &OperationForecast, recorded: &OperationForecast| {
+        let pairs = [(played.iops, recorded.iops), (played.response_ns, recorded.response_ns)];
+        let off = |(played, recorded): (Option<f64>, Option<f64>)| Some(libm::log(played? / recorded?).abs());
+        pairs.into_iter().filter_map(off).filter(|off| off.is_finite()).sum::<f64>()
+    };
+    of(&played.reads, &recorded.reads) + of(&played.writes, &recorded.writes)
+}
+
+/// The device as one that serves one request after another, if times follow a line.
+pub(super) fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
+    service::fit(recordings, service::capacity(recordings)?)
+}
+
+/// The device, if times follow anything. It may serve several at once only if its order is unknown, or if it is not `one_by_one`; and if its
+/// members show, it has them.
+pub(super) fn fit(
+    recordings: &[Recording],
+    machines: &[Inferred],
+    policy: Policy,
+    one_by_one: Option<service::Fitted>,
+    seed: u64,
+) -> Result<Option<Played>, PredictError> {
+    let plays = Plays { recordings, machines, policy, seed };
+    let one_by_one = one_by_one.map(Fit::OneByOne);
+    let fitted = match service::capacity(recordings) {
+        Some(capacity) if one_by_one.is_none() || policy == Policy::Unknown => {
+            let (members, streams) = members::fits(recordings, capacity);
+            let members = members.into_iter().map(Fit::Members).collect();
+            match plays.closest(members, &streams)? {
+                Some(members) => Some(members),
+                None => {
+                    let several = several::fit(recordings, capacity).map(Fit::Several);
+                    let everybody: Vec<usize> = (0..recordings.len()).collect();
+                    plays.closest(one_by_one.into_iter().chain(several).collect(), &everybody)?
+                }
+            }
+        }
+        _ => one_by_one,
+    };
+    let Some(fitted) = fitted else { return Ok(None) };
+    let alone = (0..recordings.len()).map(|machine| plays.alone(&fitted, machine)).collect::<Result<_, _>>()?;
+    Ok(Some(Played { fitted, alone }))
+}

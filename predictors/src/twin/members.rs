@@ -1,0 +1,211 @@
+//! An array: members by address, each with an arm and a queue of its own, behind a controller with a cache.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::ops::Range;
+
+use drive_models::array::{self, Array, Geometry, MemberParts};
+use drive_models::{Completion, DriveModel, SingleServer, WriteCache};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use schedulers::AccessCost;
+use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use super::front::{Cache, Front};
+use super::recording::{Recorded, Recording};
+use super::service::{self, Reads};
+use super::{layout, play};
+
+/// How far controllers usually read ahead: 1 MiB; sectors.
+const AHEAD_USUAL: u32 = 2048;
+/// They may read so many times as far: powers of 2.
+const AHEAD: std::ops::RangeInclusive<i32> = -3..=2;
+/// And members may take so many times as long for a sector as was fitted: powers of the square root of 2.
+const SPEED: std::ops::RangeInclusive<i32> = -2..=2;
+/// A controller that answers fewer of the reads behind one of the latest does not read ahead.
+const AHEAD_MIN: f64 = 0.2;
+
+/// What was fitted.
+#[derive(Clone, Debug)]
+pub(super) struct Fitted {
+    geometry: Geometry,
+    member: service::Fitted,
+    /// How many requests the controller has at once.
+    pub(super) depth: u32,
+    /// What it takes for each; seconds.
+    overhead: Nanos,
+    /// How far it reads ahead.
+    ahead: Sectors,
+    /// By machine.
+    fronts: Vec<Front>,
+}
+
+impl Fitted {
+    /// The same for some of the machines, which count from 0 again.
+    pub(super) fn of(&self, machines: Range<usize>) -> Fitted {
+        Fitted { fronts: self.fronts[machines].to_vec(), ..self.clone() }
+    }
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (members, unit) = (self.geometry.members(), self.geometry.stripe_unit() / 2);
+        write!(f, "the device has {members} members, {unit} KiB on each in turn")?;
+        if self.ahead > Sectors::ZERO {
+            write!(f, ", and reads {} KiB ahead", self.ahead.count() / 2)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fits `recordings` of one device, for all that it may read ahead and its members' speed may be, the most usual first; none if it shows no
+/// members. With it the machines that show which it is.
+pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>, Vec<usize>) {
+    let cache = Cache::of(recordings);
+    let of = |recording: &Recording| {
+        let (front, [random, _]) = Front::of(recording, cache.as_ref());
+        (front, random)
+    };
+    let (fronts, random): (Vec<Front>, Vec<Vec<Recorded>>) = recordings.iter().map(of).unzip();
+    let Some(geometry) = layout::find(&random, capacity) else { return Default::default() };
+    let members: Vec<Recording> = random.iter().flat_map(|reads| on_members(reads, &geometry)).collect();
+    let rows = geometry.capacity().count() / geometry.row_sectors();
+    let Some(member) = service::fit(&members, Sectors::new(geometry.row_start(rows))) else {
+        return Default::default();
+    };
+    let fitted = Fitted {
+        geometry,
+        depth: cache.map_or(u32::MAX, |cache| cache.depth),
+        overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
+        member,
+        ahead: Sectors::ZERO,
+        fronts,
+    };
+    let reads_ahead = |index: &usize| fitted.fronts[*index].reads_ahead() > AHEAD_MIN;
+    let streams: Vec<usize> = (0..recordings.len()).filter(reads_ahead).collect();
+    if streams.is_empty() {
+        return (vec![fitted], streams);
+    }
+    let mut choices: Vec<(i32, i32)> = AHEAD.flat_map(|ahead| SPEED.map(move |speed| (ahead, speed))).collect();
+    choices.sort_by_key(|(ahead, speed)| (2 * ahead.abs() + speed.abs(), *ahead, *speed));
+    let with = |(ahead, speed): (i32, i32)| Fitted {
+        ahead: Sectors::new((f64::from(AHEAD_USUAL) * f64::from(ahead).exp2()) as u64),
+        member: fitted.member.with_sectors((f64::from(speed) / 2.0).exp2()),
+        ..fitted.clone()
+    };
+    (choices.into_iter().map(with).collect(), streams)
+}
+
+/// What each member has read: what lies on one member only, at its addresses there.
+fn on_members(requests: &[Recorded], geometry: &Geometry) -> Vec<Recording> {
+    let mut members = vec![Recording::default(); geometry.members() as usize];
+    for request in requests {
+        let place = geometry.place(request.lba);
+        if place.offset + u64::from(request.sectors) > geometry.stripe_unit() {
+            continue;
+        }
+        let lba = Lba::new(geometry.row_start(place.row) + place.offset);
+        let member = geometry.data_member(place.row, place.unit) as usize;
+        members[member].requests.push(Recorded { lba, ..*request });
+    }
+    members
+}
+
+/// The array as it was fitted, serving.
+pub(super) struct Device {
+    fronts: Vec<Front>,
+    array: Array,
+    ahead: Sectors,
+    random: Xoshiro256PlusPlus,
+    latest: Vec<Reads>,
+    /// What the cache answers, and when.
+    answered: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
+    started: Vec<Timestamp>,
+    sequence: u64,
+}
+
+impl Device {
+    pub(super) fn new(fitted: Fitted, seed: u64) -> Device {
+        let Fitted { geometry, member, fronts, ahead, overhead, .. } = fitted;
+        let machines = fronts.len();
+        let part = |number: u64| -> MemberParts {
+            let server = SingleServer::new(service::Device::new(member.clone(), machines, seed.wrapping_add(number)));
+            (Box::new(server), play::fifo())
+        };
+        Device {
+            latest: vec![Reads::default(); machines],
+            array: array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect()),
+            ahead,
+            fronts,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            answered: BinaryHeap::new(),
+            started: Vec::new(),
+            sequence: 0,
+        }
+    }
+}
+
+impl DriveModel for Device {
+    fn capacity(&self) -> Sectors {
+        DriveModel::capacity(&self.array)
+    }
+
+    fn accepts(&self, _request: &Request) -> bool {
+        true
+    }
+
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let vm = usize::from(request.vm.0);
+        let read = request.operation == Operation::Read;
+        let follows = read && self.latest[vm].followed_by(request.lba);
+        if read {
+            self.latest[vm].add(request.end());
+        }
+        // Of what is read ahead the array itself knows whether it has come.
+        let front = &self.fronts[vm];
+        let ahead = follows && self.ahead > Sectors::ZERO;
+        let answer = if ahead { None } else { front.answer(request.operation, follows, &mut self.random) };
+        match answer {
+            Some(seconds) => {
+                if id.index() >= self.started.len() {
+                    self.started.resize(id.index() + 1, Timestamp::ZERO);
+                }
+                self.started[id.index()] = now;
+                self.sequence += 1;
+                let finished = now.saturating_add(Nanos::from_ns((seconds * 1e9) as u64));
+                self.answered.push(Reverse((finished, self.sequence, id)));
+            }
+            None => self.array.submit(now, id, request),
+        }
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let answered = self.answered.peek().map(|Reverse((finished, ..))| *finished);
+        [answered, self.array.next_event()].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        self.array.advance(now, completions);
+        while let Some(&Reverse((finished, _, id))) = self.answered.peek() {
+            if finished > now {
+                break;
+            }
+            self.answered.pop();
+            let started = self.started[id.index()];
+            completions.push(Completion { id, started, finished, seek: Sectors::ZERO, hit: true });
+        }
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        self.array.cost()
+    }
+
+    fn write_cache(&self) -> WriteCache {
+        WriteCache::Through
+    }
+
+    fn discards(&self) -> bool {
+        false
+    }
+}
