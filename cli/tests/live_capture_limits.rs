@@ -65,7 +65,10 @@ fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
     // The last sweep has nobody to rest for.
     assert!(share(&bound) < 1.25 * PERCENT, "{bound}");
     let lost = bound["lost_events"].as_u64().unwrap();
-    assert!(lost > 0 && said.contains(&format!("{lost} events were lost; a larger --buffer or a higher --max-cpu")), "{said}");
+    assert!(
+        lost > 0 && said.contains(&format!("{lost} events were lost; a larger --buffer or a higher --max-cpu")),
+        "{said}"
+    );
     let (records, losses, _) = read(&trace, None);
     assert_eq!((records.len() as u64, losses.lost_events), (bound["requests"].as_u64().unwrap(), lost));
 }
@@ -111,4 +114,3 @@ fn what_exceeds_the_rate_is_counted_and_pieces_follow_one_another() {
     assert_eq!(all.len() as u64, summary["requests"].as_u64().unwrap());
     assert!(all.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
 }
-
