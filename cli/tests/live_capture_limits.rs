@@ -45,7 +45,7 @@ fn share(summary: &Value) -> f64 {
 
 #[test]
 fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
-    const PERCENT: f64 = 2.0;
+    const PERCENT: f64 = 1.0;
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let capture = |more: &[&str]| {
@@ -62,8 +62,8 @@ fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
     eprintln!("{:.2} % of a CPU, {:.2} % of at most {PERCENT} %", share(&free), share(&bound));
     // Without a bound it takes more, or this shows nothing.
     assert!(share(&free) > 2.0 * PERCENT, "{free}");
-    // The last sweep has nobody to rest for.
-    assert!(share(&bound) < 1.25 * PERCENT, "{bound}");
+    // The begin and the last sweep have nobody to rest for.
+    assert!(share(&bound) < 1.5 * PERCENT, "{bound}");
     let lost = bound["lost_events"].as_u64().unwrap();
     assert!(
         lost > 0 && said.contains(&format!("{lost} events were lost; a larger --buffer or a higher --max-cpu")),
