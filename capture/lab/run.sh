@@ -52,7 +52,8 @@ prepare() {
   # Blocks of 4 KiB whatever the size: QEMU widens what is smaller, and reads before it writes.
   mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed="$UUID" -U "$UUID" "/dev/$disk" > mkfs.txt 2>&1 || fail "no file system: $(why mkfs.txt)"
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
-  (cd /mnt && fio --create_only=1 /job/job.fio > /results/prepare.txt 2>&1) || fail "fio: $(why prepare.txt)"
+  # FileBench makes its files anew in each run.
+  [ "$PROGRAM" != fio ] || (cd /mnt && fio --create_only=1 /job/job > /results/prepare.txt 2>&1) || fail "fio: $(why prepare.txt)"
   df -k /mnt | tail -n 1 > space.txt
   umount /mnt || fail "cannot unmount $disk"
 }
@@ -60,7 +61,7 @@ prepare() {
 # Records the same by tracepoints.
 record_too() {
   mount -t tracefs tracing /sys/kernel/tracing 2>/dev/null
-  /job/iocast capture block "/dev/$disk" --backend tracefs -o "$VM.tracefs.parquet" > tracefs.txt 2>&1 &
+  /job/host/iocast capture block "/dev/$disk" --backend tracefs -o "$VM.tracefs.parquet" > tracefs.txt 2>&1 &
   second=$!
   sleep 2
   kill -0 $second 2>/dev/null || fail "iocast: $(why tracefs.txt)"
@@ -73,9 +74,39 @@ costs() {
   done
 }
 
+# Has FileBench make its files, on the modelled drive but before anything is recorded; then it waits for a line of /job/go.
+lay_out() {
+  for library in /job/host/*.so*; do
+    [ ! -e "$library" ] || [ -e "/lib/x86_64-linux-gnu/${library##*/}" ] || cp "$library" /lib/x86_64-linux-gnu/
+  done
+  # It shares its memory between processes by address.
+  echo 0 > /proc/sys/kernel/randomize_va_space
+  mkfifo /job/laid /job/go
+  echo 'echo laid > /job/laid; read -r go < /job/go' > /job/laid.sh
+  exec 4<>/job/laid
+  /job/host/filebench -f /job/job > "$VM.filebench.txt" 2>&1 &
+  load=$!
+  until read -r -t 1 laid <&4; do
+    kill -0 $load 2>/dev/null || fail "filebench: $(why "$VM.filebench.txt")"
+  done
+}
+
+# The workload from its begin to its end.
+work() {
+  case $PROGRAM in
+    fio) (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job > fio.txt 2>&1) || fail "fio: $(why fio.txt)" ;;
+    filebench)
+      echo go > /job/go
+      wait $load
+      grep -q 'IO Summary:' "$VM.filebench.txt" || fail "filebench: $(why "$VM.filebench.txt")"
+      ;;
+  esac
+}
+
 # Runs it when the host says so, under blktrace.
 run() {
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
+  [ "$PROGRAM" != filebench ] || lay_out
   # fio serves only files that are open; all of them are, or a few would fill the page cache and no more be read.
   ulimit -n 65536
   # Dirty data are written after 5 s, not 30, so that a run of a minute is as busy with it early as late.
@@ -91,7 +122,7 @@ run() {
   read -r go <&3
   [ "$go" = go ] || fail "the host said $go"
   echo "begin $(clocks)" > clocks.txt
-  (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job.fio > fio.txt 2>&1) || fail "fio: $(why fio.txt)"
+  work
   echo "end $(clocks)" >> clocks.txt
   # Two recorders end at different times, so nothing may be under way then.
   [ -z "$TRACEFS" ] || { sync; sleep 1; costs > costs.txt; kill -INT $second; wait $second; }

@@ -130,7 +130,7 @@ fn a_file_is_measured_and_left_as_it_is() {
 #[test]
 fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = root().join("traces/samples/mail.parquet").display().to_string();
+    let trace = root().join("traces/samples/file.parquet").display().to_string();
     let found = json(folder.path(), &[&trace, "--capacity", "2g"]);
     assert_eq!(found["capacity_sectors"], 2 << 21);
     assert!(found["reads"].as_u64().unwrap() < found["requests"].as_u64().unwrap());
@@ -140,7 +140,7 @@ fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
     let drawn = parameter(&found, 3, "requests");
     assert!(drawn > found["reads"].as_f64().unwrap() && drawn < 0.6 * found["requests"].as_f64().unwrap(), "{drawn}");
     assert!(parameter(&found, 3, "depth") > 1.0 && found["fits"][3]["goodness"]["relative_rms"].is_f64());
-    json(folder.path(), &["--drive", "mail-empirical.toml", "--reads", "300", "--models", "fixed"]);
+    json(folder.path(), &["--drive", "file-empirical.toml", "--reads", "300", "--models", "fixed"]);
     let (code, said) = failure(folder.path(), &[&trace, "--capacity", "1m", "--force"]);
     assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads end at"), "{said}");
 }

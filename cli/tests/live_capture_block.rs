@@ -189,58 +189,23 @@ fn killed_it_leaves_a_readable_trace_and_nothing_on() {
 }
 
 #[test]
-fn a_full_disk_leaves_a_complete_trace() {
-    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
-    let small = folder.path().join("small");
-    fs::create_dir(&small).unwrap();
-    run("mount", &["-t", "tmpfs", "-o", "size=1200k", "none", text(&small)]);
-    let trace = small.join("full.parquet");
-    let mut load = fio(&device, 15, &["--rate_iops=15000", "--iodepth=32"]).spawn().unwrap();
-    let output = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "0", "-o", text(&trace)]);
-    load.kill().unwrap();
-    load.wait().unwrap();
-    let (records, losses, _) = read(&trace, None);
-    fs::remove_file(&trace).unwrap();
-    let limited = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "2m", "-o", text(&trace)]);
-    run("umount", &[text(&small)]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(errors(&output).contains("No space left on device"), "{}", errors(&output));
-    assert!(errors(&output).contains("and is complete"), "{}", errors(&output));
-    assert!(records.len() > 10_000 && losses.total() == 0, "{} records, {losses:?}", records.len());
-    assert!(limited.status.success() && errors(&limited).contains("less than --min-free is left"));
-}
-
-#[test]
 fn a_device_that_vanishes_ends_the_capture() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let capture = Running::begin(&["capture", "block", device.str(), "-w", "30", "-o", text(&trace)]);
     assert!(fio(&device, 1, &["--rate_iops=500"]).status().unwrap().success());
     device.detach();
+    // That another one has its number at once makes no difference.
+    let other = folder.path().join("other");
+    fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
+    if !Command::new("losetup").arg(&device.path).arg(&other).status().unwrap().success() {
+        // Another test was faster, which is as good; it is its device now.
+        std::mem::forget(device);
+    }
     let output = capture.wait();
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("has vanished; the trace holds what was seen before"), "{}", errors(&output));
     assert!(read(&trace, None).0.len() > 500);
-}
-
-#[test]
-fn what_exceeds_the_rate_is_counted_and_pieces_follow_one_another() {
-    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
-    let trace = folder.path().join("x.parquet");
-    let more = ["--rotate", "1s", "--max-rate", "2000", "--output-format", "json"];
-    let capture = Running::begin(&[&["capture", "block", device.str(), "-o", text(&trace)], &more[..]].concat());
-    assert!(fio(&device, 3, &["--rate_iops=1000"]).status().unwrap().success());
-    let output = capture.interrupt();
-    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let (lost, above) = (summary["lost_events"].as_u64().unwrap(), summary["above_rate_events"].as_u64().unwrap());
-    assert!(above > 1_000 && lost == above, "{summary}");
-    assert!(errors(&output).contains(&format!("{lost} events were lost")));
-    let files = summary["files"].as_array().unwrap();
-    assert!(files.len() >= 3, "{files:?}");
-    let pieces: Vec<Vec<Record>> = files.iter().map(|file| read(Path::new(file.as_str().unwrap()), None).0).collect();
-    let all: Vec<&Record> = pieces.iter().flatten().collect();
-    assert_eq!(all.len() as u64, summary["requests"].as_u64().unwrap());
-    assert!(all.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
 }
 
 #[test]

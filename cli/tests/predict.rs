@@ -125,7 +125,7 @@ fn a_window_leaves_out_what_lies_outside() {
     let whole = json_of(&[&mail, &web]);
     let part = json_of(&[&mail, &web, "--start", "2s", "--end", "8s"]);
     let span = |of: &Value| of["alone"][0]["span_ns"].as_u64().unwrap();
-    assert!(span(&part) < 7_000_000_000 && span(&whole) > 15_000_000_000, "{} {}", span(&part), span(&whole));
+    assert!(span(&part) < 7_000_000_000 && span(&whole) > 60_000_000_000, "{} {}", span(&part), span(&whole));
     let (said, _) = refused(&[&mail, &web, "--start", "900s"]);
     assert!(said.contains("no request lies in the window that --start and --end leave"), "{said}");
 }

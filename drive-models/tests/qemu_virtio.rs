@@ -1,4 +1,4 @@
-//! The shipped empirical profile is what its source says: fitted on the samples, to the byte.
+//! The shipped empirical profile is what its source says: fitted on the samples of that disk, to the byte.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::cmp::Reverse;
@@ -41,7 +41,7 @@ fn device_requests(path: &Path) -> Vec<(Timestamp, Timestamp, Request)> {
 
 #[test]
 fn the_shipped_profile_is_fitted_on_the_samples() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples/fast-disk");
     let (mut fit, mut end) = (EmpiricalFit::new(), 0);
     for name in ["file.parquet", "mail.parquet", "web.parquet"] {
         let mut at_drive: BinaryHeap<Reverse<Timestamp>> = BinaryHeap::new();
@@ -55,9 +55,9 @@ fn the_shipped_profile_is_fitted_on_the_samples() {
         }
     }
     let text = fit.finish().unwrap().profile(&Heading {
-        summary: "the virtual disk of the samples: virtio-blk under QEMU without hardware virtualisation",
-        validation: "fitted to the shipped samples file, mail and web, of which it is a summary",
-        source: "fitted on the samples file, mail and web: requests at the device without FUA or flush; the \
+        summary: "the virtual disk of the samples in fast-disk: virtio-blk under QEMU without hardware virtualisation",
+        validation: "fitted to the shipped samples fast-disk/file, mail and web, of which it is a summary",
+        source: "fitted on the samples fast-disk/file, mail and web: requests at the device without FUA or flush; the \
                  capacity, which they do not tell, is the power of two that holds them",
         capacity: Sectors::new(end.next_power_of_two()),
         write_cache: WriteCache::Volatile { fua: false },

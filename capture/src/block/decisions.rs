@@ -66,6 +66,7 @@ mod tests {
             number: 8 << 20,
             capacity: Sectors::new(80),
             folder: folder.path().to_owned(),
+            sequence: None,
         };
         let found = describe_queue(&device);
         assert_eq!(found["scheduler"], "mq-deadline");

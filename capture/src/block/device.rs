@@ -29,6 +29,8 @@ pub struct Device {
     pub capacity: Sectors,
     /// Its folder in sysfs.
     pub folder: PathBuf,
+    /// The kernel's count of disks when it came (Linux 5.15); another one of its number has another.
+    pub(super) sequence: Option<u64>,
 }
 
 impl Device {
@@ -57,8 +59,8 @@ impl Device {
             let disk = folder.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
             return Err(refuse(&format!("this is a partition; its requests are those of its disk: name /dev/{disk}")));
         }
-        let device =
-            Device { path: found, name, number: kernel_number(metadata.rdev()), capacity: Sectors::new(0), folder };
+        let (number, sequence) = (kernel_number(metadata.rdev()), value(&folder, "diskseq"));
+        let device = Device { path: found, name, number, capacity: Sectors::new(0), folder, sequence };
         match device.sectors() {
             Some(sectors) if sectors > 0 => Ok(Device { capacity: Sectors::new(sectors), ..device }),
             _ => Err(refuse("this device has no medium: its size is 0")),
@@ -67,13 +69,18 @@ impl Device {
 
     /// Its size now, in sectors; `None` if it is gone.
     fn sectors(&self) -> Option<u64> {
-        fs::read_to_string(self.folder.join("size")).ok()?.trim().parse().ok()
+        value(&self.folder, "size")
     }
 
-    /// Whether it has vanished: unplugged, or, as a loop device, detached.
+    /// Whether it has vanished: unplugged, or, as a loop device, detached; also if another one has its number since.
     pub fn is_gone(&self) -> bool {
-        self.sectors().is_none_or(|sectors| sectors == 0)
+        self.sectors().is_none_or(|sectors| sectors == 0) || value(&self.folder, "diskseq") != self.sequence
     }
+}
+
+/// A number that sysfs has in the file `name`.
+fn value(folder: &Path, name: &str) -> Option<u64> {
+    fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
 }
 
 fn numbers(device: u64) -> String {

@@ -239,6 +239,7 @@ mod tests {
             number,
             capacity: Sectors::new(8),
             folder: PathBuf::new(),
+            sequence: None,
         };
         (1..=count).map(device).collect()
     }

@@ -65,10 +65,11 @@ impl Rate {
     }
 }
 
-/// How long to rest after `worked` of CPU time so that it is at most that share of the time.
-pub(super) fn rest(worked: Duration, percent: Option<f64>, usual: Duration) -> Duration {
+/// How long to rest so that `worked` of CPU time, of all threads since the last rest began, is at most that share of the
+/// time; `awake` of it has passed since that rest ended.
+pub(super) fn rest(worked: Duration, awake: Duration, percent: Option<f64>, usual: Duration) -> Duration {
     let share = percent.filter(|percent| *percent > 0.0);
-    share.map_or(usual, |percent| usual.max(worked.mul_f64((100.0 / percent - 1.0).max(0.0))))
+    share.map_or(usual, |percent| usual.max(worked.mul_f64(100.0 / percent).saturating_sub(awake)))
 }
 
 #[cfg(test)]
@@ -88,9 +89,12 @@ mod tests {
     #[test]
     fn a_share_of_the_time_is_kept() {
         let ms = Duration::from_millis;
-        assert_eq!(rest(ms(30), None, ms(100)), ms(100));
-        assert_eq!(rest(ms(30), Some(10.0), ms(100)), ms(270));
-        assert_eq!(rest(ms(1), Some(50.0), ms(100)), ms(100));
+        assert_eq!(rest(ms(30), ms(30), None, ms(100)), ms(100));
+        assert_eq!(rest(ms(30), ms(30), Some(10.0), ms(100)), ms(270));
+        assert_eq!(rest(ms(1), ms(1), Some(50.0), ms(100)), ms(100));
+        // Most of it was worked by the thread that stores, while the one that reads was resting.
+        assert_eq!(rest(ms(100), ms(10), Some(50.0), ms(100)), ms(190));
+        assert_eq!(rest(ms(10), ms(900), Some(50.0), ms(100)), ms(100));
     }
 
     #[test]

@@ -186,8 +186,9 @@ impl<'a> Capture<'a> {
         let mut looked = Instant::now();
         let mut read_clocks = Instant::now();
         let mut events_before = 0;
+        let mut cpu_before = cpu_time();
         loop {
-            let cpu = cpu_time();
+            let awake = Instant::now();
             self.sweep()?;
             if looked.elapsed() >= LOOK {
                 watch(&self.progress(looked.elapsed(), events_before));
@@ -203,8 +204,11 @@ impl<'a> Capture<'a> {
                 read_clocks = Instant::now();
                 self.read_clocks();
             }
-            let worked = Duration::from_nanos(cpu_time().saturating_sub(cpu));
-            if let Some(reason) = self.wait(rest(worked, self.options.cpu_percent, SWEEP), stop) {
+            // What the thread that stores has worked meanwhile counts, too.
+            let cpu = cpu_time();
+            let worked = Duration::from_nanos(cpu.saturating_sub(cpu_before));
+            cpu_before = cpu;
+            if let Some(reason) = self.wait(rest(worked, awake.elapsed(), self.options.cpu_percent, SWEEP), stop) {
                 return Ok(reason);
             }
         }

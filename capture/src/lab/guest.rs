@@ -35,10 +35,12 @@ pub struct Machine<'a> {
     pub devices: Vec<String>,
     /// What the script inside is told, as `NAME=VALUE`.
     pub settings: Vec<(&'static str, String)>,
-    /// The fio job.
+    /// The fio job, or FileBench's personality.
     pub job: &'a str,
     /// `iocast`, if it is to run inside.
     pub recorder: Option<&'a Path>,
+    /// Programs and libraries of the host that the workload needs; none for fio, which the image has.
+    pub carried: Vec<PathBuf>,
     /// Where its console, its results and QEMU's log go; made if it is not there.
     pub folder: &'a Path,
     /// A folder with a short path, for its socket.
@@ -160,17 +162,20 @@ fn pack_job(machine: &Machine<'_>, folder: &Path, carrier: &Path) -> Result<(), 
     std::fs::create_dir_all(&job).map_err(LabError::io(&job))?;
     let settings: String =
         machine.settings.iter().map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', ""))).collect();
-    for (name, text) in [("run.sh", SCRIPT), ("settings", &settings), ("job.fio", machine.job)] {
+    for (name, text) in [("run.sh", SCRIPT), ("settings", &settings), ("job", machine.job)] {
         let path = job.join(name);
         std::fs::write(&path, text).map_err(LabError::io(&path))?;
     }
-    if let Some(program) = machine.recorder {
-        std::fs::copy(program, job.join("iocast")).map_err(LabError::io(program))?;
+    // What is the host's goes along and is not kept.
+    let along = job.join("host");
+    std::fs::create_dir_all(&along).map_err(LabError::io(&along))?;
+    let recorder = machine.recorder.map(|program| (program, "iocast".as_ref()));
+    let carried = machine.carried.iter().filter_map(|path| Some((path.as_path(), path.file_name()?)));
+    for (path, name) in recorder.into_iter().chain(carried) {
+        std::fs::copy(path, along.join(name)).map_err(LabError::io(path))?;
     }
     run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."), "tar")?;
-    if machine.recorder.is_some() {
-        std::fs::remove_file(job.join("iocast")).map_err(LabError::io(&job))?;
-    }
+    std::fs::remove_dir_all(&along).map_err(LabError::io(&along))?;
     let file = std::fs::OpenOptions::new().write(true).open(carrier).map_err(LabError::io(carrier))?;
     file.set_len(CARRIER).map_err(LabError::io(carrier))
 }

@@ -5,6 +5,7 @@
 //! of them running, `storage` the drive with whatever stands between it and the guests. [`run`] makes all runs of a plan
 //! and leaves everything in one folder.
 
+mod filebench;
 mod guest;
 mod image;
 mod plan;

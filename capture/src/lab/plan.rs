@@ -7,7 +7,7 @@ use serde::Deserialize;
 use traces::described::{DescriptionError, line_of};
 use traces::quantity::parse_bytes;
 
-use super::workload;
+use super::{filebench, workload};
 
 /// The size that slices of the LUN are multiples of, in bytes: what partitions are aligned to.
 pub const ALIGNMENT: u64 = 1 << 20;
@@ -123,7 +123,9 @@ pub struct Vm {
     /// Its name: letters, digits and `-`.
     pub name: String,
     /// A workload of the lab by name, or the path of a fio job.
-    pub workload: String,
+    pub workload: Option<String>,
+    /// In its place the path of a personality of FileBench.
+    pub filebench: Option<String>,
     /// How it reaches its disk.
     pub disk: Transport,
     /// The size of its disk.
@@ -197,12 +199,20 @@ impl Plan {
         self.slice() * vm as u64
     }
 
-    /// The fio job of a machine; `folder` is where the plan's relative paths start from.
+    /// The fio job of a machine, or FileBench's personality; `folder` is where the plan's relative paths start from.
     ///
     /// # Errors
-    /// There is no such workload and no such file, or the file is no job that ends.
-    pub fn job(&self, vm: usize, folder: &Path) -> std::io::Result<String> {
-        workload::job(&self.vms[vm].workload, folder)
+    /// Names it: there is no such workload and no such file, or the file is none that ends; or the plan names both or neither.
+    pub fn job(&self, vm: usize, folder: &Path) -> Result<String, String> {
+        let Vm { name, workload, filebench, .. } = &self.vms[vm];
+        match (workload, filebench) {
+            (Some(job), None) => {
+                workload::job(job, folder).map_err(|error| format!("workload {job} of {name}: {error}"))
+            }
+            (None, Some(file)) => filebench::personality(file, folder, self.seconds)
+                .map_err(|error| format!("filebench {file} of {name}: {error}")),
+            _ => Err(format!("{name} has to have a workload, or filebench, which takes its place")),
+        }
     }
 
     fn slice(&self) -> u64 {
@@ -235,7 +245,7 @@ impl Plan {
             }
             self.check_disk(vm)?;
             self.check_depth(vm)?;
-            self.job(index, folder).map_err(|error| format!("workload {} of {}: {error}", vm.workload, vm.name))?;
+            self.job(index, folder)?;
         }
         if let Together::Groups(groups) = &self.together {
             for group in groups {
@@ -434,6 +444,13 @@ size = "1g"
                 r#"workload = "wbe""#,
                 "workload wbe of web: there is no such workload (mail, web, file, oltp) and no such file",
             ),
+            (r#"workload = "web""#, r#"filebench = "none.f""#, "filebench none.f of web: No such file"),
+            (
+                r#"workload = "web""#,
+                "workload = \"web\"\nfilebench = \"a.f\"",
+                "web has to have a workload, or filebench",
+            ),
+            ("workload = \"web\"\n", "", "web has to have a workload, or filebench"),
             (r#"disk = "virtio""#, r#"disk = "floppy""#, "at line 10: unknown variant `floppy`"),
             ("[[vm]]", "[guest]\nqueue_depth = 0\n[[vm]]", "queue_depth 0: 1 to 10"),
             ("[[vm]]", "[guest]\nqueue_depth = 11\n[[vm]]", "queue_depth 11: 1 to 10; what stands between"),

@@ -127,15 +127,19 @@ impl Drop for Process {
     }
 }
 
-/// That each of `programs` is there, where programs for administrators are too: its name and its Debian package.
+/// Where `program` is, on the PATH or where programs for administrators are.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// That each of `programs` is there: its name and its Debian package.
 ///
 /// # Errors
 /// The first that is missing.
 pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from)).collect();
-    let missing = programs.iter().find(|(program, _)| !folders.iter().any(|folder| folder.join(program).is_file()));
-    match missing {
+    match programs.iter().find(|(program, _)| find(program).is_none()) {
         Some((program, package)) => Err(LabError::Missing { program: (*program).to_owned(), package }),
         None => Ok(()),
     }

@@ -13,8 +13,8 @@ use traces::statistics::mean_and_half_width;
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Nanos, Operation, Record, Timestamp};
 
-use super::LabError;
 use super::plan::{Accelerator, Group, Plan, Transport};
+use super::{LabError, filebench};
 
 /// The unit in which /proc has processor times, in nanoseconds: USER_HZ is 100 on every architecture QEMU's guests have here.
 const TICK_NS: u64 = 10_000_000;
@@ -51,8 +51,10 @@ pub fn measure(
             tracefs = Some(agreement(&records(&blktrace, None)?, &records(&second, None)?, &second)?);
             recorder_cpu_ns = costs(&left.join("costs.txt"))?;
         }
+        let printed = left.join(format!("{}.filebench.txt", vm.name));
+        let filebench = vm.filebench.as_ref().map(|_| filebench::summary(&printed)).transpose()?;
         let (guest, drive) = (figures(&guest, plan, guest_began), figures(&drive, plan, begun_unix_ns));
-        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire, tracefs, recorder_cpu_ns });
+        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire, tracefs, recorder_cpu_ns, filebench });
     }
     let place = format!("runs/{}/{repetition}", group.name);
     Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
@@ -359,7 +361,8 @@ mod tests {
         let vm = |&(name, [a, b, c, d]): &(&str, [f64; 4])| {
             let at = |times| LabFigures { reads: of([a, b], times), writes: of([c, d], times) };
             let (guest, drive) = (at(1.0), at(10.0));
-            LabVm { vm: name.to_owned(), guest, drive, wire: None, tracefs: None, recorder_cpu_ns: BTreeMap::new() }
+            let recorder_cpu_ns = BTreeMap::new();
+            LabVm { vm: name.to_owned(), guest, drive, wire: None, tracefs: None, recorder_cpu_ns, filebench: None }
         };
         let vms = vms.iter().map(vm).collect();
         LabRun { group: group.to_owned(), repetition, folder: String::new(), begun_unix_ns: 0, vms }
@@ -425,6 +428,7 @@ mod tests {
                 wire: None,
                 tracefs: None,
                 recorder_cpu_ns: BTreeMap::new(),
+                filebench: None,
             };
             let place = "runs/together-mail-web/3".to_owned();
             doubts(&LabRun { group: String::new(), repetition: 3, folder: place, begun_unix_ns: 0, vms: vec![vm] })

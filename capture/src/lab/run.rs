@@ -15,7 +15,7 @@ use super::plan::{Accelerator, Group, Plan, Transport, Vm, uuid};
 use super::process::{Process, require, run as run_command};
 use super::results::{measure, summarise};
 use super::storage::{Storage, devices};
-use super::{LabError, sandbox};
+use super::{LabError, filebench, sandbox};
 
 /// The plan, in the folder of its results.
 const PLAN: &str = "plan.toml";
@@ -65,7 +65,7 @@ pub trait LabWatch {
 /// That the programs which `plan` needs are installed: before the work, not in the middle of it.
 ///
 /// # Errors
-/// The first that is missing, with its Debian package.
+/// The first that is missing, with its Debian package if there is one.
 pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
     require(&[
         ("qemu-system-x86_64", "qemu-system-x86"),
@@ -78,7 +78,12 @@ pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
     if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
         require(&[("tgtd", "tgt"), ("tgtadm", "tgt"), ("dumpcap", "wireshark-common"), ("mount", "mount")])?;
     }
-    Ok(())
+    plan.vms.iter().try_for_each(|vm| carried(vm).map(drop))
+}
+
+/// The host's programs and libraries that a machine's workload takes along.
+fn carried(vm: &Vm) -> Result<Vec<PathBuf>, LabError> {
+    vm.filebench.as_ref().map_or(Ok(Vec::new()), |asked| filebench::files(&vm.name, asked))
 }
 
 /// Makes every run of the plan.
@@ -148,7 +153,7 @@ impl Bench<'_> {
         let mut devices = devices(Transport::Virtio, PREPARING, &unfinished);
         // Nobody needs it should the host lose power now.
         devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
-        let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder))?;
+        let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
         guest.expect("done", BOOT + PREPARE, self.stop)?;
         guest.finish()?;
         std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
@@ -166,11 +171,13 @@ impl Bench<'_> {
         for &member in &group.members {
             let vm = &plan.vms[member];
             let (job, place) = (self.job(member)?, folder.join(&vm.name));
-            let machine = self.machine(member, "run", vm.disk, storage.devices(vm), &job, &place);
+            let machine = self.machine(member, "run", vm.disk, storage.devices(vm), &job, &place)?;
             guests.push(Guest::start(&machine)?);
         }
+        // FileBench lays its files out by then.
+        let lays_out = group.members.iter().any(|&vm| plan.vms[vm].filebench.is_some());
         for guest in &mut guests {
-            guest.expect("ready", BOOT, self.stop)?;
+            guest.expect("ready", BOOT + if lays_out { PREPARE } else { Duration::ZERO }, self.stop)?;
         }
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for guest in &mut guests {
@@ -253,8 +260,9 @@ impl Bench<'_> {
         devices: Vec<String>,
         job: &'b str,
         folder: &'b Path,
-    ) -> Machine<'b> {
+    ) -> Result<Machine<'b>, LabError> {
         let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
+        let carried = carried(&plan.vms[vm])?;
         let transport = match disk {
             Transport::Virtio => "virtio",
             Transport::VirtioScsi => "virtio-scsi",
@@ -262,6 +270,7 @@ impl Bench<'_> {
         };
         let settings = vec![
             ("STAGE", stage.to_owned()),
+            ("PROGRAM", if carried.is_empty() { "fio" } else { filebench::PROGRAM }.to_owned()),
             ("VM", name.clone()),
             ("TRANSPORT", transport.to_owned()),
             ("RUNTIME", plan.seconds.to_string()),
@@ -276,11 +285,11 @@ impl Bench<'_> {
         let (image, accelerator, memory, sockets) =
             (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
         let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
-        Machine { image, accelerator, memory, name, devices, settings, job, recorder, folder, sockets }
+        Ok(Machine { image, accelerator, memory, name, devices, settings, job, recorder, carried, folder, sockets })
     }
 
     fn job(&self, vm: usize) -> Result<String, LabError> {
-        self.lab.plan.job(vm, &self.lab.plan_folder).map_err(LabError::io(Path::new(&self.lab.plan.vms[vm].workload)))
+        self.lab.plan.job(vm, &self.lab.plan_folder).map_err(LabError::Host)
     }
 
     fn prepared(&self, vm: usize) -> PathBuf {
@@ -376,6 +385,7 @@ mod tests {
                     wire: None,
                     tracefs: None,
                     recorder_cpu_ns: Default::default(),
+                    filebench: None,
                 };
                 let begun_unix_ns = runs.len() as i64;
                 let run =
@@ -473,12 +483,13 @@ mod tests {
         let job = bench.job(1).unwrap();
         assert!(job.contains("[get]"));
         for (stage, recorder) in [("run", Some(lab.iocast.as_path())), ("prepare", None)] {
-            let machine = bench.machine(1, stage, Transport::VirtioScsi, Vec::new(), &job, folder.path());
+            let machine = bench.machine(1, stage, Transport::VirtioScsi, Vec::new(), &job, folder.path()).unwrap();
             assert_eq!((machine.name, machine.memory, machine.recorder), ("b", 1 << 30, recorder));
             let told = |name| machine.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
             let plain =
-                ["STAGE", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"].map(told);
-            assert_eq!(plain, [stage, "b", "virtio-scsi", "10", "9", "bfq", "4", "1"]);
+                ["STAGE", "PROGRAM", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"]
+                    .map(told);
+            assert_eq!(plain, [stage, "fio", "b", "virtio-scsi", "10", "9", "bfq", "4", "1"]);
             assert_eq!(told("UUID"), uuid(9, 1));
             assert_eq!(
                 (told("INITIATOR"), told("TARGET")),

@@ -56,7 +56,7 @@ pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<
     }
     eprintln!("iocast: captured by {}", summary.backend);
     if summary.lost_events > 0 {
-        eprintln!("iocast: warning: {} events were lost; a larger --buffer avoids that", summary.lost_events);
+        eprintln!("iocast: warning: {} events were lost; {}", summary.lost_events, remedy(summary));
     }
     for (reason, count) in &summary.skipped {
         eprintln!("iocast: warning: {count} events skipped: {reason}");
@@ -80,7 +80,21 @@ pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<
             eprintln!("iocast: stopped: less than --min-free is left");
             Ok(())
         }
+        (StopReason::Size, None) => {
+            eprintln!("iocast: stopped: the trace has reached --max-size");
+            Ok(())
+        }
         _ => Ok(()),
+    }
+}
+
+/// What keeps events from being lost.
+fn remedy(summary: &Summary) -> String {
+    let room = "a larger --buffer or a higher --max-cpu avoids";
+    match summary.above_rate_events {
+        0 => format!("{room} that"),
+        above if above == summary.lost_events => "they were above --max-rate".to_owned(),
+        above => format!("{above} of them were above --max-rate; {room} the others"),
     }
 }
 

@@ -59,6 +59,26 @@ pub struct LabVm {
     pub tracefs: Option<AlignmentFigures>,
     /// Processor time that each recorder took in the guest, in nanoseconds by program; where there are two.
     pub recorder_cpu_ns: BTreeMap<String, u64>,
+    /// What FileBench says of a workload of its own, from its begin to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filebench: Option<LabFileBench>,
+}
+
+/// FileBench's summary of a run: operations on files, many of which reach no disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabFileBench {
+    /// How many were done.
+    pub operations: u64,
+    /// How many in a second.
+    pub operations_per_s: f64,
+    /// Those that read.
+    pub reads_per_s: f64,
+    /// Those that write.
+    pub writes_per_s: f64,
+    /// What they moved.
+    pub bytes_per_s: f64,
+    /// How long one took.
+    pub mean_latency_ns: f64,
 }
 
 /// Reads and writes of a machine at one place, within the measured seconds.

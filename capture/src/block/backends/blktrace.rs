@@ -274,6 +274,7 @@ mod tests {
             number: events[0].event.device,
             capacity: Sectors::new(8),
             folder: PathBuf::new(),
+            sequence: None,
         };
         let mut gatherer = Gatherer::new(&[device], FORMAT.name);
         gatherer.hand(&events, &mut Attribution::new(VmBy::Device, std::iter::empty()));

@@ -1,0 +1,118 @@
+//! What ends a capture of a loop device by itself, and what it must not exceed. Needs root, tracefs and fio.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod live;
+
+use std::fs;
+use std::path::Path;
+
+use live::{Loop, Running, errors, fio, ran, read, run};
+use serde_json::Value;
+use traces::Record;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_trace_of_the_greatest_size_is_complete() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let trace = folder.path().join("x.parquet");
+    let mut load = fio(&device, 40, &["--rate_iops=4000"]).spawn().unwrap();
+    let more = ["-w", "60", "--max-size", "100k", "--output-format", "json"];
+    let output = ran(&[&["capture", "block", device.str(), "-o", text(&trace)], &more[..]].concat());
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("stopped: the trace has reached --max-size"), "{}", errors(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["stopped_by"], "size");
+    assert!(summary["lasted_ns"].as_u64().unwrap() < 30_000_000_000, "{summary}");
+    // Rows that wait are written every five seconds, and sizes looked at every second: so much may be above.
+    let bytes = fs::metadata(&trace).unwrap().len();
+    assert_eq!(summary["written_bytes"], bytes);
+    assert!((100 << 10..2 << 20).contains(&bytes), "{bytes}");
+    // Not one that has to be recovered, and with all that was counted.
+    let (records, losses, _) = read(&trace, None);
+    assert_eq!((records.len() as u64, losses.total()), (summary["requests"].as_u64().unwrap(), 0));
+    assert!(records.len() > 5_000, "{}", records.len());
+}
+
+/// Share of a CPU that a capture took, in percent.
+fn share(summary: &Value) -> f64 {
+    100.0 * summary["cpu_ns"].as_f64().unwrap() / summary["lasted_ns"].as_f64().unwrap()
+}
+
+#[test]
+fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
+    const PERCENT: f64 = 1.0;
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let trace = folder.path().join("x.parquet");
+    let capture = |more: &[&str]| {
+        let usual = ["capture", "block", device.str(), "--force", "-o", text(&trace), "--output-format", "json"];
+        let capture = Running::begin(&[&usual, more].concat());
+        let fast = ["--bs=512", "--iodepth=64", "--iodepth_batch=16", "--gtod_reduce=1"];
+        assert!(fio(&device, 8, &fast).status().unwrap().success());
+        let output = capture.interrupt();
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (summary, errors(&output))
+    };
+    let (free, _) = capture(&[]);
+    let (bound, said) = capture(&["--max-cpu", &PERCENT.to_string(), "--buffer", "128k"]);
+    eprintln!("{:.2} % of a CPU, {:.2} % of at most {PERCENT} %", share(&free), share(&bound));
+    // Without a bound it takes more, or this shows nothing.
+    assert!(share(&free) > 2.0 * PERCENT, "{free}");
+    // The begin and the last sweep have nobody to rest for.
+    assert!(share(&bound) < 1.5 * PERCENT, "{bound}");
+    let lost = bound["lost_events"].as_u64().unwrap();
+    assert!(
+        lost > 0 && said.contains(&format!("{lost} events were lost; a larger --buffer or a higher --max-cpu")),
+        "{said}"
+    );
+    // The trace says so itself.
+    let (records, _, meta) = read(&trace, None);
+    assert_eq!(records.len() as u64, bound["requests"].as_u64().unwrap());
+    assert_eq!(meta.provenance["capture.lost_events"], lost.to_string());
+}
+
+#[test]
+fn a_full_disk_leaves_a_complete_trace() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let small = folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    run("mount", &["-t", "tmpfs", "-o", "size=1200k", "none", text(&small)]);
+    let trace = small.join("full.parquet");
+    let mut load = fio(&device, 15, &["--rate_iops=15000", "--iodepth=32"]).spawn().unwrap();
+    let output = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "0", "-o", text(&trace)]);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    let (records, losses, _) = read(&trace, None);
+    fs::remove_file(&trace).unwrap();
+    let limited = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "2m", "-o", text(&trace)]);
+    run("umount", &[text(&small)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("No space left on device"), "{}", errors(&output));
+    assert!(errors(&output).contains("and is complete"), "{}", errors(&output));
+    assert!(records.len() > 10_000 && losses.total() == 0, "{} records, {losses:?}", records.len());
+    assert!(limited.status.success() && errors(&limited).contains("less than --min-free is left"));
+}
+
+#[test]
+fn what_exceeds_the_rate_is_counted_and_pieces_follow_one_another() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let trace = folder.path().join("x.parquet");
+    let more = ["--rotate", "1s", "--max-rate", "2000", "--output-format", "json"];
+    let capture = Running::begin(&[&["capture", "block", device.str(), "-o", text(&trace)], &more[..]].concat());
+    assert!(fio(&device, 3, &["--rate_iops=1000"]).status().unwrap().success());
+    let output = capture.interrupt();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (lost, above) = (summary["lost_events"].as_u64().unwrap(), summary["above_rate_events"].as_u64().unwrap());
+    assert!(above > 1_000 && lost == above, "{summary}");
+    assert!(errors(&output).contains(&format!("{lost} events were lost; they were above --max-rate")));
+    let files = summary["files"].as_array().unwrap();
+    assert!(files.len() >= 3, "{files:?}");
+    let pieces: Vec<Vec<Record>> = files.iter().map(|file| read(Path::new(file.as_str().unwrap()), None).0).collect();
+    let all: Vec<&Record> = pieces.iter().flatten().collect();
+    assert_eq!(all.len() as u64, summary["requests"].as_u64().unwrap());
+    assert!(all.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
+}
