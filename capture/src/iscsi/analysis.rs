@@ -348,8 +348,19 @@ impl Analysis {
                 connection.close(&mut self.ledger, given, keep);
             }
         }
+        self.reset();
         self.holding =
             holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
+    }
+
+    /// Tells a session's other connections what was carried out on one.
+    fn reset(&mut self) {
+        for reset in std::mem::take(&mut self.ledger.resets) {
+            let others = self.connections.iter_mut().map(|connection| &mut connection.tasks);
+            for tasks in others.filter(|tasks| tasks.session == Some(reset.session) && tasks.stream != reset.stream) {
+                tasks.reset(&reset, &mut self.ledger);
+            }
+        }
     }
 
     fn connection(&mut self, initiator: Endpoint, target: Endpoint) -> usize {

@@ -1,5 +1,7 @@
 //! Commands and what ends them, by connection and initiator task tag.
 
+mod management;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use traces::results::wire::CommandFigures;
@@ -12,6 +14,7 @@ use super::sessions::Sessions;
 use super::stream::At;
 use super::units::Units;
 use super::walk::Wanted;
+use management::{Management, Reset};
 
 /// Responses that are kept for a command whose packet is still held.
 const EARLY_MAX: usize = 1024;
@@ -43,6 +46,8 @@ pub struct Ledger {
     pub opcodes: BTreeMap<u8, u64>,
     /// The time of the first packet.
     pub zero_ns: Option<u64>,
+    /// What other connections of their sessions have not yet been told.
+    pub resets: Vec<Reset>,
 }
 
 impl Ledger {
@@ -86,15 +91,6 @@ struct Final {
     /// Tasks from before this packet may have been answered by a response that was lost, and their tag used again by a
     /// command that was lost: whose response this is cannot be told.
     doubted_before: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Management {
-    tag: u32,
-    frame: u64,
-    function: u8,
-    referenced: u32,
-    lun: u64,
 }
 
 /// Data that is awaited from one direction.
@@ -158,12 +154,7 @@ impl Tasks {
                     return self.awaits(0, Awaited::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
                 }
             }
-            pdu::TASK_REQUEST => {
-                let lun = lun(header);
-                let (function, referenced) = (header[1] & 0x7f, pdu::u32_at(header, 20));
-                self.management.retain(|request| request.tag != tag);
-                self.management.push(Management { tag, frame: at.frame, function, referenced, lun });
-            }
+            pdu::TASK_REQUEST => self.manage(at, header),
             _ => {}
         }
         Wanted::default()
@@ -380,39 +371,6 @@ impl Tasks {
             record.request.set_sectors(sectors);
             let other = ledger.recorder.open(record);
             self.parts.push((task.frame, other));
-        }
-    }
-
-    /// A task management function was answered.
-    fn managed(&mut self, tag: u32, response: u8, ledger: &mut Ledger) {
-        let Some(index) = self.management.iter().position(|request| request.tag == tag) else { return };
-        let Management { frame, function, referenced, lun, .. } = self.management.remove(index);
-        if response != 0 {
-            return;
-        }
-        let unit = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, unit)| unit);
-        let ended = |(tag, task): (&u32, &Task)| match function {
-            1 => *tag == referenced,
-            2 | 4 | 5 => task.unit == unit && unit.is_some(),
-            6 | 7 => true,
-            _ => false,
-        };
-        let mut tags: Vec<u32> = self
-            .pending
-            .iter()
-            .filter(|(_, task)| task.frame < frame)
-            .filter(|&(tag, task)| ended((tag, task)))
-            .map(|(tag, _)| *tag)
-            .collect();
-        tags.sort_unstable();
-        for tag in tags {
-            if let Some(task) = self.pending.remove(&tag) {
-                ledger.counts.aborted += 1;
-                if let Some(place) = task.place {
-                    ledger.recorder.record(place).observed.error = ECANCELED;
-                }
-                self.end(task, ledger);
-            }
         }
     }
 
