@@ -342,6 +342,9 @@ impl Analysis {
             stream.segment(sequence, Piece { at, length, payload, offset: payload_at }, &mut line);
         }
         let holds = stream.holds();
+        if direction == Direction::ToTarget {
+            connection.tasks.is_behind(holds, &mut self.ledger);
+        }
         if segment.ends {
             connection.ended[way] = true;
             if connection.ended == [true; 2] {
@@ -512,6 +515,7 @@ impl Connection {
             stream.flush(&mut line);
             line.walk.finish(line.shared, &mut line.talk);
             stream.restart();
+            self.tasks.is_behind(false, ledger);
         }
         self.tasks.close(ledger);
         self.tasks = Tasks::new(self.initiator.to_string(), self.target.to_string(), self.tasks.stream);
