@@ -157,7 +157,7 @@ impl<K: Keep> Handler for Talk<'_, K> {
         self.tasks.data(direction, data, complete, self.ledger);
     }
 
-    fn end(&mut self, at: At) {
+    fn end(&mut self, at: Option<At>) {
         self.tasks.ended(at, self.ledger);
     }
 

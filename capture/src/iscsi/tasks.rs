@@ -183,7 +183,7 @@ impl Tasks {
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
             let status_missed_at = self.status_missed_at;
-            self.ending = Some(Final { tag, frame: at.frame, end: at, error, expected, status_missed_at });
+            self.ending = Some(Final { tag, frame: at.frame, end: None, error, expected, status_missed_at });
             wanted.end = true;
         }
         wanted

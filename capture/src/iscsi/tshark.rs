@@ -235,7 +235,7 @@ impl TsharkAnalysis {
                 // Its sequence numbers are tshark's business.
                 header[24..28].copy_from_slice(&[0; 4]);
                 tasks.response(begin, &header, &mut self.ledger);
-                tasks.ended(end, &mut self.ledger);
+                tasks.ended(Some(end), &mut self.ledger);
             }
         }
     }

@@ -16,7 +16,8 @@ pub(super) struct Final {
     pub tag: u32,
     /// The packet in which it begins.
     pub frame: u64,
-    pub end: At,
+    /// The packet in which it ends, if it was captured.
+    pub end: Option<At>,
     pub error: i32,
     /// The command that the target expects next.
     pub expected: u32,
@@ -43,8 +44,8 @@ impl Waiting {
 }
 
 impl Tasks {
-    /// The last byte of the PDU that ends a task has passed.
-    pub fn ended(&mut self, at: At, ledger: &mut Ledger) {
+    /// The last byte of the PDU that ends a task has passed; `None` where it was not captured.
+    pub fn ended(&mut self, at: Option<At>, ledger: &mut Ledger) {
         if let Some(last) = self.ending.take() {
             self.take(Waiting::Final(Final { end: at, ..last }), ledger);
         }
@@ -137,19 +138,21 @@ impl Tasks {
     fn answer(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
         if task.frame < self.command_missed_at.min(last.status_missed_at) {
             ledger.counts.orphan_responses += 1;
-            self.unanswered(task, ledger);
-        } else {
-            self.finish(task, last, ledger);
+            return self.unanswered(task, ledger);
+        }
+        match last.end {
+            Some(end) => self.finish(task, end, last.error, ledger),
+            None => self.unanswered(task, ledger),
         }
     }
 
-    fn finish(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
+    fn finish(&mut self, task: Task, end: At, error: i32, ledger: &mut Ledger) {
         ledger.counts.paired += 1;
-        ledger.counts.failed += u64::from(last.error != 0);
+        ledger.counts.failed += u64::from(error != 0);
         if let Some(place) = task.place {
-            let completed = ledger.time(last.end);
+            let completed = ledger.time(end);
             let observed = &mut ledger.recorder.record(place).observed;
-            (observed.completed, observed.error) = (Some(completed), last.error);
+            (observed.completed, observed.error) = (Some(completed), error);
         }
         self.end(task, ledger);
     }
