@@ -7,12 +7,12 @@
 //! Packets come to it through us, from a file or from dumpcap, so that nothing lies on a disk while a capture runs, and
 //! that the times of packets which it does not show are known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use traces::results::wire::WireCapture;
@@ -58,6 +58,8 @@ pub struct TsharkAnalysis {
     stream_names: BTreeMap<u32, String>,
     /// Packets' times in ns since 1970, in order.
     times: Vec<u64>,
+    /// Packets that tshark has shown before their times were known.
+    untimed: VecDeque<Shown>,
     position_bytes: u64,
     commands: u64,
     finished: bool,
@@ -181,13 +183,15 @@ impl TsharkAnalysis {
             }
             let text = String::from_utf8_lossy(&line);
             if self.line(&text, &mut shown) {
-                let shown = std::mem::take(&mut shown);
-                self.know(shown.frame, &told);
-                self.packet(&shown);
+                self.untimed.push_back(std::mem::take(&mut shown));
+                // Never waited for: tshark may be given no more before it is rid of what it says.
+                told.try_iter().for_each(|fed| self.know(fed));
+                self.timed();
                 each(self)?;
             }
         }
-        self.know(u64::MAX, &told);
+        told.iter().for_each(|fed| self.know(fed));
+        self.timed();
         let counts = finish(child, said, fed)?;
         for tasks in self.connections.values_mut() {
             tasks.close(&mut self.ledger);
@@ -197,14 +201,16 @@ impl TsharkAnalysis {
         Ok(counts)
     }
 
-    /// Waits for the times of packets up to this one, or to the last.
-    fn know(&mut self, frame: u64, told: &Receiver<Fed>) {
-        while (self.times.len() as u64) < frame
-            && let Ok((time_ns, position_bytes)) = told.recv()
-        {
-            self.position_bytes = position_bytes;
-            self.ledger.zero_ns.get_or_insert(time_ns);
-            self.times.push(time_ns);
+    fn know(&mut self, (time_ns, position_bytes): Fed) {
+        self.ledger.zero_ns.get_or_insert(time_ns);
+        self.times.push(time_ns);
+        self.position_bytes = position_bytes;
+    }
+
+    /// Takes in the packets whose times are known.
+    fn timed(&mut self) {
+        while let Some(shown) = self.untimed.pop_front_if(|shown| shown.frame <= self.times.len() as u64) {
+            self.packet(&shown);
         }
     }
 
