@@ -209,7 +209,9 @@ impl TsharkAnalysis {
 
     /// Takes in the packets whose times are known.
     fn timed(&mut self) {
-        while let Some(shown) = self.untimed.pop_front_if(|shown| shown.frame <= self.times.len() as u64) {
+        while self.untimed.front().is_some_and(|shown| shown.frame <= self.times.len() as u64)
+            && let Some(shown) = self.untimed.pop_front()
+        {
             self.packet(&shown);
         }
     }
