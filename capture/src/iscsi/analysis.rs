@@ -201,6 +201,9 @@ impl<K: Keep> Talk<'_, K> {
             let (initiator, target) = (self.initiator.address, self.target.address);
             self.tasks.session = Some(self.ledger.sessions.join(initiator, target, identifier, handle));
         }
+        if let Some(session) = self.tasks.session {
+            self.ledger.sessions.begins(session, pdu::u32_at(header, 24));
+        }
         self.await_text(header)
     }
 
@@ -510,9 +513,19 @@ impl Connection {
 
     /// It has ended, or the capture has; another may begin on the same ports.
     fn close<K: Keep>(&mut self, ledger: &mut Ledger, given: Digests, keep: &mut K) {
-        for direction in [Direction::ToTarget, Direction::ToInitiator] {
+        const BOTH: [Direction; 2] = [Direction::ToTarget, Direction::ToInitiator];
+        // Packet by packet, as they were captured: what one direction says tells whether the other's numbers fit.
+        while let Some((_, direction)) = BOTH
+            .into_iter()
+            .filter_map(|direction| Some((self.streams[direction.index()].first_held()?, direction)))
+            .min_by_key(|&(frame, _)| frame)
+        {
             let (mut line, stream) = self.line(direction, ledger, given, keep);
-            stream.flush(&mut line);
+            stream.give_up(&mut line);
+            self.tasks.is_behind(self.streams[0].holds(), ledger);
+        }
+        for direction in BOTH {
+            let (mut line, stream) = self.line(direction, ledger, given, keep);
             line.walk.finish(line.shared, &mut line.talk);
             stream.restart();
             self.tasks.is_behind(false, ledger);

@@ -38,9 +38,17 @@ impl Numbers {
     pub fn note(&mut self, header: &Header, direction: Direction) {
         let given = &mut self.given[direction.index()];
         match opcode(header) {
-            // A login's number is the first command's; what was given out before was of another session.
-            LOGIN_REQUEST => (*given, self.allowed) = (Some(u32_at(header, 24)), None),
-            LOGIN_RESPONSE => *given = Some(u32_at(header, 24).wrapping_add(1)),
+            // A login's number is the first command's; what was given out before was of another session. The status number
+            // that it expects need not mean anything (RFC 7143, section 11.12.9): the response tells the first.
+            LOGIN_REQUEST => {
+                let number = Some(u32_at(header, 24));
+                (*given, self.command, self.status, self.allowed) = (number, number, None, None);
+                return;
+            }
+            LOGIN_RESPONSE => {
+                *given = Some(u32_at(header, 24).wrapping_add(1));
+                self.status = *given;
+            }
             _ => {
                 if let Some(number) = given_number(header, direction) {
                     advance(given, number.wrapping_add(1));
