@@ -309,7 +309,7 @@ fn commands_of_two_connections_in_one_session_are_as_tshark_says() {
 fn aborted_commands_are_as_tshark_says() {
     for connections in 1..=2 {
         for seed in 0..4 {
-            let script = Script { seed, connections, commands: 80, aborts: true };
+            let script = Script { seed, connections, commands: 120, aborts: true };
             let packets = play(script);
             let commands = shown(&packets).iter().filter(|one| number(one, "iscsi.opcode") == Some(COMMAND)).count();
             let (theirs, _) = agree(&packets, commands as u64);

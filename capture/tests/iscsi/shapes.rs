@@ -17,13 +17,17 @@ const LUNS: [u16; 3] = [0, 2, 0x4000 | 300];
 const OUTSTANDING_MAX: usize = 8;
 const TAGS: u32 = 12;
 
+/// Task management: function and response (RFC 7143, sections 11.5.1 and 11.6.1). ABORT TASK, LOGICAL UNIT RESET; ABORT TASK
+/// too late, which is said of a task that is no more; ABORT TASK SET; both kinds refused, so that the tasks live on.
+const ABORTS: [(u8, u8); 6] = [(1, 0), (5, 0), (1, 1), (2, 0), (1, 5), (5, 255)];
+
 /// What a session does.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     pub seed: u64,
     pub connections: usize,
     pub commands: usize,
-    /// Whether commands are aborted now and then: one by one, all of a logical unit, or too late.
+    /// Whether commands are aborted now and then: one by one, all of a logical unit, too late, or in vain.
     pub aborts: bool,
 }
 
@@ -70,7 +74,7 @@ pub fn play(script: Script) -> Vec<Wire> {
             session.answer(command);
         }
         if script.aborts && number % 5 == 4 {
-            session.abort(number / 5 % 4);
+            session.abort(number / 5 % ABORTS.len());
         }
     }
     while let Some(command) = session.outstanding.pop() {
@@ -218,13 +222,12 @@ impl Session {
         }
     }
 
-    /// Task management (RFC 7143, section 11.5): ABORT TASK in time or too late, which is said of a task that is no more, or
-    /// LOGICAL UNIT RESET, which ends a unit's tasks on all connections of the session. One more command of the same
-    /// unit follows before the response, and lives on.
+    /// One of [`ABORTS`]; what is of a logical unit ends its tasks on all connections of the session. One more command
+    /// follows before the response, and lives on.
     fn abort(&mut self, which: usize) {
         let Some(pick) = self.pick() else { return };
         let victim = self.outstanding[pick];
-        let (function, response) = [(1, 0), (5, 0), (1, 1), (2, 0)][which];
+        let (function, response) = ABORTS[which];
         let connection = victim.connection;
         let tag = 0x100 + self.tag();
         let mut head = header(if self.random.random_bool(0.5) { 0x42 } else { 2 }, 0x80 | function, 0, tag);
@@ -240,8 +243,8 @@ impl Session {
         self.command();
         let ended = |one: &Command| match (function, response) {
             (1, 0) => one.tag == victim.tag,
-            (1, _) => false,
-            _ => one.lun == victim.lun,
+            (_, 0) => one.lun == victim.lun,
+            _ => false,
         };
         let newer = self.outstanding.split_off(before);
         self.outstanding.retain(|one| !ended(one));
