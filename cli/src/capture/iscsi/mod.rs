@@ -260,6 +260,22 @@ fn scrubber(path: &Path) -> Result<Scrubber> {
     Ok(Scrubber::new(writer, ScrubOptions::default()))
 }
 
+/// What a program writes, and whether it has come to its end.
+struct ToItsEnd<R> {
+    input: R,
+    ended: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for ToItsEnd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.input.read(buffer)?;
+        if bytes == 0 && !buffer.is_empty() {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        Ok(bytes)
+    }
+}
+
 fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<WireCapture> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -270,14 +286,18 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     let progress = Progress::new("capturing", 0, 1);
     let counter = progress.counter(0);
     let each = |bytes| counter.store(bytes, Ordering::Relaxed);
-    let source = Source { path: Path::new(interface), input: Box::new(output), lenient: true };
-    let made = take_apart(arguments, source, outputs, each);
+    let ended = Arc::new(AtomicBool::new(false));
+    let input = Box::new(ToItsEnd { input: output, ended: Arc::clone(&ended) });
+    let made = take_apart(arguments, Source { path: Path::new(interface), input, lenient: true }, outputs, each);
     drop(progress);
     stop.store(true, Ordering::Relaxed);
     // It only waits and sends a signal.
     let _ = ender.join();
-    // What the program says comes first: without packets there is nothing to take apart either.
-    capture.finish()?;
+    // Whatever failed first is told. A program that nobody listens to any more fails; without packets there is nothing to
+    // take apart.
+    if made.is_ok() || ended.load(Ordering::Relaxed) {
+        capture.finish()?;
+    }
     let mut made = made?;
     made.provenance.push(("captured_on", interface.to_owned()));
     made.close()
