@@ -15,7 +15,7 @@ use std::time::Duration;
 use live::{errors, iocast, need, ran, read, run, until};
 use serde_json::Value;
 
-const COMMANDS: u32 = 500;
+const COMMANDS: u32 = 8000;
 const ENGINES: [&str; 2] = ["iocast", "tshark"];
 
 fn capture(engine: &str, trace: &Path) -> Command {
@@ -56,7 +56,11 @@ fn both_engines_record_the_same_commands_until_they_are_interrupted() {
         assert!(output.status.success(), "{engine}: {}", errors(&output));
         let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(figures["engine"], engine);
-        assert_eq!((&figures["commands"]["paired"], &figures["packets"]["dropped"]), (&COMMANDS.into(), &0.into()));
+        assert_eq!(
+            (&figures["commands"]["paired"], &figures["packets"]["dropped"]),
+            (&COMMANDS.into(), &0.into()),
+            "{engine}"
+        );
         let (records, losses, meta) = read(&trace(engine), None);
         for (number, record) in (0..COMMANDS).zip(&records) {
             let request = &record.request;

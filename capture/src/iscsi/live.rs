@@ -3,8 +3,10 @@
 
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
+
+use super::backlog::Backlog;
 
 /// The program, and the Debian package that it is in.
 const PROGRAM: &str = "dumpcap";
@@ -53,7 +55,7 @@ impl LiveCapture {
     ///
     /// # Errors
     /// The program is missing or cannot be run.
-    pub fn begin(interface: &str, ports: &[u16], snaplen: u32) -> Result<(LiveCapture, ChildStdout), LiveError> {
+    pub fn begin(interface: &str, ports: &[u16], snaplen: u32) -> Result<(LiveCapture, Backlog), LiveError> {
         let wanted: Vec<String> = ports.iter().map(|port| format!("tcp port {port}")).collect();
         // A filter looks at the outer header only, so frames with one tag, and with two, are asked for
         // once more.
@@ -71,7 +73,7 @@ impl LiveCapture {
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(LiveError::NotRun(io::Error::other("it has no pipes")));
         };
-        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said_by(errors)) }, output))
+        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said_by(errors)) }, Backlog::new(output)))
     }
 
     /// Number of the process.
