@@ -157,7 +157,7 @@ impl<K: Keep> Handler for Talk<'_, K> {
         self.tasks.data(direction, data, complete, self.ledger);
     }
 
-    fn end(&mut self, at: At) {
+    fn end(&mut self, at: Option<At>) {
         self.tasks.ended(at, self.ledger);
     }
 
@@ -200,6 +200,9 @@ impl<K: Keep> Talk<'_, K> {
         if self.tasks.session.is_none() || handle != 0 {
             let (initiator, target) = (self.initiator.address, self.target.address);
             self.tasks.session = Some(self.ledger.sessions.join(initiator, target, identifier, handle));
+        }
+        if let Some(session) = self.tasks.session {
+            self.ledger.sessions.begins(session, pdu::u32_at(header, 24));
         }
         self.await_text(header)
     }
@@ -342,14 +345,28 @@ impl Analysis {
             stream.segment(sequence, Piece { at, length, payload, offset: payload_at }, &mut line);
         }
         let holds = stream.holds();
+        if direction == Direction::ToTarget {
+            connection.tasks.is_behind(holds, &mut self.ledger);
+        }
         if segment.ends {
             connection.ended[way] = true;
             if connection.ended == [true; 2] {
                 connection.close(&mut self.ledger, given, keep);
             }
         }
+        self.reset();
         self.holding =
             holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Stream::holds));
+    }
+
+    /// Tells a session's other connections what was carried out on one.
+    fn reset(&mut self) {
+        for reset in std::mem::take(&mut self.ledger.resets) {
+            let others = self.connections.iter_mut().map(|connection| &mut connection.tasks);
+            for tasks in others.filter(|tasks| tasks.session == Some(reset.session) && tasks.stream != reset.stream) {
+                tasks.reset(&reset, &mut self.ledger);
+            }
+        }
     }
 
     fn connection(&mut self, initiator: Endpoint, target: Endpoint) -> usize {
@@ -496,11 +513,22 @@ impl Connection {
 
     /// It has ended, or the capture has; another may begin on the same ports.
     fn close<K: Keep>(&mut self, ledger: &mut Ledger, given: Digests, keep: &mut K) {
-        for direction in [Direction::ToTarget, Direction::ToInitiator] {
+        const BOTH: [Direction; 2] = [Direction::ToTarget, Direction::ToInitiator];
+        // Packet by packet, as they were captured: what one direction says tells whether the other's numbers fit.
+        while let Some((_, direction)) = BOTH
+            .into_iter()
+            .filter_map(|direction| Some((self.streams[direction.index()].first_held()?, direction)))
+            .min_by_key(|&(frame, _)| frame)
+        {
             let (mut line, stream) = self.line(direction, ledger, given, keep);
-            stream.flush(&mut line);
+            stream.give_up(&mut line);
+            self.tasks.is_behind(self.streams[0].holds(), ledger);
+        }
+        for direction in BOTH {
+            let (mut line, stream) = self.line(direction, ledger, given, keep);
             line.walk.finish(line.shared, &mut line.talk);
             stream.restart();
+            self.tasks.is_behind(false, ledger);
         }
         self.tasks.close(ledger);
         self.tasks = Tasks::new(self.initiator.to_string(), self.target.to_string(), self.tasks.stream);

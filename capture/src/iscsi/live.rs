@@ -3,8 +3,10 @@
 
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
+
+use super::backlog::Backlog;
 
 /// The program, and the Debian package that it is in.
 const PROGRAM: &str = "dumpcap";
@@ -53,10 +55,11 @@ impl LiveCapture {
     ///
     /// # Errors
     /// The program is missing or cannot be run.
-    pub fn begin(interface: &str, ports: &[u16], snaplen: u32) -> Result<(LiveCapture, ChildStdout), LiveError> {
+    pub fn begin(interface: &str, ports: &[u16], snaplen: u32) -> Result<(LiveCapture, Backlog), LiveError> {
         let wanted: Vec<String> = ports.iter().map(|port| format!("tcp port {port}")).collect();
-        // A filter looks at the outer header only, so tagged frames are asked for once more.
-        let filter = format!("({0}) or (vlan and ({0}))", wanted.join(" or "));
+        // A filter looks at the outer header only, so frames with one tag, and with two, are asked for
+        // once more.
+        let filter = format!("({0}) or (vlan and (({0}) or (vlan and ({0}))))", wanted.join(" or "));
         let mut command = Command::new(found(PROGRAM));
         command.args(["-q", "-n", "-i", interface, "-f", &filter, "-w", "-"]);
         command.args(["-s", &snaplen.to_string(), "-B", &BUFFER_MIB.to_string()]);
@@ -67,16 +70,10 @@ impl LiveCapture {
                     _ => LiveError::NotRun(error),
                 }
             })?;
-        let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+        let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(LiveError::NotRun(io::Error::other("it has no pipes")));
         };
-        let said = std::thread::spawn(move || {
-            let mut text = String::new();
-            // What cannot be read is not said.
-            let _ = errors.read_to_string(&mut text);
-            text
-        });
-        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said) }, output))
+        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said_by(errors)) }, Backlog::new(output)))
     }
 
     /// Number of the process.
@@ -116,6 +113,16 @@ pub fn interrupt(process: u32) {
         // It may have ended by itself.
         let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
     }
+}
+
+/// Takes in all that a program says.
+pub(super) fn said_by(mut errors: ChildStderr) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        // What cannot be read is not said.
+        let _ = errors.read_to_string(&mut text);
+        text
+    })
 }
 
 /// The program by its path: it lies where only administrators look.

@@ -9,6 +9,7 @@
 //! passed by and need not have been captured.
 
 mod analysis;
+mod backlog;
 mod cdb;
 mod digest;
 mod frames;
@@ -28,6 +29,7 @@ mod units;
 mod walk;
 
 pub use analysis::{Analysis, AnalysisOptions, Keep, PORT};
+pub use backlog::Backlog;
 pub use frames::Endpoint;
 pub use live::{LiveCapture, LiveError, interrupt};
 pub use packets::{FileCounts, Link, Packet, PacketReader, PacketWriter};

@@ -38,9 +38,17 @@ impl Numbers {
     pub fn note(&mut self, header: &Header, direction: Direction) {
         let given = &mut self.given[direction.index()];
         match opcode(header) {
-            // A login's number is the first command's; what was given out before was of another session.
-            LOGIN_REQUEST => (*given, self.allowed) = (Some(u32_at(header, 24)), None),
-            LOGIN_RESPONSE => *given = Some(u32_at(header, 24).wrapping_add(1)),
+            // A login's number is the first command's; what was given out before was of another session. The status number
+            // that it expects need not mean anything (RFC 7143, section 11.12.9): the response tells the first.
+            LOGIN_REQUEST => {
+                let number = Some(u32_at(header, 24));
+                (*given, self.command, self.status, self.allowed) = (number, number, None, None);
+                return;
+            }
+            LOGIN_RESPONSE => {
+                *given = Some(u32_at(header, 24).wrapping_add(1));
+                self.status = *given;
+            }
             _ => {
                 if let Some(number) = given_number(header, direction) {
                     advance(given, number.wrapping_add(1));
@@ -201,11 +209,16 @@ mod tests {
 
     #[test]
     fn a_login_and_what_is_not_allowed_make_old_numbers_void() {
-        let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 7)]);
-        let numbers = after(&[(command(100), ToTarget), (login, ToTarget)]);
-        assert_eq!(numbers.fit(&command(3), ToTarget), Fit::Near);
-        assert_eq!(numbers.fit(&command(2), ToTarget), Fit::Far);
+        // Its status number is of nothing, even where the response was not captured that tells the first.
+        let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 900_000)]);
         let logged_in = answer(LOGIN_RESPONSE, 1, 6, 9, 20);
+        let asked = [(command(100), ToTarget), (login, ToTarget)];
+        for (numbers, fit) in
+            [(after(&asked), Fit::Open), (after(&[&asked[..], &[(logged_in, ToInitiator)]].concat()), Fit::Near)]
+        {
+            assert_eq!(numbers.fit(&command(3), ToTarget), fit);
+            assert_eq!(numbers.fit(&command(2), ToTarget), Fit::Far);
+        }
         let numbers = after(&[(answer(RESPONSE, 1, 90, 9, 20), ToInitiator), (logged_in, ToInitiator)]);
         assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), Fit::Far);
         assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), Fit::Near);

@@ -63,6 +63,14 @@ impl Sessions {
         self.sessions[session].handle = handle;
     }
 
+    /// A login has told the number that the session's first command has. Later logins say no more than other PDUs.
+    pub fn begins(&mut self, session: usize, number: u32) {
+        let session = &mut self.sessions[session];
+        if !std::mem::replace(&mut session.begun, true) {
+            (session.first, session.last) = (i64::from(number), i64::from(number) - 1);
+        }
+    }
+
     /// A PDU with this number was seen.
     pub fn seen(&mut self, session: usize, number: u32) {
         let session = &mut self.sessions[session];
@@ -77,13 +85,9 @@ impl Sessions {
 
     /// The target has had every number before this one.
     pub fn expects(&mut self, session: usize, number: u32) {
+        self.begins(session, number);
         let session = &mut self.sessions[session];
-        let before = if session.begun { session.extended(number) - 1 } else { i64::from(number) - 1 };
-        if !std::mem::replace(&mut session.begun, true) {
-            (session.first, session.last) = (before + 1, before);
-            return;
-        }
-        session.last = session.last.max(before);
+        session.last = session.last.max(session.extended(number) - 1);
     }
 
     /// Numbers that were never seen.

@@ -112,6 +112,11 @@ impl Stream {
         !self.held.is_empty()
     }
 
+    /// The packet of the first segment that is held.
+    pub fn first_held(&self) -> Option<u64> {
+        self.held.first().map(|held| held.at.frame)
+    }
+
     /// Whether the stream began with the SYN of this number, and nothing has followed yet.
     pub fn is_opened_at(&self, sequence: u32) -> bool {
         self.next == Some(sequence.wrapping_add(1))
@@ -199,7 +204,7 @@ impl Stream {
     }
 
     /// The bytes before the first held segment will not come.
-    fn give_up(&mut self, sink: &mut impl Sink) {
+    pub fn give_up(&mut self, sink: &mut impl Sink) {
         let (Some(next), Some(first)) = (self.next, self.held.first()) else { return };
         let missing = first.sequence.wrapping_sub(next);
         self.counts.gaps += 1;

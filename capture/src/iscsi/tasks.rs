@@ -1,5 +1,8 @@
 //! Commands and what ends them, by connection and initiator task tag.
 
+mod management;
+mod pairing;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use traces::results::wire::CommandFigures;
@@ -12,9 +15,9 @@ use super::sessions::Sessions;
 use super::stream::At;
 use super::units::Units;
 use super::walk::Wanted;
+use management::{Management, Reset};
+use pairing::{Final, Waiting};
 
-/// Responses that are kept for a command whose packet is still held.
-const EARLY_MAX: usize = 1024;
 /// Commands whose tag was used again and whose response may still be held.
 const SUPERSEDED_MAX: usize = 1024;
 /// Bytes of an UNMAP list that are read: 255 ranges, more than targets take.
@@ -43,6 +46,8 @@ pub struct Ledger {
     pub opcodes: BTreeMap<u8, u64>,
     /// The time of the first packet.
     pub zero_ns: Option<u64>,
+    /// What other connections of their sessions have not yet been told.
+    pub resets: Vec<Reset>,
 }
 
 impl Ledger {
@@ -75,28 +80,6 @@ struct Task {
     listed: bool,
 }
 
-/// A PDU that ends a task.
-#[derive(Clone, Copy, Debug)]
-struct Final {
-    tag: u32,
-    /// The packet in which it begins.
-    frame: u64,
-    end: At,
-    error: i32,
-    /// Tasks from before this packet may have been answered by a response that was lost, and their tag used again by a
-    /// command that was lost: whose response this is cannot be told.
-    doubted_before: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Management {
-    tag: u32,
-    frame: u64,
-    function: u8,
-    referenced: u32,
-    lun: u64,
-}
-
 /// Data that is awaited from one direction.
 #[derive(Clone, Copy, Debug, Default)]
 enum Awaited {
@@ -120,6 +103,9 @@ pub struct Tasks {
     pending: HashMap<u32, Task>,
     superseded: VecDeque<(u32, Task)>,
     early: VecDeque<Final>,
+    waiting: VecDeque<Waiting>,
+    /// Whether segments of the initiator's are missing before some that were captured.
+    behind: bool,
     management: Vec<Management>,
     units: Vec<(u64, Option<usize>)>,
     awaited: [Awaited; 2],
@@ -142,6 +128,7 @@ impl Tasks {
     /// An initiator's PDU that is part of no login.
     pub fn request(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
+        self.known_before(at.frame, ledger);
         if pdu::has_command_number(header) && !pdu::is_immediate(header) {
             let number = pdu::u32_at(header, 24);
             if missed(&mut self.next_command, number, number.wrapping_add(1)) {
@@ -158,12 +145,7 @@ impl Tasks {
                     return self.awaits(0, Awaited::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
                 }
             }
-            pdu::TASK_REQUEST => {
-                let lun = lun(header);
-                let (function, referenced) = (header[1] & 0x7f, pdu::u32_at(header, 20));
-                self.management.retain(|request| request.tag != tag);
-                self.management.push(Management { tag, frame: at.frame, function, referenced, lun });
-            }
+            pdu::TASK_REQUEST => self.manage(at, header),
             _ => {}
         }
         Wanted::default()
@@ -173,8 +155,8 @@ impl Tasks {
     pub fn response(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
         let tag = pdu::task_tag(header);
         let expected = pdu::u32_at(header, 28);
-        if missed(&mut self.next_command, expected, expected) {
-            self.command_missed_at = at.frame;
+        if !self.behind {
+            self.expects(expected, at.frame);
         }
         if pdu::carries_status_number(header) {
             let number = pdu::u32_at(header, 24);
@@ -186,7 +168,9 @@ impl Tasks {
         match pdu::opcode(header) {
             pdu::R2T => ledger.counts.ready_to_transfer += 1,
             pdu::DATA_IN => ledger.counts.data_in += 1,
-            pdu::TASK_RESPONSE => self.managed(tag, header[2], ledger),
+            pdu::TASK_RESPONSE => {
+                self.take(Waiting::Managed { tag, response: header[2], frame: at.frame }, ledger);
+            }
             _ => {}
         }
         let mut wanted = Wanted::default();
@@ -198,8 +182,8 @@ impl Tasks {
         }
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
-            let doubted_before = self.command_missed_at.min(self.status_missed_at);
-            self.ending = Some(Final { tag, frame: at.frame, end: at, error, doubted_before });
+            let status_missed_at = self.status_missed_at;
+            self.ending = Some(Final { tag, frame: at.frame, end: None, error, expected, status_missed_at });
             wanted.end = true;
         }
         wanted
@@ -211,35 +195,6 @@ impl Tasks {
         }
         self.awaited[direction] = what;
         Wanted { data_bytes: bytes, harmless: true, end: false }
-    }
-
-    /// The last byte of the PDU that ends a task has passed.
-    pub fn ended(&mut self, at: At, ledger: &mut Ledger) {
-        if let Some(last) = self.ending.take() {
-            let last = Final { end: at, ..last };
-            if !self.complete(last, ledger) {
-                self.early.push_back(last);
-                if self.early.len() > EARLY_MAX {
-                    self.early.pop_front();
-                    ledger.counts.orphan_responses += 1;
-                }
-            }
-        }
-    }
-
-    /// Whether the task that `last` ends was found: one that was sent before it.
-    fn complete(&mut self, last: Final, ledger: &mut Ledger) -> bool {
-        let before = |task: &Task| task.frame < last.frame;
-        if self.pending.get(&last.tag).is_some_and(before) {
-            if let Some(task) = self.pending.remove(&last.tag) {
-                self.answer(task, last, ledger);
-            }
-            return true;
-        }
-        let old = self.superseded.iter().position(|(tag, task)| *tag == last.tag && before(task));
-        let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
-        self.answer(task, last, ledger);
-        true
     }
 
     fn command(&mut self, at: At, header: &Header, tag: u32, ledger: &mut Ledger) -> Wanted {
@@ -267,12 +222,7 @@ impl Tasks {
         if asked == Asked::Unmap && immediate > 0 {
             return self.awaits(0, Awaited::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
         }
-        // Its response may have been captured before it.
-        if let Some(place) = self.early.iter().position(|last| last.tag == tag && last.frame > at.frame)
-            && let Some(last) = self.early.remove(place)
-        {
-            self.complete(last, ledger);
-        }
+        self.answer_early(tag, at, ledger);
         Wanted::default()
     }
 
@@ -383,41 +333,9 @@ impl Tasks {
         }
     }
 
-    /// A task management function was answered.
-    fn managed(&mut self, tag: u32, response: u8, ledger: &mut Ledger) {
-        let Some(index) = self.management.iter().position(|request| request.tag == tag) else { return };
-        let Management { frame, function, referenced, lun, .. } = self.management.remove(index);
-        if response != 0 {
-            return;
-        }
-        let unit = self.units.iter().find(|(known, _)| *known == lun).and_then(|&(_, unit)| unit);
-        let ended = |(tag, task): (&u32, &Task)| match function {
-            1 => *tag == referenced,
-            2 | 4 | 5 => task.unit == unit && unit.is_some(),
-            6 | 7 => true,
-            _ => false,
-        };
-        let mut tags: Vec<u32> = self
-            .pending
-            .iter()
-            .filter(|(_, task)| task.frame < frame)
-            .filter(|&(tag, task)| ended((tag, task)))
-            .map(|(tag, _)| *tag)
-            .collect();
-        tags.sort_unstable();
-        for tag in tags {
-            if let Some(task) = self.pending.remove(&tag) {
-                ledger.counts.aborted += 1;
-                if let Some(place) = task.place {
-                    ledger.recorder.record(place).observed.error = ECANCELED;
-                }
-                self.end(task, ledger);
-            }
-        }
-    }
-
     /// The connection has ended: no more responses come.
     pub fn close(&mut self, ledger: &mut Ledger) {
+        self.is_behind(false, ledger);
         ledger.counts.orphan_responses += self.early.len() as u64;
         self.early.clear();
         for (_, task) in std::mem::take(&mut self.superseded) {
@@ -432,27 +350,6 @@ impl Tasks {
         self.management.clear();
         (self.awaited, self.ending) = Default::default();
         self.units.clear();
-    }
-
-    /// A response with a task's tag: the task's own, unless that cannot be told.
-    fn answer(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
-        if task.frame < last.doubted_before {
-            ledger.counts.orphan_responses += 1;
-            self.unanswered(task, ledger);
-        } else {
-            self.finish(task, last, ledger);
-        }
-    }
-
-    fn finish(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
-        ledger.counts.paired += 1;
-        ledger.counts.failed += u64::from(last.error != 0);
-        if let Some(place) = task.place {
-            let completed = ledger.time(last.end);
-            let observed = &mut ledger.recorder.record(place).observed;
-            (observed.completed, observed.error) = (Some(completed), last.error);
-        }
-        self.end(task, ledger);
     }
 
     fn unanswered(&mut self, task: Task, ledger: &mut Ledger) {

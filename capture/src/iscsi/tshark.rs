@@ -3,18 +3,24 @@
 //!
 //! It shows a PDU in the packet with its last byte, and names the packets that it was put together of; the first of them is
 //! where the command arrived. It is slow: a few thousand commands per second.
+//!
+//! Packets come to it through us, from a file or from dumpcap, so that nothing lies on a disk while a capture runs, and
+//! that the times of packets which it does not show are known.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use traces::results::wire::WireCapture;
-use traces::{Record, TraceMeta};
+use traces::{ReadError, Record, TraceMeta};
 
 use super::analysis::{Summary, summary};
-use super::live::found;
-use super::packets::FileCounts;
+use super::live::{found, said_by};
+use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
 use super::stream::At;
 use super::tasks::{Ledger, Tasks};
@@ -22,6 +28,10 @@ use super::tasks::{Ledger, Tasks};
 const PROGRAM: &str = "tshark";
 /// What it is to show: these protocols, and of what it would leave out these.
 const SHOWN: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
+
+/// Packets that it is to show: commands, logins, task management, and what ends them.
+const WANTED: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
+    iscsi.opcode == 0x22 || iscsi.scsidata.S == 1";
 
 /// Why tshark gives nothing.
 #[derive(Debug, thiserror::Error)]
@@ -35,15 +45,22 @@ pub enum TsharkError {
     /// It has failed.
     #[error("{PROGRAM} has failed: {0}")]
     Failed(String),
+    /// The packets cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }
 
-/// What tshark makes of a file.
+/// What tshark makes of packets.
 #[derive(Default)]
 pub struct TsharkAnalysis {
     ledger: Ledger,
     connections: BTreeMap<u32, Tasks>,
     stream_names: BTreeMap<u32, String>,
+    /// Packets' times in ns since 1970, in order.
     times: Vec<u64>,
+    /// Packets that tshark has shown before their times were known.
+    untimed: VecDeque<Shown>,
+    position_bytes: u64,
     commands: u64,
     finished: bool,
     records: u64,
@@ -66,45 +83,97 @@ struct Shown {
     within: bool,
 }
 
-impl TsharkAnalysis {
-    /// Begins; `times` are the packets' times in ns since 1970, in order.
-    pub fn new(times: Vec<u64>) -> TsharkAnalysis {
-        let ledger = Ledger { zero_ns: times.first().copied(), ..Ledger::default() };
-        TsharkAnalysis { ledger, times, ..TsharkAnalysis::default() }
-    }
+/// Hands on what is read.
+struct Tee<R> {
+    input: R,
+    to: ChildStdin,
+}
 
-    /// Runs tshark over a file, and calls `each` whenever records may be ready.
+impl<R: Read> Read for Tee<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.input.read(buffer)?;
+        self.to.write_all(&buffer[..bytes])?;
+        Ok(bytes)
+    }
+}
+
+/// A packet that was read: its time, and the bytes up to its end.
+type Fed = (u64, u64);
+
+/// Reads all packets, which hands them on, and tells their times, which never go back.
+fn feed(
+    path: &Path,
+    tee: Tee<Box<dyn Read + Send>>,
+    lenient: bool,
+    told: &Sender<Fed>,
+) -> Result<FileCounts, ReadError> {
+    let mut reader = PacketReader::from_reader(path, Box::new(tee), lenient)?;
+    let mut newest = 0;
+    while let Some(packet) = reader.packet()? {
+        newest = packet.time_ns.max(newest);
+        // Nobody listens any more if tshark has failed, which is said elsewhere.
+        let _ = told.send((newest, reader.position_bytes()));
+    }
+    Ok(reader.counts().clone())
+}
+
+/// Runs tshark over what comes through its standard input.
+fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
+    let mut command = Command::new(found(PROGRAM));
+    command.args(["-n", "-l", "-r", "-", "-Y", WANTED, "-T", "pdml", "-j", SHOWN]);
+    command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
+    for port in ports {
+        command.args(["-d", &format!("tcp.port=={port},iscsi")]);
+    }
+    // An interrupt from the terminal is for who captures; what was captured is taken apart to its end.
+    command.process_group(0);
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    spawned.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => TsharkError::NotInstalled,
+        _ => TsharkError::NotRun(error),
+    })
+}
+
+/// Waits for the end of tshark, and of what feeds it.
+fn finish(
+    mut child: Child,
+    said: JoinHandle<String>,
+    fed: JoinHandle<Result<FileCounts, ReadError>>,
+) -> Result<FileCounts, TsharkError> {
+    let status = child.wait()?;
+    let (said, fed) = (said.join().unwrap_or_default(), fed.join());
+    // Where it has failed, it cannot be fed either.
+    if !status.success() {
+        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
+        return Err(TsharkError::Failed(said.join(" ")));
+    }
+    fed.map_err(|_| TsharkError::Failed("nobody has fed it".to_owned()))?.map_err(TsharkError::Read)
+}
+
+impl TsharkAnalysis {
+    /// Has tshark take apart the packets that `input` gives, a pcap or pcapng file or a capture that goes on, and calls
+    /// `each` whenever records may be ready. `path` is the name used in messages; `lenient` takes a last packet that is
+    /// cut off for the end.
     ///
     /// # Errors
-    /// It is missing or fails, or `each` does.
+    /// It is missing or fails, the packets cannot be read, or `each` fails.
     pub fn run<E: From<TsharkError>>(
         &mut self,
         path: &Path,
+        input: Box<dyn Read + Send>,
+        lenient: bool,
         ports: &[u16],
         mut each: impl FnMut(&mut TsharkAnalysis) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut command = Command::new(found(PROGRAM));
-        command.args(["-n", "-r"]).arg(path);
-        command.args(["-Y", "iscsi.opcode == 1 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || iscsi.scsidata.S == 1"]);
-        command.args(["-T", "pdml", "-j", SHOWN]);
-        command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
-        for port in ports {
-            command.args(["-d", &format!("tcp.port=={port},iscsi")]);
-        }
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => TsharkError::NotInstalled,
-            _ => TsharkError::NotRun(error),
-        })?;
-        let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+    ) -> Result<FileCounts, E> {
+        let mut child = spawn(ports)?;
+        let (Some(to), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(TsharkError::Failed("it has no pipes".to_owned()).into());
         };
-        let said = std::thread::spawn(move || {
-            let mut text = String::new();
-            // What cannot be read is not said.
-            let _ = errors.read_to_string(&mut text);
-            text
-        });
+        let said = said_by(errors);
+        let (sender, told) = channel();
+        let path = path.to_owned();
+        let fed = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
         let mut output = BufReader::with_capacity(1 << 18, output);
         let (mut line, mut shown) = (Vec::new(), Shown::default());
         loop {
@@ -114,20 +183,37 @@ impl TsharkAnalysis {
             }
             let text = String::from_utf8_lossy(&line);
             if self.line(&text, &mut shown) {
+                self.untimed.push_back(std::mem::take(&mut shown));
+                // Never waited for: tshark may be given no more before it is rid of what it says.
+                told.try_iter().for_each(|fed| self.know(fed));
+                self.timed();
                 each(self)?;
             }
         }
-        let status = child.wait().map_err(TsharkError::NotRun)?;
-        let said = said.join().unwrap_or_default();
-        if !status.success() {
-            let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
-            return Err(TsharkError::Failed(said.join(" ")).into());
-        }
+        told.iter().for_each(|fed| self.know(fed));
+        self.timed();
+        let counts = finish(child, said, fed)?;
         for tasks in self.connections.values_mut() {
             tasks.close(&mut self.ledger);
         }
         self.finished = true;
-        each(self)
+        each(self)?;
+        Ok(counts)
+    }
+
+    fn know(&mut self, (time_ns, position_bytes): Fed) {
+        self.ledger.zero_ns.get_or_insert(time_ns);
+        self.times.push(time_ns);
+        self.position_bytes = position_bytes;
+    }
+
+    /// Takes in the packets whose times are known.
+    fn timed(&mut self) {
+        while self.untimed.front().is_some_and(|shown| shown.frame <= self.times.len() as u64)
+            && let Some(shown) = self.untimed.pop_front()
+        {
+            self.packet(&shown);
+        }
     }
 
     /// Takes in a line of PDML; true at the end of a packet.
@@ -136,7 +222,6 @@ impl TsharkAnalysis {
         if line.starts_with("<packet") {
             *shown = Shown::default();
         } else if line.starts_with("</packet") {
-            self.packet(&std::mem::take(shown));
             return true;
         } else if line.starts_with("<proto") {
             match attribute(line, "name") {
@@ -187,7 +272,15 @@ impl TsharkAnalysis {
         self.ledger.recorder.now(self.ledger.time(end));
         for pdu in &shown.pdus {
             let opcode = number(pdu, "iscsi.opcode") as u8;
-            if matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::RESPONSE | pdu::DATA_IN) {
+            if matches!(
+                opcode,
+                pdu::COMMAND
+                    | pdu::LOGIN_REQUEST
+                    | pdu::TASK_REQUEST
+                    | pdu::RESPONSE
+                    | pdu::TASK_RESPONSE
+                    | pdu::DATA_IN
+            ) {
                 self.pdu(pdu, opcode, shown, begin, end);
             }
             begin = end;
@@ -199,7 +292,7 @@ impl TsharkAnalysis {
     }
 
     fn pdu(&mut self, fields: &BTreeMap<String, String>, opcode: u8, shown: &Shown, begin: At, end: At) {
-        let is_request = matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST);
+        let is_request = matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::TASK_REQUEST);
         let (initiator, target) = if is_request { (&shown.from, &shown.to) } else { (&shown.to, &shown.from) };
         let number_of = self.connections.len() as u32 + 1;
         let tasks = self.connections.entry(shown.stream).or_insert_with(|| {
@@ -225,6 +318,17 @@ impl TsharkAnalysis {
                 command(fields, &mut header);
                 tasks.request(begin, &header, &mut self.ledger);
             }
+            pdu::TASK_REQUEST => {
+                header[1] = 0x80 | number(fields, "iscsi.taskmanfun.function") as u8;
+                header[8..10].copy_from_slice(&(number(fields, "scsi.lun") as u16).to_be_bytes());
+                let referenced = number(fields, "iscsi.taskmanfun.referencedtasktag") as u32;
+                header[20..24].copy_from_slice(&referenced.to_be_bytes());
+                tasks.request(begin, &header, &mut self.ledger);
+            }
+            pdu::TASK_RESPONSE => {
+                header[2] = number(fields, "iscsi.taskmanfun.response") as u8;
+                tasks.response(begin, &header, &mut self.ledger);
+            }
             _ => {
                 let asked = self.frames_of_commands.remove(&(shown.stream, tag));
                 let theirs = number(fields, "iscsi.request_frame");
@@ -235,9 +339,14 @@ impl TsharkAnalysis {
                 // Its sequence numbers are tshark's business.
                 header[24..28].copy_from_slice(&[0; 4]);
                 tasks.response(begin, &header, &mut self.ledger);
-                tasks.ended(end, &mut self.ledger);
+                tasks.ended(Some(end), &mut self.ledger);
             }
         }
+    }
+
+    /// Bytes of the input up to the end of the last packet that is known.
+    pub fn position_bytes(&self) -> u64 {
+        self.position_bytes
     }
 
     /// The next record; after the run every one.

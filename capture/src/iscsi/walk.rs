@@ -49,8 +49,8 @@ pub trait Handler {
     fn header(&mut self, at: At, header: &Header, shared: &mut Shared) -> Wanted;
     /// The data that was asked for, or what was captured of it.
     fn data(&mut self, data: &[u8], complete: bool, shared: &mut Shared);
-    /// The last byte of the PDU passed in the packet `at`.
-    fn end(&mut self, at: At);
+    /// The last byte of the PDU passed in the packet `at`; `None` where that was not captured.
+    fn end(&mut self, at: Option<At>);
     /// These bytes of a packet are a header, or harmless data.
     fn keep(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes of a packet are text of a login.
@@ -76,7 +76,8 @@ struct Candidate {
     header: Header,
     at: At,
     offset: usize,
-    ended: Option<At>,
+    /// Whether it has, and in which packet if that was captured.
+    ended: Option<Option<At>>,
     /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
     near: bool,
     /// Whether its digest, or that it has none, is all that is known of digests.
@@ -154,6 +155,9 @@ impl Walk {
     /// So many bytes were not captured.
     pub fn gap<H: Handler>(&mut self, bytes: u32, shared: &mut Shared, handler: &mut H) {
         self.stop_data(shared, handler);
+        if matches!(self.state, State::Within(left) if (1..=u64::from(bytes)).contains(&left)) {
+            self.pass_end(None, handler);
+        }
         match self.state {
             State::Within(left) if self.part_bytes == 0 && left >= u64::from(bytes) => {
                 self.state = State::Within(left - u64::from(bytes));
@@ -194,7 +198,7 @@ impl Walk {
             if left > step {
                 return;
             }
-            self.pass_end(piece.at, handler);
+            self.pass_end(Some(piece.at), handler);
             let digest = std::mem::take(&mut self.digest_left);
             if digest > 0 {
                 self.state = State::Within(digest);
@@ -215,7 +219,7 @@ impl Walk {
         self.lose(self.may_go_on(shared), shared, handler);
     }
 
-    fn pass_end<H: Handler>(&mut self, at: At, handler: &mut H) {
+    fn pass_end<H: Handler>(&mut self, at: Option<At>, handler: &mut H) {
         if let Some(candidate) = &mut self.candidate {
             candidate.ended.get_or_insert(at);
         }
@@ -495,9 +499,6 @@ impl Walk {
 
     /// Looks for a header at the beginning of a packet while the chain is lost.
     fn look<H: Handler>(&mut self, piece: &Piece<'_>, shared: &mut Shared, handler: &mut H) -> bool {
-        if std::mem::take(&mut self.tell_end) {
-            handler.end(piece.at);
-        }
         let header = piece.payload.first_chunk::<HEADER_BYTES>();
         let found = header.filter(|header| pdu::is_plausible(header, self.direction));
         let fit = found.map_or(Fit::Far, |header| shared.numbers.fit(header, self.direction));

@@ -5,7 +5,7 @@ use capture::iscsi::{Analysis, AnalysisOptions, PacketReader};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::WireCapture;
-use traces::{Operation, Record};
+use traces::{Operation, Record, TraceMeta};
 
 use crate::decoys::{self, Known, Lie};
 
@@ -57,10 +57,10 @@ pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// One direction of a connection.
-struct Way {
+pub struct Way {
     from: (u32, u16),
     to: (u32, u16),
-    sequence: u32,
+    pub sequence: u32,
     /// Bytes that wait to be cut into segments, and the marks in them: (place, command, whether it is an end).
     bytes: Vec<u8>,
     marks: Vec<(usize, usize, bool)>,
@@ -69,7 +69,13 @@ struct Way {
 }
 
 impl Way {
-    fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> Wire {
+    /// From one address and port to another; its first byte has this number.
+    pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> Way {
+        Way { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
+    }
+
+    /// A packet over Ethernet and IPv4 at its place in the stream.
+    pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> Wire {
         let mut bytes = vec![0u8; 12];
         bytes.extend_from_slice(&[8, 0]);
         let total = 40 + payload.len();
@@ -104,7 +110,7 @@ struct Connection {
     unsent: Vec<u32>,
 }
 
-fn header(opcode: u8, flags: u8, data: usize, tag: u32) -> [u8; 48] {
+pub fn header(opcode: u8, flags: u8, data: usize, tag: u32) -> [u8; 48] {
     let mut header = [0; 48];
     (header[0], header[1]) = (opcode, flags);
     header[4..8].copy_from_slice(&(data as u32).to_be_bytes());
@@ -147,14 +153,9 @@ pub fn play(plan: &Plan) -> Conversation {
     let mut connections: Vec<Connection> = (0..plan.connections)
         .map(|index| {
             let (initiator, target) = ((0x0a00_0001, 40_000 + index as u16), (0x0a00_0002, 3260));
-            let way = |from, to, random: &mut Xoshiro256PlusPlus| Way {
-                from,
-                to,
+            let way = |from, to, random: &mut Xoshiro256PlusPlus| {
                 // Near the end, so that numbers wrap.
-                sequence: if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() },
-                bytes: Vec::new(),
-                marks: Vec::new(),
-                decoys: Vec::new(),
+                Way::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
             };
             Connection {
                 ways: [way(initiator, target, &mut random), way(target, initiator, &mut random)],
@@ -421,22 +422,23 @@ pub fn file(packets: &[Wire], snaplen: usize) -> Vec<u8> {
 
 /// All records and figures of a file.
 pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
+    let (records, figures, _) = taken_apart(file);
+    (records, figures)
+}
+
+/// The same, and what is known of the trace.
+pub fn taken_apart(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
     let reader = PacketReader::from_reader(std::path::Path::new("x.pcap"), Box::new(std::io::Cursor::new(file)), false);
     let mut reader = reader.unwrap();
     let mut analysis = Analysis::new(AnalysisOptions::default());
     let mut records = Vec::new();
     while let Some(packet) = reader.packet().unwrap() {
         analysis.packet(&packet, &mut ());
-        while let Some(record) = analysis.record() {
-            records.push(record);
-        }
+        records.extend(std::iter::from_fn(|| analysis.record()));
     }
     analysis.finish(&mut ());
-    while let Some(record) = analysis.record() {
-        records.push(record);
-    }
-    let figures = analysis.figures(reader.counts());
-    (records, figures)
+    records.extend(std::iter::from_fn(|| analysis.record()));
+    (records, analysis.figures(reader.counts()), analysis.meta())
 }
 
 /// The truth as records would say it: address, sectors, operation, arrival and completion.

@@ -6,5 +6,7 @@ mod deception;
 mod decoys;
 mod files;
 mod losses;
+mod oracle;
 mod scrub;
+mod shapes;
 mod whole;

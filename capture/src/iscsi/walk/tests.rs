@@ -15,8 +15,8 @@ impl Handler for Told {
 
     fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut Shared) {}
 
-    fn end(&mut self, at: At) {
-        self.ends.push(at.frame);
+    fn end(&mut self, at: Option<At>) {
+        self.ends.extend(at.map(|at| at.frame));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::arguments::OutputFormat;
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["interface", "read"])))]
 pub struct Iscsi {
-    /// Capture on this network interface, through dumpcap, until interrupted
+    /// Capture on this network interface until interrupted; needs dumpcap, and tshark too for --engine tshark
     #[arg(short, long, value_name = "INTERFACE")]
     pub interface: Option<String>,
     /// Read this pcap or pcapng file (gzip and zstd too), `-` for standard input

@@ -29,7 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
     let figures = match (&arguments.read, &arguments.interface) {
-        (Some(path), _) if arguments.engine == Engine::Tshark => second_opinion(arguments, path, &outputs)?,
         (Some(path), _) => from_file(arguments, path, &outputs)?,
         (None, Some(interface)) => live(arguments, interface, &outputs)?,
         (None, None) => return Err(UsageError("give --interface or --read".to_owned()).into()),
@@ -65,10 +64,6 @@ impl<'a> Outputs<'a> {
         ensure!(
             arguments.engine == Engine::Iocast || arguments.raw.is_none(),
             UsageError("--raw is written by the engine iocast only".to_owned())
-        );
-        ensure!(
-            arguments.engine == Engine::Iocast || arguments.interface.is_none(),
-            UsageError("the engine tshark reads files; capture with --raw FILE and read that".to_owned())
         );
         let trace = match &arguments.output {
             Some(path) => Some((path.as_path(), convert::target(path, arguments.to.as_deref())?)),
@@ -134,9 +129,9 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Wi
     let counter = progress.counter(0);
     let input = input::Input::open(path)?;
     let consumed = input.counter();
-    let reader = PacketReader::from_reader(path, Box::new(input), arguments.lenient)?;
-    let each = |_: &PacketReader| counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
-    let mut made = take_apart(arguments, reader, outputs, each)?;
+    let each = |_| counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
+    let source = Source { path, input: Box::new(input), lenient: arguments.lenient };
+    let mut made = take_apart(arguments, source, outputs, each)?;
     drop(progress);
     if input::is_reopenable(path) {
         let sha256 = input::digest(&[path.to_owned()])?;
@@ -147,30 +142,45 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Wi
     made.close()
 }
 
-/// The same through tshark.
-fn second_opinion(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
-    ensure!(
-        input::is_reopenable(path),
-        UsageError("the engine tshark reads the capture twice, so not from standard input or a pipe".to_owned())
-    );
-    let mut reader = PacketReader::open(path, arguments.lenient)?;
-    let mut times = Vec::new();
-    while let Some(packet) = reader.packet()? {
-        times.push(packet.time_ns.max(times.last().copied().unwrap_or(0)));
+/// Where packets come from.
+struct Source<'a> {
+    /// Its name in messages.
+    path: &'a Path,
+    input: Box<dyn Read + Send>,
+    lenient: bool,
+}
+
+/// Takes packets apart by the engine that was asked for. `each` is told how many bytes have come.
+fn take_apart<'a>(
+    arguments: &Iscsi,
+    Source { path, input, lenient }: Source<'_>,
+    outputs: &Outputs<'a>,
+    each: impl FnMut(u64),
+) -> Result<Made<'a>> {
+    match arguments.engine {
+        Engine::Iocast => by_us(arguments, PacketReader::from_reader(path, input, lenient)?, outputs, each),
+        Engine::Tshark => by_tshark(arguments, Source { path, input, lenient }, outputs, each),
     }
+}
+
+fn by_tshark<'a>(
+    arguments: &Iscsi,
+    Source { path, input, lenient }: Source<'_>,
+    outputs: &Outputs<'a>,
+    mut each: impl FnMut(u64),
+) -> Result<Made<'a>> {
     let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
-    let mut analysis = TsharkAnalysis::new(times);
-    analysis.run(path, &arguments.ports, |analysis| -> Result<()> {
+    let mut analysis = TsharkAnalysis::default();
+    let counts = analysis.run(path, input, lenient, &arguments.ports, |analysis| -> Result<()> {
         while let Some(record) = analysis.record() {
             if let Some(trace) = &mut trace {
                 trace.write(&record, || analysis.meta())?;
             }
         }
+        each(analysis.position_bytes());
         Ok(())
     })?;
-    let (meta, figures) = (analysis.meta(), analysis.figures(reader.counts()));
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Made { meta, trace, figures, provenance: vec![("captured_from", name)] }.close()
+    Ok(Made { meta: analysis.meta(), trace, figures: analysis.figures(&counts), provenance: Vec::new() })
 }
 
 /// All packets taken apart, the trace still open.
@@ -199,11 +209,11 @@ impl Made<'_> {
     }
 }
 
-fn take_apart<'a>(
+fn by_us<'a>(
     arguments: &Iscsi,
     mut reader: PacketReader,
     outputs: &Outputs<'a>,
-    mut each: impl FnMut(&PacketReader),
+    mut each: impl FnMut(u64),
 ) -> Result<Made<'a>> {
     let mut analysis = Analysis::new(options(arguments));
     let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
@@ -224,7 +234,7 @@ fn take_apart<'a>(
             Some(trace) => trace.drain(&mut analysis)?,
             None => while analysis.record().is_some() {},
         }
-        each(&reader);
+        each(reader.position_bytes());
     }
     match &mut raw {
         Some(scrubber) => analysis.finish(scrubber),
@@ -250,6 +260,22 @@ fn scrubber(path: &Path) -> Result<Scrubber> {
     Ok(Scrubber::new(writer, ScrubOptions::default()))
 }
 
+/// What a program writes, and whether it has come to its end.
+struct ToItsEnd<R> {
+    input: R,
+    ended: Arc<AtomicBool>,
+}
+
+impl<R: Read> Read for ToItsEnd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.input.read(buffer)?;
+        if bytes == 0 && !buffer.is_empty() {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        Ok(bytes)
+    }
+}
+
 fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<WireCapture> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -259,17 +285,19 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     let ender = end_when(capture.process(), Arc::clone(&stop), arguments.seconds.map(|span| span.as_ns()));
     let progress = Progress::new("capturing", 0, 1);
     let counter = progress.counter(0);
-    let reader = PacketReader::from_reader(Path::new(interface), Box::new(output) as Box<dyn Read + Send>, true);
-    let made = reader.map_err(anyhow::Error::from).and_then(|reader| {
-        let each = |reader: &PacketReader| counter.store(reader.position_bytes(), Ordering::Relaxed);
-        take_apart(arguments, reader, outputs, each)
-    });
+    let each = |bytes| counter.store(bytes, Ordering::Relaxed);
+    let ended = Arc::new(AtomicBool::new(false));
+    let input = Box::new(ToItsEnd { input: output, ended: Arc::clone(&ended) });
+    let made = take_apart(arguments, Source { path: Path::new(interface), input, lenient: true }, outputs, each);
     drop(progress);
     stop.store(true, Ordering::Relaxed);
     // It only waits and sends a signal.
     let _ = ender.join();
-    // What the program says comes first: without packets there is nothing to take apart either.
-    capture.finish()?;
+    // Whatever failed first is told. A program that nobody listens to any more fails; without packets there is nothing to
+    // take apart.
+    if made.is_ok() || ended.load(Ordering::Relaxed) {
+        capture.finish()?;
+    }
     let mut made = made?;
     made.provenance.push(("captured_on", interface.to_owned()));
     made.close()
