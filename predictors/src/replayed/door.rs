@@ -12,8 +12,8 @@ use crate::twin::Recorder;
 pub struct Door {
     /// Whether it stands before the drive, behind all layers.
     at_drive: bool,
-    /// When what is outstanding arrived, by id.
-    arrived: Vec<Timestamp>,
+    /// What is outstanding and when it arrived, by id.
+    arrived: Vec<Option<(Timestamp, Request)>>,
     /// By machine, in the order of completion.
     records: Vec<Vec<Record>>,
 }
@@ -35,9 +35,9 @@ impl Door {
         self.records.iter().flatten().filter(within).copied().collect()
     }
 
-    fn add(&mut self, mut request: Request, came: Timestamp, completed: Timestamp) {
+    fn add(&mut self, mut request: Request, came: Timestamp, completed: Option<Timestamp>) {
         request.arrival = came;
-        let observed = Observed { issued: Some(came), completed: Some(completed), ..Observed::default() };
+        let observed = Observed { issued: Some(came), completed, ..Observed::default() };
         self.records[usize::from(request.vm.0)].push(Record { request, observed });
     }
 
@@ -49,12 +49,14 @@ impl Door {
 
     /// The machines under `names`, by what arrived from `from` on and before `to`, on a drive that holds `capacity`.
     pub fn ran(
-        self,
+        mut self,
         names: impl Iterator<Item = String>,
         from: Timestamp,
         to: Timestamp,
         capacity: Sectors,
     ) -> Vec<Ran> {
+        let outstanding: Vec<(Timestamp, Request)> = self.arrived.drain(..).flatten().collect();
+        outstanding.into_iter().for_each(|(came, request)| self.add(request, came, None));
         let machines = self.records.into_iter().zip(names);
         machines.map(|(records, name)| measure(records, &name, from..to, capacity)).collect()
     }
@@ -87,22 +89,25 @@ fn measure(mut records: Vec<Record>, name: &str, window: std::ops::Range<Timesta
 }
 
 impl Observer for Door {
-    fn arrived(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
-        if id.index() >= self.arrived.len() {
-            self.arrived.resize(id.index() + 1, Timestamp::ZERO);
+    fn arrived(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if self.at_drive {
+            return;
         }
-        self.arrived[id.index()] = now;
+        if id.index() >= self.arrived.len() {
+            self.arrived.resize(id.index() + 1, None);
+        }
+        self.arrived[id.index()] = Some((now, *request));
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        if !self.at_drive {
-            self.add(*request, self.arrived[id.index()], now);
+        if let Some((came, _)) = self.arrived.get_mut(id.index()).and_then(Option::take) {
+            self.add(*request, came, Some(now));
         }
     }
 
     fn served(&mut self, served: &Served) {
         if self.at_drive {
-            self.add(served.request, served.issued, served.finished);
+            self.add(served.request, served.issued, Some(served.finished));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use drive_models::{DriveModel, SingleServer};
-use traces::Nanos;
+use traces::{Nanos, Timestamp};
 
 use super::play::{Table, play};
 use super::policy::Policy;
@@ -43,14 +43,19 @@ impl Fit {
         }
     }
 
-    /// Serving `machines`, of the recordings it was fitted to.
-    pub(super) fn drive(&self, machines: Range<usize>, seed: u64) -> Box<dyn DriveModel> {
+    /// Whether it may answer from a cache.
+    pub(super) fn has_cache(&self) -> bool {
+        !matches!(self, Fit::OneByOne(_))
+    }
+
+    /// Serving `machines`, of the recordings it was fitted to, its cache as full of each as at a time of its recording.
+    pub(super) fn drive(&self, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Box<dyn DriveModel> {
         match self {
             Fit::OneByOne(fitted) => {
                 Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
             }
-            Fit::Members(fitted) => Box::new(members::Device::new(fitted.of(machines), seed)),
-            Fit::Several(lines) => Box::new(several::Device::new(lines.of(machines), seed)),
+            Fit::Members(fitted) => Box::new(members::Device::new(fitted, machines, full_as, seed)),
+            Fit::Several(lines) => Box::new(several::Device::new(lines, machines, full_as, seed)),
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::{Nanos, Operation};
+use traces::{Nanos, Operation, Timestamp};
 
 use super::recording::{Recorded, Recording, each_issued};
 use super::service::Reads;
@@ -30,8 +30,15 @@ const BETWEEN: f64 = 0.25;
 const FEW: usize = 16;
 /// What takes up to so many times the median of the cache was answered at once.
 const AT_ONCE: f64 = 1.3;
+/// A kind of which the cache answers so large a share is always answered.
+const ALWAYS: f64 = 0.9;
 /// So many have to have found more there than the controller takes.
 const WAITED_MIN: usize = 50;
+
+/// A recording has so many parts.
+const PARTS: usize = 16;
+/// The share of a whole recording counts in each of its parts like so many requests.
+const PART_COUNTS: f64 = 20.0;
 
 /// The cache of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +49,35 @@ pub(super) struct Cache {
     pub(super) usual: f64,
     /// How many requests the controller has at once.
     pub(super) depth: u32,
+}
+
+/// Operations, and reads behind one of the latest.
+const KINDS: usize = Operation::MOVING_DATA + 1;
+
+/// Of which kind a request is, that comes after those that `latest` has seen.
+fn kind(request: &Recorded, latest: &mut Reads) -> usize {
+    if request.operation != Operation::Read {
+        return request.operation as usize;
+    }
+    let follows = latest.followed_by(request.lba);
+    latest.add(request.end());
+    if follows { Operation::MOVING_DATA } else { Operation::Read as usize }
+}
+
+/// How many requests a controller has at once, by those of kinds that its cache answers whenever few are there.
+fn depth(seen: &[(usize, Nanos, usize)], most: Nanos, usual: f64, kinds: usize) -> u32 {
+    let mut counts: Vec<(f64, f64)> = vec![(0.0, 0.0); kinds];
+    for (_, took, kind) in seen.iter().filter(|(found, ..)| *found < FEW) {
+        let (all, answered) = &mut counts[*kind];
+        *all += 1.0;
+        *answered += if *took <= most { 1.0 } else { 0.0 };
+    }
+    let always = |kind: usize| counts[kind].1 >= ALWAYS * counts[kind].0.max(1.0);
+    let answered = || seen.iter().filter(|(.., kind)| always(*kind));
+    let at_once = answered().filter(|(_, took, _)| took.as_s_f64() <= AT_ONCE * usual);
+    let deepest = at_once.map(|(found, ..)| *found + 1).max().unwrap_or(usize::MAX);
+    let waited = answered().filter(|(found, ..)| *found >= deepest).count();
+    if waited < WAITED_MIN { u32::MAX } else { deepest as u32 }
 }
 
 fn took(request: &Recorded) -> Nanos {
@@ -83,19 +119,20 @@ impl Cache {
     /// That of the device of `recordings`, if it shows.
     pub(super) fn of(recordings: &[Recording]) -> Option<Cache> {
         let mut classes = [0.0f64; CLASSES];
-        let mut seen = Vec::new();
-        for recording in recordings {
-            each_issued(recording.moving(), |request, under_way| seen.push((under_way.len(), took(request))));
+        // How many others were there, how long it took, and of which kind it was.
+        let mut seen: Vec<(usize, Nanos, usize)> = Vec::new();
+        for (machine, recording) in recordings.iter().enumerate() {
+            let mut latest = Reads::default();
+            each_issued(recording.moving(), |request, under_way| {
+                let kind = KINDS * machine + kind(request, &mut latest);
+                seen.push((under_way.len(), took(request), kind));
+            });
         }
-        seen.iter().filter(|(found, _)| *found < FEW).for_each(|(_, took)| classes[class(*took)] += 1.0);
+        seen.iter().filter(|(found, ..)| *found < FEW).for_each(|(_, took, _)| classes[class(*took)] += 1.0);
         let most = Nanos::from_ns((SHORTEST_BITS + cut(&classes)? as f64 / 4.0).exp2() as u64);
-        let few = seen.iter().filter(|(found, took)| *found < FEW && *took <= most);
-        let usual = median(few.map(|(_, took)| took.as_s_f64()))?;
-        let at_once = seen.iter().filter(|(_, took)| took.as_s_f64() <= AT_ONCE * usual);
-        let deepest = at_once.map(|(found, _)| *found).max()? + 1;
-        let waited = seen.iter().filter(|(found, _)| *found >= deepest).count();
-        let depth = if waited < WAITED_MIN { u32::MAX } else { deepest as u32 };
-        Some(Cache { most, usual, depth })
+        let few = seen.iter().filter(|(found, took, _)| *found < FEW && *took <= most);
+        let usual = median(few.map(|(_, took, _)| took.as_s_f64()))?;
+        Some(Cache { most, usual, depth: depth(&seen, most, usual, KINDS * recordings.len()) })
     }
 
     /// Whether it answered a request that found so many there.
@@ -104,60 +141,182 @@ impl Cache {
     }
 }
 
-/// Of a kind of requests of a machine: which share the cache answers, and how long that takes.
+/// Of a kind of requests of a machine: which share the cache answers in each part of the recording, and how long that takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Answered {
-    share: f64,
+    shares: Vec<f64>,
     times: Times,
 }
 
-/// What the cache answers of a machine.
+/// What is seen of such a kind.
+#[derive(Default)]
+struct Seen {
+    /// In each part, how many there were and how many were answered.
+    parts: Vec<(f64, f64)>,
+    times: Vec<f64>,
+}
+
+impl Seen {
+    fn add(&mut self, part: usize, answered: Option<Nanos>) {
+        self.parts.resize(PARTS, (0.0, 0.0));
+        let (all, of_cache) = &mut self.parts[part];
+        *all += 1.0;
+        if let Some(took) = answered {
+            *of_cache += 1.0;
+            self.times.push(took.as_s_f64());
+        }
+    }
+
+    fn answered(self) -> Answered {
+        let (all, of_cache) = self.parts.iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        let share = if all > 0.0 { of_cache / all } else { 0.0 };
+        // Of a part in which there are few the whole tells more.
+        let of_part = |(all, of_cache): &(f64, f64)| (of_cache + share * PART_COUNTS) / (all + PART_COUNTS);
+        Answered { shares: self.parts.iter().map(of_part).collect(), times: Times::of(self.times) }
+    }
+}
+
+/// What the cache answers of a machine. A cache fills in the course of a recording, so that its share is told part by part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Front {
-    /// By operation, and whether it is a read behind one of the latest.
-    answered: [[Answered; 2]; Operation::MOVING_DATA],
+    /// By kind.
+    answered: [Answered; KINDS],
+    /// How long a part of the recording is.
+    part: Nanos,
+    /// Which part is played.
+    now: usize,
 }
 
 impl Front {
     /// Of a machine, and which of its requests the cache did not answer, as far as they had not to wait for others at the controller: reads
     /// at random, and all others. What a read behind one of the latest waits for may have been on its way already.
     pub(super) fn of(recording: &Recording, cache: Option<&Cache>) -> (Front, [Vec<Recorded>; 2]) {
+        let part = Nanos::from_ns(recording.span().as_ns() / PARTS as u64 + 1);
         let mut latest = Reads::default();
-        let mut seen: [[(f64, Vec<f64>); 2]; Operation::MOVING_DATA] = Default::default();
+        let mut seen: [Seen; KINDS] = Default::default();
         let mut others: [Vec<Recorded>; 2] = Default::default();
         each_issued(recording.moving(), |request, under_way| {
-            let follows = request.operation == Operation::Read && latest.followed_by(request.lba);
-            if request.operation == Operation::Read {
-                latest.add(request.end());
-            }
+            let kind = kind(request, &mut latest);
             if cache.is_some_and(|cache| under_way.len() >= cache.depth as usize) {
                 return;
             }
-            let (count, answered) = &mut seen[request.operation as usize][usize::from(follows)];
-            *count += 1.0;
-            if cache.is_some_and(|cache| cache.answered(request)) {
-                answered.push(took(request).as_s_f64());
-            } else {
-                let random = request.operation == Operation::Read && !follows;
-                others[usize::from(!random)].push(*request);
+            let answered = cache.is_some_and(|cache| cache.answered(request));
+            seen[kind].add(part_of(request.arrival, part), answered.then(|| took(request)));
+            if !answered {
+                others[usize::from(kind != Operation::Read as usize)].push(*request);
             }
         });
-        let of = |(count, answered): (f64, Vec<f64>)| Answered {
-            share: if count > 0.0 { answered.len() as f64 / count } else { 0.0 },
-            times: Times::of(answered),
-        };
-        (Front { answered: seen.map(|operation| operation.map(of)) }, others)
+        (Front { answered: seen.map(Seen::answered), part, now: 0 }, others)
+    }
+
+    /// The same as full as at a time of the recording.
+    pub(super) fn at(&self, time: Timestamp) -> Front {
+        Front { now: part_of(time, self.part), ..self.clone() }
     }
 
     /// How long the cache takes for a request, if it answers it; seconds.
     pub(super) fn answer(&self, operation: Operation, follows: bool, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
-        let answered = &self.answered[operation as usize][usize::from(follows)];
+        let answered = &self.answered[if follows { Operation::MOVING_DATA } else { operation as usize }];
+        let share = *answered.shares.get(self.now)?;
         let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        if chance < answered.share { answered.times.draw(random) } else { None }
+        if chance < share { answered.times.draw(random) } else { None }
     }
 
     /// The share of reads behind one of the latest that is answered.
     pub(super) fn reads_ahead(&self) -> f64 {
-        self.answered[Operation::Read as usize][1].share
+        let shares = &self.answered[Operation::MOVING_DATA].shares;
+        shares.iter().sum::<f64>() / shares.len().max(1) as f64
+    }
+}
+
+/// In which part of a recording a time is.
+fn part_of(at: Timestamp, part: Nanos) -> usize {
+    (at.as_ns().checked_div(part.as_ns()).unwrap_or_default() as usize).min(PARTS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    /// Requests one after another, of which the cache answers in 200 us those for which `cached` says so; others take 3 to 9 ms.
+    fn recording(cached: impl Fn(u64, &mut Xoshiro256PlusPlus) -> bool) -> Recording {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut recording = Recording::default();
+        let mut at = 0;
+        for n in 0..4000 {
+            let took = if cached(n, &mut random) { 200 } else { random.random_range(3000..9000) };
+            let lba = traces::Lba::new(random.random_range(0..1 << 28));
+            recording.requests.push(Recorded { lba, ..Recorded::sent(Operation::Read, 0, at, took) });
+            at += 10_000;
+        }
+        recording
+    }
+
+    fn share(front: &Front) -> f64 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+        let answers = (0..2000).filter_map(|_| front.answer(Operation::Read, false, &mut random));
+        answers.inspect(|seconds| assert!((seconds - 2e-4).abs() < 1e-9)).count() as f64 / 2000.0
+    }
+
+    #[test]
+    fn what_a_cache_answers_shows_in_its_time() {
+        let recording = recording(|_, random| random.random_range(0..10) < 3);
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        assert!(cache.most > Nanos::from_us(200) && cache.most < Nanos::from_ms(3), "{cache:?}");
+        assert_eq!((cache.usual, cache.depth), (2e-4, u32::MAX));
+        let (front, [random, others]) = Front::of(&recording, Some(&cache));
+        let seen = 1.0 - random.len() as f64 / 4000.0;
+        assert!(
+            (share(&front.at(Timestamp::from_ns(20_000_000_000))) - seen).abs() < 0.06 && (seen - 0.3).abs() < 0.03
+        );
+        // By chance one of them or two come behind another.
+        assert!(random.iter().all(|read| took(read) >= Nanos::from_ms(3)) && others.len() < 5);
+    }
+
+    #[test]
+    fn without_a_cache_all_times_are_of_one_kind() {
+        assert_eq!(Cache::of(&[recording(|_, _| false)]), None);
+        let (front, [random, _]) = Front::of(&recording(|_, _| true), None);
+        assert_eq!((share(&front), random.len()), (0.0, 4000));
+    }
+
+    #[test]
+    fn a_cache_that_fills_answers_more_from_part_to_part() {
+        let recording = recording(|n, random| random.random_range(0..4000) < n);
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        let (front, _) = Front::of(&recording, Some(&cache));
+        let at = |s: u64| share(&front.at(Timestamp::ZERO + Nanos::from_s(s)));
+        assert!(at(0) < 0.15 && (at(20) - 0.5).abs() < 0.12 && at(39) > 0.85, "{} {} {}", at(0), at(20), at(39));
+    }
+
+    #[test]
+    fn a_controller_has_so_many_at_once_as_were_there_when_one_was_answered_at_once() {
+        // Bursts of which eight at once are answered in 200 us, and some reads that take longer.
+        let mut recording = recording(|_, _| false);
+        for burst in 0..100 {
+            let at = 1_000_000 + burst * 50_000;
+            let writes = (0..40).map(|n| Recorded::sent(Operation::Write, 1, at + n, 200 * (1 + n / 8) - n % 8));
+            recording.requests.extend(writes);
+        }
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        assert!((8..=9).contains(&cache.depth), "{cache:?}");
+        // Who had to wait there says nothing of the cache.
+        let (_, [_, others]) = Front::of(&recording, Some(&cache));
+        assert!(others.iter().all(|other| other.operation == Operation::Read));
+    }
+
+    #[test]
+    fn reads_behind_others_are_answered_by_reading_ahead() {
+        let mut recording = recording(|n, _| n % 2 == 1);
+        // Every second read is behind the one before it.
+        for n in (1..4000).step_by(2) {
+            recording.requests[n].lba = recording.requests[n - 1].end();
+        }
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        let (front, [random, _]) = Front::of(&recording, Some(&cache));
+        assert!(front.reads_ahead() > 0.99 && share(&front) < 0.01);
+        assert_eq!(random.len(), 2000);
     }
 }

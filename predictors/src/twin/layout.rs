@@ -100,3 +100,71 @@ pub(super) fn find(reads: &[Vec<Recorded>], capacity: Sectors) -> Option<Geometr
     let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.filter(|(score, _)| *score > CLEAR).map(|(_, geometry)| geometry)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use traces::Operation;
+
+    use super::*;
+
+    pub(in super::super) const CAPACITY: Sectors = Sectors::new(1 << 28);
+
+    /// Four processes that read at random, each after its think time of 2 ms, on servers that an address chooses; 4 to 6 ms each.
+    pub(in super::super) fn served(server: impl Fn(Lba) -> usize) -> Vec<Recorded> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        let mut free = vec![0u64; 64];
+        let mut due = [0u64, 500, 1000, 1500];
+        let mut reads = Vec::new();
+        for _ in 0..4000 {
+            let process = (0..due.len()).min_by_key(|process| due[*process]).unwrap();
+            let lba = Lba::new(random.random_range(0..CAPACITY.count() / 8) * 8);
+            let free = &mut free[server(lba)];
+            let at = due[process];
+            let done = at.max(*free) + random.random_range(4000..6000);
+            *free = done;
+            due[process] = done + 2000;
+            let read = Recorded::sent(Operation::Read, process as u32, at, done - at);
+            reads.push(Recorded { lba, ..read });
+        }
+        reads
+    }
+
+    #[test]
+    fn members_and_their_unit_show_in_who_waits_for_whom() {
+        for (members, unit) in [(5, 128), (7, 512), (12, 64)] {
+            let own = Geometry::new(Level::Raid5, members, Sectors::new(unit), CAPACITY);
+            let reads = served(|lba| {
+                let place = own.place(lba);
+                own.data_member(place.row, place.unit) as usize
+            });
+            let found = find(&[reads], CAPACITY).unwrap();
+            assert_eq!((found.members(), found.stripe_unit()), (members, unit));
+            assert!(found.capacity() >= CAPACITY);
+        }
+    }
+
+    #[test]
+    fn double_parity_is_told_from_stripes() {
+        let own = Geometry::new(Level::Raid6, 6, Sectors::new(256), CAPACITY);
+        let reads = served(|lba| {
+            let place = own.place(lba);
+            own.data_member(place.row, place.unit) as usize
+        });
+        let found = find(&[reads], CAPACITY).unwrap();
+        assert_eq!((found.level(), found.members(), found.stripe_unit()), (Level::Raid6, 6, 256));
+    }
+
+    #[test]
+    fn where_all_wait_for_all_or_nobody_for_anybody_no_members_show() {
+        assert!(find(&[served(|_| 0)], CAPACITY).is_none());
+        let next = std::cell::Cell::new(0);
+        let free = served(|_| {
+            next.set((next.get() + 1) % 64);
+            next.get()
+        });
+        assert!(find(&[free], CAPACITY).is_none());
+        assert!(find(&[Vec::new()], CAPACITY).is_none());
+    }
+}

@@ -41,13 +41,6 @@ pub(super) struct Fitted {
     fronts: Vec<Front>,
 }
 
-impl Fitted {
-    /// The same for some of the machines, which count from 0 again.
-    pub(super) fn of(&self, machines: Range<usize>) -> Fitted {
-        Fitted { fronts: self.fronts[machines].to_vec(), ..self.clone() }
-    }
-}
-
 impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (members, unit) = (self.geometry.members(), self.geometry.stripe_unit() / 2);
@@ -126,8 +119,10 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(fitted: Fitted, seed: u64) -> Device {
-        let Fitted { geometry, member, fronts, ahead, overhead, .. } = fitted;
+    /// For some of the machines, its cache as full of each as at a time of its recording.
+    pub(super) fn new(fitted: &Fitted, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Device {
+        let &Fitted { geometry, ref member, ref fronts, ahead, overhead, .. } = fitted;
+        let fronts: Vec<Front> = fronts[machines].iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         let machines = fronts.len();
         let part = |number: u64| -> MemberParts {
             let server = SingleServer::new(service::Device::new(member.clone(), machines, seed.wrapping_add(number)));
@@ -207,5 +202,83 @@ impl DriveModel for Device {
 
     fn discards(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::VmId;
+
+    use super::super::layout::tests::{CAPACITY, served};
+    use super::*;
+
+    /// Reads at random on five members with 64 KiB on each in turn.
+    fn recording() -> Recording {
+        let own = Geometry::new(array::Level::Raid5, 5, Sectors::new(128), CAPACITY);
+        let requests = served(|lba| {
+            let place = own.place(lba);
+            own.data_member(place.row, place.unit) as usize
+        });
+        Recording { requests, device: Some(CAPACITY), ..Recording::default() }
+    }
+
+    /// When each of reads at `addresses`, all sent at once, is done; ms.
+    fn done(fitted: &Fitted, addresses: &[u64]) -> Vec<f64> {
+        let mut device = Device::new(fitted, 0..1, &[Timestamp::ZERO], 1);
+        let mut completions = Vec::new();
+        for (id, &lba) in addresses.iter().enumerate() {
+            let mut request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
+            request.vm = VmId(0);
+            device.submit(Timestamp::ZERO, RequestId(id as u32), &request);
+        }
+        while let Some(at) = device.next_event() {
+            device.advance(at, &mut completions);
+        }
+        completions.sort_by_key(|completion| completion.id.0);
+        completions.iter().map(|completion| completion.finished.as_ns() as f64 / 1e6).collect()
+    }
+
+    #[test]
+    fn requests_wait_for_those_at_their_own_member_only() {
+        let (fitted, streams) = fits(&[recording()], CAPACITY);
+        assert_eq!((fitted.len(), streams), (1, Vec::new()));
+        assert!(fitted[0].to_string().contains("5 members, 64 KiB on each"), "{}", fitted[0]);
+        // One unit of each member, then again that of the first.
+        let far = done(&fitted[0], &[0, 128, 256, 384, 512]);
+        assert!(far.iter().all(|ms| (3.5..6.5).contains(ms)), "{far:?}");
+        let same = done(&fitted[0], &[0, 640, 1280]);
+        assert!(same[1] > same[0] + 3.0 && same[2] > same[1] + 3.0, "{same:?}");
+    }
+
+    #[test]
+    fn streams_that_are_answered_try_how_far_it_reads_ahead() {
+        let mut recording = recording();
+        let mut at = 20_000_000;
+        for n in 0..2000 {
+            let lba = Lba::new(n * 128 + 7_000_000);
+            let read = Recorded::sent(Operation::Read, 9, at, 200);
+            recording.requests.push(Recorded { lba, sectors: 128, ..read });
+            at += 5000;
+        }
+        let (fitted, streams) = fits(&[recording], CAPACITY);
+        assert_eq!((fitted.len(), streams), (AHEAD.count() * SPEED.count(), vec![0]));
+        assert!(fitted[0].to_string().contains("reads 1024 KiB ahead"), "{}", fitted[0]);
+        // What has been read ahead takes the controller's time, and random reads still an arm's.
+        let mut device = Device::new(&fitted[0], 0..1, &[Timestamp::ZERO], 1);
+        let mut completions = Vec::new();
+        let mut now = Timestamp::ZERO;
+        let mut took = Vec::new();
+        for n in 0..64 {
+            let request = Request::new(now, Operation::Read, Lba::new(n * 128), Sectors::new(128));
+            device.submit(now, RequestId(0), &request);
+            while completions.is_empty() {
+                device.advance(device.next_event().unwrap(), &mut completions);
+            }
+            let finished = completions.remove(0).finished;
+            took.push(finished.saturating_since(now));
+            now = finished.saturating_add(Nanos::from_ms(20));
+        }
+        assert!(took[0] > Nanos::from_ms(3), "{took:?}");
+        assert!(took[8..].iter().all(|took| *took == Nanos::from_us(200)), "{took:?}");
     }
 }

@@ -17,7 +17,7 @@ use super::player::Machine;
 use super::policy::Policy;
 use super::recording::Recording;
 use super::superposed::Superposed;
-use super::{Inferred, forecast};
+use super::{Inferred, forecast, recorded};
 use crate::predictor::{PredictError, VmForecast};
 
 /// Of the time that is played, this share is left out at the beginning: queues fill first.
@@ -66,67 +66,91 @@ fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerp
     }
 }
 
-/// What each machine got in all excerpts, which begin at even distances and are together as long as the longest recording.
+/// What each machine got in all excerpts, which are together as long as the longest recording and begin at even distances of it. Together
+/// machines come less far than they came alone, and find less in a cache that they have filled: a first play tells how far each comes, in
+/// the second caches are as full as they were there.
 pub(super) fn play(
     recordings: &[Recording],
     machines: &[Inferred],
     table: &Table<'_>,
 ) -> Result<Vec<VmForecast>, PredictError> {
     let (recordings, machines) = (&recordings[table.machines.clone()], &machines[table.machines.clone()]);
-    let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
-    let excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
-    let length = Nanos::from_ns(span.as_ns() / excerpts);
-    let mut got = vec![Got::default(); recordings.len()];
-    let mut played = Nanos::ZERO;
-    for nth in 0..excerpts {
-        let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() * nth);
-        let (machines, time) = play_from(recordings, machines, table, from, length)?;
-        played += time;
-        for (all, of_excerpt) in got.iter_mut().zip(&machines) {
-            all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
-        }
+    let plays = Plays { recordings, machines, table };
+    let all = plays.all(&vec![1.0; recordings.len()])?;
+    if recordings.len() < 2 || !table.fitted.has_cache() {
+        return Ok(all);
     }
-    if played == Nanos::ZERO {
-        return Err(PredictError::DoesNotHold("a recording is too short to be played against the others".to_owned()));
-    }
-    Ok(got.iter().map(|got| forecast(got, played)).collect())
+    let comes = |(got, recording): (&VmForecast, &Recording)| {
+        let alone = recorded(recording);
+        let rates = [(got.reads.iops, alone.reads.iops), (got.writes.iops, alone.writes.iops)];
+        // How far readers come: what is written in the background waits for nobody.
+        let shares = rates.into_iter().filter_map(|(got, alone)| Some(got? / alone.filter(|alone| *alone > 0.0)?));
+        shares.into_iter().next().map_or(1.0, |share| share.clamp(0.0, 1.0))
+    };
+    let come: Vec<f64> = all.iter().zip(recordings).map(comes).collect();
+    plays.all(&come)
 }
 
-/// What each machine got from some time of the recordings on, and how long that was measured.
-fn play_from(
-    recordings: &[Recording],
-    machines: &[Inferred],
-    table: &Table<'_>,
-    start: Timestamp,
-    length: Nanos,
-) -> Result<(Vec<Got>, Nanos), PredictError> {
-    let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
-    let until = Cell::new(Timestamp::ZERO + length);
-    let excerpts: Vec<Excerpt> =
-        recordings.iter().zip(machines).map(|(recording, machine)| excerpt(recording, machine, start)).collect();
-    let players: Vec<Machine<'_>> = recordings
-        .iter()
-        .zip(machines)
-        .zip(&excerpts)
-        .map(|((recording, machine), excerpt)| Machine {
-            requests: &recording.requests[excerpt.first..],
-            causes: &excerpt.causes,
-            ends: &excerpt.ends,
-            locks: &excerpt.locks,
-            coalesced: machine.coalesced,
-            background: machine.background,
-        })
-        .collect();
-    let source = Superposed::new(&players, &until, table.seed);
-    let delay = table.fitted.delay();
-    let meter = Meter::new(recordings.len(), delay, from, &until);
-    let room = room(machines, table)?;
-    let ended = Engine::on(source, room, meter).run().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
-    Ok((ended.observer.machines, until.get().saturating_since(from)))
+/// Machines that are played.
+struct Plays<'a> {
+    recordings: &'a [Recording],
+    machines: &'a [Inferred],
+    table: &'a Table<'a>,
+}
+
+impl Plays<'_> {
+    /// What each got in all excerpts, with caches as full as alone when it had come so far, a share of what it came alone.
+    fn all(&self, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
+        let spans = self.recordings.iter().map(Recording::span);
+        let span = spans.max().unwrap_or_default().saturating_since(Timestamp::ZERO);
+        let excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+        let length = Nanos::from_ns(span.as_ns() / excerpts);
+        let mut got = vec![Got::default(); self.recordings.len()];
+        let mut played = Nanos::ZERO;
+        for nth in 0..excerpts {
+            let start = Timestamp::ZERO + Nanos::from_ns(length.as_ns() * nth);
+            let full_as = |come: &f64| Timestamp::from_ns((start.as_ns() as f64 * come) as u64);
+            let (machines, time) = self.one(start, length, &come.iter().map(full_as).collect::<Vec<_>>())?;
+            played += time;
+            for (all, of_excerpt) in got.iter_mut().zip(&machines) {
+                all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
+            }
+        }
+        if played == Nanos::ZERO {
+            let what = "a recording is too short to be played against the others".to_owned();
+            return Err(PredictError::DoesNotHold(what));
+        }
+        Ok(got.iter().map(|got| forecast(got, played)).collect())
+    }
+
+    /// What each machine got from some time of the recordings on, with its cache as at another, and how long that was measured.
+    fn one(&self, start: Timestamp, length: Nanos, full_as: &[Timestamp]) -> Result<(Vec<Got>, Nanos), PredictError> {
+        let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
+        let until = Cell::new(Timestamp::ZERO + length);
+        let each = || self.recordings.iter().zip(self.machines);
+        let excerpts: Vec<Excerpt> = each().map(|(recording, machine)| excerpt(recording, machine, start)).collect();
+        let players: Vec<Machine<'_>> = each()
+            .zip(&excerpts)
+            .map(|((recording, machine), excerpt)| Machine {
+                requests: &recording.requests[excerpt.first..],
+                causes: &excerpt.causes,
+                ends: &excerpt.ends,
+                locks: &excerpt.locks,
+                coalesced: machine.coalesced,
+                background: machine.background,
+            })
+            .collect();
+        let source = Superposed::new(&players, &until, self.table.seed);
+        let meter = Meter::new(self.recordings.len(), self.table.fitted.delay(), from, &until);
+        let room = room(self.machines, self.table, full_as)?;
+        let ended = Engine::on(source, room, meter).run();
+        let ended = ended.map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
+        Ok((ended.observer.machines, until.get().saturating_since(from)))
+    }
 }
 
 /// A stage for each machine above one for the device.
-fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> {
+fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Result<Room, PredictError> {
     let &Table { fitted, policy, seed, .. } = table;
     let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
     let mut guests = Layer::new(Box::new(fifo), passage);
@@ -138,7 +162,7 @@ fn room(machines: &[Inferred], table: &Table<'_>) -> Result<Room, PredictError> 
     let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
     let shared =
         Passage { limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() }, ..Passage::default() };
-    let drive = fitted.drive(table.machines.clone(), seed);
+    let drive = fitted.drive(table.machines.clone(), full_as, seed);
     Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }
 

@@ -296,6 +296,7 @@ pub(super) fn at_device(recording: &Recording, delay: Nanos) -> Choices {
     let mut end = Timestamp::ZERO;
     let mut seen = choices(
         recording,
+        &recording.unfinished,
         |request| request.issued,
         |request| request.completed,
         move |request| {
@@ -331,12 +332,14 @@ fn overtaken(recording: &Recording, at_once: Nanos) -> (u64, u64) {
 
 /// What the machine itself issued next, of those that had arrived.
 pub(super) fn in_machine(recording: &Recording) -> Choices {
-    choices(recording, |request| request.arrival, |request| request.issued, |request| request.issued, AT_ONCE)
+    choices(recording, &[], |request| request.arrival, |request| request.issued, |request| request.issued, AT_ONCE)
 }
 
-/// The choices of a server that requests come to `since`, and that is done with them in the order of `done`; it chose each `when`.
+/// The choices of a server that requests come to `since`, and that is done with them in the order of `done`; it chose each `when`, and
+/// of the `unfinished` none.
 fn choices(
     recording: &Recording,
+    unfinished: &[Recorded],
     since: fn(&Recorded) -> Timestamp,
     done: fn(&Recorded) -> Timestamp,
     mut when: impl FnMut(&Recorded) -> Timestamp,
@@ -344,6 +347,7 @@ fn choices(
 ) -> Choices {
     let mut coming: Vec<&Recorded> = recording.requests.iter().filter(|request| request.moves_data()).collect();
     let mut taken = coming.clone();
+    coming.extend(unfinished.iter().filter(|request| request.moves_data()));
     coming.sort_by_key(|request| (since(request), done(request), request.lba));
     taken.sort_by_key(|request| (done(request), since(request), request.lba));
     let mut coming = coming.into_iter().peekable();
@@ -469,6 +473,20 @@ mod tests {
         assert_eq!(told(&recording), (Policy::Unknown, false));
         assert!(!at_device(&served(|_| 0), Nanos::ZERO).is_no_queue());
         assert!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).is_no_queue());
+    }
+
+    #[test]
+    fn writes_that_are_never_taken_tell_that_reads_go_first() {
+        let mut recording = Recording::default();
+        for n in 0..100 {
+            recording.requests.push(request(n * 5000, Operation::Read, n * 5000 + 4000));
+            recording.requests.push(request(n * 5000 + 3000, Operation::Read, n * 5000 + 5000));
+        }
+        assert_eq!(told(&recording), (Policy::Fcfs, false));
+        recording.unfinished = (0..3).map(|n| request(n * 10, Operation::Write, 10_000_000)).collect();
+        assert_eq!(told(&recording), (Policy::ReadPriority, false));
+        // Which is what the machine does that has not issued them, and not its device's order.
+        assert!(!in_machine(&recording).prefers_reads());
     }
 
     #[test]

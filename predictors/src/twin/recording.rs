@@ -13,8 +13,10 @@ pub struct Recording {
     pub(super) device: Option<Sectors>,
     /// Whether any request was made of several.
     pub(super) merges: bool,
-    /// Records that have no completion, of which nothing can be told.
+    /// Records that have no completion.
     pub(super) incomplete: u64,
+    /// The first of these that were issued: they wait for ever, and only tell what was taken before them.
+    pub(super) unfinished: Vec<Recorded>,
 }
 
 /// A request alone.
@@ -87,6 +89,9 @@ pub(super) fn each_issued<'a>(
     }
 }
 
+/// So many requests without a completion are kept.
+const UNFINISHED: usize = 64;
+
 /// Takes a machine's records while they are read, in the order of their arrival.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -95,41 +100,46 @@ pub struct Recorder {
     place: Sectors,
     device: Option<Sectors>,
     incomplete: u64,
+    unfinished: Vec<Recorded>,
 }
 
 impl Recorder {
     /// Of a machine whose sector 0 is sector `place` of a device that holds `device`, if that is known.
     pub fn new(place: Sectors, device: Option<Sectors>) -> Recorder {
-        Recorder { records: Vec::new(), zero: None, place, device, incomplete: 0 }
+        Recorder { records: Vec::new(), zero: None, place, device, incomplete: 0, unfinished: Vec::new() }
     }
 
     /// The next record. One that does not tell when it was issued counts as issued on arrival.
     pub fn record(&mut self, record: &Record) {
         let Record { request, observed } = record;
         let zero = *self.zero.get_or_insert(request.arrival);
-        let Some(completed) = observed.completed else {
-            self.incomplete += 1;
-            return;
-        };
         let since = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
         let arrival = since(request.arrival);
         let issued = since(observed.issued.unwrap_or(request.arrival)).max(arrival);
-        self.records.push(Recorded {
+        let recorded = Recorded {
             arrival,
             issued,
-            completed: since(completed).max(issued),
+            completed: observed.completed.map_or(Timestamp::MAX, since).max(issued),
             lba: request.lba.saturating_add(self.place),
             sectors: u32::try_from(request.sectors().count()).unwrap_or(u32::MAX),
             stream: request.stream,
             operation: request.operation,
             sync: request.is_sync() || request.operation == Operation::Flush,
             durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
-        });
+        };
+        if observed.completed.is_some() {
+            self.records.push(recorded);
+            return;
+        }
+        self.incomplete += 1;
+        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+            self.unfinished.push(recorded);
+        }
     }
 
     /// The end of the trace.
     pub fn finish(self) -> Recording {
-        let Recorder { mut records, device, incomplete, .. } = self;
+        let Recorder { mut records, device, incomplete, unfinished, .. } = self;
         let total = records.len();
         records.sort_by_key(|record| {
             (record.issued, record.completed, record.operation, record.lba, record.arrival, record.stream)
@@ -149,7 +159,7 @@ impl Recorder {
         });
         let merges = records.len() < total;
         records.sort_by_key(|record| (record.arrival, record.issued, record.lba));
-        Recording { requests: records, device, merges, incomplete }
+        Recording { requests: records, device, merges, incomplete, unfinished }
     }
 }
 

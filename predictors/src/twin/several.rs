@@ -42,17 +42,6 @@ pub(super) struct Lines {
     least: [f64; OPERATIONS],
 }
 
-impl Lines {
-    /// The same for some of the machines, which count from 0 again.
-    pub(super) fn of(&self, machines: Range<usize>) -> Lines {
-        Lines {
-            residuals: self.residuals[machines.clone()].to_vec(),
-            fronts: self.fronts[machines].to_vec(),
-            ..self.clone()
-        }
-    }
-}
-
 /// A response time with what it depends on.
 struct Sample {
     operation: usize,
@@ -138,7 +127,14 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(lines: Lines, seed: u64) -> Device {
+    /// For some of the machines, its cache as full of each as at a time of its recording.
+    pub(super) fn new(lines: &Lines, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Device {
+        let fronts = lines.fronts[machines.clone()].iter().zip(full_as);
+        let lines = Lines {
+            residuals: lines.residuals[machines].to_vec(),
+            fronts: fronts.map(|(front, at)| front.at(*at)).collect(),
+            ..lines.clone()
+        };
         Device {
             cost: DistanceCost { position: Lba::ZERO, capacity: lines.capacity },
             latest: vec![Reads::default(); lines.fronts.len()],
@@ -254,7 +250,7 @@ mod tests {
                 assert!((found / set - 1.0).abs() < 0.02, "{line:?}");
             }
         }
-        let mut device = Device::new(lines, 1);
+        let mut device = Device::new(&lines, 0..1, &[Timestamp::ZERO], 1);
         let mut completions = Vec::new();
         for id in 0..40 {
             let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(u64::from(id) * 8), Sectors::new(16));
