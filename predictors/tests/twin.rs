@@ -10,8 +10,7 @@ fn forecast(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<pred
 }
 
 /// Mean absolute relative errors of read responses and of reads a second over all pairs of a room.
-fn errors(room: usize) -> [f64; 2] {
-    let campaign = Campaign { machines: 4, ..Campaign::default() };
+fn errors(campaign: &Campaign, room: usize) -> [f64; 2] {
     let alone = campaign.alone(ROOMS[room], room).unwrap();
     let (mut responses, mut rates) = (Vec::new(), Vec::new());
     for members in campaign.groups().into_iter().filter(|members| members.len() == 2) {
@@ -35,9 +34,18 @@ fn errors(room: usize) -> [f64; 2] {
 #[test]
 fn disks_that_serve_one_after_another_are_forecast() {
     // What is reached now; the aim is 0.05. Machines that only write are not among them: their forecasts are poor.
-    let found = [errors(0), errors(1)];
+    let campaign = Campaign { machines: 4, ..Campaign::default() };
+    let found = [errors(&campaign, 0), errors(&campaign, 1)];
     let within = |[response, rate]: &[f64; 2], most: f64| *response <= most && *rate <= most;
     assert!(within(&found[0], 0.15) && within(&found[1], 0.20), "{found:.3?}");
+}
+
+#[test]
+fn members_of_an_array_show_in_who_waits_for_whom() {
+    // Of this seed all machines read at random, too, and none alone fills the controller's cache.
+    let campaign = Campaign { seed: 104, machines: 4, ..Campaign::default() };
+    let found = errors(&campaign, 3);
+    assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
 }
 
 #[test]

@@ -228,6 +228,17 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn who_only_reads_is_kept_out_by_nobody() {
+        let mut requests = recorded(true);
+        for request in requests.iter_mut().filter(|request| request.stream == StreamId(2)) {
+            request.operation = Operation::Read;
+        }
+        let mut causes = causes::infer(&requests);
+        let locks = infer(&requests, &mut causes);
+        assert!((0..requests.len()).all(|index| locks.of(index).0 == 0));
+    }
+
+    #[test]
     fn a_period_lasts_until_the_last_of_its_writes_is_done() {
         let requests = [write(1, 0, 20_000), write(1, 5000, 1000), write(1, 30_000, 1000)];
         let us = |us: u64| Timestamp::from_ns(us * 1000);

@@ -270,3 +270,49 @@ fn forecast(got: &Got, played: Nanos) -> VmForecast {
     let [reads, writes] = got;
     VmForecast { reads: of(reads), writes: of(writes) }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::Operation;
+
+    use super::*;
+
+    fn operation(response_ms: f64, iops: f64) -> OperationForecast {
+        OperationForecast::of_means(Some(iops), Some(response_ms * 1e6))
+    }
+
+    #[test]
+    fn what_the_twin_is_off_by_alone_fades_as_others_make_it_wait() {
+        let (played, recorded) = (operation(10.0, 100.0), operation(20.0, 50.0));
+        let forecast = |response_ms: f64, iops: f64| {
+            let scaled = scaled(operation(response_ms, iops), played, recorded, false);
+            (scaled.response_ns.unwrap() / 1e6, scaled.iops.unwrap())
+        };
+        // Nobody else: all of it.
+        assert_eq!(forecast(10.0, 100.0), (20.0, 50.0));
+        // Four times as long: the square root of the factor.
+        let (response, iops) = forecast(40.0, 25.0);
+        assert!((response - 40.0 * 2f64.sqrt()).abs() < 1e-9 && (iops - 25.0 / 2f64.sqrt()).abs() < 1e-9);
+        // Faster than alone is no less its own.
+        assert_eq!(forecast(5.0, 200.0), (10.0, 100.0));
+    }
+
+    /// Pairs of requests under way at once, whose second completes so many microseconds after the first.
+    fn pairs(apart_us: impl Fn(u64) -> u64) -> Recording {
+        let mut recording = Recording::default();
+        for n in 0..1000 {
+            let at = n * 20_000;
+            let first = Recorded::sent(Operation::Read, 0, at, 3000);
+            recording.requests.extend([first, Recorded::sent(Operation::Read, 1, at + 100, 2900 + apart_us(n))]);
+        }
+        recording
+    }
+
+    #[test]
+    fn completions_that_come_together_count_but_for_those_that_do_by_chance() {
+        assert_eq!(coalesced(&pairs(|_| 3000)), 0.0);
+        assert_eq!(coalesced(&pairs(|n| if n % 2 == 0 { 50 } else { 3000 })), 0.5);
+        // As many come within one time as within the next: they have nothing to do with one another.
+        assert!(coalesced(&pairs(|n| n * 7 % 4000)) < 0.02);
+    }
+}

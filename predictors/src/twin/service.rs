@@ -470,6 +470,47 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_is_no_further_away_than_what_comes_back_soonest() {
+        let mut recording = recording(0.1);
+        // Every tenth request comes after a pause and has a hard time, as little as others may take.
+        let mut later = Nanos::ZERO;
+        for (n, request) in recording.requests.iter_mut().enumerate() {
+            if n % 10 == 0 {
+                later += Nanos::from_ms(20);
+            }
+            let long = if n % 10 == 0 { Nanos::from_ms(if n % 100 == 0 { 1 } else { 30 }) } else { Nanos::ZERO };
+            let took = if n % 100 == 0 { long } else { request.completed.since(request.issued) + long };
+            request.arrival = request.arrival.saturating_add(later);
+            request.issued = request.arrival;
+            request.completed = request.issued.saturating_add(took);
+            later += long;
+        }
+        let fitted = fit(&[recording], known().capacity()).unwrap();
+        assert!(fitted.delay < Nanos::from_ms(2), "{}", fitted.delay);
+    }
+
+    #[test]
+    fn what_a_sector_takes_is_as_usual_where_all_requests_are_alike() {
+        let capacity = known().capacity();
+        let usual = SECTOR_S / (capacity.count() as f64).sqrt();
+        let fitted = fit(&[recording(0.3)], capacity).unwrap();
+        assert!((fitted.base[0][1] / usual - 1.0).abs() < 0.5, "{} {usual}", fitted.base[0][1]);
+        // Where they are not it is what was seen.
+        let mut varied = recording(0.3);
+        let mut later = Nanos::ZERO;
+        for (n, request) in varied.requests.iter_mut().enumerate() {
+            request.sectors = 8 << (n % 5);
+            let long = Nanos::from_us(200 * (u64::from(request.sectors) - 8));
+            request.arrival = request.arrival.saturating_add(later);
+            request.issued = request.arrival;
+            later += long;
+            request.completed = request.completed.saturating_add(later);
+        }
+        let fitted = fit(&[varied], capacity).unwrap();
+        assert!((fitted.base[0][1] / 2e-4 - 1.0).abs() < 0.1, "{}", fitted.base[0][1]);
+    }
+
+    #[test]
     fn the_device_takes_as_long_as_it_did() {
         let recording = recording(0.3);
         let fitted = fit(std::slice::from_ref(&recording), known().capacity()).unwrap();
