@@ -154,6 +154,8 @@ pub fn measure(
             measure.record(&record);
             recorder.record(&record);
             taken += 1;
+        } else {
+            recorder.before(&record);
         }
         seen += 1;
         if seen.is_multiple_of(RECORDS_PER_LOOK) {

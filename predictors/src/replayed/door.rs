@@ -63,12 +63,18 @@ impl Door {
 }
 
 fn measure(mut records: Vec<Record>, name: &str, window: std::ops::Range<Timestamp>, capacity: Sectors) -> Ran {
-    records.retain(|record| window.contains(&record.request.arrival));
+    records.retain(|record| record.request.arrival < window.end);
     records.sort_by_key(|record| record.request.arrival);
+    // A capture that ends there does not see what completes later.
+    for record in &mut records {
+        record.observed.completed = record.observed.completed.filter(|completed| *completed < window.end);
+    }
     let meta = TraceMeta::new("replay", Layer::Wire, "simulated");
     let mut measure = Measure::new(&meta);
     let mut recorder = Recorder::new(Sectors::ZERO, Some(capacity));
-    for record in &records {
+    let (before, records) = records.split_at(records.partition_point(|record| record.request.arrival < window.start));
+    before.iter().for_each(|record| recorder.before(record));
+    for record in records {
         measure.record(record);
         recorder.record(record);
     }

@@ -109,14 +109,36 @@ impl Recorder {
         Recorder { records: Vec::new(), zero: None, place, device, incomplete: 0, unfinished: Vec::new() }
     }
 
+    /// A record from before what is recorded. If it never completes it waits all the time.
+    pub fn before(&mut self, record: &Record) {
+        let Record { request, observed } = record;
+        if observed.completed.is_none() && observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+            self.unfinished.push(self.recorded(record, request.arrival));
+        }
+    }
+
     /// The next record. One that does not tell when it was issued counts as issued on arrival.
     pub fn record(&mut self, record: &Record) {
         let Record { request, observed } = record;
         let zero = *self.zero.get_or_insert(request.arrival);
+        let recorded = self.recorded(record, zero);
+        if observed.completed.is_some() {
+            self.records.push(recorded);
+            return;
+        }
+        self.incomplete += 1;
+        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+            self.unfinished.push(recorded);
+        }
+    }
+
+    /// On a clock that begins at `zero`, and at this device's addresses.
+    fn recorded(&self, record: &Record, zero: Timestamp) -> Recorded {
+        let Record { request, observed } = record;
         let since = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
         let arrival = since(request.arrival);
         let issued = since(observed.issued.unwrap_or(request.arrival)).max(arrival);
-        let recorded = Recorded {
+        Recorded {
             arrival,
             issued,
             completed: observed.completed.map_or(Timestamp::MAX, since).max(issued),
@@ -126,14 +148,6 @@ impl Recorder {
             operation: request.operation,
             sync: request.is_sync() || request.operation == Operation::Flush,
             durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
-        };
-        if observed.completed.is_some() {
-            self.records.push(recorded);
-            return;
-        }
-        self.incomplete += 1;
-        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
-            self.unfinished.push(recorded);
         }
     }
 
