@@ -112,6 +112,9 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> 
     Some(Lines { capacity, lines, residuals: machines.iter().map(residuals).collect(), least, depth, fronts })
 }
 
+/// What is done when, in which order it came, and of which operation it is if it counts for those that find it.
+type UnderWay = Reverse<(Timestamp, u64, RequestId, Option<usize>)>;
+
 /// The device as it was fitted, serving.
 pub(super) struct Device {
     lines: Lines,
@@ -120,8 +123,7 @@ pub(super) struct Device {
     /// By machine.
     latest: Vec<Reads>,
     found: [u32; OPERATIONS],
-    /// What is done when, in which order it came, and of which operation it is if it counts for those that find it.
-    under_way: BinaryHeap<Reverse<(Timestamp, u64, RequestId, Option<usize>)>>,
+    under_way: BinaryHeap<UnderWay>,
     started: Vec<Timestamp>,
     sequence: u64,
 }
