@@ -104,8 +104,14 @@ fn fio_finds_no_difference_on_two_slices_at_once() {
     assert!(together > 20, "the two took turns {together} times on one spindle");
 }
 
-/// The client's own stopwatch against the log: never early; late by no more than the lateness and the way. Best of three,
-/// and not of the worst per cent, since whatever else runs here makes replies late (docs/serve.md has the figures).
+/// Runs at most until one is punctual: other load only ever makes replies later, so that one run that holds shows what the
+/// server itself can do, and none of so many shows that it cannot (docs/serve.md has the figures).
+const ATTEMPTS: usize = 10;
+/// What hdd profiles promise for a quiet machine, at p99.
+const LATE_MAX_NS: u64 = 500_000;
+
+/// The client's own stopwatch against the log: never early; late by no more than the lateness and the way, of which the
+/// client's waking up is a part that nobody promises anything of.
 #[test]
 fn a_client_sees_the_models_times() {
     let attempt = || {
@@ -128,13 +134,18 @@ fn a_client_sees_the_models_times() {
             over.push(seen.saturating_sub(model).as_ns());
         }
         over.sort_unstable();
-        let p90 = over[over.len() * 9 / 10];
         assert_eq!(report.lateness.count, 150);
-        (report.lateness.percentiles_ns["p90"], p90)
+        (report.lateness.percentiles_ns, over[over.len() * 9 / 10])
     };
-    let attempts: Vec<(u64, u64)> = (0..3).map(|_| attempt()).collect();
-    assert!(attempts.iter().any(|&(late, _)| late <= 500_000), "late by p90 {attempts:?} ns");
-    assert!(attempts.iter().any(|&(_, over)| over <= 500_000), "client over the model by p90 {attempts:?} ns");
+    let mut missed = Vec::new();
+    while missed.len() < ATTEMPTS {
+        let (late, over) = attempt();
+        if late["p99"] <= LATE_MAX_NS && over <= LATE_MAX_NS {
+            return;
+        }
+        missed.push((late, over));
+    }
+    panic!("in none of {ATTEMPTS} runs at most {LATE_MAX_NS} ns late; lateness, and p90 of the client over the model: {missed:#?}");
 }
 
 #[test]
