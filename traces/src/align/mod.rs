@@ -110,7 +110,13 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    fn of(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)], map: &ClockMap, residuals: &[u64]) -> Evidence {
+    fn of(
+        reference: &[Sample],
+        input: &[Sample],
+        pairs: &[(usize, usize)],
+        map: &ClockMap,
+        residuals: &[u64],
+    ) -> Evidence {
         let own = |sample: &Sample| span(sample, &ClockMap::default());
         let mapped = |sample: &Sample| span(sample, map);
         let is_together = |&&(a, b): &&(usize, usize)| {
