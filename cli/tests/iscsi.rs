@@ -144,4 +144,13 @@ fn a_trace_shifted_by_a_clock_is_shifted_back() {
     assert_eq!(strangers.status.code(), Some(1));
     assert!(said(&strangers).contains("cannot be aligned"), "{}", said(&strangers));
     assert!(!Path::new(&path("x.csv")).exists());
+
+    // Strangers that have some requests in common.
+    let oltp = sample("oltp.parquet").display().to_string();
+    let strangers = iocast(&["convert", "--align", &oltp, &mail, &path("x.csv")]);
+    assert_eq!(strangers.status.code(), Some(1));
+    for part in [&oltp, &mail, "not of one run", "are the same in both", "ms at p95", "at the same time"] {
+        assert!(said(&strangers).contains(part), "{part}: {}", said(&strangers));
+    }
+    assert!(!Path::new(&path("x.csv")).exists());
 }

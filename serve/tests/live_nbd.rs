@@ -104,8 +104,14 @@ fn fio_finds_no_difference_on_two_slices_at_once() {
     assert!(together > 20, "the two took turns {together} times on one spindle");
 }
 
-/// The client's own stopwatch against the log: never early; late by no more than the lateness and the way. Best of three,
-/// and not of the worst per cent, since whatever else runs here makes replies late (docs/serve.md has the figures).
+/// Runs at most until one was punctual: other load only ever makes replies later, so that one run that holds shows what the
+/// server itself can do, and none of so many shows that it cannot (docs/serve.md has the figures).
+const ATTEMPTS: usize = 10;
+/// What hdd profiles promise for a quiet machine.
+const LATE_MAX_NS: u64 = 500_000;
+
+/// The client's own stopwatch against the log: never early; late by no more than the lateness and the way, of which the
+/// client's waking up is a part that nobody promises anything of.
 #[test]
 fn a_client_sees_the_models_times() {
     let attempt = || {
@@ -128,13 +134,21 @@ fn a_client_sees_the_models_times() {
             over.push(seen.saturating_sub(model).as_ns());
         }
         over.sort_unstable();
-        let p90 = over[over.len() * 9 / 10];
         assert_eq!(report.lateness.count, 150);
-        (report.lateness.percentiles_ns["p90"], p90)
+        (report.lateness.percentiles_ns, over[over.len() * 9 / 10])
     };
-    let attempts: Vec<(u64, u64)> = (0..3).map(|_| attempt()).collect();
-    assert!(attempts.iter().any(|&(late, _)| late <= 500_000), "late by p90 {attempts:?} ns");
-    assert!(attempts.iter().any(|&(_, over)| over <= 500_000), "client over the model by p90 {attempts:?} ns");
+    // Without SCHED_FIFO any other load keeps some replies in a hundred waiting for a tick of the kernel's, 4 ms.
+    let share = if support::is_realtime_permitted() { "p99" } else { "p90" };
+    let mut attempts = Vec::new();
+    let (mut is_late, mut is_over) = (true, true);
+    while (is_late || is_over) && attempts.len() < ATTEMPTS {
+        let (late, over) = attempt();
+        is_late &= late[share] > LATE_MAX_NS;
+        is_over &= over > LATE_MAX_NS;
+        attempts.push((late, over));
+    }
+    assert!(!is_late, "never late by {LATE_MAX_NS} ns at {share} at most: {attempts:#?}");
+    assert!(!is_over, "the client never over the model by {LATE_MAX_NS} ns at p90 at most: {attempts:#?}");
 }
 
 #[test]

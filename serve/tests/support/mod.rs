@@ -27,15 +27,19 @@ pub fn program(name: &str, package: &str) -> Command {
     Command::new(name)
 }
 
+/// Whether SCHED_FIFO is permitted.
+pub fn is_realtime_permitted() -> bool {
+    let permitted = Command::new("chrt").args(["--fifo", "10", "true"]).stderr(Stdio::null()).status();
+    permitted.is_ok_and(|status| status.success())
+}
+
 /// The program as `iocast serve` runs it: with SCHED_FIFO, where that is permitted.
 fn urgent(program: Command) -> Command {
-    let mut chrt = Command::new("chrt");
-    chrt.args(["--fifo", "10"]);
-    let permitted = Command::new("chrt").args(["--fifo", "10", "true"]).stderr(Stdio::null()).status();
-    if !permitted.is_ok_and(|status| status.success()) {
+    if !is_realtime_permitted() {
         return program;
     }
-    chrt.arg(program.get_program());
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--fifo", "10"]).arg(program.get_program());
     chrt
 }
 

@@ -4,6 +4,10 @@
 //! whose key occurs once on both sides give the clock's offset and drift: medians, so that a few wrong matches and all late
 //! requests do not matter ([`fit`]). What cannot be known from issues alone is the time between the two places: it is part
 //! of the offset. Where both sides have completions, their offset is told too; the truth lies between the two.
+//!
+//! Records of different runs have requests in common, too: file systems begin at the same addresses, and a run repeated asks for
+//! much of the same. In order and by medians even they get a clock, so it is held against what must be so on the right one
+//! ([`Evidence`]).
 
 mod fit;
 mod matching;
@@ -14,10 +18,19 @@ pub use matching::in_order;
 use crate::record::Record;
 use crate::request::Operation;
 use crate::results::alignment::AlignmentFigures;
-use crate::units::Timestamp;
+use crate::units::{Nanos, Timestamp};
 
 /// Matches that are too few to speak of one run.
 pub const MATCHES_MIN: usize = 8;
+
+/// Per cent of the requests of one run that are matched at least. A place may take requests in another order than they came in,
+/// and only those that rise in both are matched: of a queue of n in no order at all some 2 √n, 12 % at 256 (Logan and
+/// Shepp 1977). Different machines of one lab have up to 5 % in common.
+const SHARE_MIN: usize = 10;
+
+/// How far apart the times of a request may be at two places and still count as together: a tick of the coarsest clocks that
+/// records are kept by, and what a way without completions to cancel it may vary by.
+const SLACK_NS: i128 = 10_000_000;
 
 /// What tells a request from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,12 +82,95 @@ pub enum AlignError {
         /// Matches.
         matched: usize,
     },
+    /// What they have in common is not of one run.
+    #[error(
+        "they are not of one run: of {} requests in the time of both, {} are the same in both ({:.1} %, of one run at least \
+         {SHARE_MIN} %), and of these {} ({:.1} %, of one run more than half) were in both places at one time; their times \
+         differ by {:.1} ms at p50 and {:.1} ms at p95. Give two records of one device that were kept at the same time, both after merging, \
+         each with addresses of the same space",
+        .0.requests, .0.matched, .0.share(), .0.together, .0.share_together(), ms(.0.residual_p50), ms(.0.residual_p95)
+    )]
+    OtherRun(Evidence),
+}
+
+/// What tells whether two records are of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Requests in the time that both records cover, of the record that has fewer: what is outside it, or other traffic on
+    /// one side, does not speak against one run.
+    pub requests: usize,
+    /// Requests that are in both.
+    pub matched: usize,
+    /// Of these, those that were in both places at one time, as every request is if the clock is right.
+    pub together: usize,
+    /// How far issues are from each other on one clock: median.
+    pub residual_p50: Nanos,
+    /// The same, 95th percentile.
+    pub residual_p95: Nanos,
+}
+
+impl Evidence {
+    fn of(
+        reference: &[Sample],
+        input: &[Sample],
+        pairs: &[(usize, usize)],
+        map: &ClockMap,
+        residuals: &[u64],
+    ) -> Evidence {
+        let own = |sample: &Sample| span(sample, &ClockMap::default());
+        let mapped = |sample: &Sample| span(sample, map);
+        let is_together = |&&(a, b): &&(usize, usize)| {
+            let ((from, from_end), (to, to_end)) = (mapped(&input[b]), own(&reference[a]));
+            from <= to_end + SLACK_NS && to <= from_end + SLACK_NS
+        };
+        let ours: Vec<i128> = reference.iter().map(|sample| own(sample).0).collect();
+        let theirs: Vec<i128> = input.iter().map(|sample| mapped(sample).0).collect();
+        let begin = ours.iter().min().max(theirs.iter().min());
+        let end = ours.iter().max().min(theirs.iter().max());
+        let within = |times: &[i128]| times.iter().filter(|&time| begin <= Some(time) && Some(time) <= end).count();
+        Evidence {
+            // Where the clock leaves less in common than was matched it is the clock that is wrong, which the times tell.
+            requests: within(&ours).min(within(&theirs)).max(pairs.len()),
+            matched: pairs.len(),
+            together: pairs.iter().filter(is_together).count(),
+            residual_p50: Nanos::from_ns(percentile(residuals, 50)),
+            residual_p95: Nanos::from_ns(percentile(residuals, 95)),
+        }
+    }
+
+    /// Enough requests are in both, and most of these at one time: the clock is a median, so that it is nobody's if it suits
+    /// fewer than half.
+    fn is_one_run(&self) -> bool {
+        self.matched * 100 >= self.requests * SHARE_MIN && self.together * 2 > self.matched
+    }
+
+    fn share(&self) -> f64 {
+        self.matched as f64 * 100.0 / self.requests as f64
+    }
+
+    fn share_together(&self) -> f64 {
+        self.together as f64 * 100.0 / self.matched as f64
+    }
+}
+
+fn ms(span: Nanos) -> f64 {
+    span.as_ns() as f64 / 1e6
+}
+
+/// From when to when a request was at its place, on another clock; where its completion is not known, its issue.
+fn span(sample: &Sample, map: &ClockMap) -> (i128, i128) {
+    (map.exact(sample.issued.as_ns()), map.exact(sample.completed.unwrap_or(sample.issued).as_ns()))
+}
+
+/// Of values that ascend, zero if there are none.
+fn percentile(ascending: &[u64], share: usize) -> u64 {
+    ascending.get(ascending.len().saturating_sub(1) * share / 100).copied().unwrap_or_default()
 }
 
 /// Brings `input`'s clock onto `reference`'s.
 ///
 /// # Errors
-/// Too few requests are the same in both.
+/// Too few requests are the same in both, or they are of another run.
 pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, AlignmentFigures), AlignError> {
     let keys = |samples: &[Sample]| samples.iter().map(|sample| sample.key).collect::<Vec<Key>>();
     let (left, right) = (keys(reference), keys(input));
@@ -97,7 +193,10 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
     };
     let nested = pairs.iter().filter(|&&(a, b)| is_nested(&reference[a], &input[b], &map)).count();
     let residuals = map.residuals(pairs.iter().map(|&(a, b)| (input[b].issued.as_ns(), reference[a].issued.as_ns())));
-    let at = |share: usize| residuals.get((residuals.len() - 1) * share / 100).copied().unwrap_or_default();
+    let evidence = Evidence::of(reference, input, &pairs, &map, &residuals);
+    if !evidence.is_one_run() {
+        return Err(AlignError::OtherRun(evidence));
+    }
     let figures = AlignmentFigures {
         schema_version: crate::results::SCHEMA_VERSION,
         reference_requests: reference.len() as u64,
@@ -110,9 +209,9 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
         offset_ns: map.offset_ns,
         offset_at_input_ns: map.origin_ns,
         drift_ppb: map.drift_ppt as f64 / 1000.0,
-        residual_p50_ns: at(50),
-        residual_p95_ns: at(95),
-        residual_max_ns: at(100),
+        residual_p50_ns: percentile(&residuals, 50),
+        residual_p95_ns: percentile(&residuals, 95),
+        residual_max_ns: percentile(&residuals, 100),
         issue_offset_ns: off(|sample| Some(sample.issued)).unwrap_or(map.offset_ns),
         completion_offset_ns: off(|sample| sample.completed),
         nested: nested as u64,
@@ -145,8 +244,9 @@ fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> V
 
 /// Whether, on one clock, a request's time at one place lies within its time at the other, as it must.
 fn is_nested(reference: &Sample, input: &Sample, map: &ClockMap) -> bool {
-    let (Some(to_end), Some(from_end)) = (reference.completed, input.completed) else { return false };
-    let (to, to_end) = (i128::from(reference.issued.as_ns()), i128::from(to_end.as_ns()));
-    let (from, from_end) = (map.exact(input.issued.as_ns()), map.exact(from_end.as_ns()));
+    if reference.completed.is_none() || input.completed.is_none() {
+        return false;
+    }
+    let ((to, to_end), (from, from_end)) = (span(reference, &ClockMap::default()), span(input, map));
     from <= to && to_end <= from_end || to <= from && from_end <= to_end
 }
