@@ -244,9 +244,8 @@ fn forecasts_are_held_against_the_labs_machines() {
     assert!((summary["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
     assert_eq!((summary["forecasts"].as_u64(), summary["left_out"].as_u64()), (Some(12), Some(0)));
     let error = |name: &str, figure: &str| result["summary"][name][figure]["mean"].as_f64().unwrap();
-    // The aim is 0.10, 0.10 and 0.15, of which the last is missed by little (docs/VALIDATION.md). Nobody else is better but what
-    // corrects the twin.
-    for (figure, bound) in [("read_response", 0.10), ("read_iops", 0.10), ("write_response", 0.16)] {
+    // The aims (docs/VALIDATION.md). Nobody else is better but what corrects the twin.
+    for (figure, bound) in [("read_response", 0.10), ("read_iops", 0.10), ("write_response", 0.15)] {
         let twin = error("twin", figure);
         assert!(twin <= bound, "{figure}: {twin}");
         for (name, summary) in result["summary"].as_object().unwrap() {
