@@ -97,10 +97,14 @@ impl Plays<'_> {
             return Ok(fits.pop());
         }
         let missed: Vec<f64> = fits.iter().map(|fitted| self.missed(fitted, machines)).collect::<Result<_, _>>()?;
-        let least = missed.iter().copied().fold(f64::INFINITY, f64::min);
-        let close = fits.into_iter().zip(missed).find(|(_, missed)| *missed <= least + AS_CLOSE);
-        Ok(close.map(|(fitted, _)| fitted))
+        Ok(first_as_close(&missed).map(|place| fits.swap_remove(place)))
     }
+}
+
+/// The first that misses as little as any.
+fn first_as_close(missed: &[f64]) -> Option<usize> {
+    let least = missed.iter().copied().fold(f64::INFINITY, f64::min);
+    missed.iter().position(|missed| *missed <= least + AS_CLOSE)
 }
 
 fn off(played: &VmForecast, recorded: &VmForecast) -> f64 {
@@ -146,4 +150,25 @@ pub(super) fn fit(
     let Some(fitted) = fitted else { return Ok(None) };
     let alone = (0..recordings.len()).map(|machine| plays.alone(&fitted, machine)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_those_that_come_as_close_the_first_is_taken() {
+        assert_eq!(first_as_close(&[0.5, 0.015, 0.3, 0.0]), Some(1));
+        assert_eq!(first_as_close(&[0.5, 0.03, 0.3, 0.0]), Some(3));
+        assert_eq!(first_as_close(&[]), None);
+    }
+
+    #[test]
+    fn what_is_off_counts_both_ways_and_nothing_that_is_missing() {
+        let of = |iops: f64, ms: f64| OperationForecast::of_means(Some(iops), Some(ms * 1e6));
+        let vm = |reads: OperationForecast| VmForecast { reads, ..VmForecast::default() };
+        let found = off(&vm(of(200.0, 5.0)), &vm(of(100.0, 10.0)));
+        assert!((found - 2.0 * libm::log(2.0)).abs() < 1e-12, "{found}");
+        assert_eq!(off(&VmForecast::default(), &vm(of(100.0, 10.0))), 0.0);
+    }
 }

@@ -303,7 +303,10 @@ mod tests {
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
         assert!((8..=9).contains(&cache.depth), "{cache:?}");
         // Who had to wait there says nothing of the cache.
-        let (_, [_, others]) = Front::of(&recording, Some(&cache));
+        let (front, [_, others]) = Front::of(&recording, Some(&cache));
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+        let answers = (0..500).map(|_| front.at(Timestamp::MAX).answer(Operation::Write, false, &mut random).unwrap());
+        assert!(answers.fold(0.0, f64::max) < 2.01e-4);
         assert!(others.iter().all(|other| other.operation == Operation::Read));
     }
 

@@ -251,6 +251,16 @@ mod tests {
     }
 
     #[test]
+    fn members_read_what_lies_on_one_of_them_at_its_address_there() {
+        let geometry = Geometry::new(array::Level::Raid0, 4, Sectors::new(128), Sectors::new(1 << 20));
+        let read = |lba: u64| Recorded { lba: Lba::new(lba), ..Recorded::sent(Operation::Read, 0, lba, 5000) };
+        // The second row's third unit, 16 sectors in; and one that goes on to the next member.
+        let on = on_members(&[read(128 * 6 + 16), read(128 * 6 + 124)], &geometry);
+        assert_eq!(on.iter().map(Recording::len).collect::<Vec<_>>(), [0, 0, 1, 0]);
+        assert_eq!(on[2].requests[0].lba, Lba::new(128 + 16));
+    }
+
+    #[test]
     fn streams_that_are_answered_try_how_far_it_reads_ahead() {
         let mut recording = recording();
         let mut at = 20_000_000;
@@ -280,5 +290,16 @@ mod tests {
         }
         assert!(took[0] > Nanos::from_ms(3), "{took:?}");
         assert!(took[8..].iter().all(|took| *took == Nanos::from_us(200)), "{took:?}");
+        // Who does not wait in between is ahead of it soon: five members read a unit in some 5 ms each.
+        let began = now;
+        for n in 64..264 {
+            let request = Request::new(now, Operation::Read, Lba::new(n * 128), Sectors::new(128));
+            device.submit(now, RequestId(0), &request);
+            while completions.is_empty() {
+                device.advance(device.next_event().unwrap(), &mut completions);
+            }
+            now = completions.remove(0).finished;
+        }
+        assert!(now.since(began) > Nanos::from_ms(100), "{}", now.since(began));
     }
 }

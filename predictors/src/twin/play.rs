@@ -80,15 +80,15 @@ pub(super) fn play(
     if recordings.len() < 2 || !table.fitted.has_cache() {
         return Ok(all);
     }
-    let comes = |(got, recording): (&VmForecast, &Recording)| {
-        let alone = recorded(recording);
-        let rates = [(got.reads.iops, alone.reads.iops), (got.writes.iops, alone.writes.iops)];
-        // How far readers come: what is written in the background waits for nobody.
-        let shares = rates.into_iter().filter_map(|(got, alone)| Some(got? / alone.filter(|alone| *alone > 0.0)?));
-        shares.into_iter().next().map_or(1.0, |share| share.clamp(0.0, 1.0))
-    };
-    let come: Vec<f64> = all.iter().zip(recordings).map(comes).collect();
+    let come: Vec<f64> = all.iter().zip(recordings).map(|(got, recording)| comes(got, &recorded(recording))).collect();
     plays.all(&come)
+}
+
+/// How far a machine comes, as a share of how far it came alone: readers, since what is written in the background waits for nobody.
+fn comes(got: &VmForecast, alone: &VmForecast) -> f64 {
+    let rates = [(got.reads.iops, alone.reads.iops), (got.writes.iops, alone.writes.iops)];
+    let mut shares = rates.into_iter().filter_map(|(got, alone)| Some(got? / alone.filter(|alone| *alone > 0.0)?));
+    shares.next().map_or(1.0, |share| share.clamp(0.0, 1.0))
 }
 
 /// Machines that are played.
@@ -211,6 +211,21 @@ mod tests {
         let mut free = recorded(2);
         free.requests.iter_mut().for_each(|request| request.issued = request.arrival);
         assert_eq!(background(&free), u32::MAX);
+    }
+
+    #[test]
+    fn readers_tell_how_far_a_machine_comes() {
+        use crate::predictor::OperationForecast;
+
+        let of = |reads: Option<f64>, writes: f64| VmForecast {
+            reads: OperationForecast::of_means(reads, reads.map(|_| 1e6)),
+            writes: OperationForecast::of_means(Some(writes), Some(1e6)),
+        };
+        let alone = of(Some(100.0), 50.0);
+        assert_eq!(comes(&of(Some(40.0), 50.0), &alone), 0.4);
+        assert_eq!(comes(&of(Some(120.0), 10.0), &alone), 1.0);
+        assert_eq!(comes(&of(None, 10.0), &of(None, 50.0)), 0.2);
+        assert_eq!(comes(&VmForecast::default(), &alone), 1.0);
     }
 
     #[test]

@@ -113,7 +113,8 @@ impl Recorder {
     pub fn before(&mut self, record: &Record) {
         let Record { request, observed } = record;
         if observed.completed.is_none() && observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
-            self.unfinished.push(self.recorded(record, request.arrival));
+            let recorded = self.recorded(record, request.arrival);
+            self.unfinished.push(Recorded { arrival: Timestamp::ZERO, issued: Timestamp::ZERO, ..recorded });
         }
     }
 
@@ -201,5 +202,42 @@ impl Recording {
     /// When the last request arrived.
     pub(super) fn span(&self) -> Timestamp {
         self.requests.last().map_or(Timestamp::ZERO, |last| last.arrival)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::Observed;
+
+    use super::*;
+
+    fn record(at_ms: u64, issued: bool, completed: bool) -> Record {
+        let at = |ms: u64| Timestamp::from_ns(ms * 1_000_000);
+        let request = Request::new(at(at_ms), Operation::Write, Lba::new(at_ms * 8), Sectors::new(8));
+        let issued = issued.then(|| at(at_ms + 1));
+        Record {
+            request,
+            observed: Observed { issued, completed: completed.then(|| at(at_ms + 3)), ..Observed::default() },
+        }
+    }
+
+    #[test]
+    fn what_never_completes_waits_from_its_issue_or_from_the_beginning() {
+        let mut recorder = Recorder::new(Sectors::new(800), None);
+        recorder.before(&record(5, true, true));
+        recorder.before(&record(6, true, false));
+        recorder.before(&record(7, false, false));
+        recorder.record(&record(10, true, true));
+        recorder.record(&record(20, true, false));
+        recorder.record(&record(30, false, false));
+        let recording = recorder.finish();
+        assert_eq!((recording.len(), recording.incomplete), (1, 2));
+        let waits: Vec<(u64, u64)> = recording
+            .unfinished
+            .iter()
+            .map(|request| (request.issued.as_ns() / 1_000_000, request.lba.sector()))
+            .collect();
+        assert_eq!(waits, [(0, 848), (11, 960)]);
+        assert!(recording.unfinished.iter().all(|request| request.completed == Timestamp::MAX));
     }
 }

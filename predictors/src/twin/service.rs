@@ -508,6 +508,16 @@ mod tests {
         }
         let fitted = fit(&[varied], capacity).unwrap();
         assert!((fitted.base[0][1] / 2e-4 - 1.0).abs() < 0.1, "{}", fitted.base[0][1]);
+        // No more takes no less.
+        let mut odd = recording(0.3);
+        for (n, request) in odd.requests.iter_mut().enumerate() {
+            request.sectors = if n % 2 == 0 { 8 } else { 128 };
+            if n % 2 == 0 {
+                request.completed = request.completed.saturating_add(Nanos::from_ms(3));
+            }
+        }
+        let fitted = fit(&[odd], capacity).unwrap();
+        assert_eq!(fitted.base[0][1], SECTORS_LEAST * usual);
     }
 
     #[test]

@@ -283,16 +283,17 @@ mod tests {
     #[test]
     fn of_writes_in_the_background_only_so_many_go_at_once() {
         let mut requests: Vec<Recorded> = (0..6).map(|n| Recorded { sync: false, ..write(1, n, 1000) }).collect();
-        // With the last that is sent the play ends.
+        // Long after, when there is room again; with the last that is sent the play ends.
+        requests.push(Recorded { sync: false, ..write(1, 500_000, 1000) });
         requests.push(write(2, 1_000_000, 1000));
         let causes: Vec<Cause> = requests
             .iter()
             .map(|request| Cause { after: After::Start, lag: request.arrival.since(Timestamp::ZERO) })
             .collect();
-        let ends = vec![None; 7];
+        let ends = vec![None; 8];
         let seen = played(&[Machine { background: 2, ..machine(&requests, &causes, &ends) }], 2000);
         // The third goes when the first is done, and so on.
-        assert!(seen.len() >= 6, "{seen:?}");
+        assert!(seen.len() >= 7 && seen[6].0 == Timestamp::from_ns(500_000_000), "{seen:?}");
         assert!(seen.iter().zip(&seen[2..6]).all(|(before, after)| after.0 == before.1), "{seen:?}");
         assert!(seen[..2].iter().all(|(arrival, ..)| arrival.as_ns() < 10_000), "{seen:?}");
     }
