@@ -66,8 +66,7 @@ fn keeps_apart(task: &Task<'_>, lun_of: &[usize]) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-    /// Moves and swaps do not find every optimum, but what they find is within a twentieth of a machine of the best of all, and what
-    /// they say of it is so.
+    /// What is found is within a twentieth of a machine of the best of all, and what is said of it is so.
     #[test]
     fn what_is_found_is_about_the_best_of_all(
         busy in prop::collection::vec(0.05..0.95f64, 2..7),

@@ -1,4 +1,5 @@
-//! Best fit, then moves and swaps.
+//! Best fit, then moves and swaps; then, again and again, a few machines are moved at random and the rest is improved from there (iterated
+//! local search), which leaves assignments that no single move or swap makes better.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,11 @@ use crate::check;
 
 /// Passes over all moves and swaps at most; each lowers the cost.
 const PASSES: usize = 100;
+/// So many moves and swaps are tried in passes that follow a random change, which bounds how many changes there are.
+const TRIES_SHAKEN: usize = 50_000;
+/// The most such changes, and how many machines each moves.
+const SHAKES: usize = 100;
+const SHAKEN: usize = 3;
 
 /// The best assignment that is found.
 ///
@@ -36,6 +42,7 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     let mut search = Search::new(&slim);
     search.best_fit()?;
     search.improve();
+    search.shake();
     Ok(search.placement())
 }
 
@@ -155,6 +162,32 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Moves a few machines at random and improves from there; keeps what is better.
+    fn shake(&mut self) {
+        let (machines, luns) = (self.lun_of.len(), self.members.len());
+        let shakes = (TRIES_SHAKEN / (machines * (machines + luns))).min(SHAKES);
+        for _ in 0..shakes {
+            let before = (self.total(), self.lun_of.clone(), self.members.clone(), self.costs.clone());
+            for _ in 0..SHAKEN {
+                let (machine, to) = (self.random.random_range(0..machines), self.random.random_range(0..luns));
+                let from = self.lun_of[machine].filter(|&from| from != to && self.may_go(machine, to, None));
+                let Some(from) = from else { continue };
+                let (left, joined) = (self.changed(from, Some(machine), None), self.changed(to, None, Some(machine)));
+                let (left_cost, joined_cost) = (self.cost(from, left.clone()), self.cost(to, joined.clone()));
+                self.set(from, left, left_cost);
+                self.set(to, joined, joined_cost);
+            }
+            self.improve();
+            if !self.total().less_than(before.0) {
+                (_, self.lun_of, self.members, self.costs) = before;
+            }
+        }
+    }
+
+    fn total(&self) -> Cost {
+        self.costs.iter().copied().fold(Cost::default(), Cost::plus)
+    }
+
     /// Sends `machine` to the LUN `to`, and `other`, which is there, to where it was; whether that was better, and done.
     fn exchange(&mut self, machine: usize, to: usize, other: Option<usize>) -> bool {
         let Some(from) = self.lun_of[machine].filter(|&from| from != to) else { return false };
@@ -172,7 +205,7 @@ impl<'a> Search<'a> {
     }
 
     fn placement(&self) -> Placement {
-        let all = self.costs.iter().copied().fold(Cost::default(), Cost::plus);
+        let all = self.total();
         let mut stand: Vec<Standing> = Vec::new();
         for (lun, members) in self.members.iter().enumerate() {
             for (&machine, got) in members.iter().zip(forecast(self.task, lun, members)) {
