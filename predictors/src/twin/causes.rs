@@ -49,6 +49,8 @@ const STREAMS: usize = 32;
 const RECENT: usize = 8;
 /// Classes of distances: four to an octave, from a microsecond.
 const CLASSES: usize = 128;
+/// Each class has so many parts.
+const FINE: usize = 16;
 /// The first class ends at 2^10 ns.
 const SHORTEST_BITS: u32 = 10;
 /// A flush and a write that end so close to one another end together.
@@ -57,18 +59,30 @@ const TOGETHER: Nanos = Nanos::from_ms(1);
 const LEFT_BEHIND: u64 = 4;
 /// Another process' completion has to be so many times more conspicuous than the process' own.
 const OWN: f64 = 16.0;
+/// Or it explains so many times as many arrivals by its exact distance,
+const EXACT: f32 = 2.0;
+/// and of all at least one of so many.
+const EXACT_OF: f32 = 16.0;
+/// Passes in which exact distances are found.
+const PASSES: usize = 8;
 /// A distance is conspicuous if it occurs so much more often than by chance.
 const CONSPICUOUS: f64 = 3.0;
 
-/// The class of a distance.
-fn class(lag: Nanos) -> usize {
+/// In which part of all classes' parts a distance is.
+fn part(lag: Nanos) -> usize {
     let ns = lag.as_ns();
     if ns < 1 << SHORTEST_BITS {
         return 0;
     }
     let exponent = 63 - ns.leading_zeros();
-    let quarter = (ns >> (exponent - 2)) & 3;
-    (((exponent - SHORTEST_BITS) * 4) as usize + quarter as usize).min(CLASSES - 1)
+    // Of an octave, which has four classes.
+    let parts = ((ns >> (exponent - 6)) & 63) as usize;
+    ((exponent - SHORTEST_BITS) as usize * 4 * FINE + parts).min(CLASSES * FINE - 1)
+}
+
+/// The class of a distance.
+fn class(lag: Nanos) -> usize {
+    part(lag) / FINE
 }
 
 /// How many nanoseconds a class holds.
@@ -123,6 +137,8 @@ struct Latest {
 struct Correlogram {
     /// By process that arrives, process that completes and class.
     completions: Vec<u32>,
+    /// The same by part of a class: how many arrivals each explains.
+    exact: Vec<f32>,
     /// By process and class: between arrivals of one process.
     arrivals: Vec<u32>,
     /// Arrivals of each process; as many complete.
@@ -135,6 +151,7 @@ impl Correlogram {
     fn new(streams: usize, span: Nanos) -> Correlogram {
         Correlogram {
             completions: vec![0; streams * streams * CLASSES],
+            exact: vec![0.0; streams * streams * CLASSES * FINE],
             arrivals: vec![0; streams * CLASSES],
             sent: vec![0; streams],
             streams,
@@ -146,12 +163,21 @@ impl Correlogram {
         (stream * self.streams + of) * CLASSES + class
     }
 
+    /// Who comes with completions may come with those of several: at no distance all are one.
+    fn exact_index(&self, stream: usize, of: usize, lag: Nanos) -> usize {
+        let part = part(lag);
+        let of = if part == 0 { 0 } else { of };
+        (stream * self.streams + of) * CLASSES * FINE + part
+    }
+
     fn add(&mut self, stream: usize, candidate: &Candidate) {
         let class = class(candidate.lag);
         match candidate.of {
             Some(of) => {
                 let index = self.index(stream, of, class);
                 self.completions[index] += 1;
+                let exact = self.exact_index(stream, of, candidate.lag);
+                self.exact[exact] += 1.0;
             }
             None => self.arrivals[stream * CLASSES + class] += 1,
         }
@@ -166,6 +192,36 @@ impl Correlogram {
         };
         let by_chance = self.sent[stream] as f64 * self.sent[of] as f64 / self.span_ns * width_ns(class);
         (f64::from(seen) + 1.0) / (by_chance + 1.0)
+    }
+
+    /// How many arrivals of a process a candidate's exact distance explains.
+    fn explains(&self, stream: usize, candidate: &Candidate) -> f32 {
+        candidate.of.map_or(0.0, |of| self.exact[self.exact_index(stream, of, candidate.lag)])
+    }
+
+    /// Divides each arrival among its candidates by how many arrivals each explains, again and again (expectation maximisation of a
+    /// mixture): what is only ever seen beside another that explains more in the end explains nothing.
+    fn settle(&mut self, requests: &[Recorded], streams: &Streams) {
+        for _ in 0..PASSES {
+            let mut exact = vec![0.0; self.exact.len()];
+            visit(requests, streams, |_, stream, candidates, _| {
+                let all: f32 = candidates.iter().map(|candidate| self.explains(stream, candidate)).sum();
+                for candidate in candidates.iter().filter(|_| all > 0.0) {
+                    let Some(of) = candidate.of else { continue };
+                    exact[self.exact_index(stream, of, candidate.lag)] += self.explains(stream, candidate) / all;
+                }
+            });
+            self.exact = exact;
+        }
+    }
+
+    /// What arrivals of a process come exactly after, if that is not what is `best` by classes: a process that waits for another and
+    /// then thinks comes just so long after that, and after its own request with all that the other's took in between.
+    fn exact<'a>(&self, stream: usize, best: &'a Candidate, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
+        let of = |candidate: &Candidate| self.explains(stream, candidate);
+        let most = candidates.iter().max_by(|a, b| of(a).total_cmp(&of(b)))?;
+        let exact = of(most) >= EXACT * of(best) && of(most) * EXACT_OF >= self.sent[stream] as f32;
+        (exact && best.of.is_some()).then_some(most)
     }
 }
 
@@ -203,6 +259,7 @@ pub(super) fn infer(requests: &[Recorded]) -> Vec<Cause> {
         correlogram.sent[stream] += 1;
         candidates.iter().for_each(|candidate| correlogram.add(stream, candidate));
     });
+    correlogram.settle(requests, &streams);
     let left_behind = is_left_behind(requests);
     let mut causes: Vec<Cause> = Vec::with_capacity(requests.len());
     visit(requests, &streams, |request, stream, candidates, written| {
@@ -274,6 +331,7 @@ fn choose(correlogram: &Correlogram, request: &Recorded, stream: usize, candidat
         }
         (_, best) => best.map(|(_, candidate)| candidate),
     };
+    let best = best.map(|best| correlogram.exact(stream, best, candidates).unwrap_or(best));
     // Nothing repeats: a process waits for what it sent itself, unless nobody waits for that.
     let own = || candidates.iter().rfind(|candidate| request.sync && candidate.of == Some(stream));
     let timer = || candidates.iter().find(|candidate| candidate.of.is_none());
@@ -390,6 +448,39 @@ mod tests {
         };
         assert!(by(1).all(|cause| cause == (2, 3000)));
         assert!(by(2).all(|cause| cause == (1, 100)));
+    }
+
+    #[test]
+    fn who_syncs_and_then_thinks_for_long_still_waits_for_the_journal() {
+        // The journal's thread 2 writes for one of three times, little against the 50 ms for which 1 thinks then.
+        let (mut requests, mut at) = (reader(3), 0);
+        for n in 0..300 {
+            let (data, journal) = (1500, 13_000 + 1300 * mixed(n, 3));
+            requests.push(request(1, at, data, true));
+            requests.push(request(2, at + data + 100, journal, true));
+            at += data + 100 + journal + 50_000;
+        }
+        for (_, cause, all) in of(requests, 1) {
+            let After::Completion(leader) = cause.after else { panic!("{cause:?}") };
+            assert_eq!((all[leader as usize].stream.0, cause.lag), (2, Nanos::from_us(50_000)));
+        }
+    }
+
+    #[test]
+    fn who_comes_with_completions_of_several_does_not_come_after_what_came_just_before_these() {
+        // 1 and 2 write in turn, the journal's thread 3 begins when they are done; and 4 has always read just before.
+        let (mut requests, mut at) = (Vec::new(), 0);
+        for n in 0..400 {
+            let (data, journal) = (4000 + mixed(n, 9000), 10_000 + mixed(n + 5000, 40_000));
+            requests.push(request(1 + (mixed(n + 77, 2) as u32), at, data, true));
+            requests.push(request(4, at + 1000, data - 1000 - 1869, true));
+            requests.push(request(3, at + data, journal, true));
+            at += data + journal + 1000 + mixed(n + 99, 20_000);
+        }
+        for (_, cause, all) in of(requests, 3) {
+            let After::Completion(leader) = cause.after else { panic!("{cause:?}") };
+            assert!(all[leader as usize].stream.0 < 3 && cause.lag == Nanos::ZERO, "{cause:?}");
+        }
     }
 
     #[test]

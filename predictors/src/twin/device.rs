@@ -9,7 +9,7 @@ use traces::{Nanos, Timestamp};
 use super::play::{Table, play};
 use super::policy::Policy;
 use super::recording::Recording;
-use super::{Inferred, members, recorded, service, several};
+use super::{Inferred, Order, members, recorded, service, several};
 use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
 /// What comes closer by less than this (a logarithm) comes as close.
@@ -43,6 +43,11 @@ impl Fit {
         }
     }
 
+    /// Whether it serves one request after another.
+    pub(super) fn one_by_one(&self) -> bool {
+        matches!(self, Fit::OneByOne(_))
+    }
+
     /// Whether it may answer from a cache.
     pub(super) fn has_cache(&self) -> bool {
         !matches!(self, Fit::OneByOne(_))
@@ -70,14 +75,14 @@ pub(super) struct Played {
 struct Plays<'a> {
     recordings: &'a [Recording],
     machines: &'a [Inferred],
-    policy: Policy,
+    order: Order,
     seed: u64,
 }
 
 impl Plays<'_> {
     /// What a machine gets alone.
     fn alone(&self, fitted: &Fit, machine: usize) -> Result<VmForecast, PredictError> {
-        let table = Table { fitted, policy: self.policy, seed: self.seed, machines: machine..machine + 1 };
+        let table = Table { fitted, order: self.order, seed: self.seed, machines: machine..machine + 1 };
         let played = play(self.recordings, self.machines, &table)?;
         Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
     }
@@ -126,14 +131,14 @@ pub(super) fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
 pub(super) fn fit(
     recordings: &[Recording],
     machines: &[Inferred],
-    policy: Policy,
+    order: Order,
     one_by_one: Option<service::Fitted>,
     seed: u64,
 ) -> Result<Option<Played>, PredictError> {
-    let plays = Plays { recordings, machines, policy, seed };
+    let plays = Plays { recordings, machines, order, seed };
     let one_by_one = one_by_one.map(Fit::OneByOne);
     let fitted = match service::capacity(recordings) {
-        Some(capacity) if one_by_one.is_none() || policy == Policy::Unknown => {
+        Some(capacity) if one_by_one.is_none() || order.policy == Policy::Unknown => {
             let (members, streams) = members::fits(recordings, capacity);
             let members = members.into_iter().map(Fit::Members).collect();
             match plays.closest(members, &streams)? {

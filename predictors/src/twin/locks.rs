@@ -4,7 +4,8 @@
 //! `fs/jbd2/transaction.c` waits for a buffer that a commit writes). It then goes on with the journal's completion, not after its own
 //! think time; and on a busier device, where the journal takes longer, it does so nearly always, together with all others that waited. So
 //! such a wait is a second condition beside the cause of a request, and not a cause: a process is *kept out* by a kind of
-//! writes if its own requests hardly ever begin while such writes are under way, though by chance many would have.
+//! writes if its own requests hardly ever begin while such writes are under way, though by chance many would have, and about as
+//! many more begin soon after.
 
 use traces::{Nanos, Timestamp};
 
@@ -19,6 +20,9 @@ const EXPECTED_MIN: f64 = 30.0;
 const SEEN_MOST: f64 = 0.05;
 /// Who begins so soon after has waited.
 const SOON: Nanos = Nanos::from_ms(2);
+/// Of those that were expected to begin meanwhile, so many times as many begin soon after: these are they. If fewer do, the two go on in
+/// step by chance, and if more do, they come after such writes for another reason.
+const WAITED: std::ops::RangeInclusive<f64> = 0.5..=3.0;
 /// No kind.
 const NONE: u8 = u8::MAX;
 
@@ -77,6 +81,23 @@ fn before(periods: &[(Timestamp, Timestamp)], at: Timestamp) -> Option<(Timestam
     periods.partition_point(|period| period.0 < at).checked_sub(1).map(|index| periods[index])
 }
 
+/// How often a process has begun: at all, while a kind of writes was under way, and soon after.
+#[derive(Clone, Debug, Default)]
+struct Begun {
+    all: f64,
+    meanwhile: f64,
+    soon: f64,
+}
+
+impl Begun {
+    /// Whether such writes, which are under way for a `share` of the time, keep it out; and `soon` after them is as large a share.
+    fn is_kept_out(&self, share: f64, soon: f64) -> bool {
+        let expected = self.all * share;
+        let waited = self.soon - self.all * soon;
+        expected >= EXPECTED_MIN && self.meanwhile <= SEEN_MOST * expected && WAITED.contains(&(waited / expected))
+    }
+}
+
 /// Finds who is kept out, and takes such waits out of `causes`: who began soon after has waited for its own think time, as at other times.
 pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
     let streams = Streams::of(requests);
@@ -99,16 +120,20 @@ pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
     for (kind, periods) in periods.iter().enumerate().filter(|(_, periods)| !periods.is_empty()) {
         let busy: u64 = periods.iter().map(|period| period.1.since(period.0).as_ns()).sum();
         let share = busy as f64 / span.as_ns().max(1) as f64;
-        let mut count = vec![(0u64, 0u64); streams.count];
+        let soon_by_chance = (periods.len() as u64 * SOON.as_ns()) as f64 / span.as_ns().max(1) as f64;
+        let mut count = vec![Begun::default(); streams.count];
         for &index in &begins {
             let at = requests[index].arrival;
-            let (all, within) = &mut count[usize::from(process[index])];
-            *all += 1;
-            *within += u64::from(before(periods, at).is_some_and(|period| at < period.1));
+            let begun = &mut count[usize::from(process[index])];
+            begun.all += 1.0;
+            match before(periods, at) {
+                Some(period) if at < period.1 => begun.meanwhile += 1.0,
+                Some(period) if at.since(period.1) <= SOON => begun.soon += 1.0,
+                _ => {}
+            }
         }
-        for (process, (all, within)) in count.into_iter().enumerate().filter(|(process, _)| process * 2 != kind & !1) {
-            let expected = all as f64 * share;
-            if writes[process] && expected >= EXPECTED_MIN && within as f64 <= SEEN_MOST * expected {
+        for (process, begun) in count.iter().enumerate().filter(|(process, _)| process * 2 != kind & !1) {
+            if writes[process] && begun.is_kept_out(share, soon_by_chance) {
                 kept_out[process] |= 1 << kind;
             }
         }
@@ -256,5 +281,21 @@ pub(super) mod tests {
         let locks = infer(&requests, &mut causes);
         assert!((0..requests.len()).all(|index| locks.of(index).0 == 0));
         assert_eq!(causes, before);
+    }
+
+    #[test]
+    fn who_goes_on_in_step_with_writes_is_not_kept_out_by_them() {
+        let free = |requests: &[Recorded]| {
+            let mut causes = causes::infer(requests);
+            let locks = infer(requests, &mut causes);
+            (0..requests.len()).all(|index| locks.of(index).0 == 0)
+        };
+        // A writer that begins 5 ms after the other is done, which waits for it: neither is ever seen while the other writes.
+        let in_turn: Vec<Recorded> =
+            (0..2000).flat_map(|n| [write(1, n * 30_000, 10_000), write(2, n * 30_000 + 15_000, 4000)]).collect();
+        assert!(free(&in_turn));
+        // And one that begins whenever one of three others is done.
+        let journal = |n: u64| [write(2 + (n % 3) as u32, n * 30_000, 6000), write(1, n * 30_000 + 6000, 12_000)];
+        assert!(free(&(0..2000).flat_map(journal).collect::<Vec<_>>()));
     }
 }

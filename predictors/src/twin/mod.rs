@@ -11,6 +11,7 @@
 //! is under way are told. Flushes and discards take what they took alone. Where several requests
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
+mod ahead;
 mod causes;
 mod device;
 mod front;
@@ -69,6 +70,14 @@ struct Twin {
     seed: u64,
 }
 
+/// In which order the device takes what waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    policy: Policy,
+    /// Writes that are to be durable go ahead of all others.
+    durable_first: bool,
+}
+
 /// A machine as its recording shows it.
 struct Inferred {
     causes: Vec<Cause>,
@@ -100,15 +109,17 @@ impl Predictor for Twin {
             }
         }
         let one_by_one = device::one_by_one(recordings);
-        let (policy, sure) = order(recordings, one_by_one.as_ref());
+        let (policy, sure) = told(recordings, one_by_one.as_ref());
         let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
-        let played = device::fit(recordings, &machines, policy, one_by_one, self.seed)?;
+        let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
+        let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
+        let played = device::fit(recordings, &machines, order, one_by_one, self.seed)?;
         let Played { fitted, alone: played, .. } = played.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let table = Table { fitted: &fitted, policy, seed: self.seed, machines: 0..recordings.len() };
+        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..recordings.len() };
         let together = play(recordings, &machines, &table)?;
         let several = matches!(fitted, Fit::Several(_));
         let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
@@ -121,8 +132,9 @@ impl Predictor for Twin {
         let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
         let mut notes = vec![match &fitted {
             Fit::OneByOne(_) => format!(
-                "the device takes requests in this order{}: {policy}; it is {} away",
+                "the device takes requests in this order{}: {policy}{}; it is {} away",
                 if sure { "" } else { ", which is not sure" },
+                if order.durable_first { ", durable writes ahead of all" } else { "" },
                 fitted.delay()
             ),
             Fit::Members(fitted) => fitted.to_string(),
@@ -142,12 +154,12 @@ impl Predictor for Twin {
 
 /// In which order the device of these recordings takes what waits for it, as far as they tell.
 pub fn policy(recordings: &[Recording]) -> DevicePolicy {
-    let (policy, sure) = order(recordings, device::one_by_one(recordings).as_ref());
+    let (policy, sure) = told(recordings, device::one_by_one(recordings).as_ref());
     DevicePolicy { name: policy.kind().to_owned(), sure }
 }
 
 /// The order of a device that is so far away, as all recordings show it, and whether that is sure.
-fn order(recordings: &[Recording], fitted: Option<&service::Fitted>) -> (Policy, bool) {
+fn told(recordings: &[Recording], fitted: Option<&service::Fitted>) -> (Policy, bool) {
     let delay = fitted.map_or(Nanos::ZERO, |fitted| fitted.delay);
     let choices = recordings.iter().map(|recording| at_device(recording, delay));
     choices.fold(policy::Choices::default(), policy::Choices::and).policy()

@@ -9,15 +9,15 @@ use schedulers::Scheduler;
 use traces::spec::Spec;
 use traces::{Nanos, Timestamp, VmId};
 
+use super::ahead::Ahead;
 use super::causes::{After, Cause};
 use super::device::Fit;
 use super::locks::Locks;
 use super::meter::{Got, Meter};
 use super::player::Machine;
-use super::policy::Policy;
 use super::recording::Recording;
 use super::superposed::Superposed;
-use super::{Inferred, forecast, recorded};
+use super::{Inferred, Order, forecast, recorded};
 use crate::predictor::{PredictError, VmForecast};
 
 /// Of the time that is played, this share is left out at the beginning: queues fill first.
@@ -26,11 +26,13 @@ const LEFT_OUT: u64 = 10;
 const EXCERPT: Nanos = Nanos::from_s(5);
 /// The most excerpts.
 const EXCERPTS: u64 = 16;
+/// An excerpt is so many times as long as the longest mean response.
+const WAITS: f64 = 20.0;
 
 /// The device, and who is played on it.
 pub(super) struct Table<'a> {
     pub(super) fitted: &'a Fit,
-    pub(super) policy: Policy,
+    pub(super) order: Order,
     pub(super) seed: u64,
     /// Which of the recordings.
     pub(super) machines: Range<usize>,
@@ -91,6 +93,12 @@ fn comes(got: &VmForecast, alone: &VmForecast) -> f64 {
     shares.next().map_or(1.0, |share| share.clamp(0.0, 1.0))
 }
 
+/// The longest mean response; nanoseconds.
+fn longest(got: &[VmForecast]) -> f64 {
+    let responses = got.iter().flat_map(|vm| [vm.reads.response_ns, vm.writes.response_ns]).flatten();
+    responses.fold(0.0, f64::max)
+}
+
 /// Machines that are played.
 struct Plays<'a> {
     recordings: &'a [Recording],
@@ -99,11 +107,24 @@ struct Plays<'a> {
 }
 
 impl Plays<'_> {
-    /// What each got in all excerpts, with caches as full as alone when it had come so far, a share of what it came alone.
+    /// What each got in all excerpts, with caches as full as alone when it had come so far, a share of what it came alone. Queues need
+    /// time to grow: excerpts are so long that a request waits only a small part of one.
     fn all(&self, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
         let spans = self.recordings.iter().map(Recording::span);
         let span = spans.max().unwrap_or_default().saturating_since(Timestamp::ZERO);
-        let excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+        let mut excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+        loop {
+            let got = self.excerpts(span, excerpts, come)?;
+            let enough = (span.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
+            if enough >= excerpts || excerpts == 1 {
+                return Ok(got);
+            }
+            excerpts = enough.max(1);
+        }
+    }
+
+    /// What each got in so many excerpts.
+    fn excerpts(&self, span: Nanos, excerpts: u64, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
         let length = Nanos::from_ns(span.as_ns() / excerpts);
         let mut got = vec![Got::default(); self.recordings.len()];
         let mut played = Nanos::ZERO;
@@ -136,7 +157,7 @@ impl Plays<'_> {
                 causes: &excerpt.causes,
                 ends: &excerpt.ends,
                 locks: &excerpt.locks,
-                coalesced: machine.coalesced,
+                coalesced: if self.table.fitted.one_by_one() { machine.coalesced } else { 0.0 },
                 background: machine.background,
             })
             .collect();
@@ -151,7 +172,7 @@ impl Plays<'_> {
 
 /// A stage for each machine above one for the device.
 fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Result<Room, PredictError> {
-    let &Table { fitted, policy, seed, .. } = table;
+    let &Table { fitted, order: Order { policy, durable_first }, seed, .. } = table;
     let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
     let mut guests = Layer::new(Box::new(fifo), passage);
     for (vm, machine) in machines.iter().enumerate() {
@@ -159,7 +180,10 @@ fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Resu
     }
     // Checked once here: layers build it themselves.
     scheduler(&policy.scheduler())?;
-    let at_device = move || scheduler(&policy.scheduler()).expect("it was built just before");
+    let at_device = move || -> Box<dyn Scheduler> {
+        let order = scheduler(&policy.scheduler()).expect("it was built just before");
+        if durable_first { Box::new(Ahead::of(order)) } else { order }
+    };
     let shared =
         Passage { limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() }, ..Passage::default() };
     let drive = fitted.drive(table.machines.clone(), full_as, seed);

@@ -67,7 +67,8 @@ impl Recorded {
         let mut request = Request::new(now, self.operation, self.lba, Sectors::new(self.sectors.into()));
         request.vm = vm;
         request.stream = self.stream;
-        request.flags = if self.sync { Flags::SYNC } else { Flags::empty() };
+        request.flags.set(Flags::SYNC, self.sync);
+        request.flags.set(Flags::FUA, self.durable);
         request
     }
 }

@@ -408,8 +408,9 @@ impl ServiceModel for Device {
         Service { time, seek, hit }
     }
 
+    /// So that it is told which writes are to be durable. Flushes never come here.
     fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
+        WriteCache::Volatile { fua: true }
     }
 
     fn discards(&self) -> bool {

@@ -1,0 +1,140 @@
+//! Whether writes that are to be durable go ahead of what waits.
+//!
+//! Linux sends the data of a flush sequence ahead of its scheduler (`block/blk-flush.c`: the flush machinery puts requests at the head of
+//! the queue), a SCSI drive does nothing of the kind. Of a device that serves one request after another the recording shows it: such a
+//! write that comes while others wait is done before these, or after them.
+
+use std::collections::VecDeque;
+
+use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use traces::{Flags, Nanos, Request, RequestId, Timestamp};
+
+use super::recording::{Recorded, Recording, each_issued};
+
+/// Fewer that came while others waited tell nothing.
+const TELLING_MIN: usize = 20;
+/// What comes within so little of one another may have changed places on its way.
+const AT_ONCE: Nanos = Nanos::from_ms(1);
+
+/// Whether writes that are to be durable go ahead at the device of `recordings`, which is `delay` away.
+pub(super) fn goes_ahead(recordings: &[Recording], delay: Nanos) -> bool {
+    let (mut told, mut ahead) = (0, 0);
+    for recording in recordings {
+        each_issued(recording.moving(), |request, under_way| {
+            // The first that is done was in service; the others wait, in whatever order.
+            let clearly_before = |other: &&&Recorded| other.issued.saturating_add(AT_ONCE.max(delay)) < request.issued;
+            let waiting = under_way.values().skip(1).filter(|other| !other.durable).find(clearly_before);
+            if let Some(first) = waiting.filter(|_| request.durable) {
+                told += 1;
+                ahead += usize::from(request.completed < first.completed);
+            }
+        });
+    }
+    told >= TELLING_MIN && 2 * ahead > told
+}
+
+/// An order in which they do.
+pub(super) struct Ahead {
+    ahead: VecDeque<RequestId>,
+    others: Box<dyn Scheduler>,
+}
+
+impl Ahead {
+    /// Of `others` among themselves.
+    pub(super) fn of(others: Box<dyn Scheduler>) -> Ahead {
+        Ahead { ahead: VecDeque::new(), others }
+    }
+}
+
+impl Scheduler for Ahead {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if request.flags.contains(Flags::FUA) {
+            self.ahead.push_back(id);
+        } else {
+            self.others.insert(now, id, request);
+        }
+    }
+
+    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+        if room.writes > 0
+            && let Some(id) = self.ahead.pop_front()
+        {
+            return Dispatch::Send(id);
+        }
+        self.others.dispatch(now, room, cost)
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if !request.flags.contains(Flags::FUA) {
+            self.others.completed(now, id, request);
+        }
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        match self.ahead.iter().position(|waiting| *waiting == id) {
+            Some(place) => drop(self.ahead.remove(place)),
+            None => self.others.remove(id),
+        }
+    }
+
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
+        self.others.merged(now, into, request);
+    }
+
+    fn waiting(&self) -> usize {
+        self.ahead.len() + self.others.waiting()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::Operation;
+
+    use super::*;
+
+    /// Every 100 ms three plain writes and then a durable one, each served for 10 ms, that one second if it goes `ahead`.
+    fn recording(ahead: bool) -> Recording {
+        let mut requests = Vec::new();
+        for n in 0..40 {
+            let at = n * 100_000;
+            let write = |later: u64, done: u64| Recorded::sent(Operation::Write, 0, at + later, done - later);
+            let done = if ahead { [10_000, 30_000, 40_000, 20_000] } else { [10_000, 20_000, 30_000, 40_000] };
+            requests.extend([write(0, done[0]), write(100, done[1]), write(200, done[2])]);
+            requests.push(Recorded { durable: true, ..write(5000, done[3]) });
+        }
+        Recording { requests, ..Recording::default() }
+    }
+
+    #[test]
+    fn who_overtakes_goes_ahead() {
+        assert!(goes_ahead(&[recording(true)], Nanos::ZERO));
+        assert!(!goes_ahead(&[recording(false)], Nanos::ZERO));
+        // So far away nobody can say who came first.
+        assert!(!goes_ahead(&[recording(true)], Nanos::from_ms(5)));
+        let mut few = recording(true);
+        few.requests.truncate(4 * 19);
+        assert!(!goes_ahead(&[few], Nanos::ZERO));
+    }
+
+    #[test]
+    fn they_are_taken_first_and_the_others_as_ever() {
+        let mut order = Ahead::of(super::super::play::fifo());
+        let cost = schedulers::DistanceCost { position: traces::Lba::ZERO, capacity: traces::Sectors::new(1 << 20) };
+        let now = Timestamp::ZERO;
+        let write = |durable: bool| {
+            let mut request = Request::new(now, Operation::Write, traces::Lba::ZERO, traces::Sectors::new(8));
+            request.flags = if durable { Flags::FUA } else { Flags::empty() };
+            request
+        };
+        for (id, durable) in [(0, false), (1, true), (2, false), (3, true)] {
+            order.insert(now, RequestId(id), &write(durable));
+        }
+        assert_eq!(order.waiting(), 4);
+        let room = |writes: u32| Room { reads: 1, writes };
+        assert_eq!(order.dispatch(now, room(0), &cost), Dispatch::Idle);
+        order.remove(RequestId(3));
+        let taken: Vec<Dispatch> = (0..4).map(|_| order.dispatch(now, room(1), &cost)).collect();
+        let sent = |id: u32| Dispatch::Send(RequestId(id));
+        assert_eq!(taken, [sent(1), sent(0), sent(2), Dispatch::Idle]);
+    }
+}
