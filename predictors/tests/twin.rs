@@ -37,7 +37,7 @@ fn disks_that_serve_one_after_another_are_forecast() {
     let campaign = Campaign { machines: 4, ..Campaign::default() };
     let found = [errors(&campaign, 0), errors(&campaign, 1)];
     let within = |[response, rate]: &[f64; 2], most: f64| *response <= most && *rate <= most;
-    assert!(within(&found[0], 0.15) && within(&found[1], 0.20), "{found:.3?}");
+    assert!(within(&found[0], 0.10) && within(&found[1], 0.10), "{found:.3?}");
 }
 
 #[test]
@@ -46,6 +46,47 @@ fn members_of_an_array_show_in_who_waits_for_whom() {
     let campaign = Campaign { seed: 104, machines: 4, ..Campaign::default() };
     let found = errors(&campaign, 3);
     assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
+}
+
+/// What two machines of a room write together, as forecast and in truth: responses in ms and requests a second, and what was said of it.
+fn written(room: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<String>) {
+    let campaign = Campaign::default();
+    let alone = members.map(|vm| campaign.together(ROOMS[room], room, &[vm]).unwrap().together.remove(0));
+    let recordings = campaign.alone(ROOMS[room], room).unwrap();
+    let recordings = members.map(|vm| recordings[vm].recording.clone());
+    let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
+    let ours = forecast(&alone, &recordings).unwrap();
+    let of = |(vm, truth): (&predictors::VmForecast, &IsolationProfile)| {
+        let ms = |ns: Option<f64>| ns.unwrap_or_default() / 1e6;
+        let (writes, truth) = (vm.writes, &truth.writes);
+        [(ms(writes.response_ns), ms(truth.response_ns)), (writes.iops.unwrap_or_default(), truth.iops)]
+    };
+    (ours.vms.iter().zip(&truth).map(of).collect(), ours.notes)
+}
+
+#[test]
+fn writes_wait_for_longer_than_an_excerpt() {
+    // Page caches are written in bursts, of which a drive that takes three reads for each write makes a queue of 15 s.
+    let (found, _) = written(4, [0, 1]);
+    for [(ours, truth), _] in &found {
+        assert!(*truth > 10_000.0 && (ours / truth - 1.0).abs() < 0.3, "{found:?}");
+    }
+}
+
+#[test]
+fn who_writes_beside_others_on_an_array_keeps_its_rate() {
+    let (found, _) = written(3, [2, 3]);
+    let [_, (ours, truth)] = found[1];
+    assert!(truth > 400.0 && (ours / truth - 1.0).abs() < 0.02, "{found:?}");
+}
+
+#[test]
+fn commits_go_ahead_of_what_waits() {
+    let (found, notes) = written(0, [0, 4]);
+    assert!(notes[0].contains("durable writes ahead of all"), "{notes:?}");
+    for [(ours, truth), _] in &found {
+        assert!((ours / truth - 1.0).abs() < 0.15, "{found:?}");
+    }
 }
 
 #[test]

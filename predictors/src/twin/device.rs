@@ -87,7 +87,7 @@ impl Plays<'_> {
         Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
     }
 
-    /// By how much what `machines` get alone is off what was recorded: the sum of the absolute logarithms.
+    /// By how much what `machines` get alone is off what was recorded: the sum of the absolute logarithms of throughput, mean response and its percentiles.
     fn missed(&self, fitted: &Fit, machines: &[usize]) -> Result<f64, PredictError> {
         let mut missed = 0.0;
         for &machine in machines {
@@ -114,9 +114,11 @@ fn first_as_close(missed: &[f64]) -> Option<usize> {
 
 fn off(played: &VmForecast, recorded: &VmForecast) -> f64 {
     let of = |played: &OperationForecast, recorded: &OperationForecast| {
-        let pairs = [(played.iops, recorded.iops), (played.response_ns, recorded.response_ns)];
+        let percentiles = played.percentiles_ns.into_iter().zip(recorded.percentiles_ns);
+        let pairs =
+            [(played.iops, recorded.iops), (played.response_ns, recorded.response_ns)].into_iter().chain(percentiles);
         let off = |(played, recorded): (Option<f64>, Option<f64>)| Some(libm::log(played? / recorded?).abs());
-        pairs.into_iter().filter_map(off).filter(|off| off.is_finite()).sum::<f64>()
+        pairs.filter_map(off).filter(|off| off.is_finite()).sum::<f64>()
     };
     of(&played.reads, &recorded.reads) + of(&played.writes, &recorded.writes)
 }
@@ -175,5 +177,8 @@ mod tests {
         let found = off(&vm(of(200.0, 5.0)), &vm(of(100.0, 10.0)));
         assert!((found - 2.0 * libm::log(2.0)).abs() < 1e-12, "{found}");
         assert_eq!(off(&VmForecast::default(), &vm(of(100.0, 10.0))), 0.0);
+        // Two of equal means are told apart by their percentiles.
+        let with = |p99: f64| vm(OperationForecast { percentiles_ns: [None, None, Some(p99)], ..of(100.0, 10.0) });
+        assert!((off(&with(3e7), &with(1e7)) - libm::log(3.0)).abs() < 1e-12);
     }
 }

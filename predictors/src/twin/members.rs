@@ -15,7 +15,7 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 use super::front::{Cache, Front};
 use super::recording::{Recorded, Recording};
 use super::service::{self, Reads};
-use super::{layout, play};
+use super::{layout, play, policy};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.
 const AHEAD_USUAL: u32 = 2048;
@@ -31,6 +31,8 @@ const AHEAD_MIN: f64 = 0.2;
 pub(super) struct Fitted {
     geometry: Geometry,
     member: service::Fitted,
+    /// Whether a member takes first what it can have first, and not what came first.
+    nearest: bool,
     /// How many requests the controller has at once.
     pub(super) depth: u32,
     /// What it takes for each; seconds.
@@ -45,6 +47,9 @@ impl fmt::Display for Fitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (members, unit) = (self.geometry.members(), self.geometry.stripe_unit() / 2);
         write!(f, "the device has {members} members, {unit} KiB on each in turn")?;
+        if self.nearest {
+            f.write_str(", that take what is nearest first")?;
+        }
         if self.ahead > Sectors::ZERO {
             write!(f, ", and reads {} KiB ahead", self.ahead.count() / 2)?;
         }
@@ -67,8 +72,11 @@ pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>,
     let Some(member) = service::fit(&members, Sectors::new(geometry.row_start(rows))) else {
         return Default::default();
     };
+    let taken = members.iter().map(|member| policy::at_device(member, Nanos::ZERO));
+    let (order, _) = taken.fold(policy::Choices::default(), policy::Choices::and).policy();
     let fitted = Fitted {
         geometry,
+        nearest: order == policy::Policy::Unknown,
         depth: cache.map_or(u32::MAX, |cache| cache.depth),
         overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
         member,
@@ -121,12 +129,12 @@ pub(super) struct Device {
 impl Device {
     /// For some of the machines, its cache as full of each as at a time of its recording.
     pub(super) fn new(fitted: &Fitted, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Device {
-        let &Fitted { geometry, ref member, ref fronts, ahead, overhead, .. } = fitted;
+        let &Fitted { geometry, ref member, ref nearest, ref fronts, ahead, overhead, .. } = fitted;
         let fronts: Vec<Front> = fronts[machines].iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         let machines = fronts.len();
         let part = |number: u64| -> MemberParts {
             let server = SingleServer::new(service::Device::new(member.clone(), machines, seed.wrapping_add(number)));
-            (Box::new(server), play::fifo())
+            (Box::new(server), if *nearest { play::satf() } else { play::fifo() })
         };
         Device {
             latest: vec![Reads::default(); machines],
@@ -248,6 +256,20 @@ mod tests {
         assert!(far.iter().all(|ms| (3.5..6.5).contains(ms)), "{far:?}");
         let same = done(&fitted[0], &[0, 640, 1280]);
         assert!(same[1] > same[0] + 3.0 && same[2] > same[1] + 3.0, "{same:?}");
+    }
+
+    #[test]
+    fn members_that_choose_are_told_from_those_that_do_not() {
+        use crate::replayed::{Campaign, ROOMS};
+
+        let (fitted, _) = fits(&[recording()], CAPACITY);
+        assert!(!fitted[0].nearest);
+        // The room's drives order their queues.
+        let campaign = Campaign { seed: 104, machines: 2, ..Campaign::default() };
+        let alone = campaign.alone(ROOMS[3], 3).unwrap();
+        let recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
+        let (fitted, _) = fits(&recordings, service::capacity(&recordings).unwrap());
+        assert!(fitted[0].nearest && fitted[0].to_string().contains("nearest first"), "{}", fitted[0]);
     }
 
     #[test]

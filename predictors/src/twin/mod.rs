@@ -16,6 +16,7 @@ mod causes;
 mod device;
 mod front;
 mod layout;
+mod line;
 mod locks;
 mod members;
 mod meter;

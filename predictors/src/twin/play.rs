@@ -195,6 +195,10 @@ fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
     built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
+pub(super) fn satf() -> Box<dyn Scheduler> {
+    scheduler("satf").expect("a shipped scheduler without settings")
+}
+
 pub(super) fn fifo() -> Box<dyn Scheduler> {
     scheduler("fifo").expect("a shipped scheduler without settings")
 }

@@ -7,8 +7,11 @@
 //!   read; hits are drawn by their share and times among such reads;
 //! - *near*, if d is less than 2048 sectors: the platter decides, and times are drawn from those of the same operation, apart for those
 //!   that the device went on to at once;
+//! - *behind* one of its machine's latest reads, if d is not more than such reads were seen to have: the platter has a place for them, and
+//!   times are drawn from theirs;
 //! - else a + b n + c g(d / capacity) + e: a and b by operation, g the shape of a seek curve ([`super::shapes`]) and e drawn from the
-//!   residuals, which hold the turning of the platter.
+//!   residuals, which hold the turning of the platter. Writes that take less than half of what reads take are done when the device's cache
+//!   has them, and no arm moves for them: c is 0.
 //!
 //! A device that had nothing to do shows a request later than a busy one by what lies between it and the place of the recording, in both
 //! directions; that delay is fitted with the rest and added to response times, not to service times.
@@ -21,10 +24,9 @@ use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 use drive_models::WriteCache;
 use drive_models::single_server::{Service, ServiceModel};
 
+use super::line::{self, FEW, Line, OPERATIONS, Sample};
 use super::recording::{Recorded, Recording};
-use super::shapes::{Shape, shapes};
 use super::times::{Times, median};
-use crate::solve::solve;
 
 /// Closer than this the platter decides more than the arm.
 const NEAR: u64 = 2048;
@@ -34,51 +36,19 @@ const AHEAD: u64 = 512;
 const READS: usize = 64;
 /// A sample that took so many times the median was held up by something else.
 const HELD_UP: f64 = 12.0;
-/// Fewer samples say nothing of a class.
-const FEW: usize = 30;
-/// Of the mean, by which shapes may miss the recordings and still count as fitting.
-const FITS: f64 = 0.005;
-/// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
-const ALIKE: f64 = 0.2;
-/// However many samples there are, they say no more of seeks than so many would if shapes were exact.
-const SAMPLES_THAT_COUNT: f64 = 500.0;
-/// A sector takes so many seconds by the square root of how many a drive holds: tracks and what is on each grew alike. Of the measured drives most
-/// take between half and twice as long.
-const SECTOR_S: f64 = 0.2;
-/// By how much drives differ in that.
-const SECTORS_ALIKE: f64 = 0.5;
-/// No drive takes a smaller part of that.
-const SECTORS_LEAST: f64 = 0.25;
-const OPERATIONS: usize = Operation::MOVING_DATA;
-/// Coefficients: two for each operation, the seek's and the delay.
-const UNKNOWNS: usize = 2 * OPERATIONS + 2;
-
-/// A service time with what it may depend on.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    operation: usize,
-    sectors: f64,
-    /// From the end of the request served before.
-    distance: u64,
-    /// Whether the device had nothing to do before.
-    idle: bool,
-    /// Whether it is a read behind one of the latest.
-    follows: bool,
-    /// Seconds.
-    time: f64,
-}
+/// Of reads behind others so large a share tells how far from the one before they are.
+const BEHIND: f64 = 0.99;
 
 /// What was fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fitted {
-    capacity: Sectors,
-    /// Seconds, and seconds a sector, by operation.
-    base: [[f64; 2]; OPERATIONS],
-    /// Shapes with what each contributes.
-    seeks: Vec<(Shape, f64)>,
+    line: Line,
     residuals: [Times; OPERATIONS],
     /// By operation, and whether the device went from one to the other at once.
     near: [[Times; 2]; OPERATIONS],
+    /// Of reads behind a latest read, up to a distance.
+    behind: Times,
+    behind_most: u64,
     hits: Times,
     /// Of the reads behind a latest read.
     hit_share: f64,
@@ -91,7 +61,9 @@ pub(super) struct Fitted {
 impl Fitted {
     /// The same with so many times as long for each sector.
     pub(super) fn with_sectors(&self, factor: f64) -> Fitted {
-        Fitted { base: self.base.map(|[fixed, per_sector]| [fixed, factor * per_sector]), ..self.clone() }
+        let mut fitted = self.clone();
+        fitted.line.base.iter_mut().for_each(|[_, per_sector]| *per_sector *= factor);
+        fitted
     }
 }
 
@@ -117,11 +89,14 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted>
         samples.into_iter().partition(|sample| sample.follows && sample.time < hit);
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
     let far = if far.len() < FEW { others.clone() } else { far };
-    let line = line(&far, capacity)?;
-    let residual = |sample: &Sample| sample.time - line.time(sample, capacity);
+    let line = line::line(&far, capacity)?;
+    let (behind, far): (Vec<Sample>, Vec<Sample>) = far.iter().partition(|sample| sample.follows);
+    // Where nobody reads at random, those behind others have to tell what the arm takes.
+    let at_random = far.iter().filter(|sample| sample.operation == 0).count();
+    let far = if at_random < FEW { [far, behind.clone()].concat() } else { far };
     let of = |operation: usize, samples: &[Sample]| {
         let of_operation = samples.iter().filter(|sample| sample.operation == operation);
-        Times::of(of_operation.map(residual).collect())
+        Times::of(of_operation.map(|sample| line.residual(sample)).collect())
     };
     let near = |operation: usize, at_once: bool| {
         let near: Vec<Sample> =
@@ -131,8 +106,9 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted>
     };
     let least = others.iter().map(|sample| sample.time).fold(f64::INFINITY, f64::min);
     Some(Fitted {
-        capacity,
         residuals: std::array::from_fn(|operation| of(operation, &far)),
+        behind: of(0, &behind),
+        behind_most: quantile(behind.iter().map(|sample| sample.distance), BEHIND),
         near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
         hit_share: hits.len() as f64 / followers.max(1) as f64,
         least: hits.iter().map(|sample| sample.time).fold(least, f64::min),
@@ -140,9 +116,15 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted>
             hits.iter().map(|sample| (sample.time - if sample.idle { line.delay } else { 0.0 }).max(0.0)).collect(),
         ),
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
-        base: line.base,
-        seeks: line.seeks,
+        line,
     })
+}
+
+/// The value that so large a share does not exceed; 0 of none.
+fn quantile(values: impl Iterator<Item = u64>, share: f64) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
 }
 
 /// The service times of a machine alone.
@@ -153,10 +135,10 @@ fn samples(recording: &Recording) -> Vec<Sample> {
     let mut samples = Vec::with_capacity(served.len());
     for pair in served.windows(2) {
         let (before, request) = (pair[0], pair[1]);
+        let started = request.issued.max(before.completed);
         if before.operation == Operation::Read {
             latest.add(before.end());
         }
-        let started = request.issued.max(before.completed);
         samples.push(Sample {
             operation: request.operation as usize,
             sectors: f64::from(request.sectors),
@@ -189,146 +171,6 @@ impl Reads {
     pub(super) fn followed_by(&self, lba: Lba) -> bool {
         self.ends.iter().any(|end| lba >= *end && end.distance(lba).count() < AHEAD)
     }
-}
-
-/// The straight part of the model.
-struct Line {
-    base: [[f64; 2]; OPERATIONS],
-    seeks: Vec<(Shape, f64)>,
-    delay: f64,
-}
-
-impl Line {
-    fn time(&self, sample: &Sample, capacity: Sectors) -> f64 {
-        let [fixed, per_sector] = self.base[sample.operation];
-        let delay = if sample.idle { self.delay } else { 0.0 };
-        fixed + per_sector * sample.sectors + seek(&self.seeks, sample.distance, capacity) + delay
-    }
-}
-
-fn seek(seeks: &[(Shape, f64)], distance: u64, capacity: Sectors) -> f64 {
-    let share = distance as f64 / capacity.count() as f64;
-    seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
-}
-
-/// What a turn of the platter takes, in seconds: where in it a request comes is chance, so that half of the residuals lie within half a turn.
-fn turn(samples: &[Sample], capacity: Sectors, line: &Line) -> Option<f64> {
-    let of = |operation: usize| {
-        let of_operation = samples.iter().filter(move |sample| sample.operation == operation);
-        of_operation.map(|sample| sample.time - line.time(sample, capacity)).collect::<Vec<f64>>()
-    };
-    let mut residuals = of(0);
-    if residuals.len() < FEW {
-        residuals = of(1);
-    }
-    residuals.sort_by(f64::total_cmp);
-    let quarters = |quarters: usize| residuals.get(quarters * residuals.len() / 4).copied();
-    Some(2.0 * (quarters(3)? - quarters(1)?))
-}
-
-/// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
-fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
-    let shapes = shapes();
-    let with = |delayed: bool| {
-        let known = Known { capacity, turn: None, delayed };
-        let free = best_line(samples, &shapes, &known)?;
-        match turn(samples, capacity, &free) {
-            Some(turn) if turn > 0.0 => best_line(samples, &shapes, &Known { turn: Some(turn), ..known }),
-            _ => Some(free),
-        }
-    };
-    let line = with(true)?;
-    // Nothing comes back before it has been there: what else makes requests of an idle device long is no delay.
-    let mut idle: Vec<f64> = samples.iter().filter(|sample| sample.idle).map(|sample| sample.time).collect();
-    idle.sort_by(f64::total_cmp);
-    if idle.get(idle.len() / 20).is_some_and(|short| line.delay > *short) { with(false) } else { Some(line) }
-}
-
-/// What is known of the device before samples are looked at.
-#[derive(Clone, Copy)]
-struct Known {
-    capacity: Sectors,
-    /// Of the platter; seconds.
-    turn: Option<f64>,
-    /// Whether it may be away from the place of the recording.
-    delayed: bool,
-}
-
-/// With the `turn` of the platter, if that is known, which says what seeks are to be expected.
-fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line> {
-    let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes
-        .iter()
-        .filter_map(|shape| {
-            let (found, missed) = fit_shape(samples, shape, known)?;
-            Some((shape.clone(), found, missed))
-        })
-        .collect();
-    let mean = samples.iter().map(|sample| sample.time).sum::<f64>() / samples.len().max(1) as f64;
-    let best = fits.iter().map(|(.., missed)| *missed).fold(f64::INFINITY, f64::min).max(FITS * mean);
-    let weights: Vec<f64> = fits.iter().map(|(.., missed)| (-0.5 * (missed / best).powi(2)).exp()).collect();
-    let all: f64 = weights.iter().sum();
-    (all > 0.0).then(|| {
-        let over = |index: usize| {
-            fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>()
-        };
-        let shape = |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| {
-            (shape, found[UNKNOWNS - 2] * weight / all)
-        };
-        let least =
-            if known.turn.is_some() { SECTORS_LEAST * SECTOR_S / (known.capacity.count() as f64).sqrt() } else { 0.0 };
-        Line {
-            base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1).max(least)]),
-            delay: f64::max(over(UNKNOWNS - 1), 0.0),
-            seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
-        }
-    })
-}
-
-/// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
-fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; UNKNOWNS], f64)> {
-    let &Known { capacity, turn, delayed } = known;
-    let row = |sample: &Sample| {
-        let mut row = [0.0; UNKNOWNS];
-        row[2 * sample.operation] = 1.0;
-        row[2 * sample.operation + 1] = sample.sectors;
-        row[UNKNOWNS - 2] = shape.at(sample.distance as f64 / capacity.count() as f64);
-        row[UNKNOWNS - 1] = if sample.idle && delayed { 1.0 } else { 0.0 };
-        row
-    };
-    let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
-    let mut right = [0.0; UNKNOWNS];
-    for sample in samples {
-        let row = row(sample);
-        for (index, value) in row.iter().enumerate() {
-            right[index] += value * sample.time;
-            row.iter().zip(&mut square[index]).for_each(|(other, sum)| *sum += value * other);
-        }
-    }
-    if let Some(turn) = turn {
-        // A normal prior. The variance of a time is that of a place in the turn.
-        let expected = turn / shape.turn;
-        let counted = (samples.len() as f64 / SAMPLES_THAT_COUNT).max(1.0);
-        let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
-        square[UNKNOWNS - 2][UNKNOWNS - 2] += weight;
-        right[UNKNOWNS - 2] += weight * expected;
-        let expected = SECTOR_S / (capacity.count() as f64).sqrt();
-        let weight = counted * (turn * turn / 12.0) / (SECTORS_ALIKE * expected).powi(2);
-        for operation in 0..OPERATIONS {
-            square[2 * operation + 1][2 * operation + 1] += weight;
-            right[2 * operation + 1] += weight * expected;
-        }
-    }
-    let found = solve(square, right)?;
-    let mut octaves = [(0.0f64, 0.0f64); 64];
-    for sample in samples {
-        let forecast: f64 = row(sample).iter().zip(&found).map(|(value, factor)| value * factor).sum();
-        let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
-        *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
-    }
-    let enough = octaves.iter().filter(|(_, count)| *count >= FEW as f64);
-    let (sum, count) =
-        enough.fold((0.0, 0.0), |(sum, all), (missed, count)| (sum + (missed / count).powi(2) * count, all + count));
-    Some((found, if count > 0.0 { (sum / count).sqrt() } else { 0.0 }))
 }
 
 /// The device as it was fitted, serving.
@@ -367,29 +209,50 @@ impl Device {
             return (time, true);
         }
         let distance = position.distance(request.lba).count();
-        let [fixed, per_sector] = fitted.base[operation];
-        let line =
-            fixed + per_sector * request.sectors().count() as f64 + seek(&fitted.seeks, distance, fitted.capacity);
+        let line = fitted.line.time(operation, request.sectors().count() as f64, distance);
         let near = &fitted.near[operation][usize::from(started <= *idle_since)];
-        let residual = if distance < NEAR { near.draw(random) } else { None };
-        let residual = residual.or_else(|| fitted.residuals[operation].draw(random)).unwrap_or(0.0);
-        ((line + residual).max(fitted.least), false)
+        let residual = match distance {
+            0..NEAR => near.draw(random),
+            _ if follows && distance <= fitted.behind_most => fitted.behind.draw(random),
+            _ => None,
+        };
+        let residual = residual.or_else(|| match fitted.line.turn {
+            Some(turn) => fitted.residuals[operation].at(place(request.lba, started, line, turn)),
+            None => fitted.residuals[operation].draw(random),
+        });
+        ((line + residual.unwrap_or(0.0)).max(fitted.least), false)
     }
 }
 
+/// Which share of a turn away a place is when the arm, which sets out at `started`, has come there. Nobody knows how places lie around
+/// the platter, but each always lies where it lies.
+fn place(lba: Lba, started: Timestamp, positioning: f64, turn: f64) -> f64 {
+    let around = (lba.sector().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64;
+    (around - (started.saturating_since(Timestamp::ZERO).as_s_f64() + positioning) / turn).rem_euclid(1.0)
+}
+
 impl AccessCost for Device {
+    fn access(&self, now: Timestamp, request: &Request) -> Nanos {
+        let Device { fitted, position, .. } = self;
+        let operation = request.operation as usize;
+        let distance = position.distance(request.lba).count();
+        let line = fitted.line.time(operation, request.sectors().count() as f64, distance);
+        let residual =
+            fitted.line.turn.and_then(|turn| fitted.residuals[operation].at(place(request.lba, now, line, turn)));
+        Nanos::from_ns(((line + residual.unwrap_or(0.0)).max(fitted.least) * 1e9) as u64)
+    }
+
     fn position(&self) -> Lba {
         self.position
     }
 
     fn capacity(&self) -> Sectors {
-        self.fitted.capacity
+        self.fitted.line.capacity
     }
 
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
-        let [fixed, per_sector] = self.fitted.base[0];
-        let seek = seek(&self.fitted.seeks, from.distance(to).count(), self.fitted.capacity);
-        Nanos::from_ns(((fixed + per_sector * sectors.count() as f64 + seek).max(0.0) * 1e9) as u64)
+        let seconds = self.fitted.line.time(0, sectors.count() as f64, from.distance(to).count());
+        Nanos::from_ns((seconds.max(0.0) * 1e9) as u64)
     }
 }
 
@@ -461,7 +324,7 @@ mod tests {
         for part in [0.01, 0.1, 1.0] {
             let fitted = fit(&[recording(part)], capacity).unwrap();
             let longer = |seek: &dyn Fn(u64) -> f64| seek(capacity.count() / 3) - seek(10_000);
-            let ours = longer(&|distance| seek(&fitted.seeks, distance, capacity));
+            let ours = longer(&|distance| fitted.line.seek(distance));
             let known = longer(&|distance| {
                 drive.cost().between(Lba::ZERO, Lba::new(distance), Sectors::ZERO).as_ns() as f64 / 1e9
             });
@@ -493,9 +356,9 @@ mod tests {
     #[test]
     fn what_a_sector_takes_is_as_usual_where_all_requests_are_alike() {
         let capacity = known().capacity();
-        let usual = SECTOR_S / (capacity.count() as f64).sqrt();
+        let usual = line::sector_s(6e-3, capacity);
         let fitted = fit(&[recording(0.3)], capacity).unwrap();
-        assert!((fitted.base[0][1] / usual - 1.0).abs() < 0.5, "{} {usual}", fitted.base[0][1]);
+        assert!((fitted.line.base[0][1] / usual - 1.0).abs() < 0.5, "{} {usual}", fitted.line.base[0][1]);
         // Where they are not it is what was seen.
         let mut varied = recording(0.3);
         let mut later = Nanos::ZERO;
@@ -508,7 +371,7 @@ mod tests {
             request.completed = request.completed.saturating_add(later);
         }
         let fitted = fit(&[varied], capacity).unwrap();
-        assert!((fitted.base[0][1] / 2e-4 - 1.0).abs() < 0.1, "{}", fitted.base[0][1]);
+        assert!((fitted.line.base[0][1] / 2e-4 - 1.0).abs() < 0.1, "{}", fitted.line.base[0][1]);
         // No more takes no less.
         let mut odd = recording(0.3);
         for (n, request) in odd.requests.iter_mut().enumerate() {
@@ -518,7 +381,8 @@ mod tests {
             }
         }
         let fitted = fit(&[odd], capacity).unwrap();
-        assert_eq!(fitted.base[0][1], SECTORS_LEAST * usual);
+        let least = line::SECTORS_LEAST * line::sector_s(fitted.line.turn.unwrap(), capacity);
+        assert!((fitted.line.base[0][1] / least - 1.0).abs() < 1e-9, "{} {least}", fitted.line.base[0][1]);
     }
 
     #[test]
@@ -534,5 +398,82 @@ mod tests {
         let recorded = recording.requests.last().unwrap().completed;
         let ratio = now.as_ns() as f64 / recorded.as_ns() as f64;
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+    }
+
+    /// Reads of three streams in turn at their own places, each 3 ms, among them `random` ones as [`recording`] has them.
+    fn streams(random: usize) -> Recording {
+        let mut streams = recording(0.1);
+        streams.requests.truncate(random);
+        let mut now = streams.requests.last().map_or(Timestamp::ZERO, |last| last.completed);
+        for n in 0..6000u64 {
+            let done = now.saturating_add(Nanos::from_ms(3));
+            let lba = Lba::new(n % 3 * 200_000 + n / 3 * 64);
+            let sent = Recorded::sent(Operation::Read, 1, 0, 0);
+            streams.requests.push(Recorded { arrival: now, issued: now, completed: done, lba, sectors: 64, ..sent });
+            now = done;
+        }
+        streams
+    }
+
+    #[test]
+    fn streams_hide_neither_the_turn_nor_what_random_reads_take() {
+        let drive = known();
+        let fitted = fit(&[streams(1500)], drive.capacity()).unwrap();
+        let turn = fitted.line.turn.unwrap();
+        assert!((turn / 6e-3 - 1.0).abs() < 0.1, "{turn}");
+        let mut device = Device::new(fitted, 1, 1);
+        let mut mean = |lba: &dyn Fn(u64) -> u64, from: &dyn Fn(u64) -> u64| {
+            let (mut sum, mut now) = (0.0, Timestamp::ZERO);
+            for n in 0..1000 {
+                let read =
+                    |lba: u64, sectors: u64| Request::new(now, Operation::Read, Lba::new(lba), Sectors::new(sectors));
+                let before = device.serve(now, &read(from(n), 8)).time;
+                let took = device.serve(now.saturating_add(before), &read(lba(n), 64)).time;
+                sum += took.as_s_f64();
+                now = now.saturating_add(before + took + Nanos::from_us(n * 7));
+            }
+            sum / 1000.0
+        };
+        // A stream beside another takes what it took; behind a read at the other end of the drive, what any read there takes.
+        let (near, far) =
+            (mean(&|n| n * 64, &|n| 200_000 + n * 64), mean(&|n| n * 64 + 64_000, &|n| 16_000_000 + n * 800));
+        assert!((near / 3e-3 - 1.0).abs() < 0.15, "{near}");
+        assert!(far > 8e-3, "{far}");
+    }
+
+    #[test]
+    fn writes_that_a_cache_takes_move_no_arm() {
+        let mut cached = recording(0.1);
+        let mut sooner = Nanos::ZERO;
+        for (n, request) in cached.requests.iter_mut().enumerate() {
+            let took = request.completed.since(request.issued);
+            let began = request.issued.as_ns() - sooner.as_ns();
+            if n % 2 == 0 {
+                request.operation = Operation::Write;
+                sooner += took.saturating_sub(Nanos::from_us(700));
+            }
+            let done = request.completed.as_ns() - sooner.as_ns();
+            (request.issued, request.completed) = (Timestamp::from_ns(began), Timestamp::from_ns(done));
+            request.arrival = request.issued;
+        }
+        let fitted = fit(&[cached], known().capacity()).unwrap();
+        for distance in [5000, 8_000_000] {
+            let took = fitted.line.time(1, 8.0, distance);
+            assert!((took / 7e-4 - 1.0).abs() < 0.05, "{distance}: {took}");
+        }
+        assert!(fitted.line.time(0, 8.0, 8_000_000) > fitted.line.time(0, 8.0, 5000) + 2e-3);
+    }
+
+    #[test]
+    fn a_place_comes_by_once_in_a_turn() {
+        let lba = Lba::new(123_456);
+        let at = |ms: f64| place(lba, Timestamp::from_ns((ms * 1e6) as u64), 1e-3, 8e-3);
+        let away = at(0.0);
+        assert!((0.0..1.0).contains(&away));
+        // What waits a quarter of a turn is a quarter nearer, or has to wait for the next.
+        assert!(((away - 0.25).rem_euclid(1.0) - at(2.0)).abs() < 1e-6 && (away - at(8.0)).abs() < 1e-6);
+        let places: Vec<f64> = (0..1000).map(|n| place(Lba::new(n * 8), Timestamp::ZERO, 0.0, 8e-3)).collect();
+        let below = |share: f64| places.iter().filter(|place| **place < share).count();
+        assert!((200..300).contains(&below(0.25)) && (700..800).contains(&below(0.75)));
     }
 }

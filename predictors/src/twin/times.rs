@@ -33,6 +33,12 @@ impl Times {
         Times { quantiles: times }
     }
 
+    /// The one that so large a share does not exceed.
+    pub(super) fn at(&self, share: f64) -> Option<f64> {
+        let count = self.quantiles.len();
+        (count > 0).then(|| self.quantiles[((share * count as f64) as usize).min(count - 1)])
+    }
+
     pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
         let count = self.quantiles.len() as u64;
         (count > 0).then(|| self.quantiles[(((random.next_u64() >> 32) * count) >> 32) as usize])

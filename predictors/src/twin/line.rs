@@ -1,0 +1,254 @@
+//! What the arm, the platter and the sectors take, fitted to samples of service times, with what is known of drives beforehand: the shapes
+//! of seek curves, and what a drive with such a turn takes for a sector.
+
+use traces::{Operation, Sectors};
+
+use super::shapes::{Shape, shapes};
+use super::times::median;
+use crate::solve::solve;
+
+pub(super) const OPERATIONS: usize = Operation::MOVING_DATA;
+/// Fewer samples say nothing of a class.
+pub(super) const FEW: usize = 30;
+/// Of the mean, by which shapes may miss the recordings and still count as fitting.
+const FITS: f64 = 0.005;
+/// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
+const ALIKE: f64 = 0.2;
+/// However many samples there are, they say no more of seeks than so many would if shapes were exact.
+const SAMPLES_THAT_COUNT: f64 = 500.0;
+/// A sector takes so many turns by the square root of how many sectors a drive holds, since tracks and what is on each grew alike: 13 to 25 of
+/// the measured drives.
+const SECTOR_TURNS: f64 = 18.0;
+/// By how much drives differ in that.
+const SECTORS_ALIKE: f64 = 0.35;
+/// How much more than a sample counts what cannot be.
+const NOTHING: f64 = 1e6;
+/// No drive takes a smaller part of that.
+pub(super) const SECTORS_LEAST: f64 = 0.25;
+/// Coefficients: two for each operation, what reads behind others take more, the seek's and the delay.
+const UNKNOWNS: usize = 2 * OPERATIONS + 3;
+const BEHIND_AT: usize = 2 * OPERATIONS;
+const SEEK_AT: usize = BEHIND_AT + 1;
+const DELAY_AT: usize = SEEK_AT + 1;
+
+/// A service time with what it may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) operation: usize,
+    pub(super) sectors: f64,
+    /// From the end of the request served before.
+    pub(super) distance: u64,
+    /// Whether the device had nothing to do before.
+    pub(super) idle: bool,
+    /// Whether it is a read behind one of the latest.
+    pub(super) follows: bool,
+    /// Seconds.
+    pub(super) time: f64,
+}
+
+/// For which operations an arm moves.
+fn moves(samples: &[Sample]) -> [bool; OPERATIONS] {
+    let of = |operation: usize| {
+        median(samples.iter().filter(|sample| sample.operation == operation).map(|sample| sample.time))
+    };
+    let cached = of(0).zip(of(1)).is_some_and(|(read, write)| write < read / 2.0);
+    [true, !cached]
+}
+
+/// The straight part of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) capacity: Sectors,
+    /// Seconds, and seconds a sector, by operation.
+    pub(super) base: [[f64; 2]; OPERATIONS],
+    /// Shapes with what each contributes.
+    seeks: Vec<(Shape, f64)>,
+    /// Whether an arm moves, by operation.
+    moves: [bool; OPERATIONS],
+    /// Of the platter; seconds.
+    pub(super) turn: Option<f64>,
+    /// Of a device that had nothing to do; seconds.
+    pub(super) delay: f64,
+}
+
+impl Line {
+    /// Seconds for so many sectors so far from the end of the request served before.
+    pub(super) fn time(&self, operation: usize, sectors: f64, distance: u64) -> f64 {
+        let [fixed, per_sector] = self.base[operation];
+        let seek = if self.moves[operation] { self.seek(distance) } else { 0.0 };
+        fixed + per_sector * sectors + seek
+    }
+
+    pub(super) fn seek(&self, distance: u64) -> f64 {
+        let share = distance as f64 / self.capacity.count() as f64;
+        self.seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
+    }
+
+    /// What a sample took longer.
+    pub(super) fn residual(&self, sample: &Sample) -> f64 {
+        let delay = if sample.idle { self.delay } else { 0.0 };
+        sample.time - delay - self.time(sample.operation, sample.sectors, sample.distance)
+    }
+}
+
+/// What a turn of the platter takes, in seconds: where in it a request comes is chance, unless it goes on behind another, so that half of
+/// the residuals lie within half a turn.
+fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
+    let of = |kind: fn(&&Sample) -> bool| {
+        let of_kind = samples.iter().filter(kind);
+        of_kind.map(|sample| line.residual(sample)).collect::<Vec<f64>>()
+    };
+    let kinds: [fn(&&Sample) -> bool; 3] =
+        [|sample| sample.operation == 0 && !sample.follows, |sample| sample.operation == 1, |_| true];
+    let mut residuals = kinds.into_iter().map(of).find(|residuals| residuals.len() >= FEW)?;
+    residuals.sort_by(f64::total_cmp);
+    let quarters = |quarters: usize| residuals.get(quarters * residuals.len() / 4).copied();
+    Some(2.0 * (quarters(3)? - quarters(1)?))
+}
+
+/// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
+pub(super) fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
+    let (shapes, moves) = (shapes(), moves(samples));
+    let with = |delayed: bool| {
+        let known = Known { capacity, turn: None, delayed, moves };
+        let free = best_line(samples, &shapes, &known)?;
+        match turn(samples, &free) {
+            Some(turn) if turn > 0.0 => best_line(samples, &shapes, &Known { turn: Some(turn), ..known }),
+            _ => Some(free),
+        }
+    };
+    let line = with(true)?;
+    // Nothing comes back before it has been there: what else makes requests of an idle device long is no delay.
+    let mut idle: Vec<f64> = samples.iter().filter(|sample| sample.idle).map(|sample| sample.time).collect();
+    idle.sort_by(f64::total_cmp);
+    if idle.get(idle.len() / 20).is_some_and(|short| line.delay > *short) { with(false) } else { Some(line) }
+}
+
+/// What is known of the device before samples are looked at.
+#[derive(Clone, Copy)]
+struct Known {
+    capacity: Sectors,
+    /// Of the platter; seconds.
+    turn: Option<f64>,
+    /// Whether it may be away from the place of the recording.
+    delayed: bool,
+    /// For which operations its arm moves.
+    moves: [bool; OPERATIONS],
+}
+
+/// With the `turn` of the platter, if that is known, which says what seeks are to be expected.
+fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line> {
+    let fits: Vec<(Shape, [f64; UNKNOWNS], f64)> = shapes
+        .iter()
+        .filter_map(|shape| {
+            let (found, missed) = fit_shape(samples, shape, known)?;
+            Some((shape.clone(), found, missed))
+        })
+        .collect();
+    let mean = samples.iter().map(|sample| sample.time).sum::<f64>() / samples.len().max(1) as f64;
+    let best = fits.iter().map(|(.., missed)| *missed).fold(f64::INFINITY, f64::min).max(FITS * mean);
+    let weights: Vec<f64> = fits.iter().map(|(.., missed)| (-0.5 * (missed / best).powi(2)).exp()).collect();
+    let all: f64 = weights.iter().sum();
+    (all > 0.0).then(|| {
+        let over = |index: usize| {
+            fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>()
+        };
+        let shape =
+            |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| (shape, found[SEEK_AT] * weight / all);
+        let least = known.turn.map_or(0.0, |turn| SECTORS_LEAST * sector_s(turn, known.capacity));
+        Line {
+            capacity: known.capacity,
+            moves: known.moves,
+            turn: known.turn,
+            base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1).max(least)]),
+            delay: f64::max(over(DELAY_AT), 0.0),
+            seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
+        }
+    })
+}
+
+/// What a drive with this turn may take for a sector, in seconds.
+pub(super) fn sector_s(turn: f64, capacity: Sectors) -> f64 {
+    SECTOR_TURNS * turn / (capacity.count() as f64).sqrt()
+}
+
+/// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
+fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; UNKNOWNS], f64)> {
+    let &Known { capacity, turn, delayed, moves } = known;
+    let row = |sample: &Sample| {
+        let mut row = [0.0; UNKNOWNS];
+        row[2 * sample.operation] = 1.0;
+        row[2 * sample.operation + 1] = sample.sectors;
+        row[BEHIND_AT] = if sample.follows { 1.0 } else { 0.0 };
+        if moves[sample.operation] {
+            row[SEEK_AT] = shape.at(sample.distance as f64 / capacity.count() as f64);
+        }
+        row[DELAY_AT] = if sample.idle && delayed { 1.0 } else { 0.0 };
+        row
+    };
+    let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
+    let mut right = [0.0; UNKNOWNS];
+    for sample in samples {
+        let row = row(sample);
+        for (index, value) in row.iter().enumerate() {
+            right[index] += value * sample.time;
+            row.iter().zip(&mut square[index]).for_each(|(other, sum)| *sum += value * other);
+        }
+    }
+    // Where all reads are behind others, they take nothing more.
+    square[BEHIND_AT][BEHIND_AT] += 1.0;
+    if let Some(turn) = turn {
+        // A normal prior. The variance of a time is that of a place in the turn.
+        let expected = turn / shape.turn;
+        let counted = (samples.len() as f64 / SAMPLES_THAT_COUNT).max(1.0);
+        let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
+        square[SEEK_AT][SEEK_AT] += weight;
+        right[SEEK_AT] += weight * expected;
+        let expected = sector_s(turn, capacity);
+        let weight = counted * (turn * turn / 12.0) / (SECTORS_ALIKE * expected).powi(2);
+        for operation in 0..OPERATIONS {
+            square[2 * operation + 1][2 * operation + 1] += weight;
+            right[2 * operation + 1] += weight * expected;
+        }
+    }
+    let mut found = solve(square, right)?;
+    // Where sizes and distances differ little, what they take can be had from what all take, but that is never less than nothing.
+    for operation in 0..OPERATIONS {
+        if found[2 * operation] < 0.0 {
+            square[2 * operation][2 * operation] += NOTHING * samples.len() as f64;
+            found = solve(square, right)?;
+        }
+    }
+    let mut octaves = [(0.0f64, 0.0f64); 64];
+    for sample in samples {
+        let forecast: f64 = row(sample).iter().zip(&found).map(|(value, factor)| value * factor).sum();
+        let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
+        *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
+    }
+    let enough = octaves.iter().filter(|(_, count)| *count >= FEW as f64);
+    let (sum, count) =
+        enough.fold((0.0, 0.0), |(sum, all), (missed, count)| (sum + (missed / count).powi(2) * count, all + count));
+    Some((found, if count > 0.0 { (sum / count).sqrt() } else { 0.0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_distances_that_go_together_leave_nothing_below_nothing() {
+        // Two streams: one of 256 sectors at a shorter distance, one of 512 at a longer; 110 us a sector and 2 ms more for the longer way.
+        let sample = |n: u64| {
+            let long = n % 2 == 1;
+            let (sectors, distance) = if long { (512.0, 70_000) } else { (256.0, 30_000) };
+            let time = 110e-6 * sectors + if long { 2e-3 } else { 1.5e-3 } + n as f64 % 8.0 * 1e-4;
+            Sample { operation: 0, sectors, distance, idle: false, follows: true, time }
+        };
+        let samples: Vec<Sample> = (0..2000).map(sample).collect();
+        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        assert!(line.base[0][0] >= -1e-6, "{:?}", line.base);
+        // A third of the drive away such a read takes no three times as long.
+        let (near, far) = (line.time(0, 256.0, 30_000), line.time(0, 256.0, 6_000_000));
+        assert!((near / 30.01e-3 - 1.0).abs() < 0.05 && far > near && far < 1.5 * near, "{near} {far}");
+    }
+}
