@@ -289,3 +289,33 @@ fn an_access_costs_what_a_member_takes_or_nothing_of_it() {
     run(&mut *drive, &[(0, read(0, 8))]);
     assert_eq!((cost(&*drive), drive.cost().position()), (2, Lba::new(8)));
 }
+
+#[test]
+fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
+    use drive_models::array::{self, Geometry, Level, MemberParts};
+
+    let part = || -> MemberParts {
+        let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+        (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
+    };
+    let size = part().0.capacity();
+    let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), size);
+    // A stream that soon finds what has been read ahead, and reads at random beside it.
+    let stream = (0..60).map(|n| (n * 2, read(n * 64, 64)));
+    let random = (0..60).map(|n| (n * 2 + 1, read(1_000_000 + n * n * 8 % 7919 * 8, 8)));
+    let mut requests: Vec<(u64, Request)> = stream.chain(random).collect();
+    requests.sort_by_key(|(at, _)| *at);
+    for (ahead, caches) in [(2048, "read_cache=1g,prefetch=1m,"), (0, "")] {
+        let overhead = traces::Nanos::from_us(100);
+        let mut ours = array::reading_ahead(geometry, overhead, Sectors::new(ahead), (0..5).map(|_| part()).collect());
+        let settings =
+            format!("scheduler=fifo,level=5,members=5,stripe_unit=64k,depth=1,overhead=100us,track=64k,{caches}");
+        let mut registrys = array(settings.trim_end_matches(','));
+        let (ours, registrys) = (run(&mut ours, &requests), run(&mut *registrys, &requests));
+        let hits = ours.iter().filter(|(_, completion)| completion.hit).count();
+        assert_eq!(hits > 40, ahead > 0, "{hits}");
+        for ((at, completion), (expected, other)) in ours.iter().zip(&registrys) {
+            assert_eq!((at, completion.finished, completion.hit), (expected, other.finished, other.hit));
+        }
+    }
+}

@@ -71,17 +71,17 @@ pub(super) struct Played {
     pub(super) alone: Vec<VmForecast>,
 }
 
-/// The recordings and how they are played.
-struct Plays<'a> {
+/// The recordings, each of which is played alone, and how.
+struct Alone<'a> {
     recordings: &'a [Recording],
     machines: &'a [Inferred],
     order: Order,
     seed: u64,
 }
 
-impl Plays<'_> {
-    /// What a machine gets alone.
-    fn alone(&self, fitted: &Fit, machine: usize) -> Result<VmForecast, PredictError> {
+impl Alone<'_> {
+    /// What one machine gets.
+    fn one(&self, fitted: &Fit, machine: usize) -> Result<VmForecast, PredictError> {
         let table = Table { fitted, order: self.order, seed: self.seed, machines: machine..machine + 1 };
         let played = play(self.recordings, self.machines, &table)?;
         Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
@@ -91,7 +91,7 @@ impl Plays<'_> {
     fn missed(&self, fitted: &Fit, machines: &[usize]) -> Result<f64, PredictError> {
         let mut missed = 0.0;
         for &machine in machines {
-            missed += off(&self.alone(fitted, machine)?, &recorded(&self.recordings[machine]));
+            missed += off(&self.one(fitted, machine)?, &recorded(&self.recordings[machine]));
         }
         Ok(missed)
     }
@@ -137,25 +137,25 @@ pub(super) fn fit(
     one_by_one: Option<service::Fitted>,
     seed: u64,
 ) -> Result<Option<Played>, PredictError> {
-    let plays = Plays { recordings, machines, order, seed };
+    let alone = Alone { recordings, machines, order, seed };
     let one_by_one = one_by_one.map(Fit::OneByOne);
     let fitted = match service::capacity(recordings) {
         Some(capacity) if one_by_one.is_none() || order.policy == Policy::Unknown => {
             let (members, streams) = members::fits(recordings, capacity);
             let members = members.into_iter().map(Fit::Members).collect();
-            match plays.closest(members, &streams)? {
+            match alone.closest(members, &streams)? {
                 Some(members) => Some(members),
                 None => {
                     let several = several::fit(recordings, capacity).map(Fit::Several);
                     let everybody: Vec<usize> = (0..recordings.len()).collect();
-                    plays.closest(one_by_one.into_iter().chain(several).collect(), &everybody)?
+                    alone.closest(one_by_one.into_iter().chain(several).collect(), &everybody)?
                 }
             }
         }
         _ => one_by_one,
     };
     let Some(fitted) = fitted else { return Ok(None) };
-    let alone = (0..recordings.len()).map(|machine| plays.alone(&fitted, machine)).collect::<Result<_, _>>()?;
+    let alone = (0..recordings.len()).map(|machine| alone.one(&fitted, machine)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
 }
 
