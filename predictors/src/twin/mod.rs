@@ -1,11 +1,13 @@
 //! The twin: the device, and each machine, as their recordings alone show them, put together and played.
 //!
-//! 1. *The device* (`service`): service times by operation, length and distance, the cache, the delay to the place of the recording;
+//! 1. *The device* (`service`): service times by operation, length and distance (`line`), the cache, the delay to the place of the recording;
 //!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives (`shapes`).
-//! 2. *The order* in which it takes requests (`policy`), and in which each machine issues them, and how many at once.
+//! 2. *The order* in which it takes requests (`policy`, and for durable writes `ahead`), and in which each machine issues them, and how many
+//!    at once.
 //! 3. *What each request waited for* (`causes`): think times, other processes, timers.
 //! 4. All machines are played closed loop (`play`) through a [`replay::Room`]: a stage for each above one for the device. What machines
-//!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played.
+//!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played, each much longer than
+//!    anybody waits there.
 //!
 //! A device that serves one request after another is told apart from one that does not (`several`), of which only response times by what
 //! is under way are told. Flushes and discards take what they took alone. Where several requests
