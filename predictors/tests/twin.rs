@@ -74,6 +74,14 @@ fn writes_wait_for_longer_than_an_excerpt() {
 }
 
 #[test]
+fn who_syncs_beside_a_page_cache_comes_to_hardly_anything() {
+    // Alone it writes twelve times a second, each time when its journal has; together each of these waits for thousands.
+    let (found, _) = written(4, [0, 5]);
+    let [_, (ours, truth)] = found[1];
+    assert!(truth < 0.5 && (0.3..3.0).contains(&(ours / truth)), "{found:?}");
+}
+
+#[test]
 fn who_writes_beside_others_on_an_array_keeps_its_rate() {
     let (found, _) = written(3, [2, 3]);
     let [_, (ours, truth)] = found[1];
