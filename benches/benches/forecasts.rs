@@ -9,14 +9,18 @@ use predictors::{Recording, build, predictor};
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
 
-/// Two machines alone for as long as the paper's runs.
-fn alone() -> Vec<Ran> {
+/// Rooms with a single drive, and with an array.
+const DRIVE: usize = 0;
+const ARRAY: usize = 3;
+
+/// Two machines alone in a room for as long as the paper's runs.
+fn alone(room: usize) -> Vec<Ran> {
     let campaign = Campaign { machines: 2, span: Nanos::from_s(300), ..Campaign::default() };
-    campaign.alone(ROOMS[0], 0).expect("a shipped room runs")
+    campaign.alone(ROOMS[room], room).expect("a shipped room runs")
 }
 
 fn formulas(criterion: &mut Criterion) {
-    let profiles: Vec<IsolationProfile> = alone().into_iter().map(|ran| ran.profile).collect();
+    let profiles: Vec<IsolationProfile> = alone(DRIVE).into_iter().map(|ran| ran.profile).collect();
     let mut group = criterion.benchmark_group("two machines from profiles");
     for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
         let spec = name.parse().expect("a name is a spec");
@@ -30,21 +34,23 @@ fn formulas(criterion: &mut Criterion) {
 }
 
 fn twin(criterion: &mut Criterion) {
-    let (profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) =
-        alone().into_iter().map(|ran| (ran.profile, ran.recording)).unzip();
     let predictor = build(&"twin".parse().expect("a name is a spec")).expect("a name of the registry");
-    let mut group = criterion.benchmark_group("the twin of two machines of 300 s");
+    let mut group = criterion.benchmark_group("the twin of two machines of 300 s, inference and play");
     group.sample_size(10);
-    group.bench_function("inference and play", |bencher| {
-        bencher.iter(|| black_box(predictor::predict(&*predictor, &profiles, &recordings)));
-    });
+    for (name, room) in [("a drive", DRIVE), ("an array", ARRAY)] {
+        let (profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) =
+            alone(room).into_iter().map(|ran| (ran.profile, ran.recording)).unzip();
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| black_box(predictor::predict(&*predictor, &profiles, &recordings)));
+        });
+    }
     group.finish();
 }
 
 fn placement(criterion: &mut Criterion) {
     const MACHINES: usize = 100;
     const LUNS: usize = 10;
-    let profile = alone().remove(0).profile;
+    let profile = alone(DRIVE).remove(0).profile;
     let machine = |number: usize| {
         let mut profile = profile.clone();
         profile.vm = format!("vm{number}");

@@ -6,12 +6,14 @@ use std::ops::Range;
 use drive_models::{DriveModel, SingleServer};
 use traces::{Nanos, Timestamp};
 
-use super::play::{Table, play};
+use super::play::{self, Table, play};
 use super::policy::Policy;
 use super::recording::Recording;
 use super::{Inferred, Order, members, recorded, service, several};
 use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
+/// So long a play of a machine tells of which kind the device is.
+const CHOSEN_BY: Nanos = Nanos::from_s(60);
 /// What comes closer by less than this (a logarithm) comes as close.
 const AS_CLOSE: f64 = 0.02;
 
@@ -80,9 +82,9 @@ struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// What one machine gets.
-    fn one(&self, fitted: &Fit, machine: usize) -> Result<VmForecast, PredictError> {
-        let table = Table { fitted, order: self.order, seed: self.seed, machines: machine..machine + 1 };
+    /// What one machine gets, by no more than so long a play.
+    fn one(&self, fitted: &Fit, machine: usize, most: Nanos) -> Result<VmForecast, PredictError> {
+        let table = Table { fitted, order: self.order, seed: self.seed, machines: machine..machine + 1, most };
         let played = play(self.recordings, self.machines, &table)?;
         Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
     }
@@ -91,7 +93,7 @@ impl Alone<'_> {
     fn missed(&self, fitted: &Fit, machines: &[usize]) -> Result<f64, PredictError> {
         let mut missed = 0.0;
         for &machine in machines {
-            missed += off(&self.one(fitted, machine)?, &recorded(&self.recordings[machine]));
+            missed += off(&self.one(fitted, machine, CHOSEN_BY)?, &recorded(&self.recordings[machine]));
         }
         Ok(missed)
     }
@@ -155,7 +157,8 @@ pub(super) fn fit(
         _ => one_by_one,
     };
     let Some(fitted) = fitted else { return Ok(None) };
-    let alone = (0..recordings.len()).map(|machine| alone.one(&fitted, machine)).collect::<Result<_, _>>()?;
+    let alone =
+        (0..recordings.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
 }
 

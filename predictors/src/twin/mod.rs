@@ -122,7 +122,7 @@ impl Predictor for Twin {
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..recordings.len() };
+        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..recordings.len(), most: play::ALL };
         let together = play(recordings, &machines, &table)?;
         let several = matches!(fitted, Fit::Several(_));
         let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {

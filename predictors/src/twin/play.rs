@@ -29,6 +29,9 @@ const EXCERPTS: u64 = 16;
 /// An excerpt is so many times as long as the longest mean response.
 const WAITS: f64 = 20.0;
 
+/// All of a recording, however long.
+pub(super) const ALL: Nanos = Nanos::from_ns(u64::MAX);
+
 /// The device, and who is played on it.
 pub(super) struct Table<'a> {
     pub(super) fitted: &'a Fit,
@@ -36,6 +39,8 @@ pub(super) struct Table<'a> {
     pub(super) seed: u64,
     /// Which of the recordings.
     pub(super) machines: Range<usize>,
+    /// No more is played than so long in all.
+    pub(super) most: Nanos,
 }
 
 /// A recording from a time on: what waited for something before that comes when it came.
@@ -68,7 +73,8 @@ fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerp
     }
 }
 
-/// What each machine got in all excerpts, which are together as long as the longest recording and begin at even distances of it. Together
+/// What each machine got in all excerpts, which are together as long as the longest recording, or as the table says, and begin at even
+/// distances of it. Together
 /// machines come less far than they came alone, and find less in a cache that they have filled: a first play tells how far each comes, in
 /// the second caches are as full as they were there.
 pub(super) fn play(
@@ -112,10 +118,11 @@ impl Plays<'_> {
     fn all(&self, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
         let spans = self.recordings.iter().map(Recording::span);
         let span = spans.max().unwrap_or_default().saturating_since(Timestamp::ZERO);
-        let mut excerpts = (span.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+        let in_all = span.min(self.table.most);
+        let mut excerpts = (in_all.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
         loop {
             let got = self.excerpts(span, excerpts, come)?;
-            let enough = (span.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
+            let enough = (in_all.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
             if enough >= excerpts || excerpts == 1 {
                 return Ok(got);
             }
@@ -125,11 +132,12 @@ impl Plays<'_> {
 
     /// What each got in so many excerpts.
     fn excerpts(&self, span: Nanos, excerpts: u64, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
-        let length = Nanos::from_ns(span.as_ns() / excerpts);
+        let apart = Nanos::from_ns(span.as_ns() / excerpts);
+        let length = apart.min(Nanos::from_ns(self.table.most.as_ns() / excerpts));
         let mut got = vec![Got::default(); self.recordings.len()];
         let mut played = Nanos::ZERO;
         for nth in 0..excerpts {
-            let start = Timestamp::ZERO + Nanos::from_ns(length.as_ns() * nth);
+            let start = Timestamp::ZERO + Nanos::from_ns(apart.as_ns() * nth);
             let full_as = |come: &f64| Timestamp::from_ns((start.as_ns() as f64 * come) as u64);
             let (machines, time) = self.one(start, length, &come.iter().map(full_as).collect::<Vec<_>>())?;
             played += time;
@@ -239,6 +247,28 @@ mod tests {
         let mut free = recorded(2);
         free.requests.iter_mut().for_each(|request| request.issued = request.arrival);
         assert_eq!(background(&free), u32::MAX);
+    }
+
+    #[test]
+    fn no_more_is_played_than_is_asked_for() {
+        use super::super::policy::Policy;
+        use super::super::several;
+
+        // It reads at the beginning only.
+        let mut recording = recorded(2);
+        recording.requests.retain(|request| {
+            request.operation == Operation::Write || request.arrival < Timestamp::from_ns(1_400_000_000)
+        });
+        let machines = [infer(&recording)];
+        let recordings = [recording];
+        let fitted = Fit::Several(several::fit(&recordings, traces::Sectors::new(1 << 30)).unwrap());
+        let reads = |most: Nanos| {
+            let order = Order { policy: Policy::Fcfs, durable_first: false };
+            let table = Table { fitted: &fitted, order, seed: 1, machines: 0..1, most };
+            play(&recordings, &machines, &table).unwrap()[0].reads.iops.unwrap()
+        };
+        assert!(reads(Nanos::from_s(2)) > 2.0 * reads(ALL), "{} {}", reads(Nanos::from_s(2)), reads(ALL));
+        assert_eq!(reads(Nanos::from_s(60)), reads(ALL));
     }
 
     #[test]
