@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn they_are_taken_first_and_the_others_as_ever() {
-        let mut order = Ahead::of(super::super::play::fifo());
+        let mut order = Ahead::of(super::super::play::shipped("fifo"));
         let cost = schedulers::DistanceCost { position: traces::Lba::ZERO, capacity: traces::Sectors::new(1 << 20) };
         let now = Timestamp::ZERO;
         let write = |durable: bool| {

@@ -6,6 +6,8 @@ use std::ops::Range;
 use drive_models::{DriveModel, SingleServer};
 use traces::{Nanos, Timestamp};
 
+use super::cached::Cached;
+use super::front::Front;
 use super::play::{self, Table, play};
 use super::policy::Policy;
 use super::recording::Recording;
@@ -45,24 +47,26 @@ impl Fit {
         }
     }
 
-    /// Whether it serves one request after another.
+    /// Whether it serves one request after another; then it has no cache before it.
     pub(super) fn one_by_one(&self) -> bool {
         matches!(self, Fit::OneByOne(_))
     }
 
-    /// Whether it may answer from a cache.
-    pub(super) fn has_cache(&self) -> bool {
-        !matches!(self, Fit::OneByOne(_))
-    }
-
     /// Serving `machines`, of the recordings it was fitted to, its cache as full of each as at a time of its recording.
     pub(super) fn drive(&self, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Box<dyn DriveModel> {
+        let full = |fronts: &[Front]| fronts.iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         match self {
             Fit::OneByOne(fitted) => {
                 Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
             }
-            Fit::Members(fitted) => Box::new(members::Device::new(fitted, machines, full_as, seed)),
-            Fit::Several(lines) => Box::new(several::Device::new(lines, machines, full_as, seed)),
+            Fit::Members(fitted) => {
+                let array = fitted.array(machines.len(), seed);
+                Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.reads_ahead(), seed))
+            }
+            Fit::Several(lines) => {
+                let fronts = full(&lines.fronts[machines.clone()]);
+                Box::new(Cached::new(several::Device::new(lines, machines, seed), fronts, false, seed))
+            }
         }
     }
 }

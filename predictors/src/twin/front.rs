@@ -11,7 +11,7 @@
 
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::{Nanos, Operation, Timestamp};
+use traces::{Lba, Nanos, Operation, Timestamp};
 
 use super::recording::{Recorded, Recording, each_issued};
 use super::service::Reads;
@@ -51,17 +51,24 @@ pub(super) struct Cache {
     pub(super) depth: u32,
 }
 
-/// Operations, and reads behind one of the latest.
-const KINDS: usize = Operation::MOVING_DATA + 1;
+/// A kind of requests: operations by their numbers, and reads behind one of the latest.
+pub(super) type Kind = usize;
+const KINDS: Kind = Operation::MOVING_DATA + 1;
+/// Reads behind one of the latest.
+pub(super) const BEHIND: Kind = Operation::MOVING_DATA;
 
 /// Of which kind a request is, that comes after those that `latest` has seen.
-fn kind(request: &Recorded, latest: &mut Reads) -> usize {
-    if request.operation != Operation::Read {
-        return request.operation as usize;
+pub(super) fn kind(operation: Operation, lba: Lba, end: Lba, latest: &mut Reads) -> Kind {
+    if operation != Operation::Read {
+        return operation as Kind;
     }
-    let follows = latest.followed_by(request.lba);
-    latest.add(request.end());
-    if follows { Operation::MOVING_DATA } else { Operation::Read as usize }
+    let follows = latest.followed_by(lba);
+    latest.add(end);
+    if follows { BEHIND } else { operation as Kind }
+}
+
+fn kind_of(request: &Recorded, latest: &mut Reads) -> Kind {
+    kind(request.operation, request.lba, request.end(), latest)
 }
 
 /// How many requests a controller has at once, by those of kinds that its cache answers whenever few are there.
@@ -124,7 +131,7 @@ impl Cache {
         for (machine, recording) in recordings.iter().enumerate() {
             let mut latest = Reads::default();
             each_issued(recording.moving(), |request, under_way| {
-                let kind = KINDS * machine + kind(request, &mut latest);
+                let kind = KINDS * machine + kind_of(request, &mut latest);
                 seen.push((under_way.len(), took(request), kind));
             });
         }
@@ -196,7 +203,7 @@ impl Front {
         let mut seen: [Seen; KINDS] = Default::default();
         let mut others: [Vec<Recorded>; 2] = Default::default();
         each_issued(recording.moving(), |request, under_way| {
-            let kind = kind(request, &mut latest);
+            let kind = kind_of(request, &mut latest);
             if cache.is_some_and(|cache| under_way.len() >= cache.depth as usize) {
                 return;
             }
@@ -214,9 +221,9 @@ impl Front {
         Front { now: part_of(time, self.part), ..self.clone() }
     }
 
-    /// How long the cache takes for a request, if it answers it; seconds.
-    pub(super) fn answer(&self, operation: Operation, follows: bool, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
-        let answered = &self.answered[if follows { Operation::MOVING_DATA } else { operation as usize }];
+    /// How long the cache takes for a request of a kind, if it answers it; seconds.
+    pub(super) fn answer(&self, kind: Kind, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
+        let answered = &self.answered[kind];
         let share = *answered.shares.get(self.now)?;
         let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         if chance < share { answered.times.draw(random) } else { None }
@@ -224,7 +231,7 @@ impl Front {
 
     /// The share of reads behind one of the latest that is answered.
     pub(super) fn reads_ahead(&self) -> f64 {
-        let shares = &self.answered[Operation::MOVING_DATA].shares;
+        let shares = &self.answered[BEHIND].shares;
         shares.iter().sum::<f64>() / shares.len().max(1) as f64
     }
 }
@@ -256,7 +263,7 @@ mod tests {
 
     fn share(front: &Front) -> f64 {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
-        let answers = (0..2000).filter_map(|_| front.answer(Operation::Read, false, &mut random));
+        let answers = (0..2000).filter_map(|_| front.answer(Operation::Read as Kind, &mut random));
         answers.inspect(|seconds| assert!((seconds - 2e-4).abs() < 1e-9)).count() as f64 / 2000.0
     }
 
@@ -311,7 +318,7 @@ mod tests {
         // Who had to wait there says nothing of the cache.
         let (front, [_, others]) = Front::of(&recording, Some(&cache));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
-        let answers = (0..500).map(|_| front.at(Timestamp::MAX).answer(Operation::Write, false, &mut random).unwrap());
+        let answers = (0..500).map(|_| front.at(Timestamp::MAX).answer(Operation::Write as Kind, &mut random).unwrap());
         assert!(answers.fold(0.0, f64::max) < 2.01e-4);
         assert!(others.iter().all(|other| other.operation == Operation::Read));
     }

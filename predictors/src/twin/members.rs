@@ -1,20 +1,14 @@
 //! An array: members by address, each with an arm and a queue of its own, behind a controller with a cache.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt;
-use std::ops::Range;
 
+use drive_models::SingleServer;
 use drive_models::array::{self, Array, Geometry, MemberParts};
-use drive_models::{Completion, DriveModel, SingleServer, WriteCache};
-use rand::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use schedulers::AccessCost;
-use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+use traces::{Lba, Nanos, Sectors};
 
 use super::front::{Cache, Front};
 use super::recording::{Recorded, Recording};
-use super::service::{self, Reads};
+use super::service;
 use super::{layout, play, policy};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.
@@ -40,7 +34,7 @@ pub(super) struct Fitted {
     /// How far it reads ahead.
     ahead: Sectors,
     /// By machine.
-    fronts: Vec<Front>,
+    pub(super) fronts: Vec<Front>,
 }
 
 impl fmt::Display for Fitted {
@@ -50,7 +44,7 @@ impl fmt::Display for Fitted {
         if self.nearest {
             f.write_str(", that take what is nearest first")?;
         }
-        if self.ahead > Sectors::ZERO {
+        if self.reads_ahead() {
             write!(f, ", and reads {} KiB ahead", self.ahead.count() / 2)?;
         }
         Ok(())
@@ -113,110 +107,29 @@ fn on_members(requests: &[Recorded], geometry: &Geometry) -> Vec<Recording> {
     members
 }
 
-/// The array as it was fitted, serving.
-pub(super) struct Device {
-    fronts: Vec<Front>,
-    array: Array,
-    ahead: Sectors,
-    random: Xoshiro256PlusPlus,
-    latest: Vec<Reads>,
-    /// What the cache answers, and when.
-    answered: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
-    started: Vec<Timestamp>,
-    sequence: u64,
-}
-
-impl Device {
-    /// For some of the machines, its cache as full of each as at a time of its recording.
-    pub(super) fn new(fitted: &Fitted, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Device {
-        let &Fitted { geometry, ref member, ref nearest, ref fronts, ahead, overhead, .. } = fitted;
-        let fronts: Vec<Front> = fronts[machines].iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
-        let machines = fronts.len();
+impl Fitted {
+    /// The array as it was fitted, with members that serve so many machines.
+    pub(super) fn array(&self, machines: usize, seed: u64) -> Array {
+        let &Fitted { geometry, ref member, nearest, ahead, overhead, .. } = self;
         let part = |number: u64| -> MemberParts {
             let server = SingleServer::new(service::Device::new(member.clone(), machines, seed.wrapping_add(number)));
-            (Box::new(server), if *nearest { play::satf() } else { play::fifo() })
+            (Box::new(server), play::shipped(if nearest { "satf" } else { "fifo" }))
         };
-        Device {
-            latest: vec![Reads::default(); machines],
-            array: array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect()),
-            ahead,
-            fronts,
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            answered: BinaryHeap::new(),
-            started: Vec::new(),
-            sequence: 0,
-        }
-    }
-}
-
-impl DriveModel for Device {
-    fn capacity(&self) -> Sectors {
-        DriveModel::capacity(&self.array)
+        array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect())
     }
 
-    fn accepts(&self, _request: &Request) -> bool {
-        true
-    }
-
-    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let vm = usize::from(request.vm.0);
-        let read = request.operation == Operation::Read;
-        let follows = read && self.latest[vm].followed_by(request.lba);
-        if read {
-            self.latest[vm].add(request.end());
-        }
-        // Of what is read ahead the array itself knows whether it has come.
-        let front = &self.fronts[vm];
-        let ahead = follows && self.ahead > Sectors::ZERO;
-        let answer = if ahead { None } else { front.answer(request.operation, follows, &mut self.random) };
-        match answer {
-            Some(seconds) => {
-                if id.index() >= self.started.len() {
-                    self.started.resize(id.index() + 1, Timestamp::ZERO);
-                }
-                self.started[id.index()] = now;
-                self.sequence += 1;
-                let finished = now.saturating_add(Nanos::from_ns((seconds * 1e9) as u64));
-                self.answered.push(Reverse((finished, self.sequence, id)));
-            }
-            None => self.array.submit(now, id, request),
-        }
-    }
-
-    fn next_event(&self) -> Option<Timestamp> {
-        let answered = self.answered.peek().map(|Reverse((finished, ..))| *finished);
-        [answered, self.array.next_event()].into_iter().flatten().min()
-    }
-
-    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        self.array.advance(now, completions);
-        while let Some(&Reverse((finished, _, id))) = self.answered.peek() {
-            if finished > now {
-                break;
-            }
-            self.answered.pop();
-            let started = self.started[id.index()];
-            completions.push(Completion { id, started, finished, seek: Sectors::ZERO, hit: true });
-        }
-    }
-
-    fn cost(&self) -> &dyn AccessCost {
-        self.array.cost()
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
-    }
-
-    fn discards(&self) -> bool {
-        false
+    /// Whether the array itself knows what of it has been read ahead.
+    pub(super) fn reads_ahead(&self) -> bool {
+        self.ahead > Sectors::ZERO
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use traces::VmId;
+    use drive_models::DriveModel;
+    use traces::{Operation, Request, RequestId, Timestamp, VmId};
 
+    use super::super::device::Fit;
     use super::super::layout::tests::{CAPACITY, served};
     use super::*;
 
@@ -230,9 +143,13 @@ mod tests {
         Recording { requests, device: Some(CAPACITY), ..Recording::default() }
     }
 
+    fn served_by(fitted: &Fitted) -> Box<dyn DriveModel> {
+        Fit::Members(fitted.clone()).drive(0..1, &[Timestamp::ZERO], 1)
+    }
+
     /// When each of reads at `addresses`, all sent at once, is done; ms.
     fn done(fitted: &Fitted, addresses: &[u64]) -> Vec<f64> {
-        let mut device = Device::new(fitted, 0..1, &[Timestamp::ZERO], 1);
+        let mut device = served_by(fitted);
         let mut completions = Vec::new();
         for (id, &lba) in addresses.iter().enumerate() {
             let mut request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
@@ -296,7 +213,7 @@ mod tests {
         assert_eq!((fitted.len(), streams), (AHEAD.count() * SPEED.count(), vec![0]));
         assert!(fitted[0].to_string().contains("reads 1024 KiB ahead"), "{}", fitted[0]);
         // What has been read ahead takes the controller's time, and random reads still an arm's.
-        let mut device = Device::new(&fitted[0], 0..1, &[Timestamp::ZERO], 1);
+        let mut device = served_by(&fitted[0]);
         let mut completions = Vec::new();
         let mut now = Timestamp::ZERO;
         let mut took = Vec::new();

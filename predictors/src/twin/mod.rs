@@ -14,6 +14,7 @@
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
 mod ahead;
+mod cached;
 mod causes;
 mod device;
 mod front;

@@ -85,7 +85,7 @@ pub(super) fn play(
     let (recordings, machines) = (&recordings[table.machines.clone()], &machines[table.machines.clone()]);
     let plays = Plays { recordings, machines, table };
     let all = plays.all(&vec![1.0; recordings.len()])?;
-    if recordings.len() < 2 || !table.fitted.has_cache() {
+    if recordings.len() < 2 || table.fitted.one_by_one() {
         return Ok(all);
     }
     let come: Vec<f64> = all.iter().zip(recordings).map(|(got, recording)| comes(got, &recorded(recording))).collect();
@@ -182,7 +182,7 @@ impl Plays<'_> {
 fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Result<Room, PredictError> {
     let &Table { fitted, order: Order { policy, durable_first }, seed, .. } = table;
     let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
-    let mut guests = Layer::new(Box::new(fifo), passage);
+    let mut guests = Layer::new(Box::new(|| shipped("fifo")), passage);
     for (vm, machine) in machines.iter().enumerate() {
         guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
     }
@@ -203,12 +203,9 @@ fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
     built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
-pub(super) fn satf() -> Box<dyn Scheduler> {
-    scheduler("satf").expect("a shipped scheduler without settings")
-}
-
-pub(super) fn fifo() -> Box<dyn Scheduler> {
-    scheduler("fifo").expect("a shipped scheduler without settings")
+/// A shipped scheduler without settings.
+pub(super) fn shipped(name: &str) -> Box<dyn Scheduler> {
+    scheduler(name).expect("the registry has it")
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::front::{Cache, Front};
 use super::recording::{Recorded, Recording, each_issued};
-use super::service::Reads;
 use super::times::Times;
 use crate::solve::solve;
 
@@ -37,7 +36,7 @@ pub(super) struct Lines {
     /// How many requests it has at once.
     pub(super) depth: u32,
     /// What its cache answers, by machine.
-    fronts: Vec<Front>,
+    pub(super) fronts: Vec<Front>,
     /// No request takes less, by operation; seconds.
     least: [f64; OPERATIONS],
 }
@@ -112,16 +111,14 @@ pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> 
     Some(Lines { capacity, lines, residuals: machines.iter().map(residuals).collect(), least, depth, fronts })
 }
 
-/// What is done when, in which order it came, and of which operation it is if it counts for those that find it.
-type UnderWay = Reverse<(Timestamp, u64, RequestId, Option<usize>)>;
+/// What is done when, in which order it came, and of which operation it is.
+type UnderWay = Reverse<(Timestamp, u64, RequestId, usize)>;
 
 /// The device as it was fitted, serving.
 pub(super) struct Device {
     lines: Lines,
     cost: DistanceCost,
     random: Xoshiro256PlusPlus,
-    /// By machine.
-    latest: Vec<Reads>,
     found: [u32; OPERATIONS],
     under_way: BinaryHeap<UnderWay>,
     started: Vec<Timestamp>,
@@ -129,17 +126,11 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// For some of the machines, its cache as full of each as at a time of its recording.
-    pub(super) fn new(lines: &Lines, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Device {
-        let fronts = lines.fronts[machines.clone()].iter().zip(full_as);
-        let lines = Lines {
-            residuals: lines.residuals[machines].to_vec(),
-            fronts: fronts.map(|(front, at)| front.at(*at)).collect(),
-            ..lines.clone()
-        };
+    /// For some of the machines.
+    pub(super) fn new(lines: &Lines, machines: Range<usize>, seed: u64) -> Device {
+        let lines = Lines { residuals: lines.residuals[machines].to_vec(), ..lines.clone() };
         Device {
             cost: DistanceCost { position: Lba::ZERO, capacity: lines.capacity },
-            latest: vec![Reads::default(); lines.fronts.len()],
             lines,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             found: [0; OPERATIONS],
@@ -160,30 +151,19 @@ impl DriveModel for Device {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let vm = usize::from(request.vm.0);
         let operation = request.operation as usize;
-        let follows = request.operation == Operation::Read && self.latest[vm].followed_by(request.lba);
-        if request.operation == Operation::Read {
-            self.latest[vm].add(request.end());
-        }
-        let answer = self.lines.fronts[vm].answer(request.operation, follows, &mut self.random);
-        let counts = answer.is_none().then_some(operation);
-        let seconds = answer.unwrap_or_else(|| {
-            let sectors = u32::try_from(request.sectors().count()).unwrap_or(u32::MAX);
-            let mean = times(&self.lines.lines[operation], &row(sectors, self.found));
-            let own = &self.lines.residuals[vm][operation];
-            (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.lines.least[operation])
-        });
+        let sectors = u32::try_from(request.sectors().count()).unwrap_or(u32::MAX);
+        let mean = times(&self.lines.lines[operation], &row(sectors, self.found));
+        let own = &self.lines.residuals[usize::from(request.vm.0)][operation];
+        let seconds = (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.lines.least[operation]);
         if id.index() >= self.started.len() {
             self.started.resize(id.index() + 1, Timestamp::ZERO);
         }
         self.started[id.index()] = now;
         self.sequence += 1;
-        if let Some(operation) = counts {
-            self.found[operation] += 1;
-        }
+        self.found[operation] += 1;
         let finished = now.saturating_add(Nanos::from_ns((seconds * 1e9) as u64));
-        self.under_way.push(Reverse((finished, self.sequence, id, counts)));
+        self.under_way.push(Reverse((finished, self.sequence, id, operation)));
     }
 
     fn next_event(&self) -> Option<Timestamp> {
@@ -196,9 +176,7 @@ impl DriveModel for Device {
                 break;
             }
             self.under_way.pop();
-            if let Some(operation) = operation {
-                self.found[operation] -= 1;
-            }
+            self.found[operation] -= 1;
             let started = self.started[id.index()];
             completions.push(Completion { id, started, finished, seek: Sectors::ZERO, hit: false });
         }
@@ -252,7 +230,7 @@ mod tests {
                 assert!((found / set - 1.0).abs() < 0.02, "{line:?}");
             }
         }
-        let mut device = Device::new(&lines, 0..1, &[Timestamp::ZERO], 1);
+        let mut device = Device::new(&lines, 0..1, 1);
         let mut completions = Vec::new();
         for id in 0..40 {
             let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(u64::from(id) * 8), Sectors::new(16));

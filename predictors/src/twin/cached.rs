@@ -1,0 +1,147 @@
+//! A device with a controller's cache in front of it, which answers what it was seen to answer ([`Front`]).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use drive_models::{Completion, DriveModel, WriteCache};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use schedulers::AccessCost;
+use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
+
+use super::front::{self, Front};
+use super::service::Reads;
+
+/// The two, serving.
+pub(super) struct Cached<D> {
+    device: D,
+    /// By machine.
+    fronts: Vec<Front>,
+    latest: Vec<Reads>,
+    /// Whether the device itself knows what of it has been read ahead.
+    reads_ahead: bool,
+    random: Xoshiro256PlusPlus,
+    /// What the cache answers, and when.
+    answered: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
+    started: Vec<Timestamp>,
+    sequence: u64,
+}
+
+impl<D: DriveModel> Cached<D> {
+    /// `device` behind a cache as it is for each machine.
+    pub(super) fn new(device: D, fronts: Vec<Front>, reads_ahead: bool, seed: u64) -> Cached<D> {
+        Cached {
+            device,
+            latest: vec![Reads::default(); fronts.len()],
+            fronts,
+            reads_ahead,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            answered: BinaryHeap::new(),
+            started: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    /// How long the cache takes for a request, if it answers it; seconds.
+    fn answer(&mut self, request: &Request) -> Option<f64> {
+        let vm = usize::from(request.vm.0);
+        let kind = front::kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
+        if kind == front::BEHIND && self.reads_ahead {
+            return None;
+        }
+        self.fronts[vm].answer(kind, &mut self.random)
+    }
+}
+
+impl<D: DriveModel> DriveModel for Cached<D> {
+    fn capacity(&self) -> Sectors {
+        self.device.capacity()
+    }
+
+    fn accepts(&self, _request: &Request) -> bool {
+        true
+    }
+
+    fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        let Some(seconds) = self.answer(request) else { return self.device.submit(now, id, request) };
+        if id.index() >= self.started.len() {
+            self.started.resize(id.index() + 1, Timestamp::ZERO);
+        }
+        self.started[id.index()] = now;
+        self.sequence += 1;
+        let finished = now.saturating_add(Nanos::from_ns((seconds * 1e9) as u64));
+        self.answered.push(Reverse((finished, self.sequence, id)));
+    }
+
+    fn next_event(&self) -> Option<Timestamp> {
+        let answered = self.answered.peek().map(|Reverse((finished, ..))| *finished);
+        [answered, self.device.next_event()].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+        self.device.advance(now, completions);
+        while let Some(&Reverse((finished, _, id))) = self.answered.peek() {
+            if finished > now {
+                break;
+            }
+            self.answered.pop();
+            let started = self.started[id.index()];
+            completions.push(Completion { id, started, finished, seek: Sectors::ZERO, hit: true });
+        }
+    }
+
+    fn cost(&self) -> &dyn AccessCost {
+        self.device.cost()
+    }
+
+    fn write_cache(&self) -> WriteCache {
+        self.device.write_cache()
+    }
+
+    fn discards(&self) -> bool {
+        self.device.discards()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Operation};
+
+    use super::super::front::Cache;
+    use super::super::recording::{Recorded, Recording};
+    use super::*;
+
+    /// What a cache answers that has all writes, which take 200 us, and no read, which take 5 ms.
+    fn front() -> Front {
+        let mut recording = Recording::default();
+        for n in 0..2000 {
+            let (operation, took) = if n % 2 == 0 { (Operation::Write, 200) } else { (Operation::Read, 5000) };
+            let lba = Lba::new(n * 7919 % 2000 * 1000);
+            recording.requests.push(Recorded { lba, ..Recorded::sent(operation, 0, n * 10_000, took) });
+        }
+        let recordings = [recording];
+        let cache = Cache::of(&recordings).unwrap();
+        Front::of(&recordings[0], Some(&cache)).0
+    }
+
+    #[test]
+    fn what_the_cache_has_passes_what_waits_for_the_device() {
+        let device = drive_models::build(&"fixed:service=5ms".parse().unwrap()).unwrap().drive;
+        let mut cached = Cached::new(device, vec![front()], false, 1);
+        let us = |us: u64| Timestamp::from_ns(us * 1000);
+        let request = |n: u32| {
+            let operation = if n < 3 { Operation::Read } else { Operation::Write };
+            Request::new(us(0), operation, Lba::new(u64::from(n) * 100_000), Sectors::new(8))
+        };
+        (0..5).for_each(|n| cached.submit(us(u64::from(n) * 10), RequestId(n), &request(n)));
+        let mut completions = Vec::new();
+        while let Some(at) = cached.next_event() {
+            cached.advance(at, &mut completions);
+        }
+        let done: Vec<(u32, Timestamp, bool)> =
+            completions.iter().map(|done| (done.id.0, done.finished, done.hit)).collect();
+        let expected = [(3, 230, true), (4, 240, true), (0, 5000, false), (1, 10_000, false), (2, 15_000, false)];
+        assert_eq!(done, expected.map(|(id, at, hit)| (id, us(at), hit)));
+        assert!(completions.iter().all(|done| done.id.0 < 3 || done.started == us(u64::from(done.id.0) * 10)));
+    }
+}
