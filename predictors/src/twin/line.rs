@@ -16,9 +16,9 @@ const FITS: f64 = 0.005;
 const ALIKE: f64 = 0.2;
 /// However many samples there are, they say no more of seeks than so many would if shapes were exact.
 const SAMPLES_THAT_COUNT: f64 = 500.0;
-/// A sector takes so many turns by the square root of how many sectors a drive holds, since tracks and what is on each grew alike: 13 to 25 of
-/// the measured drives.
-const SECTOR_TURNS: f64 = 18.0;
+/// A sector takes so many turns by the square root of how many sectors a drive holds, since tracks and what is on each grew alike: the
+/// middle of the measured drives ([`super::shapes`]), of which the least has 13 and the most 25.
+pub(super) const SECTOR_TURNS: f64 = 18.0;
 /// By how much drives differ in that.
 const SECTORS_ALIKE: f64 = 0.35;
 /// How much more than a sample counts what cannot be.

@@ -195,8 +195,20 @@ impl Device {
         }
     }
 
+    /// What the line says of a request that the arm sets out for at `started`, and what its place on the platter adds if there is a turn;
+    /// seconds.
+    fn positioned(&self, started: Timestamp, request: &Request) -> (f64, Option<f64>) {
+        let operation = request.operation as usize;
+        let Fitted { line, residuals, .. } = &self.fitted;
+        let distance = self.position.distance(request.lba).count();
+        let seconds = line.time(operation, request.sectors().count() as f64, distance);
+        let placed = line.turn.and_then(|turn| residuals[operation].at(place(request.lba, started, seconds, turn)));
+        (seconds, placed)
+    }
+
     /// Seconds, and whether it was a hit.
     fn time(&mut self, started: Timestamp, request: &Request) -> (f64, bool) {
+        let (line, placed) = self.positioned(started, request);
         let Device { fitted, random, position, idle_since, latest } = self;
         let operation = request.operation as usize;
         let follows =
@@ -209,17 +221,13 @@ impl Device {
             return (time, true);
         }
         let distance = position.distance(request.lba).count();
-        let line = fitted.line.time(operation, request.sectors().count() as f64, distance);
         let near = &fitted.near[operation][usize::from(started <= *idle_since)];
         let residual = match distance {
             0..NEAR => near.draw(random),
             _ if follows && distance <= fitted.behind_most => fitted.behind.draw(random),
             _ => None,
         };
-        let residual = residual.or_else(|| match fitted.line.turn {
-            Some(turn) => fitted.residuals[operation].at(place(request.lba, started, line, turn)),
-            None => fitted.residuals[operation].draw(random),
-        });
+        let residual = residual.or(placed).or_else(|| fitted.residuals[operation].draw(random));
         ((line + residual.unwrap_or(0.0)).max(fitted.least), false)
     }
 }
@@ -233,13 +241,8 @@ fn place(lba: Lba, started: Timestamp, positioning: f64, turn: f64) -> f64 {
 
 impl AccessCost for Device {
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
-        let Device { fitted, position, .. } = self;
-        let operation = request.operation as usize;
-        let distance = position.distance(request.lba).count();
-        let line = fitted.line.time(operation, request.sectors().count() as f64, distance);
-        let residual =
-            fitted.line.turn.and_then(|turn| fitted.residuals[operation].at(place(request.lba, now, line, turn)));
-        Nanos::from_ns(((line + residual.unwrap_or(0.0)).max(fitted.least) * 1e9) as u64)
+        let (line, placed) = self.positioned(now, request);
+        Nanos::from_ns(((line + placed.unwrap_or(0.0)).max(self.fitted.least) * 1e9) as u64)
     }
 
     fn position(&self) -> Lba {

@@ -107,4 +107,26 @@ mod tests {
             assert!((0.9..1.5).contains(&turns), "{drive}: {turns}");
         }
     }
+
+    #[test]
+    fn what_a_sector_takes_is_the_middle_of_the_profiles() {
+        use super::super::line::SECTOR_TURNS;
+
+        let turns = |(name, _): (&str, f64)| {
+            let text = drive_models::PROFILES.iter().find(|(profile, _)| *profile == name).unwrap().1;
+            let layout = &text.parse::<toml::Table>().unwrap()["layout"];
+            let (mut sectors, mut cylinders) = (0.0, 0.0);
+            for zone in layout["zones"].as_array().unwrap() {
+                let of = |key: &str| zone[key].as_integer().unwrap() as f64;
+                sectors += of("sectors_per_track") * of("cylinders");
+                cylinders += of("cylinders");
+            }
+            let capacity = layout["capacity_sectors"].as_integer().unwrap() as f64;
+            capacity.sqrt() / (sectors / cylinders)
+        };
+        let mut turns = DRIVES.map(turns);
+        turns.sort_by(f64::total_cmp);
+        assert!(turns[0] > 13.0 && turns[7] < 25.0, "{turns:?}");
+        assert!(((turns[3] + turns[4]) / 2.0 - SECTOR_TURNS).abs() < 0.5, "{turns:?}");
+    }
 }
