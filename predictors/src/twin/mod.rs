@@ -16,7 +16,9 @@
 mod ahead;
 mod cached;
 mod causes;
+mod destage;
 mod device;
+mod drawn;
 mod front;
 mod layout;
 mod line;
@@ -27,6 +29,7 @@ mod play;
 mod player;
 mod policy;
 mod recording;
+mod samples;
 mod service;
 mod several;
 mod shapes;
