@@ -20,7 +20,7 @@ const CHOSEN_BY: Nanos = Nanos::from_s(60);
 const AS_CLOSE: f64 = 0.02;
 
 /// What is off by so much more (a sum of logarithms over a machine's figures) is no likeness.
-const FAR_OFF: f64 = 1.5;
+const FAR_OFF: f64 = 0.3;
 
 /// The device as the recordings show it.
 pub(super) enum Fit {
@@ -182,6 +182,25 @@ pub(super) fn fit(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drive_has_a_cache_unless_machines_are_met_far_better_without() {
+        use crate::replayed::{Campaign, ROOMS};
+        use crate::twin::infer;
+
+        let alone = Campaign::default().alone(ROOMS[0], 0).unwrap();
+        let has_cache = |members: [usize; 2]| {
+            let recordings = members.map(|machine| alone[machine].recording.clone());
+            let machines = [infer(&recordings[0]), infer(&recordings[1])];
+            let order = Order { policy: Policy::Fcfs, durable_first: true };
+            let fitted = fit(&recordings, &machines, order, one_by_one(&recordings), 1).unwrap().unwrap().fitted;
+            let Fit::OneByOne(fitted) = fitted else { panic!("it is none") };
+            fitted.has_cache()
+        };
+        assert!(has_cache([0, 1]));
+        // The third writes so much that the cache is full, of which nothing is known.
+        assert!(!has_cache([2, 4]));
+    }
 
     #[test]
     fn of_those_that_come_as_close_the_first_is_taken() {

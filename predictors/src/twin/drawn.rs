@@ -95,3 +95,41 @@ fn quantile(values: impl Iterator<Item = u64>, share: f64) -> u64 {
     values.sort_unstable();
     values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::Sectors;
+
+    use super::super::line::{DESTAGED_MOST, line};
+    use super::*;
+
+    /// So many reads of 8 sectors next to the one before, each so many milliseconds, and as many far ones of 10 to 14 ms.
+    fn samples(count: usize, ms: f64) -> Vec<Sample> {
+        let sample = |distance: u64, ms: f64| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: ms * 1e-3,
+            destaged: [None; DESTAGED_MOST],
+        };
+        let pair = |n: usize| [sample(8, ms), sample(10_000 + 1000 * n as u64, 10.0 + (n % 5) as f64)];
+        (0..count).flat_map(pair).collect()
+    }
+
+    #[test]
+    fn a_machine_draws_its_own_times_if_it_has_enough() {
+        let (one, other) = (samples(200, 1.0), samples(200, 3.0));
+        let both = [one.clone(), other.clone()].concat();
+        let line = line(&both, Sectors::new(10_000_000)).unwrap();
+        let all = Drawn::of(&both, &[], &line);
+        let near = |drawn: &Drawn| drawn.near[0][1].mean().unwrap() + line.time(0, 8.0, 8);
+        let of = |samples: &[Sample]| Drawn::of(samples, &[], &line).or(&all);
+        assert!((near(&of(&one)) - 1e-3).abs() < 1e-9 && (near(&of(&other)) - 3e-3).abs() < 1e-9);
+        // Ten are not enough.
+        assert_eq!(of(&samples(10, 1.0)).near, all.near);
+        assert_eq!(of(&samples(10, 1.0)).residuals, all.residuals);
+    }
+}

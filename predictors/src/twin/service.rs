@@ -11,7 +11,8 @@
 //!   times are drawn from theirs;
 //! - else a + b n + c g(d / capacity) + e: a and b by operation, g the shape of a seek curve ([`super::shapes`]) and e drawn from the
 //!   residuals, which hold the turning of the platter. Writes that take less than half of what reads take are done when the device's cache
-//!   has them, and no arm moves for them: c is 0.
+//!   has them, and no arm moves for them: c is 0. What the arm then does behind the cache ([`super::destage`]) is followed through the
+//!   recordings, and d is from where it has been.
 //!
 //! A device that had nothing to do shows a request later than a busy one by what lies between it and the place of the recording, in both
 //! directions; that delay is fitted with the rest and added to response times, not to service times.
@@ -59,6 +60,12 @@ impl Fitted {
     /// What is drawn for a machine, by the number of its recording.
     fn drawn(&self, machine: usize) -> &Drawn {
         self.each.get(machine).unwrap_or(&self.all)
+    }
+
+    /// Whether writes are done when a cache has them, from which they come to the platter later.
+    #[cfg(test)]
+    pub(super) fn has_cache(&self) -> bool {
+        self.empties.is_some()
     }
 
     /// The same for whatever machines.
