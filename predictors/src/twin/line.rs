@@ -278,6 +278,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_several_accesses_are_off_by_is_shared_as_among_independent_ones() {
+        let sample = |ms: f64, destaged: Option<(f64, u64)>| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance: 5_000,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: ms * 1e-3,
+            destaged: [destaged, None],
+        };
+        let samples: Vec<Sample> = (0..600).map(|n| sample(4.0 + f64::from(n % 7), None)).collect();
+        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let run = line.destage(8.0, 9_000) * 1e3;
+        let off = |sample: &Sample| line.residual(sample) * 1e3;
+        let (one, two) = (off(&sample(9.0, None)), off(&sample(9.0 + run, Some((8.0, 9_000)))));
+        assert!(one > 0.5 && (two * 2f64.sqrt() / one - 1.0).abs() < 1e-9, "{one} {two}");
+    }
+
+    #[test]
     fn sizes_and_distances_that_go_together_leave_nothing_below_nothing() {
         // Two streams that hardly differ in distance: one of 256 sectors and one of 512, which take twice as long and a little more.
         let sample = |n: u64| {

@@ -71,7 +71,7 @@ pub(super) struct Seen {
 /// What a recording shows of such a device.
 pub(super) fn cached(recording: &Recording, caching: &Caching<'_>) -> Seen {
     let destaging = Destaging::new(caching.empties);
-    let mut followed = Followed { destaging, began: Timestamp::ZERO, destaged: Vec::new(), known: false, caching };
+    let mut followed = Followed { destaging, began: Timestamp::ZERO, destaged: Vec::new(), caching };
     let mut latest = Reads::default();
     let mut seen = Seen { samples: Vec::new(), durable: Vec::new(), near: Vec::new() };
     for pair in served(recording).windows(2) {
@@ -88,7 +88,7 @@ pub(super) fn cached(recording: &Recording, caching: &Caching<'_>) -> Seen {
             Operation::Write => {
                 let stalled = sample.time > caching.line.time(1, sample.sectors, 0) + caching.stalled;
                 if stalled {
-                    seen.near.extend(followed.made_room(request));
+                    followed.made_room(request);
                 } else {
                     seen.samples.push(sample);
                 }
@@ -98,9 +98,8 @@ pub(super) fn cached(recording: &Recording, caching: &Caching<'_>) -> Seen {
                 Some(Sample { time, destaged: [Some((_, 0..NEAR)), None], sectors, distance, .. }) => {
                     seen.near.push(time - caching.line.time(0, sectors, distance));
                 }
-                told => {
-                    seen.samples.extend(told.filter(|sample| sample.destaged.iter().flatten().all(|run| run.1 >= NEAR)))
-                }
+                Some(sample) if sample.destaged.iter().flatten().all(|run| run.1 >= NEAR) => seen.samples.push(sample),
+                _ => {}
             },
         }
     }
@@ -114,8 +113,6 @@ struct Followed<'a> {
     began: Timestamp,
     /// What it has put on the platter since.
     destaged: Vec<(f64, u64)>,
-    /// Whether it has been free when that is thought, since that was seen.
-    known: bool,
     caching: &'a Caching<'a>,
 }
 
@@ -135,7 +132,6 @@ impl Followed<'_> {
             }
             let distance = self.destaging.arm.distance(run.start).count();
             self.destaged.push((run.sectors(), distance));
-            self.known = false;
             let Caching { line, near, .. } = *self.caching;
             let near = near.filter(|_| distance < NEAR);
             self.destaging.put(at, nanos(near.unwrap_or_else(|| line.destage(run.sectors(), distance))));
@@ -174,21 +170,15 @@ impl Followed<'_> {
     fn moved(&mut self, request: &Recorded) {
         self.destaging.served(request.end(), request.completed);
         self.begin(self.destaging.free);
-        self.known = true;
     }
 
-    /// A write has waited until something was on the platter. Gives how many seconds that took, if the arm went to it at once and it was
-    /// near.
-    fn made_room(&mut self, request: &Recorded) -> Option<f64> {
-        let (run, at) = self.destaging.oldest()?;
-        let at_once = at == self.destaging.free && self.known;
-        let near = self.destaging.arm.distance(run.start).count() < NEAR;
-        let acknowledged = nanos(self.caching.line.time(1, f64::from(request.sectors), 0));
-        let took = request.completed.saturating_since(at).saturating_sub(acknowledged);
-        self.destaging.put(at, took);
-        self.begin(self.destaging.free);
-        self.known = true;
-        (at_once && near).then(|| took.as_s_f64())
+    /// A write has waited until something was on the platter.
+    fn made_room(&mut self, request: &Recorded) {
+        if let Some((_, at)) = self.destaging.oldest() {
+            let acknowledged = nanos(self.caching.line.time(1, f64::from(request.sectors), 0));
+            self.destaging.put(at, request.completed.saturating_since(at).saturating_sub(acknowledged));
+            self.begin(self.destaging.free);
+        }
     }
 }
 
@@ -216,5 +206,85 @@ impl Reads {
 
     pub(super) fn followed_by(&self, lba: Lba) -> bool {
         self.ends.iter().any(|end| lba >= *end && end.distance(lba).count() < AHEAD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::Sectors;
+
+    use super::super::line::line;
+    use super::*;
+
+    /// One request after another, at milliseconds, of so many.
+    fn recording(requests: &[(Operation, u64, f64, f64, bool)]) -> Recording {
+        let at = |ms: f64| Timestamp::from_ns((ms * 1e6) as u64);
+        let each = |&(operation, lba, issued, took, durable): &(Operation, u64, f64, f64, bool)| Recorded {
+            arrival: at(issued),
+            issued: at(issued),
+            completed: at(issued + took),
+            lba: Lba::new(lba),
+            durable,
+            ..Recorded::sent(operation, 0, 0, 0)
+        };
+        Recording { requests: requests.iter().map(each).collect(), ..Recording::default() }
+    }
+
+    #[test]
+    fn what_the_arm_does_between_requests_is_in_their_times() {
+        let (read, write) = (Operation::Read, Operation::Write);
+        // Reads of 6 to 10 ms, and writes of 1 ms.
+        let plain = |n: u32| {
+            let (operation, ms) = if n % 2 == 0 { (read, 6.0 + f64::from(n % 5)) } else { (write, 1.0) };
+            Sample {
+                operation: operation as usize,
+                sectors: 8.0,
+                distance: 100_000,
+                idle: false,
+                follows: false,
+                durable: false,
+                time: ms * 1e-3,
+                destaged: [None; DESTAGED_MOST],
+            }
+        };
+        let line = line(&(0..1000).map(plain).collect::<Vec<_>>(), Sectors::new(17_000_000)).unwrap();
+        assert!(line.caches());
+        let seen = |empties: Empties, requests: &[(Operation, u64, f64, f64, bool)]| {
+            let caching = Caching { line: &line, hit: 1e-3, stalled: 4e-3, empties, near: None };
+            cached(&recording(requests), &caching)
+        };
+        // The first is where all begins. A write, a read, and at once another, before which the write comes to the platter.
+        let begin = [(read, 0, 0.0, 8.0, false), (write, 500_000, 8.0, 1.0, false), (read, 100_000, 9.0, 8.0, false)];
+        let requests = [&begin[..], &[(read, 200_000, 17.0, 16.0, false)]].concat();
+        let samples = seen(Empties::AfterReads, &requests).samples;
+        let runs = [Some((8.0, 500_000 - 100_008)), None];
+        assert_eq!(samples.len(), 3);
+        assert_eq!((samples[2].distance, samples[2].destaged), (500_008 - 200_000, runs));
+        assert!((samples[2].time - 16e-3).abs() < 1e-8, "{}", samples[2].time);
+        let samples = seen(Empties::WhenIdle, &requests).samples;
+        assert_eq!((samples[2].distance, samples[2].destaged), (200_000 - 100_008, [None; DESTAGED_MOST]));
+        // After a pause the arm is where the write was; shortly after it, nobody knows.
+        let later = |ms: f64| [&begin[..], &[(read, 200_000, 17.0 + ms, 8.0, false)]].concat();
+        let samples = seen(Empties::WhenIdle, &later(100.0)).samples;
+        assert_eq!((samples[2].distance, samples[2].destaged), (500_008 - 200_000, [None; DESTAGED_MOST]));
+        assert_eq!(seen(Empties::WhenIdle, &later(line.destage(8.0, 399_992) * 1e3)).samples.len(), 2);
+        // A write that is to be on the platter goes behind the other, and is no sample of what the cache takes.
+        let durable = [&begin[..], &[(write, 600_000, 17.0, 30.0, true)]].concat();
+        let seen_durable = seen(Empties::AfterReads, &durable);
+        let expected = line.destage(8.0, 399_992) + line.time(0, 8.0, 600_000 - 500_008);
+        assert_eq!((seen_durable.samples.len(), seen_durable.durable.len()), (2, 1));
+        assert!((seen_durable.durable[0] - (30e-3 - expected)).abs() < 1e-6, "{:?}", seen_durable.durable);
+        // Nor is one that has to wait for room, until one before it is on the platter.
+        let full = |n: u32| (write, 500_100 + 100 * u64::from(n), 9.0 + 8.0 * f64::from(n), 8.0, false);
+        let stalled = [&begin[..2], &[full(0), full(1), (read, 200_000, 25.0, 8.0, false)]].concat();
+        let stalled = seen(Empties::AfterReads, &stalled);
+        let of = |sample: &Sample| (sample.operation, sample.distance);
+        assert_eq!(stalled.samples.iter().map(of).collect::<Vec<_>>(), [(1, 499_992), (0, 500_108 - 200_000)]);
+        // A single run near to where the arm was tells what such take.
+        let near = [&begin[..1], &[(read, 1000, 8.0, 8.0, false), (write, 1100, 16.0, 1.0, false)]].concat();
+        let near = [&near[..], &[(read, 1200, 17.0, 8.0, false), (read, 300_000, 25.0, 12.0, false)]].concat();
+        let near = seen(Empties::AfterReads, &near);
+        assert_eq!((near.samples.len(), near.near.len()), (3, 1));
+        assert!((near.near[0] - (12e-3 - line.time(0, 8.0, 300_000 - 1108))).abs() < 1e-6, "{:?}", near.near);
     }
 }

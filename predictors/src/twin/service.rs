@@ -595,6 +595,8 @@ mod tests {
             assert_eq!(cached.empties, Some(empties));
             let off = |fitted: &Fitted| fitted.line.time(0, 8.0, 500_000) / (4e-3 + seek(500_000)) - 1.0;
             assert!(off(&cached).abs() < 0.1, "{empties:?} {}", off(&cached));
+            // A run takes what a read takes.
+            assert!(cached.line.settle.abs() < 5e-4, "{empties:?} {}", cached.line.settle);
             let plainly = off(&plain);
             assert!(empties == Empties::WhenIdle || plainly > 0.25, "{plainly}");
             // Alone it takes as long as it did.
@@ -652,5 +654,50 @@ mod tests {
         durable(&mut serve, 0);
         let (few, many) = (durable(&mut serve, 1), durable(&mut serve, 12));
         assert!(many > few + 20e-3, "{few} {many}");
+    }
+
+    #[test]
+    fn behind_a_cache_times_are_drawn_as_they_were_seen() {
+        let drive = known();
+        let recordings = [behind_a_cache(Empties::AfterReads)];
+        let plain = fit(&recordings, drive.capacity()).unwrap();
+        let fitted = with_cache(&recordings, &plain).unwrap().of_all();
+        let always = |seconds: f64| Times::of(vec![seconds; FEW]);
+        // What each of three requests takes, one after the other.
+        let took = |fitted: &Fitted, requests: [(Operation, u64, Flags); 3]| {
+            let mut device = Device::new(fitted.clone(), 0..1, 1);
+            let mut now = Timestamp::from_ns(1_000_000_000);
+            requests.map(|(operation, lba, flags)| {
+                let mut request = Request::new(now, operation, Lba::new(lba), Sectors::new(8));
+                request.flags = flags;
+                let took = device.serve(now, &request).time;
+                now = now.saturating_add(took);
+                took.as_s_f64()
+            })
+        };
+        let (read, write, none) = (Operation::Read, Operation::Write, Flags::empty());
+        // A write next to where the arm is comes to the platter before one that is to be there.
+        let mut near = fitted.clone();
+        let requests = [(read, 100_000, none), (write, 100_100, none), (write, 100_300, Flags::FUA)];
+        let last = |fitted: &Fitted| took(fitted, requests)[2];
+        near.all.durable = always(0.0);
+        near.all.destaged = always(1e-3);
+        let soon = last(&near);
+        near.all.destaged = always(41e-3);
+        assert!((last(&near) - soon - 40e-3).abs() < 1e-3, "{soon}");
+        near.all.durable = always(30e-3);
+        assert!((last(&near) - soon - 70e-3).abs() < 1e-3, "{soon}");
+        // What the drive has read ahead waits for no arm.
+        let mut hits = fitted;
+        (hits.all.hits, hits.all.hit_share, hits.all.destaged) = (always(1e-4), 1.0, always(50e-3));
+        let mut device = Device::new(hits, 0..1, 1);
+        let mut now = Timestamp::from_ns(1_000_000_000);
+        let mut hit = 0.0;
+        for (operation, lba) in [(read, 100_000), (write, 100_100), (write, 100_200), (read, 100_008)] {
+            let took = device.serve(now, &Request::new(now, operation, Lba::new(lba), Sectors::new(8))).time;
+            now = now.saturating_add(took);
+            hit = took.as_s_f64();
+        }
+        assert!((hit - 1e-4).abs() < 1e-9 && device.destaging.free > now, "{hit}");
     }
 }
