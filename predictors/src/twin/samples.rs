@@ -235,7 +235,7 @@ mod tests {
         let (read, write) = (Operation::Read, Operation::Write);
         // Reads of 6 to 10 ms, and writes of 1 ms.
         let plain = |n: u32| {
-            let (operation, ms) = if n % 2 == 0 { (read, 6.0 + f64::from(n % 5)) } else { (write, 1.0) };
+            let (operation, ms) = if n.is_multiple_of(2) { (read, 6.0 + f64::from(n % 5)) } else { (write, 1.0) };
             Sample {
                 operation: operation as usize,
                 sectors: 8.0,
