@@ -76,3 +76,24 @@ impl Destaging {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_where_the_latest_ended_comes_to_the_platter_with_it() {
+        let at = |ms: u64| Timestamp::from_ns(ms * 1_000_000);
+        let mut destaging = Destaging::new(Empties::WhenIdle);
+        for (start, ms) in [(0, 1), (8, 2), (100, 3), (108, 4), (16, 5)] {
+            destaging.take(VmId(0), Lba::new(start), Lba::new(start + 8), at(ms));
+        }
+        let mut runs = Vec::new();
+        while let Some((run, sets_out)) = destaging.oldest() {
+            runs.push((run.start.sector(), run.sectors() as u64, sets_out));
+            destaging.put(sets_out, Nanos::from_ms(7));
+        }
+        assert_eq!(runs, [(0, 16, at(2)), (100, 16, at(9)), (16, 8, at(16))]);
+        assert_eq!((destaging.arm, destaging.free), (Lba::new(24), at(23)));
+    }
+}
