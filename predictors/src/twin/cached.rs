@@ -10,7 +10,7 @@ use schedulers::AccessCost;
 use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
 
 use super::front::{self, Front};
-use super::service::Reads;
+use super::samples::Reads;
 
 /// The two, serving.
 pub(super) struct Cached<D> {

@@ -19,6 +19,9 @@ const CHOSEN_BY: Nanos = Nanos::from_s(60);
 /// What comes closer by less than this (a logarithm) comes as close.
 const AS_CLOSE: f64 = 0.02;
 
+/// What is off by so much more (a sum of logarithms over a machine's figures) is no likeness.
+const FAR_OFF: f64 = 0.3;
+
 /// The device as the recordings show it.
 pub(super) enum Fit {
     /// It serves one request after another.
@@ -56,9 +59,7 @@ impl Fit {
     pub(super) fn drive(&self, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Box<dyn DriveModel> {
         let full = |fronts: &[Front]| fronts.iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         match self {
-            Fit::OneByOne(fitted) => {
-                Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines.len(), seed)))
-            }
+            Fit::OneByOne(fitted) => Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines, seed))),
             Fit::Members(fitted) => {
                 let array = fitted.array(machines.len(), seed);
                 Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.reads_ahead(), seed))
@@ -100,6 +101,18 @@ impl Alone<'_> {
             missed += off(&self.one(fitted, machine, CHOSEN_BY)?, &recorded(&self.recordings[machine]));
         }
         Ok(missed)
+    }
+
+    /// The device that serves one request after another, with a cache if one shows: machines alone do not tell well what it does to others,
+    /// and are met as well without it. So it has one unless they are met far better without.
+    fn one_by_one(&self, plain: service::Fitted) -> Result<Fit, PredictError> {
+        let cached = service::with_cache(self.recordings, &plain).map(Fit::OneByOne);
+        let plain = Fit::OneByOne(plain);
+        let everybody: Vec<usize> = (0..self.recordings.len()).collect();
+        let Some(cached) = cached else { return Ok(plain) };
+        let far_better = FAR_OFF * everybody.len() as f64;
+        let worse = self.missed(&cached, &everybody)? > self.missed(&plain, &everybody)? + far_better;
+        Ok(if worse { plain } else { cached })
     }
 
     /// Of `fits` the first that comes as close as any to what was recorded of `machines`.
@@ -144,7 +157,7 @@ pub(super) fn fit(
     seed: u64,
 ) -> Result<Option<Played>, PredictError> {
     let alone = Alone { recordings, machines, order, seed };
-    let one_by_one = one_by_one.map(Fit::OneByOne);
+    let one_by_one = one_by_one.map(|plain| alone.one_by_one(plain)).transpose()?;
     let fitted = match service::capacity(recordings) {
         Some(capacity) if one_by_one.is_none() || order.policy == Policy::Unknown => {
             let (members, streams) = members::fits(recordings, capacity);
@@ -169,6 +182,25 @@ pub(super) fn fit(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drive_has_a_cache_unless_machines_are_met_far_better_without() {
+        use crate::replayed::{Campaign, ROOMS};
+        use crate::twin::infer;
+
+        let alone = Campaign::default().alone(ROOMS[0], 0).unwrap();
+        let has_cache = |members: [usize; 2]| {
+            let recordings = members.map(|machine| alone[machine].recording.clone());
+            let machines = [infer(&recordings[0]), infer(&recordings[1])];
+            let order = Order { policy: Policy::Fcfs, durable_first: true };
+            let fitted = fit(&recordings, &machines, order, one_by_one(&recordings), 1).unwrap().unwrap().fitted;
+            let Fit::OneByOne(fitted) = fitted else { panic!("it is none") };
+            fitted.has_cache()
+        };
+        assert!(has_cache([0, 1]));
+        // The third writes so much that the cache is full, of which nothing is known.
+        assert!(!has_cache([2, 4]));
+    }
 
     #[test]
     fn of_those_that_come_as_close_the_first_is_taken() {

@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Timestamp};
 
 use super::recording::{Recorded, Recording, each_issued};
-use super::service::Reads;
+use super::samples::Reads;
 use super::times::{Times, median};
 
 /// Classes of response times: four to an octave, from 2^10 ns.

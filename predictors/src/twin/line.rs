@@ -10,6 +10,8 @@ use crate::solve::solve;
 pub(super) const OPERATIONS: usize = Operation::MOVING_DATA;
 /// Fewer samples say nothing of a class.
 pub(super) const FEW: usize = 30;
+/// Closer than this the platter decides more than the arm.
+pub(super) const NEAR: u64 = 2048;
 /// Of the mean, by which shapes may miss the recordings and still count as fitting.
 const FITS: f64 = 0.005;
 /// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
@@ -26,10 +28,14 @@ const NOTHING: f64 = 1e6;
 /// No drive takes a smaller part of that.
 pub(super) const SECTORS_LEAST: f64 = 0.25;
 /// Coefficients: two for each operation, what reads behind others take more, the seek's and the delay.
-const UNKNOWNS: usize = 2 * OPERATIONS + 3;
+const UNKNOWNS: usize = 2 * OPERATIONS + 5;
 const BEHIND_AT: usize = 2 * OPERATIONS;
 const SEEK_AT: usize = BEHIND_AT + 1;
 const DELAY_AT: usize = SEEK_AT + 1;
+const DESTAGE_AT: usize = DELAY_AT + 1;
+const DESTAGED_AT: usize = DESTAGE_AT + 1;
+/// Of a turn, by how much what is put on the platter may take longer than a read.
+const SETTLES: f64 = 0.1;
 
 /// A service time with what it may depend on.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +48,23 @@ pub(super) struct Sample {
     pub(super) idle: bool,
     /// Whether it is a read behind one of the latest.
     pub(super) follows: bool,
+    /// Whether it is a write that was to be on the platter.
+    pub(super) durable: bool,
     /// Seconds.
     pub(super) time: f64,
+    /// What was put on the platter in that time before it: how many sectors how far from what came before.
+    pub(super) destaged: [Option<(f64, u64)>; DESTAGED_MOST],
 }
+
+/// So many at most are told apart from the read behind them.
+pub(super) const DESTAGED_MOST: usize = 2;
 
 /// For which operations an arm moves.
 fn moves(samples: &[Sample]) -> [bool; OPERATIONS] {
     let of = |operation: usize| {
-        median(samples.iter().filter(|sample| sample.operation == operation).map(|sample| sample.time))
+        median(
+            samples.iter().filter(|sample| sample.operation == operation && !sample.durable).map(|sample| sample.time),
+        )
     };
     let cached = of(0).zip(of(1)).is_some_and(|(read, write)| write < read / 2.0);
     [true, !cached]
@@ -69,6 +84,9 @@ pub(super) struct Line {
     pub(super) turn: Option<f64>,
     /// Of a device that had nothing to do; seconds.
     pub(super) delay: f64,
+    /// What a write from the cache to the platter takes longer than a read does without its sectors, and for each of these; seconds.
+    pub(super) settle: f64,
+    destaged: f64,
 }
 
 impl Line {
@@ -84,10 +102,23 @@ impl Line {
         self.seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
     }
 
-    /// What a sample took longer.
+    /// Seconds for a run of so many sectors to come from the cache to the platter.
+    pub(super) fn destage(&self, sectors: f64, distance: u64) -> f64 {
+        self.time(0, 0.0, distance) + self.settle + self.destaged * sectors
+    }
+
+    /// Whether writes are done when a cache has them.
+    pub(super) fn caches(&self) -> bool {
+        !self.moves[1]
+    }
+
+    /// What a sample took longer: if something was put on the platter before it, its part of that, as if all of them had taken as much.
     pub(super) fn residual(&self, sample: &Sample) -> f64 {
         let delay = if sample.idle { self.delay } else { 0.0 };
-        sample.time - delay - self.time(sample.operation, sample.sectors, sample.distance)
+        let destaged = || sample.destaged.iter().flatten();
+        let before: f64 = destaged().map(|&(sectors, distance)| self.destage(sectors, distance)).sum();
+        let longer = sample.time - delay - before - self.time(sample.operation, sample.sectors, sample.distance);
+        longer / ((1 + destaged().count()) as f64).sqrt()
     }
 }
 
@@ -162,6 +193,8 @@ fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line
             turn: known.turn,
             base: std::array::from_fn(|operation| [over(2 * operation), over(2 * operation + 1).max(least)]),
             delay: f64::max(over(DELAY_AT), 0.0),
+            settle: over(DESTAGE_AT),
+            destaged: over(DESTAGED_AT).max(least),
             seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
         }
     })
@@ -184,6 +217,12 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
             row[SEEK_AT] = shape.at(sample.distance as f64 / capacity.count() as f64);
         }
         row[DELAY_AT] = if sample.idle && delayed { 1.0 } else { 0.0 };
+        for &(sectors, distance) in sample.destaged.iter().flatten() {
+            row[0] += 1.0;
+            row[DESTAGED_AT] += sectors;
+            row[SEEK_AT] += shape.at(distance as f64 / capacity.count() as f64);
+            row[DESTAGE_AT] += 1.0;
+        }
         row
     };
     let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
@@ -197,6 +236,8 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
     }
     // Where all reads are behind others, they take nothing more.
     square[BEHIND_AT][BEHIND_AT] += 1.0;
+    square[DESTAGE_AT][DESTAGE_AT] += 1.0;
+    square[DESTAGED_AT][DESTAGED_AT] += 1.0;
     if let Some(turn) = turn {
         // A normal prior. The variance of a time is that of a place in the turn.
         let expected = turn / shape.turn;
@@ -204,11 +245,12 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
         let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
         square[SEEK_AT][SEEK_AT] += weight;
         right[SEEK_AT] += weight * expected;
+        square[DESTAGE_AT][DESTAGE_AT] += counted / 12.0 / SETTLES.powi(2);
         let expected = sector_s(turn, capacity);
         let weight = counted * (turn * turn / 12.0) / (SECTORS_ALIKE * expected).powi(2);
-        for operation in 0..OPERATIONS {
-            square[2 * operation + 1][2 * operation + 1] += weight;
-            right[2 * operation + 1] += weight * expected;
+        for sectors_at in (0..OPERATIONS).map(|operation| 2 * operation + 1).chain([DESTAGED_AT]) {
+            square[sectors_at][sectors_at] += weight;
+            right[sectors_at] += weight * expected;
         }
     }
     let mut found = solve(square, right)?;
@@ -236,13 +278,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_several_accesses_are_off_by_is_shared_as_among_independent_ones() {
+        let sample = |ms: f64, destaged: Option<(f64, u64)>| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance: 5_000,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: ms * 1e-3,
+            destaged: [destaged, None],
+        };
+        let samples: Vec<Sample> = (0..600).map(|n| sample(4.0 + f64::from(n % 7), None)).collect();
+        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let run = line.destage(8.0, 9_000) * 1e3;
+        let off = |sample: &Sample| line.residual(sample) * 1e3;
+        let (one, two) = (off(&sample(9.0, None)), off(&sample(9.0 + run, Some((8.0, 9_000)))));
+        assert!(one > 0.5 && (two * 2f64.sqrt() / one - 1.0).abs() < 1e-9, "{one} {two}");
+    }
+
+    #[test]
     fn sizes_and_distances_that_go_together_leave_nothing_below_nothing() {
         // Two streams that hardly differ in distance: one of 256 sectors and one of 512, which take twice as long and a little more.
         let sample = |n: u64| {
             let long = n % 2 == 1;
             let (sectors, distance, ms) = if long { (512.0, 70_000, 61.0) } else { (256.0, 30_000, 28.0) };
             let time = (ms + n as f64 % 8.0 * 0.5) * 1e-3;
-            Sample { operation: 0, sectors, distance, idle: false, follows: true, time }
+            Sample {
+                operation: 0,
+                sectors,
+                distance,
+                idle: false,
+                follows: true,
+                durable: false,
+                time,
+                destaged: [None; DESTAGED_MOST],
+            }
         };
         let samples: Vec<Sample> = (0..2000).map(sample).collect();
         let line = line(&samples, Sectors::new(17_000_000)).unwrap();

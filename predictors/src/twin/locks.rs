@@ -23,6 +23,8 @@ const SOON: Nanos = Nanos::from_ms(2);
 /// Of those that were expected to begin meanwhile, so many times as many begin soon after: these are they. If fewer do, the two go on in
 /// step by chance, and if more do, they come after such writes for another reason.
 const WAITED: std::ops::RangeInclusive<f64> = 0.5..=3.0;
+/// Who begins soon after so many of them comes after them, and has not waited.
+const ALWAYS: f64 = 0.9;
 /// No kind.
 const NONE: u8 = u8::MAX;
 
@@ -90,11 +92,13 @@ struct Begun {
 }
 
 impl Begun {
-    /// Whether such writes, which are under way for a `share` of the time, keep it out; and `soon` after them is as large a share.
-    fn is_kept_out(&self, share: f64, soon: f64) -> bool {
+    /// Whether such writes, which are under way so many `times` for a `share` of the time, keep it out; and `soon` after them is as large
+    /// a share.
+    fn is_kept_out(&self, share: f64, soon: f64, times: usize) -> bool {
         let expected = self.all * share;
         let waited = self.soon - self.all * soon;
-        expected >= EXPECTED_MIN && self.meanwhile <= SEEN_MOST * expected && WAITED.contains(&(waited / expected))
+        let seldom = expected >= EXPECTED_MIN && self.meanwhile <= SEEN_MOST * expected;
+        seldom && WAITED.contains(&(waited / expected)) && self.soon < ALWAYS * times as f64
     }
 }
 
@@ -133,7 +137,7 @@ pub(super) fn infer(requests: &[Recorded], causes: &mut [Cause]) -> Locks {
             }
         }
         for (process, begun) in count.iter().enumerate().filter(|(process, _)| process * 2 != kind & !1) {
-            if writes[process] && begun.is_kept_out(share, soon_by_chance) {
+            if writes[process] && begun.is_kept_out(share, soon_by_chance, periods.len()) {
                 kept_out[process] |= 1 << kind;
             }
         }
@@ -250,6 +254,26 @@ pub(super) mod tests {
         for cause in waited {
             assert!(matches!(cause.after, After::Completion(_)) && cause.lag <= Nanos::from_ms(20), "{cause:?}");
         }
+    }
+
+    #[test]
+    fn who_comes_after_each_write_of_another_is_not_kept_out() {
+        // A commit of two writes after each write of another process, which thinks.
+        let mixed = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 10_000;
+        let mut requests = Vec::new();
+        let mut at = 0;
+        for n in 0..1500 {
+            let took = 5_000 + mixed(n);
+            requests.push(write(1, at, took));
+            requests.push(write(2, at + took, 1500));
+            requests.push(write(2, at + took + 1500, 9_000));
+            at += took + 12_500;
+        }
+        let mut causes = causes::infer(&requests);
+        let before = causes.clone();
+        let locks = infer(&requests, &mut causes);
+        assert!(locks.kept_out.iter().all(|kinds| *kinds == 0), "{:?}", locks.kept_out);
+        assert!(before.iter().zip(&causes).all(|(before, after)| before.after == after.after));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>,
         nearest: order == policy::Policy::Unknown,
         depth: cache.map_or(u32::MAX, |cache| cache.depth),
         overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
-        member,
+        member: member.of_all(),
         ahead: Sectors::ZERO,
         fronts,
     };
@@ -112,7 +112,8 @@ impl Fitted {
     pub(super) fn array(&self, machines: usize, seed: u64) -> Array {
         let &Fitted { geometry, ref member, nearest, ahead, overhead, .. } = self;
         let part = |number: u64| -> MemberParts {
-            let server = SingleServer::new(service::Device::new(member.clone(), machines, seed.wrapping_add(number)));
+            let server =
+                SingleServer::new(service::Device::new(member.clone(), 0..machines, seed.wrapping_add(number)));
             (Box::new(server), play::shipped(if nearest { "satf" } else { "fifo" }))
         };
         array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect())

@@ -21,6 +21,12 @@ pub(super) fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Times {
+    /// Nothing of none.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let count = self.quantiles.len();
+        (count > 0).then(|| self.quantiles.iter().sum::<f64>() / count as f64)
+    }
+
     pub(super) fn of(mut times: Vec<f64>) -> Times {
         times.sort_by(f64::total_cmp);
         let count = times.len();

@@ -1,0 +1,135 @@
+//! Times of each machine that are drawn when it is played.
+
+use super::line::{FEW, Line, NEAR, OPERATIONS, Sample};
+use super::times::Times;
+
+/// Of reads behind others so large a share tells how far from the one before they are.
+const BEHIND: f64 = 0.99;
+
+/// What is drawn, from what the line leaves of times; seconds. Machines differ in it: what is near lies in one place or another, and what
+/// comes behind others comes at a pace of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Drawn {
+    pub(super) residuals: [Times; OPERATIONS],
+    /// By operation, and whether the device went from one to the other at once.
+    pub(super) near: [[Times; 2]; OPERATIONS],
+    /// Of reads behind a latest read, up to a distance.
+    pub(super) behind: Times,
+    pub(super) behind_most: u64,
+    pub(super) hits: Times,
+    /// Of the reads behind a latest read.
+    pub(super) hit_share: f64,
+    /// Of writes that are to be on the platter past a cache.
+    pub(super) durable: Times,
+    /// What runs take that come from the cache to the platter near to where the arm is.
+    pub(super) destaged: Times,
+}
+
+/// Enough to tell anything.
+pub(super) fn enough(times: Times) -> Times {
+    if times.quantiles.len() < FEW { Times::default() } else { times }
+}
+
+/// Its own if that is enough, or else that of all.
+pub(super) fn or(own: Times, all: &Times) -> Times {
+    if own.quantiles.len() < FEW { all.clone() } else { own }
+}
+
+impl Drawn {
+    /// Of samples that were no hits, and of those that were.
+    pub(super) fn of(others: &[Sample], hits: &[Sample], line: &Line) -> Drawn {
+        let followers = hits.len() + others.iter().filter(|sample| sample.follows).count();
+        let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
+        let (behind, far): (Vec<Sample>, Vec<Sample>) = far.iter().partition(|sample| sample.follows);
+        // Where nobody reads at random, those behind others have to tell what the arm takes.
+        let at_random = far.iter().filter(|sample| sample.operation == 0).count();
+        let far = if at_random < FEW { [far, behind.clone()].concat() } else { far };
+        let of = |operation: usize, samples: &[Sample]| {
+            let of_operation = samples.iter().filter(|sample| sample.operation == operation);
+            Times::of(of_operation.map(|sample| line.residual(sample)).collect())
+        };
+        let near = |operation: usize, at_once: bool| {
+            let near: Vec<Sample> =
+                others.iter().copied().filter(|sample| sample.distance < NEAR && sample.idle != at_once).collect();
+            enough(of(operation, &near))
+        };
+        let hit = |hit: &Sample| (hit.time - if hit.idle { line.delay } else { 0.0 }).max(0.0);
+        Drawn {
+            residuals: std::array::from_fn(|operation| of(operation, &far)),
+            behind: of(0, &behind),
+            behind_most: quantile(behind.iter().map(|sample| sample.distance), BEHIND),
+            near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
+            hit_share: hits.len() as f64 / followers.max(1) as f64,
+            hits: Times::of(hits.iter().map(hit).collect()),
+            durable: Times::default(),
+            destaged: Times::default(),
+        }
+    }
+
+    /// Its own, where it has enough of a kind, or else that of `all`.
+    pub(super) fn or(self, all: &Drawn) -> Drawn {
+        let Drawn { residuals, near, behind, behind_most, hits, hit_share, durable, destaged } = self;
+        let follows = behind.quantiles.len() + hits.quantiles.len() >= FEW;
+        let [reads, writes] = residuals;
+        let [near_reads, near_writes] = near;
+        let both = |own: [Times; 2], all: &[Times; 2]| {
+            let [apart, at_once] = own;
+            [or(apart, &all[0]), or(at_once, &all[1])]
+        };
+        Drawn {
+            residuals: [or(reads, &all.residuals[0]), or(writes, &all.residuals[1])],
+            near: [both(near_reads, &all.near[0]), both(near_writes, &all.near[1])],
+            behind_most: if behind.quantiles.len() < FEW { all.behind_most } else { behind_most },
+            behind: or(behind, &all.behind),
+            hits: if follows { hits } else { all.hits.clone() },
+            hit_share: if follows { hit_share } else { all.hit_share },
+            durable,
+            destaged,
+        }
+    }
+}
+
+/// The value that so large a share does not exceed; 0 of none.
+fn quantile(values: impl Iterator<Item = u64>, share: f64) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::Sectors;
+
+    use super::super::line::{DESTAGED_MOST, line};
+    use super::*;
+
+    /// So many reads of 8 sectors next to the one before, each so many milliseconds, and as many far ones of 10 to 14 ms.
+    fn samples(count: usize, ms: f64) -> Vec<Sample> {
+        let sample = |distance: u64, ms: f64| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: ms * 1e-3,
+            destaged: [None; DESTAGED_MOST],
+        };
+        let pair = |n: usize| [sample(8, ms), sample(10_000 + 1000 * n as u64, 10.0 + (n % 5) as f64)];
+        (0..count).flat_map(pair).collect()
+    }
+
+    #[test]
+    fn a_machine_draws_its_own_times_if_it_has_enough() {
+        let (one, other) = (samples(200, 1.0), samples(200, 3.0));
+        let both = [one.clone(), other.clone()].concat();
+        let line = line(&both, Sectors::new(10_000_000)).unwrap();
+        let all = Drawn::of(&both, &[], &line);
+        let near = |drawn: &Drawn| drawn.near[0][1].mean().unwrap() + line.time(0, 8.0, 8);
+        let of = |samples: &[Sample]| Drawn::of(samples, &[], &line).or(&all);
+        assert!((near(&of(&one)) - 1e-3).abs() < 1e-9 && (near(&of(&other)) - 3e-3).abs() < 1e-9);
+        // Ten are not enough.
+        assert_eq!(of(&samples(10, 1.0)).near, all.near);
+        assert_eq!(of(&samples(10, 1.0)).residuals, all.residuals);
+    }
+}
