@@ -78,7 +78,7 @@ pub(super) struct Played {
     pub(super) alone: Vec<VmForecast>,
 }
 
-/// The recordings, each of which is played alone, and how.
+/// The recordings, of which the first are of the `machines` that are played, each alone, and how.
 struct Alone<'a> {
     recordings: &'a [Recording],
     machines: &'a [Inferred],
@@ -108,7 +108,7 @@ impl Alone<'_> {
     fn one_by_one(&self, plain: service::Fitted) -> Result<Fit, PredictError> {
         let cached = service::with_cache(self.recordings, &plain).map(Fit::OneByOne);
         let plain = Fit::OneByOne(plain);
-        let everybody: Vec<usize> = (0..self.recordings.len()).collect();
+        let everybody: Vec<usize> = (0..self.machines.len()).collect();
         let Some(cached) = cached else { return Ok(plain) };
         let far_better = FAR_OFF * everybody.len() as f64;
         let worse = self.missed(&cached, &everybody)? > self.missed(&plain, &everybody)? + far_better;
@@ -147,7 +147,7 @@ pub(super) fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
     service::fit(recordings, service::capacity(recordings)?)
 }
 
-/// The device, if times follow anything. It may serve several at once only if its order is unknown, or if it is not `one_by_one`; and if its
+/// The device, if times follow anything, as `recordings` show it, the first of which are of the `machines`. It may serve several at once only if its order is unknown, or if it is not `one_by_one`; and if its
 /// members show, it has them.
 pub(super) fn fit(
     recordings: &[Recording],
@@ -160,13 +160,13 @@ pub(super) fn fit(
     let one_by_one = one_by_one.map(|plain| alone.one_by_one(plain)).transpose()?;
     let fitted = match service::capacity(recordings) {
         Some(capacity) if one_by_one.is_none() || order.policy == Policy::Unknown => {
-            let (members, streams) = members::fits(recordings, capacity);
+            let (members, streams) = members::fits(recordings, machines.len(), capacity);
             let members = members.into_iter().map(Fit::Members).collect();
             match alone.closest(members, &streams)? {
                 Some(members) => Some(members),
                 None => {
                     let several = several::fit(recordings, capacity).map(Fit::Several);
-                    let everybody: Vec<usize> = (0..recordings.len()).collect();
+                    let everybody: Vec<usize> = (0..machines.len()).collect();
                     alone.closest(one_by_one.into_iter().chain(several).collect(), &everybody)?
                 }
             }
@@ -175,7 +175,7 @@ pub(super) fn fit(
     };
     let Some(fitted) = fitted else { return Ok(None) };
     let alone =
-        (0..recordings.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
+        (0..machines.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
 }
 

@@ -23,6 +23,12 @@ const SAMPLES_THAT_COUNT: f64 = 500.0;
 pub(super) const SECTOR_TURNS: f64 = 18.0;
 /// By how much drives differ in that.
 const SECTORS_ALIKE: f64 = 0.35;
+/// Of a turn, what an access without its seek and its sectors takes: half of one, since where in it a place comes by is chance, and what the
+/// controller takes, which is a fiftieth to a third of a turn with the measured drives ([`super::shapes`]). Where all seeks are short, only
+/// this tells what of a time is theirs.
+const LEAST_TURNS: f64 = 0.6;
+/// By how much drives differ in that, if they take less. What takes more may be due to something else.
+const TURNS_ALIKE: f64 = 0.1;
 /// How much more than a sample counts what cannot be.
 const NOTHING: f64 = 1e6;
 /// No drive takes a smaller part of that.
@@ -205,6 +211,11 @@ pub(super) fn sector_s(turn: f64, capacity: Sectors) -> f64 {
     SECTOR_TURNS * turn / (capacity.count() as f64).sqrt()
 }
 
+/// How many times what is known beforehand counts, so that many samples do not leave nothing of it.
+fn counted(samples: &[Sample]) -> f64 {
+    (samples.len() as f64 / SAMPLES_THAT_COUNT).max(1.0)
+}
+
 /// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
 fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; UNKNOWNS], f64)> {
     let &Known { capacity, turn, delayed, moves } = known;
@@ -241,7 +252,7 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
     if let Some(turn) = turn {
         // A normal prior. The variance of a time is that of a place in the turn.
         let expected = turn / shape.turn;
-        let counted = (samples.len() as f64 / SAMPLES_THAT_COUNT).max(1.0);
+        let counted = counted(samples);
         let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
         square[SEEK_AT][SEEK_AT] += weight;
         right[SEEK_AT] += weight * expected;
@@ -254,6 +265,15 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
         }
     }
     let mut found = solve(square, right)?;
+    for operation in (0..OPERATIONS).filter(|&operation| moves[operation]) {
+        let least = turn.map(|turn| LEAST_TURNS * turn).filter(|least| found[2 * operation] < *least);
+        if let Some(least) = least {
+            let weight = counted(samples) / 12.0 / TURNS_ALIKE.powi(2);
+            square[2 * operation][2 * operation] += weight;
+            right[2 * operation] += weight * least;
+            found = solve(square, right)?;
+        }
+    }
     // Where sizes and distances differ little, what they take can be had from what all take, but that is never less than nothing.
     for operation in 0..OPERATIONS {
         if found[2 * operation] < 0.0 {

@@ -9,7 +9,8 @@ use traces::{Lba, Nanos, Sectors};
 use super::front::{Cache, Front};
 use super::recording::{Recorded, Recording};
 use super::service;
-use super::{layout, play, policy};
+use super::policy::{self, Choices};
+use super::{layout, play};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.
 const AHEAD_USUAL: u32 = 2048;
@@ -52,8 +53,8 @@ impl fmt::Display for Fitted {
 }
 
 /// Fits `recordings` of one device, for all that it may read ahead and its members' speed may be, the most usual first; none if it shows no
-/// members. With it the machines that show which it is.
-pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>, Vec<usize>) {
+/// members. With it those of the `machines` that show which it is.
+pub(super) fn fits(recordings: &[Recording], machines: usize, capacity: Sectors) -> (Vec<Fitted>, Vec<usize>) {
     let cache = Cache::of(recordings);
     let of = |recording: &Recording| {
         let (front, [random, _]) = Front::of(recording, cache.as_ref());
@@ -66,8 +67,8 @@ pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>,
     let Some(member) = service::fit(&members, Sectors::new(geometry.row_start(rows))) else {
         return Default::default();
     };
-    let taken = members.iter().map(|member| policy::at_device(member, Nanos::ZERO));
-    let (order, _) = taken.fold(policy::Choices::default(), policy::Choices::and).policy();
+    let taken: Vec<Choices> = members.iter().map(|member| policy::at_device(member, Nanos::ZERO)).collect();
+    let (order, _) = Choices::of_all(&taken).policy();
     let fitted = Fitted {
         geometry,
         nearest: order == policy::Policy::Unknown,
@@ -78,7 +79,7 @@ pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>,
         fronts,
     };
     let reads_ahead = |index: &usize| fitted.fronts[*index].reads_ahead() > AHEAD_MIN;
-    let streams: Vec<usize> = (0..recordings.len()).filter(reads_ahead).collect();
+    let streams: Vec<usize> = (0..machines).filter(reads_ahead).collect();
     if streams.is_empty() {
         return (vec![fitted], streams);
     }
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn requests_wait_for_those_at_their_own_member_only() {
-        let (fitted, streams) = fits(&[recording()], CAPACITY);
+        let (fitted, streams) = fits(&[recording()], 1, CAPACITY);
         assert_eq!((fitted.len(), streams), (1, Vec::new()));
         assert!(fitted[0].to_string().contains("5 members, 64 KiB on each"), "{}", fitted[0]);
         // One unit of each member, then again that of the first.
@@ -180,13 +181,13 @@ mod tests {
     fn members_that_choose_are_told_from_those_that_do_not() {
         use crate::replayed::{Campaign, ROOMS};
 
-        let (fitted, _) = fits(&[recording()], CAPACITY);
+        let (fitted, _) = fits(&[recording()], 1, CAPACITY);
         assert!(!fitted[0].nearest);
         // The room's drives order their queues.
         let campaign = Campaign { seed: 104, machines: 2, ..Campaign::default() };
         let alone = campaign.alone(ROOMS[3], 3).unwrap();
         let recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
-        let (fitted, _) = fits(&recordings, service::capacity(&recordings).unwrap());
+        let (fitted, _) = fits(&recordings, 2, service::capacity(&recordings).unwrap());
         assert!(fitted[0].nearest && fitted[0].to_string().contains("nearest first"), "{}", fitted[0]);
     }
 
@@ -210,7 +211,7 @@ mod tests {
             recording.requests.push(Recorded { lba, sectors: 128, ..read });
             at += 5000;
         }
-        let (fitted, streams) = fits(&[recording], CAPACITY);
+        let (fitted, streams) = fits(&[recording], 1, CAPACITY);
         assert_eq!((fitted.len(), streams), (AHEAD.count() * SPEED.count(), vec![0]));
         assert!(fitted[0].to_string().contains("reads 1024 KiB ahead"), "{}", fitted[0]);
         // What has been read ahead takes the controller's time, and random reads still an arm's.

@@ -50,7 +50,7 @@ use self::device::{Fit, Played};
 use self::locks::Locks;
 use self::meter::Got;
 use self::play::{Table, play};
-use self::policy::{Policy, at_device, in_machine};
+use self::policy::{Choices, Policy, at_device, in_machine};
 use self::recording::Recorded;
 pub use self::recording::{Recorder, Recording};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
@@ -101,7 +101,7 @@ struct Inferred {
 
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
-        if recordings.len() != alone.len() {
+        if recordings.len() < alone.len() {
             return Err(PredictError::DoesNotHold(
                 "the twin plays captures, and a profile tells no single requests; give the captures themselves"
                     .to_owned(),
@@ -118,7 +118,7 @@ impl Predictor for Twin {
         }
         let one_by_one = device::one_by_one(recordings);
         let (policy, sure) = told(recordings, one_by_one.as_ref());
-        let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
+        let machines: Vec<Inferred> = recordings[..alone.len()].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
         let played = device::fit(recordings, &machines, order, one_by_one, self.seed)?;
@@ -127,7 +127,7 @@ impl Predictor for Twin {
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..recordings.len(), most: play::ALL };
+        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..alone.len(), most: play::ALL };
         let together = play(recordings, &machines, &table)?;
         let several = matches!(fitted, Fit::Several(_));
         let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
@@ -169,8 +169,8 @@ pub fn policy(recordings: &[Recording]) -> DevicePolicy {
 /// The order of a device that is so far away, as all recordings show it, and whether that is sure.
 fn told(recordings: &[Recording], fitted: Option<&service::Fitted>) -> (Policy, bool) {
     let delay = fitted.map_or(Nanos::ZERO, |fitted| fitted.delay);
-    let choices = recordings.iter().map(|recording| at_device(recording, delay));
-    choices.fold(policy::Choices::default(), policy::Choices::and).policy()
+    let each: Vec<Choices> = recordings.iter().map(|recording| at_device(recording, delay)).collect();
+    Choices::of_all(&each).policy()
 }
 
 fn infer(recording: &Recording) -> Inferred {

@@ -163,12 +163,14 @@ impl Course {
 }
 
 impl Choices {
-    /// Those of two recordings.
-    pub(super) fn and(mut self, other: Choices) -> Choices {
-        self.taken.extend(other.taken);
-        self.first += other.first;
-        self.overtaken += other.overtaken;
-        self
+    /// Those of several recordings, of each as many as of any other are looked at.
+    pub(super) fn of_all(each: &[Choices]) -> Choices {
+        let most = LOOKED_AT / each.len().max(1);
+        Choices {
+            taken: each.iter().flat_map(|choices| choices.taken.iter().take(most)).copied().collect(),
+            first: each.iter().map(|choices| choices.first).sum(),
+            overtaken: each.iter().map(|choices| choices.overtaken).sum(),
+        }
     }
 
     /// Whether the device serves several at once, or takes those of one kind in another order than they came in.
@@ -184,20 +186,16 @@ impl Choices {
         overtaken || out_of_order(true) || out_of_order(false)
     }
 
-    fn looked_at(&self) -> &[Choice] {
-        &self.taken[..self.taken.len().min(LOOKED_AT)]
-    }
-
     /// Whether `policy` would have chosen as was chosen, for every telling choice.
     fn explains(&self, policy: Policy) -> Vec<bool> {
         let mut course = Course::new(policy);
-        let followed = self.looked_at().iter().map(|choice| (choice, course.follow(choice)));
+        let followed = self.taken.iter().map(|choice| (choice, course.follow(choice)));
         followed.filter(|(choice, _)| choice.tells()).map(|(choice, read)| read == choice.read).collect()
     }
 
     fn missed(&self, policy: Policy) -> usize {
         let mut course = Course::new(policy);
-        self.looked_at().iter().filter(|choice| course.follow(choice) != choice.read && choice.tells()).count()
+        self.taken.iter().filter(|choice| course.follow(choice) != choice.read && choice.tells()).count()
     }
 
     /// The one of `policies` that misses least, the first of equals.
@@ -211,11 +209,11 @@ impl Choices {
         if self.is_no_queue() {
             return (Policy::Unknown, false);
         }
-        let telling = self.looked_at().iter().filter(|choice| choice.tells()).count();
+        let telling = self.taken.iter().filter(|choice| choice.tells()).count();
         if telling < TELLING_MIN {
             return (Policy::Fcfs, false);
         }
-        let most_writes = self.looked_at().iter().map(|choice| choice.writes).max().unwrap_or_default();
+        let most_writes = self.taken.iter().map(|choice| choice.writes).max().unwrap_or_default();
         let drains =
             (2..=most_writes.min(LONGEST_QUEUE)).flat_map(|at| (0..at).map(move |to| Policy::Drain { at, to }));
         let turns = (1..=LONGEST_TURN)
