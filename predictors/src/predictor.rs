@@ -11,7 +11,7 @@ use crate::twin::Recording;
 /// A method that says what machines get of a device they share.
 pub trait Predictor {
     /// What `alone`, two or more machines that have passed [`check::check`], get together. `recordings` are of the same machines in the
-    /// same order, or there are none.
+    /// same order, and behind these of any others that ran alone on the same device, which tell of it, too; or there are none.
     ///
     /// # Errors
     /// The method does not hold for them, or a profile lacks what it needs.

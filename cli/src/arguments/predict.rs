@@ -14,6 +14,10 @@ pub struct Predict {
     /// behind a capture is its place on the device (web=web.parquet@64g)
     #[arg(value_name = "[NAME=]FILE[@PLACE]", required = true, num_args = 2..)]
     pub machines: Vec<String>,
+    /// A capture of a further machine that ran alone on the same device, from which the twin learns what the device does; as often as
+    /// there are such
+    #[arg(long, value_name = "[NAME=]FILE[@PLACE]")]
+    pub also: Vec<String>,
     /// Predictors with tunables (casale:found=own,hol), or `all`
     #[arg(long, default_value = "all")]
     pub predictors: String,

@@ -20,11 +20,12 @@ pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
     let mut predictors = chosen(&arguments.predictors)?;
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
-    let machines = profiles::named(&arguments.machines)?;
-    let endings: Vec<String> = machines.iter().map(|machine| format!("-{}.json", machine.name)).collect();
+    let machines = profiles::named(arguments.machines.iter().chain(&arguments.also))?;
+    let together = arguments.machines.len();
+    let endings: Vec<String> = machines[..together].iter().map(|machine| format!("-{}.json", machine.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
-    let alone = profiles::gather(&machines, arguments)?;
+    let alone = profiles::gather(&machines, together, arguments)?;
     predictors::check::check(&alone.profiles)?;
     let mut forecasts = outcomes(&predictors, &alone);
     forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));

@@ -31,11 +31,11 @@ pub struct Machine {
 /// Records between two looks at the progress.
 const RECORDS_PER_LOOK: u64 = 4096;
 
-/// The machines of the command line.
+/// The machines of the command line, those that are to run together first.
 ///
 /// # Errors
 /// Two with one name.
-pub fn named(machines: &[String]) -> Result<Vec<Machine>, UsageError> {
+pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machine>, UsageError> {
     let mut named: Vec<Machine> = Vec::new();
     for machine in machines {
         let parts = machine.split_once('=').filter(|(name, _)| !name.contains('/') && !Path::new(machine).exists());
@@ -54,23 +54,41 @@ pub fn named(machines: &[String]) -> Result<Vec<Machine>, UsageError> {
     Ok(named)
 }
 
-/// Machines alone: the profile of each, and if all of them are captures their recordings.
+/// Machines alone: the profile of each, and if all of them are captures their recordings, behind which are those of any others on the
+/// same device.
 pub struct Alone {
     pub profiles: Vec<IsolationProfile>,
     pub recordings: Vec<Recording>,
 }
 
-/// The profile of each, and what can be played.
+impl Alone {
+    /// Some of the machines, by number, and behind their recordings all others.
+    pub fn of(&self, members: &[usize]) -> Alone {
+        let others = (0..self.recordings.len()).filter(|other| !members.contains(other));
+        Alone {
+            profiles: members.iter().map(|&member| self.profiles[member].clone()).collect(),
+            recordings: members.iter().copied().chain(others).map(|one| self.recordings[one].clone()).collect(),
+        }
+    }
+}
+
+/// The profile of each of the first, which are to run together, and what can be played, with what the others did behind it.
 ///
 /// # Errors
-/// A file that cannot be read; one that holds nothing of use.
-pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
+/// A file that cannot be read; one that holds nothing of use; others beside a profile.
+pub fn gather(machines: &[Machine], together: usize, arguments: &Predict) -> Result<Alone> {
+    let is_profile =
+        |machine: &&Machine| machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    if let Some(profile) = machines.iter().find(is_profile).filter(|_| machines.len() > together) {
+        let path = profile.path.display();
+        let what = "--also takes captures, and needs captures of all machines: a profile tells no single requests";
+        return Err(UsageError(format!("{path}: {what}")).into());
+    }
     let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
     let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
     for (index, machine) in machines.iter().enumerate() {
-        let is_profile = machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        if is_profile {
+        if is_profile(&machine) {
             profiles.push(read(machine)?);
             continue;
         }
@@ -84,6 +102,7 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     if recordings.len() < profiles.len() {
         recordings.clear();
     }
+    profiles.truncate(together);
     Ok(Alone { profiles, recordings })
 }
 

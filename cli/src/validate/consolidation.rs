@@ -1,6 +1,6 @@
 //! `iocast validate consolidation`: forecasts held against machines that a lab has put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +14,7 @@ use traces::results::prediction::{Consolidations, Forecast, Outcome, PairPredict
 use crate::arguments::{OutputFormat, UsageError, ValidateConsolidation};
 use crate::lab_results::Lab;
 use crate::output::{print, print_json};
+use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, chosen, learned, outcomes};
 use crate::progress::Progress;
 use crate::validate::{errors_tables, replayed};
@@ -61,30 +62,53 @@ fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPre
         !groups.is_empty(),
         UsageError(format!("{}: nobody runs together in this lab's plan; `together` says who does", folder.display()))
     );
+    let isolation = Isolation::read(&lab, &groups)?;
     let progress = Progress::jobs("measuring", groups.len() as u64);
     let done = progress.counter(0);
     let mut pairs = Vec::new();
     for (group, vms) in groups {
-        pairs.push(pair(&lab, group, vms, predictors)?);
+        pairs.push(isolation.pair(&lab, group, vms, predictors)?);
         done.fetch_add(1, Ordering::Relaxed);
     }
     Ok((format!("measured: guests {} on {}", lab.results.kernel, lab.results.drive), pairs))
 }
 
-/// A group with what it was and what predictors make of the same repetition's machines alone, in the mean.
-fn pair(lab: &Lab<'_>, group: &str, vms: &[String], predictors: &[Chosen]) -> Result<PairPrediction> {
-    let mut truths = Vec::new();
-    let mut forecasts: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
-    for run in lab.results.runs.iter().filter(|run| run.group == group) {
-        let together = lab.machines(vms, run.repetition, |_| group.to_owned())?;
-        truths.push(truth(&together.profiles));
-        let alone = lab.machines(vms, run.repetition, |vm| format!("alone-{vm}"))?;
-        for (name, outcome) in outcomes(predictors, &alone) {
-            forecasts.entry(name).or_default().push(outcome);
-        }
+/// Every machine of a lab's groups alone, by repetition.
+struct Isolation {
+    vms: Vec<String>,
+    repetitions: BTreeMap<u32, Alone>,
+}
+
+impl Isolation {
+    fn read(lab: &Lab<'_>, groups: &[(&str, &[String])]) -> Result<Isolation> {
+        let vms: BTreeSet<&String> = groups.iter().flat_map(|(_, vms)| *vms).collect();
+        let vms: Vec<String> = vms.into_iter().cloned().collect();
+        let repetitions: BTreeSet<u32> = lab.results.runs.iter().map(|run| run.repetition).collect();
+        let progress = Progress::jobs("reading", repetitions.len() as u64);
+        let done = progress.counter(0);
+        let read = |repetition: u32| {
+            let alone = lab.machines(&vms, repetition, |vm| format!("alone-{vm}"))?;
+            done.fetch_add(1, Ordering::Relaxed);
+            Ok((repetition, alone))
+        };
+        let repetitions = repetitions.into_iter().map(read).collect::<Result<_>>()?;
+        Ok(Isolation { vms, repetitions })
     }
-    let predictors = forecasts.into_iter().map(|(name, outcomes)| (name, together(outcomes))).collect();
-    Ok(PairPrediction { vms: vms.to_vec(), truth: Some(mean(&truths)), predictors })
+
+    /// A group with what it was and what predictors make of the same repetition's machines alone, in the mean.
+    fn pair(&self, lab: &Lab<'_>, group: &str, vms: &[String], predictors: &[Chosen]) -> Result<PairPrediction> {
+        let members: Vec<usize> = vms.iter().filter_map(|vm| self.vms.iter().position(|other| other == vm)).collect();
+        let mut truths = Vec::new();
+        let mut forecasts: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+        for run in lab.results.runs.iter().filter(|run| run.group == group) {
+            truths.push(truth(&lab.machines(vms, run.repetition, |_| group.to_owned())?.profiles));
+            for (name, outcome) in outcomes(predictors, &self.repetitions[&run.repetition].of(&members)) {
+                forecasts.entry(name).or_default().push(outcome);
+            }
+        }
+        let predictors = forecasts.into_iter().map(|(name, outcomes)| (name, together(outcomes))).collect();
+        Ok(PairPrediction { vms: vms.to_vec(), truth: Some(mean(&truths)), predictors })
+    }
 }
 
 /// The forecasts of several repetitions as one; a refusal of one is a refusal.

@@ -20,11 +20,12 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
     let done = progress.counter(0);
     let mut pairs = Vec::new();
     for (index, &room) in ROOMS.iter().enumerate() {
-        let alone = campaign.alone(room, index)?;
+        let ran = campaign.alone(room, index)?.into_iter();
+        let (profiles, recordings) = ran.map(|Ran { profile, recording }| (profile, recording)).unzip();
+        let alone = Alone { profiles, recordings };
         for members in &groups {
             let together = campaign.together(room, index, members)?.together;
-            let alone = of(&alone, members);
-            let predictors = outcomes(predictors, &alone);
+            let predictors = outcomes(predictors, &alone.of(members));
             let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
             let policy = Some(DevicePolicy { name: room.policy.to_owned(), sure: true });
             pairs.push(PairPrediction { vms, truth: Some(Forecast { policy, ..truth(&together) }), predictors });
@@ -33,12 +34,4 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
     }
     let rooms: Vec<String> = ROOMS.iter().map(|room| format!("{}/{}", room.scheduler, room.drive)).collect();
     Ok((format!("replayed: {} machines in each of {}", campaign.machines, rooms.join(", ")), pairs))
-}
-
-fn of(alone: &[Ran], members: &[usize]) -> Alone {
-    let members = || members.iter().map(|&machine| &alone[machine]);
-    Alone {
-        profiles: members().map(|ran| ran.profile.clone()).collect(),
-        recordings: members().map(|ran| ran.recording.clone()).collect(),
-    }
 }

@@ -174,8 +174,7 @@ pub(super) fn fit(
         _ => one_by_one,
     };
     let Some(fitted) = fitted else { return Ok(None) };
-    let alone =
-        (0..machines.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
+    let alone = (0..machines.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
 }
 

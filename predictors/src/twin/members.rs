@@ -7,9 +7,9 @@ use drive_models::array::{self, Array, Geometry, MemberParts};
 use traces::{Lba, Nanos, Sectors};
 
 use super::front::{Cache, Front};
+use super::policy::{self, Choices};
 use super::recording::{Recorded, Recording};
 use super::service;
-use super::policy::{self, Choices};
 use super::{layout, play};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.

@@ -61,8 +61,18 @@ pub const ENTRY: Entry = Entry {
     name: "twin",
     summary: "device, order and causes told from the recordings alone, machines played together closed loop; needs captures",
     origin: "Casale, Kraft, Krishnamurthy 2011 (the question); simulation",
-    tunables: &[Tunable::new("seed", Unit::Count, "1", "seed of the service times that are drawn")],
-    build: |settings: &Settings| Ok(Box::new(Twin { seed: settings.count("seed") })),
+    tunables: &[
+        Tunable::new(
+            "device",
+            Unit::Choice(&["all", "own"]),
+            "all",
+            "whose captures tell of the device: all that are given, or the machines' own",
+        ),
+        Tunable::new("seed", Unit::Count, "1", "seed of the service times that are drawn"),
+    ],
+    build: |settings: &Settings| {
+        Ok(Box::new(Twin { own: settings.word("device") == "own", seed: settings.count("seed") }))
+    },
 };
 
 /// No device that has an arm is done with two requests within so little.
@@ -75,6 +85,8 @@ const WAITED_MIN: usize = 50;
 const REQUESTS_MIN: usize = 100;
 
 struct Twin {
+    /// Only the machines' own recordings tell of the device.
+    own: bool,
     seed: u64,
 }
 
@@ -99,9 +111,42 @@ struct Inferred {
     scheduler: &'static str,
 }
 
+/// What tells of the device, and what it tells.
+struct Learned<'a> {
+    recordings: &'a [Recording],
+    one_by_one: Option<service::Fitted>,
+    policy: Policy,
+    sure: bool,
+    /// So many recordings are left out.
+    left_out: usize,
+}
+
+impl<'a> Learned<'a> {
+    fn from(recordings: &'a [Recording]) -> Learned<'a> {
+        let one_by_one = device::one_by_one(recordings);
+        let (policy, sure) = told(recordings, one_by_one.as_ref());
+        Learned { recordings, one_by_one, policy, sure, left_out: 0 }
+    }
+}
+
+impl Twin {
+    /// Learns from all recordings, the first of which are of the machines. If those of others show no order and the machines' own do, the
+    /// others went another way, of which the machines know nothing: data of their writes came behind other requests over a network.
+    fn learn<'a>(&self, recordings: &'a [Recording], machines: usize) -> Learned<'a> {
+        let (own, others) = recordings.split_at(machines);
+        let all = Learned::from(if self.own { own } else { recordings });
+        if all.recordings.len() == machines || all.policy != Policy::Unknown {
+            return all;
+        }
+        let own = Learned::from(own);
+        if own.policy == Policy::Unknown { all } else { Learned { left_out: others.len(), ..own } }
+    }
+}
+
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
-        if recordings.len() < alone.len() {
+        let machines = alone.len();
+        if recordings.len() < machines {
             return Err(PredictError::DoesNotHold(
                 "the twin plays captures, and a profile tells no single requests; give the captures themselves"
                     .to_owned(),
@@ -116,19 +161,18 @@ impl Predictor for Twin {
                 return Err(PredictError::profile(profile, what));
             }
         }
-        let one_by_one = device::one_by_one(recordings);
-        let (policy, sure) = told(recordings, one_by_one.as_ref());
-        let machines: Vec<Inferred> = recordings[..alone.len()].iter().map(infer).collect();
+        let Learned { recordings, one_by_one, policy, sure, left_out } = self.learn(recordings, machines);
+        let inferred: Vec<Inferred> = recordings[..machines].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
-        let played = device::fit(recordings, &machines, order, one_by_one, self.seed)?;
+        let played = device::fit(recordings, &inferred, order, one_by_one, self.seed)?;
         let Played { fitted, alone: played, .. } = played.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..alone.len(), most: play::ALL };
-        let together = play(recordings, &machines, &table)?;
+        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..machines, most: play::ALL };
+        let together = play(recordings, &inferred, &table)?;
         let several = matches!(fitted, Fit::Several(_));
         let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
             let recorded = recorded(recording);
@@ -138,26 +182,46 @@ impl Predictor for Twin {
             }
         };
         let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
-        let mut notes = vec![match &fitted {
-            Fit::OneByOne(_) => format!(
-                "the device takes requests in this order{}: {policy}{}; it is {} away",
-                if sure { "" } else { ", which is not sure" },
-                if order.durable_first { ", durable writes ahead of all" } else { "" },
-                fitted.delay()
-            ),
-            Fit::Members(fitted) => fitted.to_string(),
-            Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
-                                under way"
-                .to_owned(),
-        }];
-        notes.extend(alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0).map(
-            |(profile, recording)| {
-                format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
-            },
-        ));
+        let few = recordings[machines..].iter().filter(|other| other.len() < REQUESTS_MIN).count();
+        let others = learned_from(recordings.len() - machines, few, left_out);
+        let incomplete = alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0);
+        let not_played = |(profile, recording): (&IsolationProfile, &Recording)| {
+            format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
+        };
+        let notes = [shown(&fitted, order, sure)].into_iter().chain(others);
+        let notes = notes.chain(incomplete.map(not_played)).collect();
         let policy = Some(DevicePolicy { name: policy.kind().to_owned(), sure });
         Ok(Consolidation { vms, policy, notes, ..Consolidation::default() })
     }
+}
+
+/// What the device is, in words.
+fn shown(fitted: &Fit, order: Order, sure: bool) -> String {
+    match fitted {
+        Fit::OneByOne(_) => format!(
+            "the device takes requests in this order{}: {}{}; it is {} away",
+            if sure { "" } else { ", which is not sure" },
+            order.policy,
+            if order.durable_first { ", durable writes ahead of all" } else { "" },
+            Nanos::from_us(fitted.delay().as_ns() / 1000)
+        ),
+        Fit::Members(fitted) => fitted.to_string(),
+        Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
+                            under way"
+            .to_owned(),
+    }
+}
+
+/// From how many captures of other machines the device was learned, of which `few` hold few requests, or why from none.
+fn learned_from(others: usize, few: usize, left_out: usize) -> Option<String> {
+    let captures = |count: usize| format!("{count} further capture{}", if count == 1 { "" } else { "s" });
+    if left_out > 0 {
+        let why = "shows several requests served at once or in no order, and the machines' own do not";
+        return Some(format!("nothing was learned from {}: one {why}", captures(left_out)));
+    }
+    let nothing = format!(", of which {few} with fewer than {REQUESTS_MIN} requests that tell hardly anything");
+    let learned = format!("the device was learned from {}, too", captures(others));
+    (others > 0).then(|| if few > 0 { learned + &nothing } else { learned })
 }
 
 /// In which order the device of these recordings takes what waits for it, as far as they tell.

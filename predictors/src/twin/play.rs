@@ -29,8 +29,12 @@ const EXCERPTS: u64 = 16;
 /// An excerpt is so many times as long as the longest mean response.
 const WAITS: f64 = 20.0;
 
-/// All of a recording, however long.
+/// All of a recording, however long, as far as that tells more.
 pub(super) const ALL: Nanos = Nanos::from_ns(u64::MAX);
+/// More requests tell no more: the excerpts are shorter then, from all over the recordings all the same.
+const TELLING: u64 = 150_000;
+/// How far machines come is told by this part of it.
+const COME_PART: u64 = 4;
 
 /// The device, and who is played on it.
 pub(super) struct Table<'a> {
@@ -83,13 +87,18 @@ pub(super) fn play(
     table: &Table<'_>,
 ) -> Result<Vec<VmForecast>, PredictError> {
     let (recordings, machines) = (&recordings[table.machines.clone()], &machines[table.machines.clone()]);
-    let plays = Plays { recordings, machines, table };
-    let all = plays.all(&vec![1.0; recordings.len()])?;
+    let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
+    let plays = Plays { recordings, machines, table, span };
+    let requests = recordings.iter().map(|recording| recording.len() as u64).sum::<u64>().max(1);
+    let telling = Nanos::from_ns((span.as_ns() as f64 * (TELLING as f64 / requests as f64)) as u64);
+    let most = span.min(telling).min(table.most);
+    let as_alone = vec![1.0; recordings.len()];
     if recordings.len() < 2 || table.fitted.one_by_one() {
-        return Ok(all);
+        return plays.all(&as_alone, most);
     }
+    let all = plays.all(&as_alone, Nanos::from_ns(most.as_ns() / COME_PART))?;
     let come: Vec<f64> = all.iter().zip(recordings).map(|(got, recording)| comes(got, &recorded(recording))).collect();
-    plays.all(&come)
+    plays.all(&come, most)
 }
 
 /// How far a machine comes, as a share of how far it came alone: readers, since what is written in the background waits for nobody.
@@ -110,18 +119,17 @@ struct Plays<'a> {
     recordings: &'a [Recording],
     machines: &'a [Inferred],
     table: &'a Table<'a>,
+    /// Of the longest recording.
+    span: Nanos,
 }
 
 impl Plays<'_> {
-    /// What each got in all excerpts, with caches as full as alone when it had come so far, a share of what it came alone. Queues need
+    /// What each got in excerpts of no more than `in_all` together, with caches as full as alone when it had come so far, a share of what it came alone. Queues need
     /// time to grow: excerpts are so long that a request waits only a small part of one.
-    fn all(&self, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
-        let spans = self.recordings.iter().map(Recording::span);
-        let span = spans.max().unwrap_or_default().saturating_since(Timestamp::ZERO);
-        let in_all = span.min(self.table.most);
+    fn all(&self, come: &[f64], in_all: Nanos) -> Result<Vec<VmForecast>, PredictError> {
         let mut excerpts = (in_all.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
         loop {
-            let got = self.excerpts(span, excerpts, come)?;
+            let got = self.excerpts(in_all, excerpts, come)?;
             let enough = (in_all.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
             if enough >= excerpts || excerpts == 1 {
                 return Ok(got);
@@ -130,10 +138,10 @@ impl Plays<'_> {
         }
     }
 
-    /// What each got in so many excerpts.
-    fn excerpts(&self, span: Nanos, excerpts: u64, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
-        let apart = Nanos::from_ns(span.as_ns() / excerpts);
-        let length = apart.min(Nanos::from_ns(self.table.most.as_ns() / excerpts));
+    /// What each got in so many excerpts, which are so long together.
+    fn excerpts(&self, in_all: Nanos, excerpts: u64, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
+        let apart = Nanos::from_ns(self.span.as_ns() / excerpts);
+        let length = apart.min(Nanos::from_ns(in_all.as_ns() / excerpts));
         let mut got = vec![Got::default(); self.recordings.len()];
         let mut played = Nanos::ZERO;
         for nth in 0..excerpts {

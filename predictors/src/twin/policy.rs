@@ -203,6 +203,19 @@ impl Choices {
         policies.min_by_key(|&policy| self.missed(policy))
     }
 
+    /// The drain that misses least. Of equals it is the one in the middle: if no queue was ever between the longest that was left alone and
+    /// the shortest that was drained, any of them may be where it begins, and so it is with its end.
+    fn drain(&self, most: u32) -> Option<Policy> {
+        let all = (2..=most).flat_map(|at| (0..at).map(move |to| (at, to)));
+        let missed: Vec<((u32, u32), usize)> =
+            all.map(|(at, to)| ((at, to), self.missed(Policy::Drain { at, to }))).collect();
+        let least = missed.iter().map(|(_, missed)| *missed).min()?;
+        let equals = || missed.iter().filter(|(_, missed)| *missed == least).map(|(levels, _)| *levels);
+        let at = middle(equals().map(|(at, _)| at).collect())?;
+        let to = middle(equals().filter(|levels| levels.0 == at).map(|(_, to)| to).collect())?;
+        Some(Policy::Drain { at, to })
+    }
+
     /// The policy that explains the choices, and whether that is sure. Where nothing tells, requests are taken as they come.
     pub(super) fn policy(&self) -> (Policy, bool) {
         let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
@@ -214,12 +227,10 @@ impl Choices {
             return (Policy::Fcfs, false);
         }
         let most_writes = self.taken.iter().map(|choice| choice.writes).max().unwrap_or_default();
-        let drains =
-            (2..=most_writes.min(LONGEST_QUEUE)).flat_map(|at| (0..at).map(move |to| Policy::Drain { at, to }));
         let turns = (1..=LONGEST_TURN)
             .flat_map(|reads| (1..=LONGEST_TURN).map(move |writes| Policy::Weighted { reads, writes }));
         let simple = [Policy::Fcfs, Policy::ReadPriority];
-        let fitted = [self.best(drains), self.best(turns)].into_iter().flatten();
+        let fitted = [self.drain(most_writes.min(LONGEST_QUEUE)), self.best(turns)].into_iter().flatten();
         let rivals: Vec<(Policy, Vec<bool>)> =
             simple.into_iter().chain(fitted).map(|policy| (policy, self.explains(policy))).collect();
         let Some(chosen) =
@@ -279,6 +290,12 @@ impl Choices {
             in_order: oldest(taken.1.operation).is_some_and(|since| !clearly(since, taken.0)),
         });
     }
+}
+
+/// Of levels in order the one nearest to the middle of the first and the last, as their ratios go.
+fn middle(levels: Vec<u32>) -> Option<u32> {
+    let wanted = (f64::from(levels.first()? + 1) * f64::from(levels.last()? + 1)).sqrt() - 1.0;
+    levels.into_iter().min_by(|a, b| (f64::from(*a) - wanted).abs().total_cmp(&(f64::from(*b) - wanted).abs()))
 }
 
 /// Whether one policy explains clearly more than the other of what the two would choose differently.
