@@ -1,6 +1,7 @@
 //! Times of each machine that are drawn when it is played.
 
 use super::line::{FEW, Line, NEAR, OPERATIONS, Sample};
+use super::samples::Hits;
 use super::times::Times;
 
 /// Of reads behind others so large a share tells how far from the one before they are.
@@ -16,9 +17,10 @@ pub(super) struct Drawn {
     /// Of reads behind a latest read, up to a distance.
     pub(super) behind: Times,
     pub(super) behind_most: u64,
+    /// Without their sectors.
     pub(super) hits: Times,
-    /// Of the reads behind a latest read.
-    pub(super) hit_share: f64,
+    /// Of the reads behind a latest read, after a pause and at once: a drive has read on in a pause. Nothing where there are too few.
+    pub(super) hit_share: [Option<f64>; 2],
     /// Of writes that are to be on the platter past a cache.
     pub(super) durable: Times,
     /// What runs take that come from the cache to the platter near to where the arm is.
@@ -37,13 +39,9 @@ pub(super) fn or(own: Times, all: &Times) -> Times {
 
 impl Drawn {
     /// Of samples that were no hits, and of those that were.
-    pub(super) fn of(others: &[Sample], hits: &[Sample], line: &Line) -> Drawn {
-        let followers = hits.len() + others.iter().filter(|sample| sample.follows).count();
+    pub(super) fn of(others: &[Sample], hits: &[Sample], line: &Line, known: &Hits) -> Drawn {
         let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
         let (behind, far): (Vec<Sample>, Vec<Sample>) = far.iter().partition(|sample| sample.follows);
-        // Where nobody reads at random, those behind others have to tell what the arm takes.
-        let at_random = far.iter().filter(|sample| sample.operation == 0).count();
-        let far = if at_random < FEW { [far, behind.clone()].concat() } else { far };
         let of = |operation: usize, samples: &[Sample]| {
             let of_operation = samples.iter().filter(|sample| sample.operation == operation);
             Times::of(of_operation.map(|sample| line.residual(sample)).collect())
@@ -53,23 +51,35 @@ impl Drawn {
                 others.iter().copied().filter(|sample| sample.distance < NEAR && sample.idle != at_once).collect();
             enough(of(operation, &near))
         };
-        let hit = |hit: &Sample| (hit.time - if hit.idle { line.delay } else { 0.0 }).max(0.0);
+        let hit = |hit: &Sample| (known.bare(hit) - if hit.idle { line.delay } else { 0.0 }).max(0.0);
         Drawn {
             residuals: std::array::from_fn(|operation| of(operation, &far)),
             behind: of(0, &behind),
             behind_most: quantile(behind.iter().map(|sample| sample.distance), BEHIND),
             near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
-            hit_share: hits.len() as f64 / followers.max(1) as f64,
+            hit_share: [false, true].map(|at_once| {
+                let count = |samples: &[Sample]| {
+                    samples.iter().filter(|sample| sample.follows && sample.idle != at_once).count()
+                };
+                let (hits, others) = (count(hits), count(others));
+                (hits + others >= FEW).then(|| hits as f64 / (hits + others) as f64)
+            }),
             hits: Times::of(hits.iter().map(hit).collect()),
             durable: Times::default(),
             destaged: Times::default(),
         }
     }
 
+    /// The same of all machines: where nobody reads at random, reads behind others have to tell what the arm takes.
+    pub(super) fn of_all(others: &[Sample], hits: &[Sample], line: &Line, known: &Hits) -> Drawn {
+        let drawn = Drawn::of(others, hits, line, known);
+        let [reads, writes] = drawn.residuals;
+        Drawn { residuals: [or(reads, &drawn.behind), writes], ..drawn }
+    }
+
     /// Its own, where it has enough of a kind, or else that of `all`.
     pub(super) fn or(self, all: &Drawn) -> Drawn {
         let Drawn { residuals, near, behind, behind_most, hits, hit_share, durable, destaged } = self;
-        let follows = behind.quantiles.len() + hits.quantiles.len() >= FEW;
         let [reads, writes] = residuals;
         let [near_reads, near_writes] = near;
         let both = |own: [Times; 2], all: &[Times; 2]| {
@@ -81,11 +91,17 @@ impl Drawn {
             near: [both(near_reads, &all.near[0]), both(near_writes, &all.near[1])],
             behind_most: if behind.quantiles.len() < FEW { all.behind_most } else { behind_most },
             behind: or(behind, &all.behind),
-            hits: if follows { hits } else { all.hits.clone() },
-            hit_share: if follows { hit_share } else { all.hit_share },
+            hits: or(hits, &all.hits),
+            hit_share: [0, 1].map(|kind: usize| hit_share[kind].or(all.hit_share[kind])),
             durable,
             destaged,
         }
+    }
+
+    /// How many of the reads behind a latest read are in the cache. Who never did without pauses is not told to have it ready then.
+    pub(super) fn hits(&self, at_once: bool) -> f64 {
+        let [paused, without] = self.hit_share;
+        if at_once { without.unwrap_or(0.0) } else { paused.or(without).unwrap_or(0.0) }
     }
 }
 
@@ -124,9 +140,10 @@ mod tests {
         let (one, other) = (samples(200, 1.0), samples(200, 3.0));
         let both = [one.clone(), other.clone()].concat();
         let line = line(&both, Sectors::new(10_000_000)).unwrap();
-        let all = Drawn::of(&both, &[], &line);
+        let none = Hits { most: 0.0, per_sector: 0.0 };
+        let all = Drawn::of_all(&both, &[], &line, &none);
         let near = |drawn: &Drawn| drawn.near[0][1].mean().unwrap() + line.time(0, 8.0, 8);
-        let of = |samples: &[Sample]| Drawn::of(samples, &[], &line).or(&all);
+        let of = |samples: &[Sample]| Drawn::of(samples, &[], &line, &none).or(&all);
         assert!((near(&of(&one)) - 1e-3).abs() < 1e-9 && (near(&of(&other)) - 3e-3).abs() < 1e-9);
         // Ten are not enough.
         assert_eq!(of(&samples(10, 1.0)).near, all.near);

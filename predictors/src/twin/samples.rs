@@ -47,11 +47,30 @@ fn sample(before: &Recorded, request: &Recorded, latest: &Reads) -> Sample {
     }
 }
 
+/// Which reads were in the device's cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Hits {
+    /// Reads behind a latest one that take less than this without their sectors; seconds.
+    pub(super) most: f64,
+    /// What a sector takes on its way from there.
+    pub(super) per_sector: f64,
+}
+
+impl Hits {
+    /// Seconds that a read takes without its sectors.
+    pub(super) fn bare(&self, sample: &Sample) -> f64 {
+        sample.time - self.per_sector * sample.sectors
+    }
+
+    pub(super) fn is(&self, sample: &Sample) -> bool {
+        sample.follows && self.bare(sample) < self.most
+    }
+}
+
 /// A device whose cache acknowledges writes, as it was fitted first.
 pub(super) struct Caching<'a> {
     pub(super) line: &'a Line,
-    /// A read behind a latest one that takes less is in the cache.
-    pub(super) hit: f64,
+    pub(super) hits: Hits,
     /// A write that takes so much longer than the line says had to wait for room.
     pub(super) stalled: f64,
     pub(super) empties: Empties,
@@ -83,7 +102,7 @@ pub(super) fn cached(recording: &Recording, caching: &Caching<'_>) -> Seen {
         let started = request.issued.max(before.completed);
         followed.until(started);
         match request.operation {
-            Operation::Read if sample.follows && sample.time < caching.hit => seen.samples.push(sample),
+            Operation::Read if caching.hits.is(&sample) => seen.samples.push(sample),
             Operation::Write if request.durable => seen.durable.push(followed.durable(request, started)),
             Operation::Write => {
                 let stalled = sample.time > caching.line.time(1, sample.sectors, 0) + caching.stalled;
@@ -250,7 +269,8 @@ mod tests {
         let line = line(&(0..1000).map(plain).collect::<Vec<_>>(), Sectors::new(17_000_000)).unwrap();
         assert!(line.caches());
         let seen = |empties: Empties, requests: &[(Operation, u64, f64, f64, bool)]| {
-            let caching = Caching { line: &line, hit: 1e-3, stalled: 4e-3, empties, near: None };
+            let caching =
+                Caching { line: &line, hits: Hits { most: 1e-3, per_sector: 0.0 }, stalled: 4e-3, empties, near: None };
             cached(&recording(requests), &caching)
         };
         // The first is where all begins. A write, a read, and at once another, before which the write comes to the platter.

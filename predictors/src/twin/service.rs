@@ -31,7 +31,7 @@ use super::destage::{Destaging, Empties};
 use super::drawn::{Drawn, enough, or};
 use super::line::{self, FEW, Line, NEAR, Sample};
 use super::recording::Recording;
-use super::samples::{self, Caching, Reads, Seen, nanos};
+use super::samples::{self, Caching, Hits, Reads, Seen, nanos};
 use super::times::{Times, median};
 
 /// A sample that took so many times the median was held up by something else.
@@ -47,9 +47,9 @@ pub(super) struct Fitted {
     each: Vec<Drawn>,
     /// No request takes less; seconds.
     least: f64,
-    /// What reads take in the middle, and what those that are in the cache take less than; seconds.
+    /// What reads take in the middle; seconds.
     read: f64,
-    hit: f64,
+    hits: Hits,
     /// If writes are done when the device's cache has them.
     empties: Option<Empties>,
     /// Between the place of the recording and the device, both ways together.
@@ -95,7 +95,10 @@ pub(super) fn capacity(recordings: &[Recording]) -> Option<Sectors> {
 pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted> {
     let each: Vec<Vec<Sample>> = recordings.iter().map(samples::samples).collect();
     let held_up = HELD_UP * median(each.iter().flatten().map(|sample| sample.time))?;
-    fit_samples(each, held_up, capacity)
+    let first = fit_samples(each.clone(), held_up, capacity, 0.0)?;
+    // What is in the cache takes little but for its sectors, and only now it is known what these take.
+    let per_sector = first.line.base[0][1];
+    fit_samples(each, held_up, capacity, per_sector).or(Some(first))
 }
 
 /// The device that is `fitted` so, as one whose cache acknowledges writes and empties itself; nothing if it has none that shows.
@@ -117,10 +120,10 @@ fn cached(recordings: &[Recording], fitted: &Fitted, empties: Empties) -> Option
         return None;
     }
     let near = fitted.all.destaged.mean();
-    let caching = Caching { line: &fitted.line, hit: fitted.hit, stalled: fitted.read / 2.0, empties, near };
+    let caching = Caching { line: &fitted.line, hits: fitted.hits, stalled: fitted.read / 2.0, empties, near };
     let mut seen: Vec<Seen> = recordings.iter().map(|recording| samples::cached(recording, &caching)).collect();
     let each = seen.iter_mut().map(|seen| std::mem::take(&mut seen.samples)).collect();
-    let mut cached = fit_samples(each, HELD_UP * fitted.read, fitted.line.capacity)?;
+    let mut cached = fit_samples(each, HELD_UP * fitted.read, fitted.line.capacity, fitted.hits.per_sector)?;
     if !cached.line.caches() {
         return None;
     }
@@ -134,30 +137,32 @@ fn cached(recordings: &[Recording], fitted: &Fitted, empties: Empties) -> Option
     Some(cached)
 }
 
-/// Fits the samples of each recording, without those that took longer than `held_up`.
-fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors) -> Option<Fitted> {
+/// Fits the samples of each recording, without those that took longer than `held_up`, where what is in the cache takes so long for each
+/// sector.
+fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_sector: f64) -> Option<Fitted> {
     each.iter_mut().for_each(|samples| samples.retain(|sample| sample.time <= held_up));
     let plain_reads =
         each.iter().flatten().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
-    let read = median(plain_reads.map(|sample| sample.time)).unwrap_or(0.0);
-    let hit = read / 4.0;
-    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each
-        .into_iter()
-        .map(|samples| samples.into_iter().partition(|sample| sample.follows && sample.time < hit))
-        .collect();
+    let plain_reads: Vec<&Sample> = plain_reads.collect();
+    let read = median(plain_reads.iter().map(|sample| sample.time)).unwrap_or(0.0);
+    let bare = Hits { most: 0.0, per_sector };
+    let hits = median(plain_reads.iter().map(|sample| bare.bare(sample))).unwrap_or(0.0);
+    let known = Hits { most: hits / 4.0, per_sector };
+    let each: Vec<(Vec<Sample>, Vec<Sample>)> =
+        each.into_iter().map(|samples| samples.into_iter().partition(|sample| known.is(sample))).collect();
     let hits: Vec<Sample> = each.iter().flat_map(|(hits, _)| hits).copied().collect();
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
     let far = if far.len() < FEW { others.clone() } else { far };
     let line = line::line(&far, capacity)?;
     let least = others.iter().chain(&hits).map(|sample| sample.time).fold(f64::INFINITY, f64::min);
-    let all = Drawn::of(&others, &hits, &line);
+    let all = Drawn::of_all(&others, &hits, &line, &known);
     Some(Fitted {
-        each: each.iter().map(|(hits, others)| Drawn::of(others, hits, &line).or(&all)).collect(),
+        each: each.iter().map(|(hits, others)| Drawn::of(others, hits, &line, &known).or(&all)).collect(),
         all,
         least,
         read,
-        hit,
+        hits: known,
         empties: None,
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
         line,
@@ -232,10 +237,10 @@ impl Device {
             request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
         let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         if follows
-            && chance < drawn.hit_share
+            && chance < drawn.hits(started <= *idle_since)
             && let Some(time) = drawn.hits.draw(random)
         {
-            return (time, true);
+            return (time + fitted.hits.per_sector * request.sectors().count() as f64, true);
         }
         if request.operation == Operation::Write && operation == 0 {
             return ((line + drawn.durable.draw(random).unwrap_or(0.0)).max(0.0), false);
@@ -687,9 +692,11 @@ mod tests {
         assert!((last(&near) - soon - 40e-3).abs() < 1e-3, "{soon}");
         near.all.durable = always(30e-3);
         assert!((last(&near) - soon - 70e-3).abs() < 1e-3, "{soon}");
-        // What the drive has read ahead waits for no arm.
+        // What the drive has read ahead waits for no arm, but takes its sectors' time.
         let mut hits = fitted;
-        (hits.all.hits, hits.all.hit_share, hits.all.destaged) = (always(1e-4), 1.0, always(50e-3));
+        let sectors = 8.0 * hits.hits.per_sector;
+        assert!(sectors > 0.0);
+        (hits.all.hits, hits.all.hit_share, hits.all.destaged) = (always(1e-4), [Some(1.0); 2], always(50e-3));
         let mut device = Device::new(hits, 0..1, 1);
         let mut now = Timestamp::from_ns(1_000_000_000);
         let mut hit = 0.0;
@@ -698,6 +705,6 @@ mod tests {
             now = now.saturating_add(took);
             hit = took.as_s_f64();
         }
-        assert!((hit - 1e-4).abs() < 1e-9 && device.destaging.free > now, "{hit}");
+        assert!((hit - 1e-4 - sectors).abs() < 1e-9 && device.destaging.free > now, "{hit}");
     }
 }
