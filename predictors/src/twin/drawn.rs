@@ -86,8 +86,11 @@ impl Drawn {
             let [apart, at_once] = own;
             [or(apart, &all[0]), or(at_once, &all[1])]
         };
+        // Reads behind others save time among themselves and never lose any: if they take longer than reads at random, they are so long.
+        let long = behind.quantiles.len() >= FEW && behind.mean() > all.residuals[0].mean();
+        let reads = if long { or(reads, &behind) } else { or(reads, &all.residuals[0]) };
         Drawn {
-            residuals: [or(reads, &all.residuals[0]), or(writes, &all.residuals[1])],
+            residuals: [reads, or(writes, &all.residuals[1])],
             near: [both(near_reads, &all.near[0]), both(near_writes, &all.near[1])],
             behind_most: if behind.quantiles.len() < FEW { all.behind_most } else { behind_most },
             behind: or(behind, &all.behind),
@@ -133,6 +136,46 @@ mod tests {
         };
         let pair = |n: usize| [sample(8, ms), sample(10_000 + 1000 * n as u64, 10.0 + (n % 5) as f64)];
         (0..count).flat_map(pair).collect()
+    }
+
+    /// So many reads behind a latest one, far away from the one before, and each so many milliseconds.
+    fn streams(count: usize, ms: f64, idle: bool) -> Vec<Sample> {
+        let far = samples(count, ms).into_iter().filter(|sample| sample.distance >= NEAR);
+        far.map(|sample| Sample { follows: true, idle, time: ms * 1e-3, ..sample }).collect()
+    }
+
+    #[test]
+    fn who_reads_in_streams_alone_takes_what_others_take_at_random() {
+        let (random, streams) = (samples(200, 3.0), streams(200, 2.0, false));
+        let both = [random.clone(), streams.clone()].concat();
+        let line = line(&both, Sectors::new(10_000_000)).unwrap();
+        let none = Hits { most: 0.0, per_sector: 0.0 };
+        let all = Drawn::of_all(&both, &[], &line, &none);
+        let own = Drawn::of(&streams, &[], &line, &none).or(&all);
+        assert_eq!(own.residuals[0], Drawn::of(&random, &[], &line, &none).residuals[0]);
+        assert!(own.behind != own.residuals[0]);
+        // Unless its own take longer.
+        let long = Drawn::of(&self::streams(200, 40.0, false), &[], &line, &none).or(&all);
+        assert_eq!(long.residuals[0], long.behind);
+        // Where nobody does, streams have to tell.
+        let alone = Drawn::of_all(&streams, &[], &line, &none);
+        assert_eq!(alone.residuals[0], alone.behind);
+    }
+
+    #[test]
+    fn what_was_read_on_in_pauses_only_is_not_there_without_one() {
+        let (paused, at_once) = (streams(60, 0.5, true), streams(60, 7.0, false));
+        let line = line(&[samples(200, 3.0), at_once.clone()].concat(), Sectors::new(10_000_000)).unwrap();
+        let known = Hits { most: 1e-3, per_sector: 5e-5 };
+        let drawn = Drawn::of(&at_once, &paused, &line, &known);
+        assert_eq!((drawn.hits(false), drawn.hits(true)), (1.0, 0.0));
+        let drawn = Drawn::of(&[], &paused, &line, &known);
+        assert_eq!((drawn.hits(false), drawn.hits(true)), (1.0, 0.0));
+        // Without their sectors, 8 of 50 us.
+        assert!((drawn.hits.mean().unwrap() - 1e-4).abs() < 1e-5, "{:?}", drawn.hits.mean());
+        assert!(known.is(&paused[0]) && !known.is(&at_once[0]));
+        assert!(!known.is(&Sample { follows: false, ..paused[0] }));
+        assert!(known.is(&Sample { sectors: 140.0, ..at_once[0] }));
     }
 
     #[test]

@@ -366,6 +366,38 @@ mod tests {
     }
 
     #[test]
+    fn others_tell_of_the_device_unless_they_show_no_order_and_the_machines_do() {
+        use crate::replayed::{Campaign, ROOMS};
+
+        let alone = Campaign { machines: 3, ..Campaign::default() }.alone(ROOMS[0], 0).unwrap();
+        let mut recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
+        let learn = |own: bool, recordings: &[Recording]| {
+            let learned = Twin { own, seed: 1 }.learn(recordings, 2);
+            (learned.policy, learned.recordings.len(), learned.left_out)
+        };
+        assert_eq!(learn(false, &recordings), (Policy::Fcfs, 3, 0));
+        assert_eq!(learn(true, &recordings), (Policy::Fcfs, 2, 0));
+        // Reads that pass what was there before them, whenever it came.
+        recordings[2] = Recording::default();
+        for n in 0..20_000 {
+            let at = n * 10_000;
+            let first = Recorded::sent(Operation::Write, 0, at, 9000);
+            recordings[2].requests.extend([first, Recorded::sent(Operation::Read, 1, at + 2000, 3000)]);
+        }
+        assert_eq!(learn(false, &recordings), (Policy::Fcfs, 2, 1));
+        assert_eq!(learn(false, &recordings[1..]).0, Policy::Unknown);
+    }
+
+    #[test]
+    fn what_is_learned_from_others_is_said() {
+        let says = |others: usize, few: usize, left_out: usize| learned_from(others, few, left_out).unwrap_or_default();
+        assert_eq!(says(0, 0, 0), "");
+        assert_eq!(says(1, 0, 0), "the device was learned from 1 further capture, too");
+        assert!(says(4, 1, 0).contains("4 further captures, too, of which 1 with fewer than 100"), "{}", says(4, 1, 0));
+        assert!(says(0, 0, 2).contains("nothing was learned from 2 further captures"), "{}", says(0, 0, 2));
+    }
+
+    #[test]
     fn what_the_twin_is_off_by_alone_fades_as_others_make_it_wait() {
         let (played, recorded) = (operation(10.0, 100.0), operation(20.0, 50.0));
         let forecast = |response_ms: f64, iops: f64| {

@@ -89,9 +89,7 @@ pub(super) fn play(
     let (recordings, machines) = (&recordings[table.machines.clone()], &machines[table.machines.clone()]);
     let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
     let plays = Plays { recordings, machines, table, span };
-    let requests = recordings.iter().map(|recording| recording.len() as u64).sum::<u64>().max(1);
-    let telling = Nanos::from_ns((span.as_ns() as f64 * (TELLING as f64 / requests as f64)) as u64);
-    let most = span.min(telling).min(table.most);
+    let most = telling(span, recordings.iter().map(Recording::len).sum()).min(table.most);
     let as_alone = vec![1.0; recordings.len()];
     if recordings.len() < 2 || table.fitted.one_by_one() {
         return plays.all(&as_alone, most);
@@ -99,6 +97,12 @@ pub(super) fn play(
     let all = plays.all(&as_alone, Nanos::from_ns(most.as_ns() / COME_PART))?;
     let come: Vec<f64> = all.iter().zip(recordings).map(|(got, recording)| comes(got, &recorded(recording))).collect();
     plays.all(&come, most)
+}
+
+/// How long a part of recordings of so many requests tells all.
+fn telling(span: Nanos, requests: usize) -> Nanos {
+    let part = TELLING as f64 / requests.max(1) as f64;
+    span.min(Nanos::from_ns((span.as_ns() as f64 * part) as u64))
 }
 
 /// How far a machine comes, as a share of how far it came alone: readers, since what is written in the background waits for nobody.
@@ -223,6 +227,14 @@ mod tests {
     use super::super::recording::Recorded;
     use super::super::{background, infer};
     use super::*;
+
+    #[test]
+    fn of_many_requests_a_part_is_played() {
+        let span = Nanos::from_s(300);
+        assert_eq!(telling(span, 150_000), span);
+        assert_eq!(telling(span, 600_000), Nanos::from_s(75));
+        assert_eq!(telling(span, 0), span);
+    }
 
     /// A process that reads for 2 ms every 5 ms, and one that writes what nobody waits for, `at_once` of these going at once and each
     /// for 4 ms: the others wait.

@@ -477,6 +477,29 @@ mod tests {
     }
 
     #[test]
+    fn of_drains_that_explain_as_much_the_one_in_the_middle_is_taken() {
+        let choice =
+            |writes: u32, read: bool| Choice { reads: 1, writes, read, oldest_read: Some(!read), in_order: true };
+        // Up to three writes wait for reads, twenty do not until two are left; what between them begins a drain was never seen.
+        let waited = (0..30).map(|n| choice(1 + n % 3, true));
+        let drained = (3..=20).rev().map(|writes| choice(writes, false)).chain([choice(2, true)]);
+        let seen = Choices { taken: waited.chain(drained.cycle().take(190)).collect(), ..Choices::default() };
+        assert_eq!(seen.policy(), (Policy::Drain { at: 9, to: 2 }, true));
+        assert_eq!((middle(vec![4]), middle((4..=64).collect()), middle(Vec::new())), (Some(4), Some(17), None));
+    }
+
+    #[test]
+    fn as_much_is_looked_at_of_each_recording() {
+        let of = |read: bool| {
+            let choice = Choice { reads: 1, writes: 1, read, oldest_read: Some(true), in_order: true };
+            Choices { taken: vec![choice; LOOKED_AT], first: 3, overtaken: 1 }
+        };
+        let all = Choices::of_all(&[of(true), of(false)]);
+        let reads = all.taken.iter().filter(|choice| choice.read).count();
+        assert_eq!((all.taken.len(), reads, all.first, all.overtaken), (LOOKED_AT, LOOKED_AT / 2, 6, 2));
+    }
+
+    #[test]
     fn who_overtakes_what_is_served_is_not_served_after_it() {
         // Each read has 5 ms to itself, but for a write that comes and goes meanwhile.
         let mut recording = Recording::default();
