@@ -51,7 +51,7 @@ impl Drawn {
                 others.iter().copied().filter(|sample| sample.distance < NEAR && sample.idle != at_once).collect();
             enough(of(operation, &near))
         };
-        let hit = |hit: &Sample| (known.bare(hit) - if hit.idle { line.delay } else { 0.0 }).max(0.0);
+        let hit = |hit: &Sample| known.bare(hit) - if hit.idle { line.delay } else { 0.0 };
         Drawn {
             residuals: std::array::from_fn(|operation| of(operation, &far)),
             behind: of(0, &behind),
@@ -149,7 +149,7 @@ mod tests {
         let (random, streams) = (samples(200, 3.0), streams(200, 2.0, false));
         let both = [random.clone(), streams.clone()].concat();
         let line = line(&both, Sectors::new(10_000_000)).unwrap();
-        let none = Hits { most: 0.0, per_sector: 0.0 };
+        let none = Hits { most: 0.0, most_bare: 0.0, per_sector: 0.0 };
         let all = Drawn::of_all(&both, &[], &line, &none);
         let own = Drawn::of(&streams, &[], &line, &none).or(&all);
         assert_eq!(own.residuals[0], Drawn::of(&random, &[], &line, &none).residuals[0]);
@@ -166,7 +166,7 @@ mod tests {
     fn what_was_read_on_in_pauses_only_is_not_there_without_one() {
         let (paused, at_once) = (streams(60, 0.5, true), streams(60, 7.0, false));
         let line = line(&[samples(200, 3.0), at_once.clone()].concat(), Sectors::new(10_000_000)).unwrap();
-        let known = Hits { most: 1e-3, per_sector: 5e-5 };
+        let known = Hits { most: 1e-4, most_bare: 1e-3, per_sector: 5e-5 };
         let drawn = Drawn::of(&at_once, &paused, &line, &known);
         assert_eq!((drawn.hits(false), drawn.hits(true)), (1.0, 0.0));
         let drawn = Drawn::of(&[], &paused, &line, &known);
@@ -175,7 +175,15 @@ mod tests {
         assert!((drawn.hits.mean().unwrap() - 1e-4).abs() < 1e-5, "{:?}", drawn.hits.mean());
         assert!(known.is(&paused[0]) && !known.is(&at_once[0]));
         assert!(!known.is(&Sample { follows: false, ..paused[0] }));
+        // Only what takes as long each time.
+        let hits = |apart_ms: f64| {
+            let sample = |n: usize| Sample { time: (0.5 + apart_ms * (n % 10) as f64) * 1e-3, ..paused[n] };
+            known.part((0..60).map(sample).collect()).0.len()
+        };
+        assert_eq!((hits(0.0), hits(0.02), hits(0.04)), (60, 60, 0));
         assert!(known.is(&Sample { sectors: 140.0, ..at_once[0] }));
+        assert!(!known.is(&Sample { sectors: 140.0, distance: 0, ..at_once[0] }));
+        assert!(known.is(&Sample { time: 9e-5, distance: 0, ..at_once[0] }));
     }
 
     #[test]
@@ -183,7 +191,7 @@ mod tests {
         let (one, other) = (samples(200, 1.0), samples(200, 3.0));
         let both = [one.clone(), other.clone()].concat();
         let line = line(&both, Sectors::new(10_000_000)).unwrap();
-        let none = Hits { most: 0.0, per_sector: 0.0 };
+        let none = Hits { most: 0.0, most_bare: 0.0, per_sector: 0.0 };
         let all = Drawn::of_all(&both, &[], &line, &none);
         let near = |drawn: &Drawn| drawn.near[0][1].mean().unwrap() + line.time(0, 8.0, 8);
         let of = |samples: &[Sample]| Drawn::of(samples, &[], &line, &none).or(&all);

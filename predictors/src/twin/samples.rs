@@ -7,7 +7,7 @@
 use traces::{Lba, Nanos, Operation, Timestamp, VmId};
 
 use super::destage::{Destaging, Empties};
-use super::line::{DESTAGED_MOST, Line, NEAR, Sample};
+use super::line::{DESTAGED_MOST, FEW, Line, NEAR, Sample};
 use super::recording::{Recorded, Recording};
 
 /// A read that begins at most so many sectors behind a latest read may be in the cache.
@@ -47,12 +47,18 @@ fn sample(before: &Recorded, request: &Recorded, latest: &Reads) -> Sample {
     }
 }
 
-/// Which reads were in the device's cache.
+/// From the first to the last tenth, times that are steady differ by no more than this share of what a hit may take.
+const STEADY: f64 = 0.25;
+
+/// Which reads behind a latest one were in the device's cache: those that took less than any that the arm goes for, or, if it would have had
+/// far to go, less than that without their sectors. Where it is there already, nobody knows whether it had to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Hits {
-    /// Reads behind a latest one that take less than this without their sectors; seconds.
+    /// Seconds with their sectors.
     pub(super) most: f64,
-    /// What a sector takes on its way from there.
+    /// Seconds without.
+    pub(super) most_bare: f64,
+    /// What a sector takes on its way from the cache; seconds.
     pub(super) per_sector: f64,
 }
 
@@ -63,7 +69,19 @@ impl Hits {
     }
 
     pub(super) fn is(&self, sample: &Sample) -> bool {
-        sample.follows && self.bare(sample) < self.most
+        let far = sample.distance >= NEAR && self.bare(sample) < self.most_bare;
+        sample.follows && (far || sample.time < self.most)
+    }
+
+    /// Those of a machine's samples that were hits, and the others. What only the time without its sectors tells has to take as long each
+    /// time, as what a cache sends does: what an arm went for does not.
+    pub(super) fn part(&self, samples: Vec<Sample>) -> (Vec<Sample>, Vec<Sample>) {
+        let told = samples.iter().filter(|sample| self.is(sample) && sample.time >= self.most);
+        let mut bare: Vec<f64> = told.map(|sample| self.bare(sample)).collect();
+        bare.sort_by(f64::total_cmp);
+        let tenths = |tenths: usize| bare[tenths * bare.len() / 10];
+        let steady = bare.len() >= FEW && tenths(9) - tenths(1) < self.most_bare * STEADY;
+        samples.into_iter().partition(|sample| self.is(sample) && (steady || sample.time < self.most))
     }
 }
 
@@ -269,8 +287,13 @@ mod tests {
         let line = line(&(0..1000).map(plain).collect::<Vec<_>>(), Sectors::new(17_000_000)).unwrap();
         assert!(line.caches());
         let seen = |empties: Empties, requests: &[(Operation, u64, f64, f64, bool)]| {
-            let caching =
-                Caching { line: &line, hits: Hits { most: 1e-3, per_sector: 0.0 }, stalled: 4e-3, empties, near: None };
+            let caching = Caching {
+                line: &line,
+                hits: Hits { most: 1e-3, most_bare: 1e-3, per_sector: 0.0 },
+                stalled: 4e-3,
+                empties,
+                near: None,
+            };
             cached(&recording(requests), &caching)
         };
         // The first is where all begins. A write, a read, and at once another, before which the write comes to the platter.

@@ -145,11 +145,10 @@ fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_
         each.iter().flatten().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
     let plain_reads: Vec<&Sample> = plain_reads.collect();
     let read = median(plain_reads.iter().map(|sample| sample.time)).unwrap_or(0.0);
-    let bare = Hits { most: 0.0, per_sector };
-    let hits = median(plain_reads.iter().map(|sample| bare.bare(sample))).unwrap_or(0.0);
-    let known = Hits { most: hits / 4.0, per_sector };
-    let each: Vec<(Vec<Sample>, Vec<Sample>)> =
-        each.into_iter().map(|samples| samples.into_iter().partition(|sample| known.is(sample))).collect();
+    let known = Hits { most: read / 4.0, most_bare: 0.0, per_sector };
+    let bare = median(plain_reads.iter().map(|sample| known.bare(sample))).unwrap_or(0.0);
+    let known = Hits { most_bare: bare / 4.0, ..known };
+    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().map(|samples| known.part(samples)).collect();
     let hits: Vec<Sample> = each.iter().flat_map(|(hits, _)| hits).copied().collect();
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
@@ -240,7 +239,7 @@ impl Device {
             && chance < drawn.hits(started <= *idle_since)
             && let Some(time) = drawn.hits.draw(random)
         {
-            return (time + fitted.hits.per_sector * request.sectors().count() as f64, true);
+            return ((time + fitted.hits.per_sector * request.sectors().count() as f64).max(0.0), true);
         }
         if request.operation == Operation::Write && operation == 0 {
             return ((line + drawn.durable.draw(random).unwrap_or(0.0)).max(0.0), false);
