@@ -1,7 +1,7 @@
 //! The twin against machine rooms whose truth is known, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use predictors::replayed::{Campaign, ROOMS};
+use predictors::replayed::{Campaign, ROOMS, Ran};
 use predictors::{PredictError, Recording, build, predictor, twin};
 use traces::results::isolation::IsolationProfile;
 
@@ -9,14 +9,22 @@ fn forecast(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<pred
     predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, recordings)
 }
 
-/// Mean absolute relative errors of read responses and of reads a second over all pairs of a room.
-fn errors(campaign: &Campaign, room: usize) -> [f64; 2] {
+/// The recordings of some machines, and behind them those of all others.
+fn seen(alone: &[Ran], members: &[usize]) -> Vec<Recording> {
+    let others = (0..alone.len()).filter(|other| !members.contains(other));
+    members.iter().copied().chain(others).map(|vm| alone[vm].recording.clone()).collect()
+}
+
+/// Mean absolute relative errors of read responses and of reads a second over the groups of so many of a room's machines, with `all`
+/// captures of the room or only the machines' own.
+fn errors(campaign: &Campaign, room: usize, size: usize, all: bool) -> [f64; 2] {
     let alone = campaign.alone(ROOMS[room], room).unwrap();
     let (mut responses, mut rates) = (Vec::new(), Vec::new());
-    for members in campaign.groups().into_iter().filter(|members| members.len() == 2) {
+    for members in campaign.groups().into_iter().filter(|members| members.len() == size) {
         let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
-        let recordings: Vec<Recording> = members.iter().map(|&vm| alone[vm].recording.clone()).collect();
+        let mut recordings = seen(&alone, &members);
+        recordings.truncate(if all { alone.len() } else { size });
         let together = forecast(&profiles, &recordings).unwrap();
         for (vm, truth) in together.vms.iter().zip(&truth) {
             if let (Some(ours), Some(truth)) = (vm.reads.response_ns, truth.reads.response_ns) {
@@ -33,18 +41,43 @@ fn errors(campaign: &Campaign, room: usize) -> [f64; 2] {
 
 #[test]
 fn disks_that_serve_one_after_another_are_forecast() {
-    // What is reached now; the aim is 0.05. Machines that only write are not among them: their forecasts are poor.
+    // What is reached now with the machines' own captures; the aim is 0.05.
     let campaign = Campaign { machines: 4, ..Campaign::default() };
-    let found = [errors(&campaign, 0), errors(&campaign, 1)];
+    let found = [errors(&campaign, 0, 2, false), errors(&campaign, 1, 2, false)];
     let within = |[response, rate]: &[f64; 2], most: f64| *response <= most && *rate <= most;
     assert!(within(&found[0], 0.10) && within(&found[1], 0.10), "{found:.3?}");
+}
+
+#[test]
+fn with_all_captures_of_a_drive_the_aims_are_met() {
+    let campaign = Campaign::default();
+    for (room, name) in [(0, "fcfs"), (1, "read-priority"), (4, "weighted")] {
+        let (pairs, triples) = (errors(&campaign, room, 2, true), errors(&campaign, room, 3, true));
+        assert!(pairs[0] <= 0.05 && pairs[1] <= 0.05, "{name}: {pairs:.3?}");
+        assert!(triples[0] <= 0.08 && triples[1] <= 0.08, "{name}: {triples:.3?}");
+    }
+}
+
+#[test]
+fn with_all_captures_the_policy_is_told_in_nineteen_of_twenty_rooms() {
+    let (mut told, mut right) = (0u32, 0u32);
+    for seed in 11..15 {
+        let campaign = Campaign { seed, ..Campaign::default() };
+        for (index, &room) in ROOMS.iter().enumerate() {
+            let policy = twin::policy(&seen(&campaign.alone(room, index).unwrap(), &[]));
+            told += 1;
+            right += u32::from(policy.name == room.policy);
+            assert!(policy.name == room.policy || !policy.sure, "seed {seed}, room {index}: {policy:?}");
+        }
+    }
+    assert!(f64::from(right) >= 0.95 * f64::from(told), "{right} of {told}");
 }
 
 #[test]
 fn members_of_an_array_show_in_who_waits_for_whom() {
     // Of this seed all machines read at random, too, and none alone fills the controller's cache.
     let campaign = Campaign { seed: 104, machines: 4, ..Campaign::default() };
-    let found = errors(&campaign, 3);
+    let found = errors(&campaign, 3, 2, false);
     assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
 }
 

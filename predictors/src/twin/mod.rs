@@ -145,22 +145,8 @@ impl Twin {
 
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
+        enough(alone, recordings)?;
         let machines = alone.len();
-        if recordings.len() < machines {
-            return Err(PredictError::DoesNotHold(
-                "the twin plays captures, and a profile tells no single requests; give the captures themselves"
-                    .to_owned(),
-            ));
-        }
-        for (profile, recording) in alone.iter().zip(recordings) {
-            if recording.len() < REQUESTS_MIN {
-                let what = format!(
-                    "{} requests with completions; the twin learns the device from {REQUESTS_MIN} at least",
-                    recording.len()
-                );
-                return Err(PredictError::profile(profile, what));
-            }
-        }
         let Learned { recordings, one_by_one, policy, sure, left_out } = self.learn(recordings, machines);
         let inferred: Vec<Inferred> = recordings[..machines].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
@@ -193,6 +179,21 @@ impl Predictor for Twin {
         let policy = Some(DevicePolicy { name: policy.kind().to_owned(), sure });
         Ok(Consolidation { vms, policy, notes, ..Consolidation::default() })
     }
+}
+
+/// That there is a recording of each machine, with requests in it.
+fn enough(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<(), PredictError> {
+    if recordings.len() < alone.len() {
+        return Err(PredictError::DoesNotHold(
+            "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
+        ));
+    }
+    let few = alone.iter().zip(recordings).find(|(_, recording)| recording.len() < REQUESTS_MIN);
+    few.map_or(Ok(()), |(profile, recording)| {
+        let few = recording.len();
+        let what = format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
+        Err(PredictError::profile(profile, what))
+    })
 }
 
 /// What the device is, in words.

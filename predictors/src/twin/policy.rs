@@ -163,11 +163,13 @@ impl Course {
 }
 
 impl Choices {
-    /// Those of several recordings, of each as many as of any other are looked at.
+    /// Those of several recordings, first as many of each as make what is looked at.
     pub(super) fn of_all(each: &[Choices]) -> Choices {
         let most = LOOKED_AT / each.len().max(1);
+        let first = each.iter().flat_map(|choices| choices.taken.iter().take(most));
+        let further = each.iter().flat_map(|choices| choices.taken.iter().skip(most));
         Choices {
-            taken: each.iter().flat_map(|choices| choices.taken.iter().take(most)).copied().collect(),
+            taken: first.chain(further).copied().collect(),
             first: each.iter().map(|choices| choices.first).sum(),
             overtaken: each.iter().map(|choices| choices.overtaken).sum(),
         }
@@ -186,16 +188,20 @@ impl Choices {
         overtaken || out_of_order(true) || out_of_order(false)
     }
 
+    fn looked_at(&self) -> &[Choice] {
+        &self.taken[..self.taken.len().min(LOOKED_AT)]
+    }
+
     /// Whether `policy` would have chosen as was chosen, for every telling choice.
     fn explains(&self, policy: Policy) -> Vec<bool> {
         let mut course = Course::new(policy);
-        let followed = self.taken.iter().map(|choice| (choice, course.follow(choice)));
+        let followed = self.looked_at().iter().map(|choice| (choice, course.follow(choice)));
         followed.filter(|(choice, _)| choice.tells()).map(|(choice, read)| read == choice.read).collect()
     }
 
     fn missed(&self, policy: Policy) -> usize {
         let mut course = Course::new(policy);
-        self.taken.iter().filter(|choice| course.follow(choice) != choice.read && choice.tells()).count()
+        self.looked_at().iter().filter(|choice| course.follow(choice) != choice.read && choice.tells()).count()
     }
 
     /// The one of `policies` that misses least, the first of equals.
@@ -222,11 +228,11 @@ impl Choices {
         if self.is_no_queue() {
             return (Policy::Unknown, false);
         }
-        let telling = self.taken.iter().filter(|choice| choice.tells()).count();
+        let telling = self.looked_at().iter().filter(|choice| choice.tells()).count();
         if telling < TELLING_MIN {
             return (Policy::Fcfs, false);
         }
-        let most_writes = self.taken.iter().map(|choice| choice.writes).max().unwrap_or_default();
+        let most_writes = self.looked_at().iter().map(|choice| choice.writes).max().unwrap_or_default();
         let turns = (1..=LONGEST_TURN)
             .flat_map(|reads| (1..=LONGEST_TURN).map(move |writes| Policy::Weighted { reads, writes }));
         let simple = [Policy::Fcfs, Policy::ReadPriority];
@@ -495,8 +501,9 @@ mod tests {
             Choices { taken: vec![choice; LOOKED_AT], first: 3, overtaken: 1 }
         };
         let all = Choices::of_all(&[of(true), of(false)]);
-        let reads = all.taken.iter().filter(|choice| choice.read).count();
-        assert_eq!((all.taken.len(), reads, all.first, all.overtaken), (LOOKED_AT, LOOKED_AT / 2, 6, 2));
+        let reads = all.looked_at().iter().filter(|choice| choice.read).count();
+        assert_eq!((all.looked_at().len(), reads, all.first, all.overtaken), (LOOKED_AT, LOOKED_AT / 2, 6, 2));
+        assert_eq!(all.taken.len(), 2 * LOOKED_AT);
     }
 
     #[test]
