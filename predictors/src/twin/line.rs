@@ -318,6 +318,25 @@ mod tests {
     }
 
     #[test]
+    fn short_seeks_take_nothing_of_the_half_turn_that_every_access_takes() {
+        // Reads 2,000 to 20,000 sectors away, of which the farther take longer than any measured drive's, and a place in a turn of 6 ms.
+        let sample = |n: u64| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance: 2048 + n * 7919 % 18_000,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: (0.5 + (n * 7919 % 18_000) as f64 / 18_000.0 * 2.5 + (n * 104_729 % 6000) as f64 / 1000.0) * 1e-3,
+            destaged: [None; DESTAGED_MOST],
+        };
+        let samples: Vec<Sample> = (0..1500).map(sample).collect();
+        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let ([base, _], turn) = (line.base[0], line.turn.unwrap());
+        assert!(base > 0.4 * turn && base < LEAST_TURNS * turn, "{base} {turn}");
+    }
+
+    #[test]
     fn sizes_and_distances_that_go_together_leave_nothing_below_nothing() {
         // Two streams that hardly differ in distance: one of 256 sectors and one of 512, which take twice as long and a little more.
         let sample = |n: u64| {

@@ -400,16 +400,6 @@ mod tests {
     }
 
     #[test]
-    fn an_access_takes_half_a_turn_and_more_however_short_its_seeks() {
-        // The drive's own are 1 ms and half a turn of 6 ms; where all seeks are alike, they could as well be longer and this nothing.
-        for part in [0.0005, 0.002, 0.01] {
-            let fitted = fit(&[recording(part)], known().capacity()).unwrap();
-            let base = fitted.line.time(0, 8.0, 0) - fitted.line.seek(0);
-            assert!((base / 4e-3 - 1.0).abs() < 0.2, "{part}: {base}");
-        }
-    }
-
-    #[test]
     fn a_drive_is_no_further_away_than_what_comes_back_soonest() {
         let mut recording = recording(0.1);
         // Every tenth request comes after a pause and has a hard time, as little as others may take.
