@@ -305,7 +305,8 @@ pub struct ValidateConsolidation {
     /// Machines of each room, of which all pairs and five triples run together
     #[arg(long, default_value_t = 6, requires = "replayed", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub machines: u16,
-    /// Predictors with tunables (casale:found=own,hol), or `all`
+    /// Predictors with tunables (casale:found=own,hol), or `all`; the twin learns the device from every machine's capture alone,
+    /// `twin:device=own` from those of a group's own machines
     #[arg(long, default_value = "all")]
     pub predictors: String,
     /// How to print

@@ -147,8 +147,8 @@ pub(super) fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
     service::fit(recordings, service::capacity(recordings)?)
 }
 
-/// The device, if times follow anything, as `recordings` show it, the first of which are of the `machines`. It may serve several at once only if its order is unknown, or if it is not `one_by_one`; and if its
-/// members show, it has them.
+/// The device, if times follow anything, as `recordings` show it, the first of which are of the `machines`. It may serve several at once
+/// only if its order is unknown, or if it is not `one_by_one`; and if its members show, it has them.
 pub(super) fn fit(
     recordings: &[Recording],
     machines: &[Inferred],

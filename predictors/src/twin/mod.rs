@@ -139,7 +139,8 @@ impl Twin {
             return all;
         }
         let own = Learned::from(own);
-        if own.policy == Policy::Unknown { all } else { Learned { left_out: others.len(), ..own } }
+        // Where captures contradict one another nothing is sure.
+        if own.policy == Policy::Unknown { all } else { Learned { left_out: others.len(), sure: false, ..own } }
     }
 }
 
@@ -374,10 +375,10 @@ mod tests {
         let mut recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
         let learn = |own: bool, recordings: &[Recording]| {
             let learned = Twin { own, seed: 1 }.learn(recordings, 2);
-            (learned.policy, learned.recordings.len(), learned.left_out)
+            (learned.policy, learned.sure, learned.recordings.len(), learned.left_out)
         };
-        assert_eq!(learn(false, &recordings), (Policy::Fcfs, 3, 0));
-        assert_eq!(learn(true, &recordings), (Policy::Fcfs, 2, 0));
+        assert_eq!(learn(false, &recordings), (Policy::Fcfs, true, 3, 0));
+        assert_eq!(learn(true, &recordings), (Policy::Fcfs, true, 2, 0));
         // Reads that pass what was there before them, whenever it came.
         recordings[2] = Recording::default();
         for n in 0..20_000 {
@@ -385,7 +386,7 @@ mod tests {
             let first = Recorded::sent(Operation::Write, 0, at, 9000);
             recordings[2].requests.extend([first, Recorded::sent(Operation::Read, 1, at + 2000, 3000)]);
         }
-        assert_eq!(learn(false, &recordings), (Policy::Fcfs, 2, 1));
+        assert_eq!(learn(false, &recordings), (Policy::Fcfs, false, 2, 1));
         assert_eq!(learn(false, &recordings[1..]).0, Policy::Unknown);
     }
 

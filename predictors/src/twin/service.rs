@@ -4,7 +4,8 @@
 //! its own issue if that was later. That time s of a request of n sectors at distance d from the end of the one served before is
 //!
 //! - a *hit* of the device's cache, if it is a read behind one of its machine's latest reads that took less than a quarter of the median
-//!   read; hits are drawn by their share and times among such reads;
+//!   read, or did without its sectors while the arm was elsewhere, as long each time ([`super::samples::Hits`]); hits are drawn by their
+//!   share of such reads, after pauses and without, and by their times;
 //! - *near*, if d is less than 2048 sectors: the platter decides, and times are drawn from those of the same operation, apart for those
 //!   that the device went on to at once;
 //! - *behind* one of its machine's latest reads, if d is not more than such reads were seen to have: the platter has a place for them, and
@@ -13,6 +14,8 @@
 //!   residuals, which hold the turning of the platter. Writes that take less than half of what reads take are done when the device's cache
 //!   has them, and no arm moves for them: c is 0. What the arm then does behind the cache ([`super::destage`]) is followed through the
 //!   recordings, and d is from where it has been.
+//!
+//! An access without its seek and its sectors takes half a turn and a little more, as with measured drives, where a fit would have it take less.
 //!
 //! A device that had nothing to do shows a request later than a busy one by what lies between it and the place of the recording, in both
 //! directions; that delay is fitted with the rest and added to response times, not to service times.
