@@ -127,6 +127,10 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     let of = |result: &Value, name: &str| result["pairs"][0]["predictors"][name].clone();
     assert_eq!(also["pairs"][0]["vms"], json!(["mail", "web"]));
     assert_eq!(also["alone"].as_array().unwrap().len(), 2);
+    // What told of the device is named with its digest.
+    let told = &also["also"];
+    assert_eq!((told.as_array().unwrap().len(), &told[0]["vm"]), (1, &json!("oltp")));
+    assert_eq!(told[0]["trace"]["sha256"].as_str().unwrap().len(), 64);
     let (twin, without) = (of(&also, "twin"), of(&own, "twin"));
     assert!(twin["notes"].to_string().contains("from 1 further capture, too"), "{}", twin["notes"]);
     assert!(twin["read_response_ns"] != without["read_response_ns"]);
@@ -140,6 +144,11 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     assert!(code == 2 && said.contains("two machines are named `web`"), "{code} {said}");
     let (said, _) = refused(&[&mail, &web, "--also", "nothing.parquet"]);
     assert!(said.contains("nothing.parquet"), "{said}");
+    // Response times of another layer are of another kind, and tell nothing of these.
+    let wire = folder.path().join("wire.parquet").display().to_string();
+    iocast().args(["convert", &oltp, &wire, "--layer", "wire"]).assert().success();
+    let (said, code) = refused(&[&mail, &web, "--also", &wire]);
+    assert!(code == 1 && said.contains("wire at layer wire"), "{code} {said}");
 }
 
 #[test]

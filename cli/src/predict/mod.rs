@@ -25,8 +25,9 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let endings: Vec<String> = machines[..together].iter().map(|machine| format!("-{}.json", machine.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
-    let alone = profiles::gather(&machines, together, arguments)?;
+    let mut alone = profiles::gather(&machines, arguments)?;
     predictors::check::check(&alone.profiles)?;
+    let also = alone.profiles.split_off(together);
     let mut forecasts = outcomes(&predictors, &alone);
     forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
@@ -35,6 +36,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
         program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
         pairs: vec![PairPrediction { vms: names, truth: None, predictors: forecasts }],
         alone: alone.profiles,
+        also,
     };
     let mut written = Vec::new();
     if let Some(files) = files {

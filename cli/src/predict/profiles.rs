@@ -54,8 +54,8 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
     Ok(named)
 }
 
-/// Machines alone: the profile of each, and if all of them are captures their recordings, behind which are those of any others on the
-/// same device.
+/// Machines alone: the profiles of those that are put together, and if all of them are captures their recordings, behind which are those of
+/// any others on the same device.
 pub struct Alone {
     pub profiles: Vec<IsolationProfile>,
     pub recordings: Vec<Recording>,
@@ -72,14 +72,14 @@ impl Alone {
     }
 }
 
-/// The profile of each of the first, which are to run together, and what can be played, with what the others did behind it.
+/// The profile of each, and what can be played.
 ///
 /// # Errors
 /// A file that cannot be read; one that holds nothing of use; others beside a profile.
-pub fn gather(machines: &[Machine], together: usize, arguments: &Predict) -> Result<Alone> {
+pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     let is_profile =
         |machine: &&Machine| machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    if let Some(profile) = machines.iter().find(is_profile).filter(|_| machines.len() > together) {
+    if let Some(profile) = machines.iter().find(is_profile).filter(|_| !arguments.also.is_empty()) {
         let path = profile.path.display();
         let what = "--also takes captures, and needs captures of all machines: a profile tells no single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
@@ -102,7 +102,6 @@ pub fn gather(machines: &[Machine], together: usize, arguments: &Predict) -> Res
     if recordings.len() < profiles.len() {
         recordings.clear();
     }
-    profiles.truncate(together);
     Ok(Alone { profiles, recordings })
 }
 

@@ -15,6 +15,9 @@ pub struct Predictions {
     pub program: String,
     /// The machines alone.
     pub alone: Vec<IsolationProfile>,
+    /// Further machines alone on the same device, that tell of it and are not put together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<IsolationProfile>,
     /// Who is put together, two or more.
     pub pairs: Vec<PairPrediction>,
 }
