@@ -11,7 +11,7 @@ use super::front::Front;
 use super::play::{self, Table, play};
 use super::policy::Policy;
 use super::recording::Recording;
-use super::{Inferred, Order, members, recorded, service, several};
+use super::{Inferred, Order, members, recorded, service, serving, several};
 use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
 /// So long a play of a machine tells of which kind the device is.
@@ -59,7 +59,7 @@ impl Fit {
     pub(super) fn drive(&self, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Box<dyn DriveModel> {
         let full = |fronts: &[Front]| fronts.iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         match self {
-            Fit::OneByOne(fitted) => Box::new(SingleServer::new(service::Device::new(fitted.clone(), machines, seed))),
+            Fit::OneByOne(fitted) => Box::new(SingleServer::new(serving::Device::new(fitted.clone(), machines, seed))),
             Fit::Members(fitted) => {
                 let array = fitted.array(machines.len(), seed);
                 Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.reads_ahead(), seed))

@@ -1,7 +1,7 @@
 //! Times of each machine that are drawn when it is played.
 
+use super::hits::Hits;
 use super::line::{FEW, Line, NEAR, OPERATIONS, Sample};
-use super::samples::Hits;
 use super::times::Times;
 
 /// Of reads behind others so large a share tells how far from the one before they are.
@@ -173,17 +173,6 @@ mod tests {
         assert_eq!((drawn.hits(false), drawn.hits(true)), (1.0, 0.0));
         // Without their sectors, 8 of 50 us.
         assert!((drawn.hits.mean().unwrap() - 1e-4).abs() < 1e-5, "{:?}", drawn.hits.mean());
-        assert!(known.is(&paused[0]) && !known.is(&at_once[0]));
-        assert!(!known.is(&Sample { follows: false, ..paused[0] }));
-        // Only what takes as long each time.
-        let hits = |apart_ms: f64| {
-            let sample = |n: usize| Sample { time: (0.5 + apart_ms * (n % 10) as f64) * 1e-3, ..paused[n] };
-            known.part((0..60).map(sample).collect()).0.len()
-        };
-        assert_eq!((hits(0.0), hits(0.02), hits(0.04)), (60, 60, 0));
-        assert!(known.is(&Sample { sectors: 140.0, ..at_once[0] }));
-        assert!(!known.is(&Sample { sectors: 140.0, distance: 0, ..at_once[0] }));
-        assert!(known.is(&Sample { time: 9e-5, distance: 0, ..at_once[0] }));
     }
 
     #[test]

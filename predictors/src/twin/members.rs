@@ -9,8 +9,8 @@ use traces::{Lba, Nanos, Sectors};
 use super::front::{Cache, Front};
 use super::policy::{self, Choices};
 use super::recording::{Recorded, Recording};
-use super::service;
 use super::{layout, play};
+use super::{service, serving};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.
 const AHEAD_USUAL: u32 = 2048;
@@ -114,7 +114,7 @@ impl Fitted {
         let &Fitted { geometry, ref member, nearest, ahead, overhead, .. } = self;
         let part = |number: u64| -> MemberParts {
             let server =
-                SingleServer::new(service::Device::new(member.clone(), 0..machines, seed.wrapping_add(number)));
+                SingleServer::new(serving::Device::new(member.clone(), 0..machines, seed.wrapping_add(number)));
             (Box::new(server), play::shipped(if nearest { "satf" } else { "fifo" }))
         };
         array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect())

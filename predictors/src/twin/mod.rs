@@ -1,7 +1,7 @@
 //! The twin: the device, and each machine, as their recordings alone show them, put together and played.
 //!
-//! 1. *The device* (`service`): service times (`samples`) by operation, length and distance (`line`), by machine where the platter decides
-//!    (`drawn`), the caches, of which that of writes is emptied later (`destage`), the delay to the place of the recording;
+//! 1. *The device* (`service`, which `serving` plays): service times (`samples`) by operation, length and distance (`line`), by machine where the platter decides
+//!    (`drawn`), the caches, of which that of reads shows in short times (`hits`) and that of writes is emptied later (`destage`), the delay to the place of the recording;
 //!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives (`shapes`).
 //! 2. *The order* in which it takes requests (`policy`, and for durable writes `ahead`), and in which each machine issues them, and how many
 //!    at once.
@@ -21,6 +21,7 @@ mod destage;
 mod device;
 mod drawn;
 mod front;
+mod hits;
 mod layout;
 mod line;
 mod locks;
@@ -32,6 +33,7 @@ mod policy;
 mod recording;
 mod samples;
 mod service;
+mod serving;
 mod several;
 mod shapes;
 mod spread;

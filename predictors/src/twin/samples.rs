@@ -7,7 +7,8 @@
 use traces::{Lba, Nanos, Operation, Timestamp, VmId};
 
 use super::destage::{Destaging, Empties};
-use super::line::{DESTAGED_MOST, FEW, Line, NEAR, Sample};
+use super::hits::Hits;
+use super::line::{DESTAGED_MOST, Line, NEAR, Sample};
 use super::recording::{Recorded, Recording};
 
 /// A read that begins at most so many sectors behind a latest read may be in the cache.
@@ -44,44 +45,6 @@ fn sample(before: &Recorded, request: &Recorded, latest: &Reads) -> Sample {
         durable: request.durable,
         time: request.completed.saturating_since(request.issued.max(before.completed)).as_s_f64(),
         destaged: [None; DESTAGED_MOST],
-    }
-}
-
-/// From the first to the last tenth, times that are steady differ by no more than this share of what a hit may take.
-const STEADY: f64 = 0.25;
-
-/// Which reads behind a latest one were in the device's cache: those that took less than any that the arm goes for, or, if it would have had
-/// far to go, less than that without their sectors. Where it is there already, nobody knows whether it had to be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Hits {
-    /// Seconds with their sectors.
-    pub(super) most: f64,
-    /// Seconds without.
-    pub(super) most_bare: f64,
-    /// What a sector takes on its way from the cache; seconds.
-    pub(super) per_sector: f64,
-}
-
-impl Hits {
-    /// Seconds that a read takes without its sectors.
-    pub(super) fn bare(&self, sample: &Sample) -> f64 {
-        sample.time - self.per_sector * sample.sectors
-    }
-
-    pub(super) fn is(&self, sample: &Sample) -> bool {
-        let far = sample.distance >= NEAR && self.bare(sample) < self.most_bare;
-        sample.follows && (far || sample.time < self.most)
-    }
-
-    /// Those of a machine's samples that were hits, and the others. What only the time without its sectors tells has to take as long each
-    /// time, as what a cache sends does: what an arm went for does not.
-    pub(super) fn part(&self, samples: Vec<Sample>) -> (Vec<Sample>, Vec<Sample>) {
-        let told = samples.iter().filter(|sample| self.is(sample) && sample.time >= self.most);
-        let mut bare: Vec<f64> = told.map(|sample| self.bare(sample)).collect();
-        bare.sort_by(f64::total_cmp);
-        let tenths = |tenths: usize| bare[tenths * bare.len() / 10];
-        let steady = bare.len() >= FEW && tenths(9) - tenths(1) < self.most_bare * STEADY;
-        samples.into_iter().partition(|sample| self.is(sample) && (steady || sample.time < self.most))
     }
 }
 
