@@ -1,8 +1,9 @@
 //! The twin: the device, and each machine, as their recordings alone show them, put together and played.
 //!
-//! 1. *The device* (`service`, which `serving` plays): service times (`samples`) by operation, length and distance (`line`), by machine where the platter decides
-//!    (`drawn`), the caches, of which that of reads shows in short times (`hits`) and that of writes is emptied later (`destage`), the delay to the place of the recording;
-//!    what longer seeks cost than any machine alone makes comes from the shapes of measured drives (`shapes`).
+//! 1. *The device* (`service`, which `serving` plays): service times (`samples`) by operation, length and distance (`line`), by machine
+//!    where the platter decides (`drawn`), the caches, of which that of reads shows in short times (`hits`) and that of writes is emptied
+//!    later (`destage`), the delay to the place of the recording; what longer seeks cost than any machine alone makes comes from the
+//!    shapes of measured drives (`shapes`). Recordings of other machines alone on it tell of it, too (`learned`).
 //! 2. *The order* in which it takes requests (`policy`, and for durable writes `ahead`), and in which each machine issues them, and how many
 //!    at once.
 //! 3. *What each request waited for* (`causes`): think times, other processes, timers.
@@ -23,6 +24,7 @@ mod drawn;
 mod front;
 mod hits;
 mod layout;
+mod learned;
 mod line;
 mod locks;
 mod members;
@@ -49,10 +51,11 @@ use traces::{Nanos, Timestamp};
 
 use self::causes::Cause;
 use self::device::{Fit, Played};
+use self::learned::Learned;
 use self::locks::Locks;
 use self::meter::Got;
 use self::play::{Table, play};
-use self::policy::{Choices, Policy, at_device, in_machine};
+use self::policy::{Policy, in_machine};
 use self::recording::Recorded;
 pub use self::recording::{Recorder, Recording};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
@@ -113,44 +116,14 @@ struct Inferred {
     scheduler: &'static str,
 }
 
-/// What tells of the device, and what it tells.
-struct Learned<'a> {
-    recordings: &'a [Recording],
-    one_by_one: Option<service::Fitted>,
-    policy: Policy,
-    sure: bool,
-    /// So many recordings are left out.
-    left_out: usize,
-}
-
-impl<'a> Learned<'a> {
-    fn from(recordings: &'a [Recording]) -> Learned<'a> {
-        let one_by_one = device::one_by_one(recordings);
-        let (policy, sure) = told(recordings, one_by_one.as_ref());
-        Learned { recordings, one_by_one, policy, sure, left_out: 0 }
-    }
-}
-
-impl Twin {
-    /// Learns from all recordings, the first of which are of the machines. If those of others show no order and the machines' own do, the
-    /// others went another way, of which the machines know nothing: data of their writes came behind other requests over a network.
-    fn learn<'a>(&self, recordings: &'a [Recording], machines: usize) -> Learned<'a> {
-        let (own, others) = recordings.split_at(machines);
-        let all = Learned::from(if self.own { own } else { recordings });
-        if all.recordings.len() == machines || all.policy != Policy::Unknown {
-            return all;
-        }
-        let own = Learned::from(own);
-        // Where captures contradict one another nothing is sure.
-        if own.policy == Policy::Unknown { all } else { Learned { left_out: others.len(), sure: false, ..own } }
-    }
-}
-
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
         enough(alone, recordings)?;
         let machines = alone.len();
-        let Learned { recordings, one_by_one, policy, sure, left_out } = self.learn(recordings, machines);
+        let recordings = if self.own { &recordings[..machines] } else { recordings };
+        let learned = Learned::of_machines(recordings, machines);
+        let others = learned.from_others(machines);
+        let Learned { recordings, one_by_one, policy, sure, .. } = learned;
         let inferred: Vec<Inferred> = recordings[..machines].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
@@ -171,8 +144,6 @@ impl Predictor for Twin {
             }
         };
         let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
-        let few = recordings[machines..].iter().filter(|other| other.len() < REQUESTS_MIN).count();
-        let others = learned_from(recordings.len() - machines, few, left_out);
         let incomplete = alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0);
         let not_played = |(profile, recording): (&IsolationProfile, &Recording)| {
             format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
@@ -216,29 +187,10 @@ fn shown(fitted: &Fit, order: Order, sure: bool) -> String {
     }
 }
 
-/// From how many captures of other machines the device was learned, of which `few` hold few requests, or why from none.
-fn learned_from(others: usize, few: usize, left_out: usize) -> Option<String> {
-    let captures = |count: usize| format!("{count} further capture{}", if count == 1 { "" } else { "s" });
-    if left_out > 0 {
-        let why = "shows several requests served at once or in no order, and the machines' own do not";
-        return Some(format!("nothing was learned from {}: one {why}", captures(left_out)));
-    }
-    let nothing = format!(", of which {few} with fewer than {REQUESTS_MIN} requests that tell hardly anything");
-    let learned = format!("the device was learned from {}, too", captures(others));
-    (others > 0).then(|| if few > 0 { learned + &nothing } else { learned })
-}
-
 /// In which order the device of these recordings takes what waits for it, as far as they tell.
 pub fn policy(recordings: &[Recording]) -> DevicePolicy {
-    let (policy, sure) = told(recordings, device::one_by_one(recordings).as_ref());
+    let Learned { policy, sure, .. } = Learned::of(recordings);
     DevicePolicy { name: policy.kind().to_owned(), sure }
-}
-
-/// The order of a device that is so far away, as all recordings show it, and whether that is sure.
-fn told(recordings: &[Recording], fitted: Option<&service::Fitted>) -> (Policy, bool) {
-    let delay = fitted.map_or(Nanos::ZERO, |fitted| fitted.delay);
-    let each: Vec<Choices> = recordings.iter().map(|recording| at_device(recording, delay)).collect();
-    Choices::of_all(&each).policy()
 }
 
 fn infer(recording: &Recording) -> Inferred {
@@ -367,38 +319,6 @@ mod tests {
 
     fn operation(response_ms: f64, iops: f64) -> OperationForecast {
         OperationForecast::of_means(Some(iops), Some(response_ms * 1e6))
-    }
-
-    #[test]
-    fn others_tell_of_the_device_unless_they_show_no_order_and_the_machines_do() {
-        use crate::replayed::{Campaign, ROOMS};
-
-        let alone = Campaign { machines: 3, ..Campaign::default() }.alone(ROOMS[0], 0).unwrap();
-        let mut recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
-        let learn = |own: bool, recordings: &[Recording]| {
-            let learned = Twin { own, seed: 1 }.learn(recordings, 2);
-            (learned.policy, learned.sure, learned.recordings.len(), learned.left_out)
-        };
-        assert_eq!(learn(false, &recordings), (Policy::Fcfs, true, 3, 0));
-        assert_eq!(learn(true, &recordings), (Policy::Fcfs, true, 2, 0));
-        // Reads that pass what was there before them, whenever it came.
-        recordings[2] = Recording::default();
-        for n in 0..20_000 {
-            let at = n * 10_000;
-            let first = Recorded::sent(Operation::Write, 0, at, 9000);
-            recordings[2].requests.extend([first, Recorded::sent(Operation::Read, 1, at + 2000, 3000)]);
-        }
-        assert_eq!(learn(false, &recordings), (Policy::Fcfs, false, 2, 1));
-        assert_eq!(learn(false, &recordings[1..]).0, Policy::Unknown);
-    }
-
-    #[test]
-    fn what_is_learned_from_others_is_said() {
-        let says = |others: usize, few: usize, left_out: usize| learned_from(others, few, left_out).unwrap_or_default();
-        assert_eq!(says(0, 0, 0), "");
-        assert_eq!(says(1, 0, 0), "the device was learned from 1 further capture, too");
-        assert!(says(4, 1, 0).contains("4 further captures, too, of which 1 with fewer than 100"), "{}", says(4, 1, 0));
-        assert!(says(0, 0, 2).contains("nothing was learned from 2 further captures"), "{}", says(0, 0, 2));
     }
 
     #[test]
