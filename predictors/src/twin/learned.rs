@@ -42,7 +42,7 @@ impl<'a> Learned<'a> {
     }
 
     /// From how many captures of others than the `machines` it was learned, or why from none; nothing if there are none.
-    pub(super) fn from_others(&self, machines: usize) -> Option<String> {
+    pub(super) fn told_by_others(&self, machines: usize) -> Option<String> {
         let captures = |count: usize| format!("{count} further capture{}", if count == 1 { "" } else { "s" });
         if self.left_out > 0 {
             let why = "shows several requests served at once or in no order, and the machines' own do not";
@@ -70,7 +70,7 @@ mod tests {
         let mut recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
         let learn = |recordings: &[Recording]| {
             let learned = Learned::of_machines(recordings, 2);
-            let says = learned.from_others(2).unwrap_or_default();
+            let says = learned.told_by_others(2).unwrap_or_default();
             ((learned.policy, learned.sure, learned.recordings.len()), says)
         };
         assert_eq!(learn(&recordings[..2]), ((Policy::Fcfs, true, 2), String::new()));

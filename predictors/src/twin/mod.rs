@@ -122,7 +122,7 @@ impl Predictor for Twin {
         let machines = alone.len();
         let recordings = if self.own { &recordings[..machines] } else { recordings };
         let learned = Learned::of_machines(recordings, machines);
-        let others = learned.from_others(machines);
+        let others = learned.told_by_others(machines);
         let Learned { recordings, one_by_one, policy, sure, .. } = learned;
         let inferred: Vec<Inferred> = recordings[..machines].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
