@@ -28,15 +28,15 @@ impl Hits {
         sample.follows && (far || sample.time < self.most)
     }
 
-    /// Those of a machine's samples that were hits, and the others. What only the time without its sectors tells has to take as long each
-    /// time, as what a cache sends does: what an arm went for does not.
-    pub(super) fn part(&self, samples: Vec<Sample>) -> (Vec<Sample>, Vec<Sample>) {
+    /// The same for a machine with such samples. What only the time without its sectors tells has to take as long each time, as what a cache
+    /// sends does, and what an arm went for does not; if it does not, that time tells no hits.
+    pub(super) fn of_machine(self, samples: &[Sample]) -> Hits {
         let told = samples.iter().filter(|sample| self.is(sample) && sample.time >= self.most);
         let mut bare: Vec<f64> = told.map(|sample| self.bare(sample)).collect();
         bare.sort_by(f64::total_cmp);
         let tenths = |tenths: usize| bare[tenths * bare.len() / 10];
         let steady = bare.len() >= FEW && tenths(9) - tenths(1) < self.most_bare * STEADY;
-        samples.into_iter().partition(|sample| self.is(sample) && (steady || sample.time < self.most))
+        Hits { most_bare: if steady { self.most_bare } else { f64::NEG_INFINITY }, ..self }
     }
 }
 
@@ -76,8 +76,11 @@ mod tests {
     #[test]
     fn what_only_the_time_without_sectors_tells_takes_as_long_each_time() {
         let hits = |apart_ms: f64, count: usize| {
-            let reads = (0..count).map(|n| read(0.5 + apart_ms * (n % 10) as f64));
-            HITS.part(reads.collect()).0.len()
+            let reads: Vec<Sample> = (0..count).map(|n| read(0.5 + apart_ms * (n % 10) as f64)).collect();
+            let hits = HITS.of_machine(&reads);
+            // Whatever is shorter than what any arm goes for is one all the same.
+            assert!(hits.is(&read(0.09)));
+            reads.iter().filter(|read| hits.is(read)).count()
         };
         assert_eq!((hits(0.0, 60), hits(0.02, 60), hits(0.04, 60)), (60, 60, 0));
         // So few tell nothing.

@@ -45,7 +45,10 @@ pub(super) struct Fitted {
     pub(super) least: f64,
     /// What reads take in the middle; seconds.
     read: f64,
-    pub(super) hits: Hits,
+    /// Which reads were in the cache, by recording.
+    hits: Vec<Hits>,
+    /// What a sector takes on its way from there; seconds.
+    pub(super) hit_sector: f64,
     /// If writes are done when the device's cache has them.
     pub(super) empties: Option<Empties>,
     /// Between the place of the recording and the device, both ways together.
@@ -116,10 +119,11 @@ fn cached(recordings: &[Recording], fitted: &Fitted, empties: Empties) -> Option
         return None;
     }
     let near = fitted.all.destaged.mean();
-    let caching = Caching { line: &fitted.line, hits: fitted.hits, stalled: fitted.read / 2.0, empties, near };
-    let mut seen: Vec<Seen> = recordings.iter().map(|recording| samples::cached(recording, &caching)).collect();
+    let caching = |hits: Hits| Caching { line: &fitted.line, hits, stalled: fitted.read / 2.0, empties, near };
+    let each = recordings.iter().zip(&fitted.hits);
+    let mut seen: Vec<Seen> = each.map(|(recording, hits)| samples::cached(recording, &caching(*hits))).collect();
     let each = seen.iter_mut().map(|seen| std::mem::take(&mut seen.samples)).collect();
-    let mut cached = fit_samples(each, HELD_UP * fitted.read, fitted.line.capacity, fitted.hits.per_sector)?;
+    let mut cached = fit_samples(each, HELD_UP * fitted.read, fitted.line.capacity, fitted.hit_sector)?;
     if !cached.line.caches() {
         return None;
     }
@@ -144,7 +148,9 @@ fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_
     let known = Hits { most: read / 4.0, most_bare: 0.0, per_sector };
     let bare = median(plain_reads.iter().map(|sample| known.bare(sample))).unwrap_or(0.0);
     let known = Hits { most_bare: bare / 4.0, ..known };
-    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().map(|samples| known.part(samples)).collect();
+    let of_machines: Vec<Hits> = each.iter().map(|samples| known.of_machine(samples)).collect();
+    let part = |(samples, hits): (Vec<Sample>, &Hits)| samples.into_iter().partition(|sample| hits.is(sample));
+    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().zip(&of_machines).map(part).collect();
     let hits: Vec<Sample> = each.iter().flat_map(|(hits, _)| hits).copied().collect();
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
@@ -157,7 +163,8 @@ fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_
         all,
         least,
         read,
-        hits: known,
+        hits: of_machines,
+        hit_sector: per_sector,
         empties: None,
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
         line,

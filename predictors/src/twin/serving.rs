@@ -85,7 +85,7 @@ impl Device {
             && chance < drawn.hits(started <= *idle_since)
             && let Some(time) = drawn.hits.draw(random)
         {
-            return ((time + fitted.hits.per_sector * request.sectors().count() as f64).max(0.0), true);
+            return ((time + fitted.hit_sector * request.sectors().count() as f64).max(0.0), true);
         }
         if request.operation == Operation::Write && operation == 0 {
             return ((line + drawn.durable.draw(random).unwrap_or(0.0)).max(0.0), false);
@@ -360,7 +360,7 @@ mod tests {
         assert!((last(&near) - soon - 70e-3).abs() < 1e-3, "{soon}");
         // What the drive has read ahead waits for no arm, but takes its sectors' time.
         let mut hits = fitted;
-        let sectors = 8.0 * hits.hits.per_sector;
+        let sectors = 8.0 * hits.hit_sector;
         assert!(sectors > 0.0);
         (hits.all.hits, hits.all.hit_share, hits.all.destaged) = (always(1e-4), [Some(1.0); 2], always(50e-3));
         let mut device = Device::new(hits, 0..1, 1);
