@@ -292,7 +292,7 @@ fn an_access_costs_what_a_member_takes_or_nothing_of_it() {
 
 #[test]
 fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
-    use drive_models::array::{self, Geometry, Level, MemberParts};
+    use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
 
     let part = || -> MemberParts {
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
@@ -307,7 +307,8 @@ fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
     requests.sort_by_key(|(at, _)| *at);
     for (ahead, caches) in [(2048, "read_cache=1g,prefetch=1m,"), (0, "")] {
         let overhead = traces::Nanos::from_us(100);
-        let mut ours = array::reading_ahead(geometry, overhead, Sectors::new(ahead), (0..5).map(|_| part()).collect());
+        let contents = (ahead > 0).then(|| Contents::new(&geometry, Sectors::new(1 << 21), Sectors::new(ahead)));
+        let mut ours = array::reading_ahead(geometry, overhead, contents, (0..5).map(|_| part()).collect());
         let settings =
             format!("scheduler=fifo,level=5,members=5,stripe_unit=64k,depth=1,overhead=100us,track=64k,{caches}");
         let mut registrys = array(settings.trim_end_matches(','));
@@ -317,5 +318,55 @@ fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
         for ((at, completion), (expected, other)) in ours.iter().zip(&registrys) {
             assert_eq!((at, completion.finished, completion.hit), (expected, other.finished, other.hit));
         }
+    }
+}
+
+#[test]
+fn what_has_passed_is_in_the_read_cache_as_if_it_had_been_served() {
+    use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
+
+    let part = || -> MemberParts {
+        let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+        (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
+    };
+    let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), part().0.capacity());
+    // Reads at random, each behind the one before once in three times, in so little that much is there already, and some writes.
+    let mut lba = 0;
+    let request = |n: u64| {
+        lba = if n.is_multiple_of(3) { (n * n * 31 + n * 977) % 9000 * 16 } else { lba + 64 };
+        let operation = if n % 11 == 5 { Operation::Write } else { Operation::Read };
+        (n * 1000, Request::new(Timestamp::ZERO, operation, Lba::new(lba), Sectors::new(64)))
+    };
+    let requests: Vec<(u64, Request)> = (0..3000).map(request).collect();
+    let mut registrys =
+        array("scheduler=fifo,level=5,members=5,stripe_unit=64k,overhead=100us,track=64k,read_cache=1g,prefetch=512k");
+    let served = run(&mut *registrys, &requests);
+    let mut contents = Contents::new(&geometry, Sectors::new(1 << 21), Sectors::new(1024));
+    let mut half = None;
+    let mut hits = 0;
+    for (n, ((_, request), (_, completion))) in requests.iter().zip(&served).enumerate() {
+        if n == requests.len() / 2 {
+            half = Some(contents.clone());
+        }
+        let passed = contents.pass(request.operation, request.lba, request.sectors());
+        if request.operation == Operation::Read {
+            assert_eq!(passed.missing.is_none(), completion.hit, "{n}");
+            hits += usize::from(completion.hit);
+        }
+    }
+    assert!((500..2500).contains(&hits), "{hits}");
+    // An array that begins with what has passed goes on as the one that has served it.
+    let parts = (0..5).map(|_| part()).collect();
+    let mut ours = array::reading_ahead(geometry, traces::Nanos::from_us(100), half, parts);
+    let held = Request::new(Timestamp::ZERO, Operation::Read, requests[9].1.lba, Sectors::new(64));
+    let mut written = read(140_000 * 8, 64);
+    assert!(ours.holds(&held) && !ours.holds(&written));
+    written.operation = Operation::Write;
+    ours.written(&written);
+    written.operation = Operation::Read;
+    assert!(ours.holds(&written));
+    let rest = &requests[requests.len() / 2..];
+    for ((_, completion), (_, expected)) in run(&mut ours, rest).iter().zip(&served[requests.len() / 2..]) {
+        assert_eq!(completion.hit, expected.hit);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use schedulers::AccessCost;
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
+use super::contents::Contents;
 use super::plan::Written;
 use super::raid::{Done, OperationId, Raid};
 use super::read_cache::{ReadCache, hull, spans};
@@ -94,6 +95,23 @@ impl Array {
             wait_for: Vec::new(),
             written: Vec::new(),
             slots: Vec::new(),
+        }
+    }
+
+    /// The same, its read cache as full as that.
+    pub(super) fn with_contents(settings: &ArraySettings, raid: Raid, contents: Option<Contents>) -> Array {
+        Array { read_cache: contents.map(Contents::into_cache), ..Array::new(settings, raid) }
+    }
+
+    /// Whether the read cache has all that `request` reads, or it is on its way there.
+    pub fn holds(&self, request: &Request) -> bool {
+        self.read_cache.as_ref().is_some_and(|cache| cache.holds(request.lba.sector(), request.end().sector()))
+    }
+
+    /// What `request` writes is in the read cache; the write itself went elsewhere.
+    pub fn written(&mut self, request: &Request) {
+        if let Some(cache) = &mut self.read_cache {
+            cache.written(request.lba.sector(), request.end().sector());
         }
     }
 

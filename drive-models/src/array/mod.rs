@@ -9,6 +9,7 @@
 //! Leaves out: locks on rows, merging in members' queues, rebuilding onto a spare, more than one
 //! failed member, the controller's own bandwidth, and the time of exclusive or.
 
+mod contents;
 mod controller;
 mod description;
 pub mod geometry;
@@ -24,6 +25,7 @@ use schedulers::Scheduler;
 use traces::spec::Settings;
 use traces::{Nanos, Sectors};
 
+pub use contents::{Contents, Passed};
 pub use controller::Array;
 pub use description::{Parts, PartsText};
 pub use geometry::{Geometry, Level};
@@ -50,11 +52,17 @@ const CAPACITY_MAX: u64 = 1 << 53;
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
 
-/// An array whose controller takes `overhead` for every request and reads `ahead`, if that is not 0, and whose members have one request
-/// at a time.
-pub fn reading_ahead(geometry: Geometry, overhead: Nanos, ahead: Sectors, parts: Vec<MemberParts>) -> Array {
+/// An array whose controller takes `overhead` for every request and has a read cache, if there are `contents`, and whose members have one
+/// request at a time.
+pub fn reading_ahead(
+    geometry: Geometry,
+    overhead: Nanos,
+    contents: Option<Contents>,
+    parts: Vec<MemberParts>,
+) -> Array {
     let members = parts.into_iter().map(|parts| Member::new(parts, 1)).collect();
-    Array::new(&ArraySettings::reading_ahead(&geometry, overhead, ahead), Raid::new(geometry, None, members))
+    let settings = ArraySettings::plain(&geometry, overhead);
+    Array::with_contents(&settings, Raid::new(geometry, None, members), contents)
 }
 
 /// An array with the settings of [`MODEL`] over as many members as they say.

@@ -25,7 +25,7 @@ struct Cached {
 }
 
 /// The read cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReadCache {
     tracks: Tracks<Cached>,
     tracks_max: usize,
@@ -45,6 +45,14 @@ impl ReadCache {
     /// The sectors of a track that are there.
     pub fn held(&self, track: u64) -> u128 {
         self.tracks.find(track).map_or(0, |slot| self.tracks[slot].held)
+    }
+
+    /// Whether the sectors `start..end` are there or on their way.
+    pub fn holds(&self, start: u64, end: u64) -> bool {
+        spans(self.track, start, end).all(|(track, needed)| {
+            let there = self.tracks.find(track).map_or(0, |slot| self.tracks[slot].held | self.tracks[slot].coming);
+            needed & !there == 0
+        })
     }
 
     /// Uses the sectors `start..end`. Returns the span that has to be read, from the first to the last

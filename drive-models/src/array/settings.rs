@@ -3,6 +3,7 @@
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
+use super::contents;
 use super::geometry::{Geometry, Level};
 use super::tracks::Tracks;
 use super::write_cache::{PAGE_SECTORS, WriteLimits};
@@ -11,8 +12,6 @@ use crate::description::Contradiction;
 const PAGE_BYTES: u64 = PAGE_SECTORS * SECTOR_BYTES;
 /// Most tracks of the read cache, which bounds the memory for its directory (a quarter of a GB).
 const TRACKS_MAX: u64 = 1 << 22;
-/// What an array that only reads ahead keeps, in sectors.
-const READ_CACHE: u64 = 1 << 21;
 const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
 
 /// The tunables.
@@ -55,9 +54,8 @@ pub struct ArraySettings {
 }
 
 impl ArraySettings {
-    /// Those of an array with a read cache of a GB if it reads `ahead`, and no write cache.
-    pub(super) fn reading_ahead(geometry: &Geometry, overhead: Nanos, ahead: Sectors) -> ArraySettings {
-        let track = Tracks::<u8>::SECTORS_MAX.min(geometry.stripe_unit());
+    /// Those of an array without caches.
+    pub(super) fn plain(geometry: &Geometry, overhead: Nanos) -> ArraySettings {
         ArraySettings {
             level: geometry.level(),
             members: geometry.members(),
@@ -65,9 +63,9 @@ impl ArraySettings {
             failed: None,
             depth: 1,
             overhead,
-            track,
-            read_cache: if ahead > Sectors::ZERO { READ_CACHE / track } else { 0 },
-            prefetch: ahead.count().div_ceil(track),
+            track: contents::track(geometry),
+            read_cache: 0,
+            prefetch: 0,
             write_cache: None,
         }
     }

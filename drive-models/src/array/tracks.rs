@@ -31,7 +31,7 @@ struct Entry<T> {
 }
 
 /// A directory with a value for each track.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracks<T> {
     entries: Vec<Entry<T>>,
     buckets: Vec<u32>,

@@ -3,14 +3,36 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use drive_models::array::Array;
 use drive_models::{Completion, DriveModel, WriteCache};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::AccessCost;
-use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
+use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::front::{self, Front};
 use super::samples::Reads;
+
+/// What is behind such a cache.
+pub(super) trait Behind: DriveModel {
+    /// Whether it has all that `request` reads, or it is on its way.
+    fn holds(&self, _request: &Request) -> bool {
+        false
+    }
+
+    /// The cache has taken what `request` writes.
+    fn written(&mut self, _request: &Request) {}
+}
+
+impl Behind for Array {
+    fn holds(&self, request: &Request) -> bool {
+        self.holds(request)
+    }
+
+    fn written(&mut self, request: &Request) {
+        self.written(request);
+    }
+}
 
 /// The two, serving.
 pub(super) struct Cached<D> {
@@ -27,7 +49,7 @@ pub(super) struct Cached<D> {
     sequence: u64,
 }
 
-impl<D: DriveModel> Cached<D> {
+impl<D: Behind> Cached<D> {
     /// `device` behind a cache as it is for each machine.
     pub(super) fn new(device: D, fronts: Vec<Front>, reads_ahead: bool, seed: u64) -> Cached<D> {
         Cached {
@@ -46,14 +68,19 @@ impl<D: DriveModel> Cached<D> {
     fn answer(&mut self, request: &Request) -> Option<f64> {
         let vm = usize::from(request.vm.0);
         let kind = front::kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
-        if kind == front::BEHIND && self.reads_ahead {
+        let read = request.operation == Operation::Read;
+        if self.reads_ahead && read && (kind == front::BEHIND || self.device.holds(request)) {
             return None;
         }
-        self.fronts[vm].answer(kind, &mut self.random)
+        let answer = self.fronts[vm].answer(kind, &mut self.random);
+        if request.operation == Operation::Write && answer.is_some() {
+            self.device.written(request);
+        }
+        answer
     }
 }
 
-impl<D: DriveModel> DriveModel for Cached<D> {
+impl<D: Behind> DriveModel for Cached<D> {
     fn capacity(&self) -> Sectors {
         self.device.capacity()
     }
@@ -121,13 +148,95 @@ mod tests {
         }
         let recordings = [recording];
         let cache = Cache::of(&recordings).unwrap();
-        Front::of(&recordings[0], Some(&cache)).0
+        Front::of(&recordings[0], Some(&cache), None).0
+    }
+
+    /// A drive that takes 5 ms, and has the sectors below 1000 and what was written.
+    struct Fixed(Box<dyn DriveModel>, Vec<Lba>);
+
+    impl DriveModel for Fixed {
+        fn capacity(&self) -> Sectors {
+            self.0.capacity()
+        }
+
+        fn accepts(&self, request: &Request) -> bool {
+            self.0.accepts(request)
+        }
+
+        fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+            self.0.submit(now, id, request);
+        }
+
+        fn next_event(&self) -> Option<Timestamp> {
+            self.0.next_event()
+        }
+
+        fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
+            self.0.advance(now, completions);
+        }
+
+        fn cost(&self) -> &dyn AccessCost {
+            self.0.cost()
+        }
+
+        fn write_cache(&self) -> WriteCache {
+            self.0.write_cache()
+        }
+
+        fn discards(&self) -> bool {
+            self.0.discards()
+        }
+    }
+
+    impl Behind for Fixed {
+        fn holds(&self, request: &Request) -> bool {
+            request.lba < Lba::new(1000) || self.1.contains(&request.lba)
+        }
+
+        fn written(&mut self, request: &Request) {
+            self.1.push(request.lba);
+        }
+    }
+
+    fn fixed() -> Fixed {
+        Fixed(drive_models::build(&"fixed:service=5ms".parse().unwrap()).unwrap().drive, Vec::new())
+    }
+
+    #[test]
+    fn what_a_device_that_reads_ahead_holds_is_its_own_affair() {
+        // A cache that answers every read in 200 us.
+        let mut recording = Recording::default();
+        for n in 0..2000 {
+            let (operation, took) = if n % 2 == 0 { (Operation::Read, 200) } else { (Operation::Write, 5000) };
+            let lba = Lba::new(n * 7919 % 2000 * 1000);
+            recording.requests.push(Recorded { lba, ..Recorded::sent(operation, 0, n * 10_000, took) });
+        }
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        let front = Front::of(&recording, Some(&cache), None).0;
+        let answered = |reads_ahead: bool| {
+            let mut cached = Cached::new(fixed(), vec![front.clone()], reads_ahead, 1);
+            let mut read = |lba: u64| {
+                let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
+                cached.answer(&request).is_some()
+            };
+            // One that the device has, one that it has not, and one behind that.
+            [read(0), read(500_000), read(500_008)]
+        };
+        assert_eq!(answered(true), [false, true, false]);
+        assert_eq!(answered(false)[..2], [true, true]);
+    }
+
+    #[test]
+    fn the_device_is_told_of_writes_that_the_cache_takes() {
+        let mut cached = Cached::new(fixed(), vec![front()], true, 1);
+        let write = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(70_000), Sectors::new(8));
+        cached.submit(Timestamp::ZERO, RequestId(0), &write);
+        assert_eq!(cached.device.1, [Lba::new(70_000)]);
     }
 
     #[test]
     fn what_the_cache_has_passes_what_waits_for_the_device() {
-        let device = drive_models::build(&"fixed:service=5ms".parse().unwrap()).unwrap().drive;
-        let mut cached = Cached::new(device, vec![front()], false, 1);
+        let mut cached = Cached::new(fixed(), vec![front()], false, 1);
         let us = |us: u64| Timestamp::from_ns(us * 1000);
         let request = |n: u32| {
             let operation = if n < 3 { Operation::Read } else { Operation::Write };

@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
+use drive_models::array::Contents;
 use drive_models::{DriveModel, SingleServer};
 use traces::{Nanos, Timestamp};
 
 use super::cached::Cached;
+use super::contents::Filling;
 use super::front::Front;
 use super::play::{self, Table, play};
 use super::policy::Policy;
@@ -18,6 +20,12 @@ use crate::predictor::{OperationForecast, PredictError, VmForecast};
 const CHOSEN_BY: Nanos = Nanos::from_s(60);
 /// What comes closer by less than this (a logarithm) comes as close.
 const AS_CLOSE: f64 = 0.02;
+
+/// Steps in which members' times for a sector are tried, so many to a factor of 2, and so many at most; in the end half a step.
+const STEPS: f64 = 4.0;
+const STEPS_MOST: i32 = 4;
+/// What is further away misses no more than so many times what the nearer misses.
+const CLEARLY_LESS: f64 = 0.9;
 
 /// What is off by so much more (a sum of logarithms over a machine's figures) is no likeness.
 const FAR_OFF: f64 = 0.3;
@@ -55,13 +63,27 @@ impl Fit {
         matches!(self, Fit::OneByOne(_))
     }
 
-    /// Serving `machines`, of the recordings it was fitted to, its cache as full of each as at a time of its recording.
-    pub(super) fn drive(&self, machines: Range<usize>, full_as: &[Timestamp], seed: u64) -> Box<dyn DriveModel> {
+    /// What its read cache holds as machines go on from the beginning of their `recordings`, if that is known.
+    pub(super) fn filling<'a>(&self, recordings: &'a [Recording]) -> Option<Filling<'a>> {
+        match self {
+            Fit::Members(fitted) => fitted.filling(recordings),
+            Fit::OneByOne(_) | Fit::Several(_) => None,
+        }
+    }
+
+    /// Serving `machines`, of the recordings it was fitted to, its cache as full of each as at a time of its recording, and with those `contents`.
+    pub(super) fn drive(
+        &self,
+        machines: Range<usize>,
+        full_as: &[Timestamp],
+        contents: Option<Contents>,
+        seed: u64,
+    ) -> Box<dyn DriveModel> {
         let full = |fronts: &[Front]| fronts.iter().zip(full_as).map(|(front, at)| front.at(*at)).collect();
         match self {
             Fit::OneByOne(fitted) => Box::new(SingleServer::new(serving::Device::new(fitted.clone(), machines, seed))),
             Fit::Members(fitted) => {
-                let array = fitted.array(machines.len(), seed);
+                let array = fitted.array(machines.len(), contents, seed);
                 Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.reads_ahead(), seed))
             }
             Fit::Several(lines) => {
@@ -82,6 +104,7 @@ pub(super) struct Played {
 struct Alone<'a> {
     recordings: &'a [Recording],
     machines: &'a [Inferred],
+    own: usize,
     order: Order,
     seed: u64,
 }
@@ -94,10 +117,14 @@ impl Alone<'_> {
         Ok(played.first().copied().unwrap_or_else(|| recorded(&self.recordings[machine])))
     }
 
-    /// By how much what `machines` get alone is off what was recorded: the sum of the absolute logarithms of throughput, mean response and its percentiles.
-    fn missed(&self, fitted: &Fit, machines: &[usize]) -> Result<f64, PredictError> {
+    /// By how much what `machines` get alone is off what was recorded: the sum of the absolute logarithms of throughput, mean response and its
+    /// percentiles. If it is more than `most`, no more than that is known.
+    fn missed(&self, fitted: &Fit, machines: &[usize], most: f64) -> Result<f64, PredictError> {
         let mut missed = 0.0;
         for &machine in machines {
+            if missed > most {
+                break;
+            }
             missed += off(&self.one(fitted, machine, CHOSEN_BY)?, &recorded(&self.recordings[machine]));
         }
         Ok(missed)
@@ -108,10 +135,11 @@ impl Alone<'_> {
     fn one_by_one(&self, plain: service::Fitted) -> Result<Fit, PredictError> {
         let cached = service::with_cache(self.recordings, &plain).map(Fit::OneByOne);
         let plain = Fit::OneByOne(plain);
-        let everybody: Vec<usize> = (0..self.machines.len()).collect();
+        let everybody: Vec<usize> = (0..self.own).collect();
         let Some(cached) = cached else { return Ok(plain) };
         let far_better = FAR_OFF * everybody.len() as f64;
-        let worse = self.missed(&cached, &everybody)? > self.missed(&plain, &everybody)? + far_better;
+        let worse = self.missed(&cached, &everybody, f64::INFINITY)?
+            > self.missed(&plain, &everybody, f64::INFINITY)? + far_better;
         Ok(if worse { plain } else { cached })
     }
 
@@ -120,8 +148,31 @@ impl Alone<'_> {
         if fits.len() < 2 {
             return Ok(fits.pop());
         }
-        let missed: Vec<f64> = fits.iter().map(|fitted| self.missed(fitted, machines)).collect::<Result<_, _>>()?;
+        let missed: Vec<f64> =
+            fits.iter().map(|fitted| self.missed(fitted, machines, f64::INFINITY)).collect::<Result<_, _>>()?;
         Ok(first_as_close(&missed).map(|place| fits.swap_remove(place)))
+    }
+
+    /// `fitted` with members that take so many times as long for a sector that `streams` come closest to what was recorded: what is read ahead
+    /// is much longer than what was read at random, and the times of that alone may tell little of it.
+    fn with_sectors(&self, fitted: &members::Fitted, streams: &[usize]) -> Result<Fit, PredictError> {
+        let with = |step: f64| Fit::Members(fitted.with_sectors((step / STEPS).exp2()));
+        let mut best = (0.0, self.missed(&with(0.0), streams, f64::INFINITY)?);
+        let mut attempt = |step: f64| -> Result<f64, PredictError> {
+            let enough = best.1 * CLEARLY_LESS - AS_CLOSE;
+            let missed = self.missed(&with(step), streams, enough)?;
+            if missed <= enough {
+                best = (step, missed);
+            }
+            Ok(best.0)
+        };
+        let mut whole = 0.0;
+        for step in (1..=STEPS_MOST).flat_map(|step| [step, -step]) {
+            whole = attempt(f64::from(step))?;
+        }
+        attempt(whole + 0.5)?;
+        let step = attempt(whole - 0.5)?;
+        Ok(with(step))
     }
 }
 
@@ -152,21 +203,22 @@ pub(super) fn one_by_one(recordings: &[Recording]) -> Option<service::Fitted> {
 pub(super) fn fit(
     recordings: &[Recording],
     machines: &[Inferred],
+    own: usize,
     order: Order,
     one_by_one: Option<service::Fitted>,
     seed: u64,
 ) -> Result<Option<Played>, PredictError> {
-    let alone = Alone { recordings, machines, order, seed };
+    let alone = Alone { recordings, machines, own, order, seed };
     let one_by_one = one_by_one.map(|plain| alone.one_by_one(plain)).transpose()?;
     let fitted = match service::capacity(recordings) {
         Some(capacity) if one_by_one.is_none() || order.policy == Policy::Unknown => {
-            let (members, streams) = members::fits(recordings, machines.len(), capacity);
+            let (members, streams) = members::fits(recordings, capacity);
             let members = members.into_iter().map(Fit::Members).collect();
             match alone.closest(members, &streams)? {
-                Some(members) => Some(members),
-                None => {
+                Some(Fit::Members(members)) => Some(alone.with_sectors(&members, &streams)?),
+                _ => {
                     let several = several::fit(recordings, capacity).map(Fit::Several);
-                    let everybody: Vec<usize> = (0..machines.len()).collect();
+                    let everybody: Vec<usize> = (0..own).collect();
                     alone.closest(one_by_one.into_iter().chain(several).collect(), &everybody)?
                 }
             }
@@ -174,7 +226,7 @@ pub(super) fn fit(
         _ => one_by_one,
     };
     let Some(fitted) = fitted else { return Ok(None) };
-    let alone = (0..machines.len()).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
+    let alone = (0..own).map(|machine| alone.one(&fitted, machine, play::ALL)).collect::<Result<_, _>>()?;
     Ok(Some(Played { fitted, alone }))
 }
 
@@ -192,13 +244,35 @@ mod tests {
             let recordings = members.map(|machine| alone[machine].recording.clone());
             let machines = [infer(&recordings[0]), infer(&recordings[1])];
             let order = Order { policy: Policy::Fcfs, durable_first: true };
-            let fitted = fit(&recordings, &machines, order, one_by_one(&recordings), 1).unwrap().unwrap().fitted;
+            let fitted = fit(&recordings, &machines, 2, order, one_by_one(&recordings), 1).unwrap().unwrap().fitted;
             let Fit::OneByOne(fitted) = fitted else { panic!("it is none") };
             fitted.has_cache()
         };
         assert!(has_cache([0, 1]));
         // The third writes so much that the cache is full, of which nothing is known.
         assert!(!has_cache([2, 4]));
+    }
+
+    #[test]
+    fn what_streams_wait_for_tells_what_members_take_for_a_sector() {
+        use crate::replayed::{Campaign, ROOMS};
+        use crate::twin::infer;
+
+        let campaign = Campaign { machines: 4, span: Nanos::from_s(20), ..Campaign::default() };
+        let recordings: Vec<Recording> =
+            campaign.alone(ROOMS[3], 3).unwrap().into_iter().map(|ran| ran.recording).collect();
+        let machines: Vec<Inferred> = recordings.iter().map(infer).collect();
+        let order = Order { policy: Policy::Unknown, durable_first: false };
+        let alone = Alone { recordings: &recordings, machines: &machines, own: 4, order, seed: 1 };
+        let (mut fits, streams) = members::fits(&recordings, service::capacity(&recordings).unwrap());
+        assert_eq!(streams, [0, 1, 3]);
+        let fitted = fits.swap_remove(0);
+        let missed = |fitted: &Fit| alone.missed(fitted, &streams, f64::INFINITY).unwrap();
+        for factor in [1.0, 1.4, 3.5] {
+            let wrong = fitted.with_sectors(factor);
+            let (before, after) = (missed(&Fit::Members(wrong.clone())), alone.with_sectors(&wrong, &streams).unwrap());
+            assert!(missed(&after) < 0.5 * before, "{factor}: {before} {}", missed(&after));
+        }
     }
 
     #[test]

@@ -9,10 +9,12 @@
 //! A controller that has as many requests as it takes answers nothing at once, even if its cache has it: it takes as many as were there at most
 //! when something was still answered in the cache's time.
 
+use drive_models::array::Contents;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Timestamp};
 
+use super::contents;
 use super::recording::{Recorded, Recording, each_issued};
 use super::samples::Reads;
 use super::times::{Times, median};
@@ -143,7 +145,7 @@ impl Cache {
     }
 
     /// Whether it answered a request that found so many there.
-    fn answered(&self, request: &Recorded) -> bool {
+    pub(super) fn answered(&self, request: &Recorded) -> bool {
         took(request) <= self.most
     }
 }
@@ -196,15 +198,21 @@ pub(super) struct Front {
 
 impl Front {
     /// Of a machine, and which of its requests the cache did not answer, as far as they had not to wait for others at the controller: reads
-    /// at random, and all others. What a read behind one of the latest waits for may have been on its way already.
-    pub(super) fn of(recording: &Recording, cache: Option<&Cache>) -> (Front, [Vec<Recorded>; 2]) {
+    /// at random, and all others. What a read behind one of the latest waits for may have been on its way already. Reads that `known`
+    /// contents hold tell nothing of what else the cache may have.
+    pub(super) fn of(
+        recording: &Recording,
+        cache: Option<&Cache>,
+        mut known: Option<Contents>,
+    ) -> (Front, [Vec<Recorded>; 2]) {
         let part = Nanos::from_ns(recording.span().as_ns() / PARTS as u64 + 1);
         let mut latest = Reads::default();
         let mut seen: [Seen; KINDS] = Default::default();
         let mut others: [Vec<Recorded>; 2] = Default::default();
         each_issued(recording.moving(), |request, under_way| {
             let kind = kind_of(request, &mut latest);
-            if cache.is_some_and(|cache| under_way.len() >= cache.depth as usize) {
+            let held = known.as_mut().is_some_and(|known| contents::pass(known, request));
+            if held || cache.is_some_and(|cache| under_way.len() >= cache.depth as usize) {
                 return;
             }
             let answered = cache.is_some_and(|cache| cache.answered(request));
@@ -273,7 +281,7 @@ mod tests {
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
         assert!(cache.most > Nanos::from_us(200) && cache.most < Nanos::from_ms(3), "{cache:?}");
         assert_eq!((cache.usual, cache.depth), (2e-4, u32::MAX));
-        let (front, [random, others]) = Front::of(&recording, Some(&cache));
+        let (front, [random, others]) = Front::of(&recording, Some(&cache), None);
         let seen = 1.0 - random.len() as f64 / 4000.0;
         assert!(
             (share(&front.at(Timestamp::from_ns(20_000_000_000))) - seen).abs() < 0.06 && (seen - 0.3).abs() < 0.03
@@ -291,7 +299,7 @@ mod tests {
             read.completed = read.issued.saturating_add(Nanos::from_us(1800));
         }
         assert_eq!(Cache::of(&[near]), None);
-        let (front, [random, _]) = Front::of(&recording(|_, _| true), None);
+        let (front, [random, _]) = Front::of(&recording(|_, _| true), None, None);
         assert_eq!((share(&front), random.len()), (0.0, 4000));
     }
 
@@ -299,7 +307,7 @@ mod tests {
     fn a_cache_that_fills_answers_more_from_part_to_part() {
         let recording = recording(|n, random| random.random_range(0..4000) < n);
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
-        let (front, _) = Front::of(&recording, Some(&cache));
+        let (front, _) = Front::of(&recording, Some(&cache), None);
         let at = |s: u64| share(&front.at(Timestamp::ZERO + Nanos::from_s(s)));
         assert!(at(0) < 0.15 && (at(20) - 0.5).abs() < 0.12 && at(39) > 0.85, "{} {} {}", at(0), at(20), at(39));
     }
@@ -316,7 +324,7 @@ mod tests {
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
         assert!((8..=9).contains(&cache.depth), "{cache:?}");
         // Who had to wait there says nothing of the cache.
-        let (front, [_, others]) = Front::of(&recording, Some(&cache));
+        let (front, [_, others]) = Front::of(&recording, Some(&cache), None);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
         let answers = (0..500).map(|_| front.at(Timestamp::MAX).answer(Operation::Write as Kind, &mut random).unwrap());
         assert!(answers.fold(0.0, f64::max) < 2.01e-4);
@@ -331,7 +339,7 @@ mod tests {
             recording.requests[n].lba = recording.requests[n - 1].end();
         }
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
-        let (front, [random, _]) = Front::of(&recording, Some(&cache));
+        let (front, [random, _]) = Front::of(&recording, Some(&cache), None);
         assert!(front.reads_ahead() > 0.99 && share(&front) < 0.01);
         assert_eq!(random.len(), 2000);
     }

@@ -4,7 +4,7 @@ use traces::Nanos;
 
 use super::policy::{Choices, Policy, at_device};
 use super::recording::Recording;
-use super::{REQUESTS_MIN, device, service};
+use super::{REQUESTS_MIN, device, members, service};
 
 /// What tells of the device, and what it tells.
 pub(super) struct Learned<'a> {
@@ -33,7 +33,7 @@ impl<'a> Learned<'a> {
     pub(super) fn of_machines(recordings: &'a [Recording], machines: usize) -> Learned<'a> {
         let (own, others) = recordings.split_at(machines);
         let all = Learned::of(recordings);
-        if others.is_empty() || all.policy != Policy::Unknown {
+        if others.is_empty() || all.policy != Policy::Unknown || members::show(recordings) {
             return all;
         }
         let own = Learned::of(own);
@@ -91,5 +91,23 @@ mod tests {
         assert_eq!(found, (Policy::Fcfs, false, 2));
         assert!(says.contains("nothing was learned from 2 further captures"), "{says}");
         assert_eq!(learn(&recordings[2..]).0.0, Policy::Unknown);
+    }
+
+    #[test]
+    fn members_that_show_are_everybodys() {
+        use drive_models::array::{Geometry, Level};
+        use traces::{Lba, Sectors};
+
+        use super::super::layout::tests::{CAPACITY, served};
+        let own = Geometry::new(Level::Raid5, 5, Sectors::new(128), CAPACITY);
+        let member = |lba: Lba| own.data_member(own.place(lba).row, own.place(lba).unit) as usize;
+        // Who reads one after another sees no members, and others do.
+        let of = |requests: Vec<Recorded>| Recording { requests, device: Some(CAPACITY), ..Recording::default() };
+        let mut lone = served(|_| 0);
+        lone.truncate(400);
+        let recordings = [of(lone), of(served(member))];
+        assert_ne!(Learned::of(&recordings[..1]).policy, Policy::Unknown);
+        let learned = Learned::of_machines(&recordings, 1);
+        assert_eq!((learned.policy, learned.recordings.len(), learned.left_out), (Policy::Unknown, 2, 0));
     }
 }

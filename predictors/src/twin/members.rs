@@ -3,23 +3,28 @@
 use std::fmt;
 
 use drive_models::SingleServer;
-use drive_models::array::{self, Array, Geometry, MemberParts};
+use drive_models::array::{self, Array, Contents, Geometry, MemberParts};
 use traces::{Lba, Nanos, Sectors};
 
+use super::contents::{self, Filling};
 use super::front::{Cache, Front};
+use super::line::Sample;
 use super::policy::{self, Choices};
 use super::recording::{Recorded, Recording};
-use super::{layout, play};
-use super::{service, serving};
+use super::times::median;
+use super::{layout, play, samples, service, serving};
 
 /// How far controllers usually read ahead: 1 MiB; sectors.
 const AHEAD_USUAL: u32 = 2048;
 /// They may read so many times as far: powers of 2.
 const AHEAD: std::ops::RangeInclusive<i32> = -3..=2;
-/// And members may take so many times as long for a sector as was fitted: powers of the square root of 2.
-const SPEED: std::ops::RangeInclusive<i32> = -2..=2;
 /// A controller that answers fewer of the reads behind one of the latest does not read ahead.
 const AHEAD_MIN: f64 = 0.2;
+
+/// What was sent to a member so many usual times before may still be served.
+const DISTURBED: f64 = 5.0;
+/// Fewer times that nothing has disturbed tell less than all.
+const UNDISTURBED_MIN: usize = 1000;
 
 /// What was fitted.
 #[derive(Clone, Debug)]
@@ -32,10 +37,19 @@ pub(super) struct Fitted {
     pub(super) depth: u32,
     /// What it takes for each; seconds.
     overhead: Nanos,
-    /// How far it reads ahead.
-    ahead: Sectors,
+    /// What its read cache keeps, if it shows one.
+    keeps: Option<Keeps>,
     /// By machine.
     pub(super) fronts: Vec<Front>,
+}
+
+/// What a controller keeps in its read cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Keeps {
+    /// How far it reads ahead.
+    ahead: Sectors,
+    /// Whether it keeps all that it has ever had, so that recordings tell what is there.
+    all: bool,
 }
 
 impl fmt::Display for Fitted {
@@ -45,28 +59,44 @@ impl fmt::Display for Fitted {
         if self.nearest {
             f.write_str(", that take what is nearest first")?;
         }
-        if self.reads_ahead() {
-            write!(f, ", and reads {} KiB ahead", self.ahead.count() / 2)?;
+        if let Some(Keeps { ahead, .. }) = self.keeps.filter(|keeps| keeps.ahead > Sectors::ZERO) {
+            write!(f, ", and reads {} KiB ahead", ahead.count() / 2)?;
         }
         Ok(())
     }
 }
 
-/// Fits `recordings` of one device, for all that it may read ahead and its members' speed may be, the most usual first; none if it shows no
-/// members. With it those of the `machines` that show which it is.
-pub(super) fn fits(recordings: &[Recording], machines: usize, capacity: Sectors) -> (Vec<Fitted>, Vec<usize>) {
-    let cache = Cache::of(recordings);
+/// What the cache answers of each machine, and its reads at random that it does not answer.
+fn behind(recordings: &[Recording], cache: Option<&Cache>) -> (Vec<Front>, Vec<Vec<Recorded>>) {
     let of = |recording: &Recording| {
-        let (front, [random, _]) = Front::of(recording, cache.as_ref());
+        let (front, [random, _]) = Front::of(recording, cache, None);
         (front, random)
     };
-    let (fronts, random): (Vec<Front>, Vec<Vec<Recorded>>) = recordings.iter().map(of).unzip();
+    recordings.iter().map(of).unzip()
+}
+
+/// Whether the device of `recordings` shows members.
+pub(super) fn show(recordings: &[Recording]) -> bool {
+    let (_, random) = behind(recordings, Cache::of(recordings).as_ref());
+    service::capacity(recordings).is_some_and(|capacity| layout::find(&random, capacity).is_some())
+}
+
+/// Fits `recordings` of one device, for all that its read cache may keep, the most usual first; none if it shows no members. With it those
+/// of the recordings that show which it is.
+pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>, Vec<usize>) {
+    let cache = Cache::of(recordings);
+    let (fronts, random) = behind(recordings, cache.as_ref());
     let Some(geometry) = layout::find(&random, capacity) else { return Default::default() };
-    let members: Vec<Recording> = random.iter().flat_map(|reads| on_members(reads, &geometry)).collect();
+    let streams: Vec<usize> =
+        (0..recordings.len()).filter(|&machine| fronts[machine].reads_ahead() > AHEAD_MIN).collect();
+    let keeps = cache.map(|cache| keeps(recordings, &cache, &geometry, streams.is_empty())).unwrap_or_default();
+    let of_machines: Vec<Vec<Recording>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
     let rows = geometry.capacity().count() / geometry.row_sectors();
-    let Some(member) = service::fit(&members, Sectors::new(geometry.row_start(rows))) else {
+    let samples = samples(recordings, &of_machines, &geometry, keeps.first().copied());
+    let Some(member) = service::fit_to(samples, Sectors::new(geometry.row_start(rows))) else {
         return Default::default();
     };
+    let members: Vec<Recording> = of_machines.into_iter().flatten().collect();
     let taken: Vec<Choices> = members.iter().map(|member| policy::at_device(member, Nanos::ZERO)).collect();
     let (order, _) = Choices::of_all(&taken).policy();
     let fitted = Fitted {
@@ -75,22 +105,62 @@ pub(super) fn fits(recordings: &[Recording], machines: usize, capacity: Sectors)
         depth: cache.map_or(u32::MAX, |cache| cache.depth),
         overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
         member: member.of_all(),
-        ahead: Sectors::ZERO,
+        keeps: None,
         fronts,
     };
-    let reads_ahead = |index: &usize| fitted.fronts[*index].reads_ahead() > AHEAD_MIN;
-    let streams: Vec<usize> = (0..machines).filter(reads_ahead).collect();
-    if streams.is_empty() {
-        return (vec![fitted], streams);
+    if keeps.is_empty() {
+        return (vec![fitted], Vec::new());
     }
-    let mut choices: Vec<(i32, i32)> = AHEAD.flat_map(|ahead| SPEED.map(move |speed| (ahead, speed))).collect();
-    choices.sort_by_key(|(ahead, speed)| (2 * ahead.abs() + speed.abs(), *ahead, *speed));
-    let with = |(ahead, speed): (i32, i32)| Fitted {
-        ahead: Sectors::new((f64::from(AHEAD_USUAL) * f64::from(ahead).exp2()) as u64),
-        member: fitted.member.with_sectors((f64::from(speed) / 2.0).exp2()),
+    let with = |keeps: Keeps| Fitted {
+        keeps: Some(keeps),
+        fronts: match keeps {
+            Keeps { all: true, ahead } => {
+                let known = |one: &Recording| Some(contents::beginning(&geometry, ahead, one));
+                recordings.iter().map(|one| Front::of(one, cache.as_ref(), known(one)).0).collect()
+            }
+            Keeps { .. } => fitted.fronts.clone(),
+        },
         ..fitted.clone()
     };
-    (choices.into_iter().map(with).collect(), streams)
+    (keeps.into_iter().map(with).collect(), streams)
+}
+
+/// What each machine's reads tell of the members' times, of each member apart: only those that nothing unseen can have disturbed, if they are
+/// enough.
+fn samples(
+    recordings: &[Recording],
+    of_machines: &[Vec<Recording>],
+    geometry: &Geometry,
+    keeps: Option<Keeps>,
+) -> Vec<Vec<Sample>> {
+    let all = |members: &Vec<Recording>| members.iter().map(samples::samples).collect::<Vec<_>>();
+    let everything: Vec<Vec<Sample>> = of_machines.iter().flat_map(all).collect();
+    let usual = median(everything.iter().flatten().map(|sample| sample.time)).unwrap_or(0.0);
+    let Some(Keeps { ahead, .. }) = keeps.filter(|keeps| keeps.all) else { return everything };
+    let within = samples::nanos(usual * DISTURBED);
+    let undisturbed = |(recording, members): (&Recording, &Vec<Recording>)| {
+        let unseen = contents::unseen(recording, geometry, ahead);
+        let each = members.iter().zip(&unseen);
+        each.map(|(member, unseen)| samples::undisturbed(member, unseen, within)).collect::<Vec<_>>()
+    };
+    let undisturbed: Vec<Vec<Sample>> = recordings.iter().zip(of_machines).flat_map(undisturbed).collect();
+    if undisturbed.iter().flatten().count() < UNDISTURBED_MIN { everything } else { undisturbed }
+}
+
+/// What the read cache may keep, the most usual first; nothing if nothing shows that there is one.
+fn keeps(recordings: &[Recording], cache: &Cache, geometry: &Geometry, no_streams: bool) -> Vec<Keeps> {
+    let mut far: Vec<i32> = AHEAD.collect();
+    far.sort_by_key(|ahead| (ahead.abs(), *ahead));
+    let far = far.into_iter().map(|ahead| Sectors::new((f64::from(AHEAD_USUAL) * f64::from(ahead).exp2()) as u64));
+    let far: Vec<Sectors> = far.chain([Sectors::ZERO]).collect();
+    let (explaining, all) = contents::explaining(recordings, cache, geometry, &far);
+    match (all, no_streams) {
+        (false, true) => Vec::new(),
+        (false, false) => far[..far.len() - 1].iter().map(|&ahead| Keeps { all, ahead }).collect(),
+        // What nothing shows is not there.
+        (true, _) if explaining.contains(&Sectors::ZERO) => vec![Keeps { all, ahead: Sectors::ZERO }],
+        (true, _) => explaining.into_iter().map(|ahead| Keeps { all, ahead }).collect(),
+    }
 }
 
 /// What each member has read: what lies on one member only, at its addresses there.
@@ -109,20 +179,31 @@ fn on_members(requests: &[Recorded], geometry: &Geometry) -> Vec<Recording> {
 }
 
 impl Fitted {
-    /// The array as it was fitted, with members that serve so many machines.
-    pub(super) fn array(&self, machines: usize, seed: u64) -> Array {
-        let &Fitted { geometry, ref member, nearest, ahead, overhead, .. } = self;
+    /// The same with members that take so many times as long for a sector.
+    pub(super) fn with_sectors(&self, factor: f64) -> Fitted {
+        Fitted { member: self.member.with_sectors(factor), ..self.clone() }
+    }
+
+    /// The array as it was fitted, with members that serve so many machines, its read cache as full as that.
+    pub(super) fn array(&self, machines: usize, contents: Option<Contents>, seed: u64) -> Array {
+        let &Fitted { geometry, ref member, nearest, overhead, .. } = self;
         let part = |number: u64| -> MemberParts {
             let server =
                 SingleServer::new(serving::Device::new(member.clone(), 0..machines, seed.wrapping_add(number)));
             (Box::new(server), play::shipped(if nearest { "satf" } else { "fifo" }))
         };
-        array::reading_ahead(geometry, overhead, ahead, (0..geometry.members()).map(part).collect())
+        array::reading_ahead(geometry, overhead, contents, (0..geometry.members()).map(part).collect())
     }
 
     /// Whether the array itself knows what of it has been read ahead.
     pub(super) fn reads_ahead(&self) -> bool {
-        self.ahead > Sectors::ZERO
+        self.keeps.is_some()
+    }
+
+    /// What its read cache holds as machines go on from the beginning of their `recordings`.
+    pub(super) fn filling<'a>(&self, recordings: &'a [Recording]) -> Option<Filling<'a>> {
+        let Keeps { ahead, all } = self.keeps?;
+        Some(Filling::new(&self.geometry, ahead, all, recordings))
     }
 }
 
@@ -146,7 +227,9 @@ mod tests {
     }
 
     fn served_by(fitted: &Fitted) -> Box<dyn DriveModel> {
-        Fit::Members(fitted.clone()).drive(0..1, &[Timestamp::ZERO], 1)
+        let mut filling = fitted.filling(&[]);
+        let contents = filling.as_mut().map(|filling| filling.at(&[], Timestamp::ZERO));
+        Fit::Members(fitted.clone()).drive(0..1, &[Timestamp::ZERO], contents, 1)
     }
 
     /// When each of reads at `addresses`, all sent at once, is done; ms.
@@ -167,7 +250,7 @@ mod tests {
 
     #[test]
     fn requests_wait_for_those_at_their_own_member_only() {
-        let (fitted, streams) = fits(&[recording()], 1, CAPACITY);
+        let (fitted, streams) = fits(&[recording()], CAPACITY);
         assert_eq!((fitted.len(), streams), (1, Vec::new()));
         assert!(fitted[0].to_string().contains("5 members, 64 KiB on each"), "{}", fitted[0]);
         // One unit of each member, then again that of the first.
@@ -181,13 +264,13 @@ mod tests {
     fn members_that_choose_are_told_from_those_that_do_not() {
         use crate::replayed::{Campaign, ROOMS};
 
-        let (fitted, _) = fits(&[recording()], 1, CAPACITY);
+        let (fitted, _) = fits(&[recording()], CAPACITY);
         assert!(!fitted[0].nearest);
         // The room's drives order their queues.
         let campaign = Campaign { seed: 104, machines: 2, ..Campaign::default() };
         let alone = campaign.alone(ROOMS[3], 3).unwrap();
         let recordings: Vec<Recording> = alone.into_iter().map(|ran| ran.recording).collect();
-        let (fitted, _) = fits(&recordings, 2, service::capacity(&recordings).unwrap());
+        let (fitted, _) = fits(&recordings, service::capacity(&recordings).unwrap());
         assert!(fitted[0].nearest && fitted[0].to_string().contains("nearest first"), "{}", fitted[0]);
     }
 
@@ -211,8 +294,10 @@ mod tests {
             recording.requests.push(Recorded { lba, sectors: 128, ..read });
             at += 5000;
         }
-        let (fitted, streams) = fits(&[recording], 1, CAPACITY);
-        assert_eq!((fitted.len(), streams), (AHEAD.count() * SPEED.count(), vec![0]));
+        let (fitted, streams) = fits(&[recording], CAPACITY);
+        assert_eq!(streams, [0]);
+        let tried: Vec<u64> = fitted.iter().map(|fitted| fitted.keeps.unwrap().ahead.count()).collect();
+        assert_eq!(tried, [2048, 1024, 4096, 512, 8192, 256]);
         assert!(fitted[0].to_string().contains("reads 1024 KiB ahead"), "{}", fitted[0]);
         // What has been read ahead takes the controller's time, and random reads still an arm's.
         let mut device = served_by(&fitted[0]);

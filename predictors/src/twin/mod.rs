@@ -18,6 +18,7 @@
 mod ahead;
 mod cached;
 mod causes;
+mod contents;
 mod destage;
 mod device;
 mod drawn;
@@ -124,10 +125,13 @@ impl Predictor for Twin {
         let learned = Learned::of_machines(recordings, machines);
         let others = learned.told_by_others(machines);
         let Learned { recordings, one_by_one, policy, sure, .. } = learned;
-        let inferred: Vec<Inferred> = recordings[..machines].iter().map(infer).collect();
+        // Of others only what an array's streams wait for is told.
+        let one_after_another = one_by_one.is_some() && policy != Policy::Unknown;
+        let played = if one_after_another { machines } else { recordings.len() };
+        let inferred: Vec<Inferred> = recordings[..played].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
-        let played = device::fit(recordings, &inferred, order, one_by_one, self.seed)?;
+        let played = device::fit(recordings, &inferred, machines, order, one_by_one, self.seed)?;
         let Played { fitted, alone: played, .. } = played.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+use drive_models::array::Contents;
 use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
 use schedulers::Scheduler;
@@ -148,10 +149,13 @@ impl Plays<'_> {
         let length = apart.min(Nanos::from_ns(in_all.as_ns() / excerpts));
         let mut got = vec![Got::default(); self.recordings.len()];
         let mut played = Nanos::ZERO;
+        let mut filling = self.table.fitted.filling(self.recordings);
         for nth in 0..excerpts {
             let start = Timestamp::ZERO + Nanos::from_ns(apart.as_ns() * nth);
             let full_as = |come: &f64| Timestamp::from_ns((start.as_ns() as f64 * come) as u64);
-            let (machines, time) = self.one(start, length, &come.iter().map(full_as).collect::<Vec<_>>())?;
+            let full_as: Vec<Timestamp> = come.iter().map(full_as).collect();
+            let contents = filling.as_mut().map(|filling| filling.at(&full_as, start));
+            let (machines, time) = self.one(start, length, &full_as, contents)?;
             played += time;
             for (all, of_excerpt) in got.iter_mut().zip(&machines) {
                 all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
@@ -165,7 +169,13 @@ impl Plays<'_> {
     }
 
     /// What each machine got from some time of the recordings on, with its cache as at another, and how long that was measured.
-    fn one(&self, start: Timestamp, length: Nanos, full_as: &[Timestamp]) -> Result<(Vec<Got>, Nanos), PredictError> {
+    fn one(
+        &self,
+        start: Timestamp,
+        length: Nanos,
+        full_as: &[Timestamp],
+        contents: Option<Contents>,
+    ) -> Result<(Vec<Got>, Nanos), PredictError> {
         let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
         let until = Cell::new(Timestamp::ZERO + length);
         let each = || self.recordings.iter().zip(self.machines);
@@ -183,7 +193,7 @@ impl Plays<'_> {
             .collect();
         let source = Superposed::new(&players, &until, self.table.seed);
         let meter = Meter::new(self.recordings.len(), self.table.fitted.delay(), from, &until);
-        let room = room(self.machines, self.table, full_as)?;
+        let room = room(self.machines, self.table, full_as, contents)?;
         let ended = Engine::on(source, room, meter).run();
         let ended = ended.map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
         Ok((ended.observer.machines, until.get().saturating_since(from)))
@@ -191,7 +201,12 @@ impl Plays<'_> {
 }
 
 /// A stage for each machine above one for the device.
-fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Result<Room, PredictError> {
+fn room(
+    machines: &[Inferred],
+    table: &Table<'_>,
+    full_as: &[Timestamp],
+    contents: Option<Contents>,
+) -> Result<Room, PredictError> {
     let &Table { fitted, order: Order { policy, durable_first }, seed, .. } = table;
     let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
     let mut guests = Layer::new(Box::new(|| shipped("fifo")), passage);
@@ -206,7 +221,7 @@ fn room(machines: &[Inferred], table: &Table<'_>, full_as: &[Timestamp]) -> Resu
     };
     let shared =
         Passage { limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() }, ..Passage::default() };
-    let drive = fitted.drive(table.machines.clone(), full_as, seed);
+    let drive = fitted.drive(table.machines.clone(), full_as, contents, seed);
     Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }
 

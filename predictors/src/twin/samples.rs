@@ -28,6 +28,19 @@ pub(super) fn samples(recording: &Recording) -> Vec<Sample> {
     served(recording).windows(2).map(|pair| (pair[0], pair[1])).map(each).collect()
 }
 
+/// The same, without those that others may have been served before or instead: some that the recording does not show were sent at these
+/// times, none longer than so long before it was done.
+pub(super) fn undisturbed(recording: &Recording, unseen: &[Timestamp], within: Nanos) -> Vec<Sample> {
+    let disturbed = |(before, request): (&Recorded, &Recorded)| {
+        let from = request.issued.max(before.completed);
+        let next = unseen.partition_point(|at| at.saturating_add(within) < from);
+        unseen.get(next).is_some_and(|at| *at < request.completed)
+    };
+    let served = served(recording);
+    let each = samples(recording).into_iter().zip(served.windows(2));
+    each.filter(|(_, pair)| !disturbed((pair[0], pair[1]))).map(|(sample, _)| sample).collect()
+}
+
 /// Those that move data, as they were served.
 fn served(recording: &Recording) -> Vec<&Recorded> {
     let mut served: Vec<&Recorded> = recording.moving().collect();
@@ -215,6 +228,27 @@ mod tests {
 
     use super::super::line::line;
     use super::*;
+
+    #[test]
+    fn what_something_unseen_may_have_disturbed_tells_nothing() {
+        // Reads of 4 ms every 10 ms, the third of which waits for the second.
+        let mut reads = recording(&[(Operation::Read, 0, 0.0, 4.0, false); 1]);
+        for n in 1..6u64 {
+            let (at, took) = if n == 3 { (22_000, 6000) } else { (n * 10_000, 4000) };
+            reads.requests.push(Recorded { lba: Lba::new(n * 1000), ..Recorded::sent(Operation::Read, 0, at, took) });
+        }
+        let told = |unseen: &[f64], within: u64| {
+            let at = |ms: &f64| Timestamp::from_ns((ms * 1e6) as u64);
+            let unseen: Vec<Timestamp> = unseen.iter().map(at).collect();
+            let samples = undisturbed(&reads, &unseen, Nanos::from_ms(within));
+            samples.iter().map(|sample| sample.distance / 1000).collect::<Vec<_>>().len()
+        };
+        assert_eq!(told(&[], 5), 5);
+        // Sent while the one at 40 ms is served, 3 ms before it, and 7 ms before it; and after the last.
+        assert_eq!((told(&[42.0], 5), told(&[37.0], 5), told(&[33.0], 5), told(&[55.0], 5)), (4, 4, 5, 5));
+        // The third is served from 24 ms on, when the second is done, which one sent then disturbs no more.
+        assert_eq!((told(&[25.0], 0), told(&[23.0], 5)), (4, 3));
+    }
 
     /// One request after another, at milliseconds, of so many.
     fn recording(requests: &[(Operation, u64, f64, f64, bool)]) -> Recording {

@@ -92,7 +92,11 @@ pub(super) fn capacity(recordings: &[Recording]) -> Option<Sectors> {
 /// Fits `recordings` of one device as one that is done with a request when the platter is; nothing if they do not hold enough of a kind
 /// that they have at all.
 pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted> {
-    let each: Vec<Vec<Sample>> = recordings.iter().map(samples::samples).collect();
+    fit_to(recordings.iter().map(samples::samples).collect(), capacity)
+}
+
+/// The same of the samples of each recording.
+pub(super) fn fit_to(each: Vec<Vec<Sample>>, capacity: Sectors) -> Option<Fitted> {
     let held_up = HELD_UP * median(each.iter().flatten().map(|sample| sample.time))?;
     let first = fit_samples(each.clone(), held_up, capacity, 0.0)?;
     // What is in the cache takes little but for its sectors, and only now it is known what these take.

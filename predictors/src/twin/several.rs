@@ -16,6 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::{AccessCost, DistanceCost};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
+use super::cached::Behind;
 use super::front::{Cache, Front};
 use super::recording::{Recorded, Recording, each_issued};
 use super::times::Times;
@@ -92,7 +93,7 @@ fn line(samples: &[&Sample]) -> Option<[f64; UNKNOWNS]> {
 pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Lines> {
     let cache = Cache::of(recordings);
     let (fronts, others): (Vec<Front>, Vec<[Vec<Recorded>; 2]>) =
-        recordings.iter().map(|recording| Front::of(recording, cache.as_ref())).unzip();
+        recordings.iter().map(|recording| Front::of(recording, cache.as_ref(), None)).unzip();
     let machines: Vec<Vec<Sample>> = others.iter().map(samples).collect();
     let of = |operation: usize| machines.iter().flatten().filter(move |sample| sample.operation == operation);
     let mut lines = [[0.0; UNKNOWNS]; OPERATIONS];
@@ -140,6 +141,8 @@ impl Device {
         }
     }
 }
+
+impl Behind for Device {}
 
 impl DriveModel for Device {
     fn capacity(&self) -> Sectors {
