@@ -81,6 +81,25 @@ fn members_of_an_array_show_in_who_waits_for_whom() {
     assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
 }
 
+#[test]
+fn random_reads_that_an_array_reads_ahead_of_keep_its_members_busy() {
+    // Both find ever more of what they read in the cache; what makes it so is in neither's recording.
+    let campaign = Campaign { seed: 7, ..Campaign::default() };
+    let alone = campaign.alone(ROOMS[3], 3).unwrap();
+    let members = [0, 1, 4];
+    for pair in [[0, 1], [1, 2], [1, 4]] {
+        let truth = campaign.together(ROOMS[3], 3, &pair).unwrap().together;
+        let profiles = pair.map(|vm| alone[vm].profile.clone());
+        let together = forecast(&profiles, &seen(&alone, &pair)).unwrap();
+        for ((vm, truth), member) in together.vms.iter().zip(&truth).zip(pair) {
+            let off = vm.reads.response_ns.unwrap() / truth.reads.response_ns.unwrap() - 1.0;
+            // The third streams: alone it never waits.
+            assert!(off.abs() < if members.contains(&member) { 0.22 } else { 0.45 }, "{pair:?}, {member}: {off}");
+        }
+        assert!(together.notes[0].contains("7 members, 256 KiB") && together.notes[0].contains("1024 KiB ahead"));
+    }
+}
+
 /// What two machines of a room write together, as forecast and in truth: responses in ms and requests a second, and what was said of it.
 fn written(room: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<String>) {
     let campaign = Campaign::default();

@@ -11,8 +11,9 @@
 //!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played, each much longer than
 //!    anybody waits there.
 //!
-//! A device that serves one request after another is told apart from one that does not (`several`), of which only response times by what
-//! is under way are told. Flushes and discards take what they took alone. Where several requests
+//! A device that serves one request after another is told apart from one with several members by address (`members`, `layout`), behind a
+//! controller that answers from a cache (`front`, `cached`) which is followed (`contents`), and from any other that serves several at once
+//! (`several`), of which only response times by what is under way are told. Flushes and discards take what they took alone. Where several requests
 //! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
 
 mod ahead;
