@@ -213,24 +213,24 @@ mod tests {
         recording
     }
 
-    fn told(recordings: Vec<Recording>) -> (Vec<u64>, bool) {
-        let cache = Cache::of(&recordings).unwrap();
-        let (explaining, known) = explaining(&recordings, &cache, &geometry(), &AHEAD.map(Sectors::new));
+    fn told(recordings: &[Recording]) -> (Vec<u64>, bool) {
+        let cache = Cache::of(recordings).unwrap();
+        let (explaining, known) = explaining(recordings, &cache, &geometry(), &AHEAD.map(Sectors::new));
         (explaining.into_iter().map(Sectors::count).collect(), known)
     }
 
     #[test]
     fn how_far_it_reads_ahead_shows_in_random_reads_that_were_answered() {
         for ahead in AHEAD {
-            assert_eq!(told(vec![reads(ahead, true)]), (vec![ahead], true));
+            assert_eq!(told(&[reads(ahead, true)]), (vec![ahead], true));
         }
         // Whatever is answered, it is not what was there.
-        assert!(!told(vec![reads(2048, false)]).1);
+        assert!(!told(&[reads(2048, false)]).1);
         // What a stream waits for is on its way.
         let mut late = stream(3000);
         late.iter_mut().for_each(|read| read.completed = read.issued + Nanos::from_ms(4));
         let late = Recording { requests: late, ..Recording::default() };
-        assert_eq!(told(vec![reads(2048, true), late]), (vec![2048], true));
+        assert_eq!(told(&[reads(2048, true), late]), (vec![2048], true));
     }
 
     /// A stream of reads of 128 KiB, every 10 ms, from a place of a file that begins at 8 GiB.

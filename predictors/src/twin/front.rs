@@ -343,4 +343,21 @@ mod tests {
         assert!(front.reads_ahead() > 0.99 && share(&front) < 0.01);
         assert_eq!(random.len(), 2000);
     }
+
+    #[test]
+    fn what_is_known_to_be_there_tells_nothing_of_what_else_is() {
+        use drive_models::array::{Geometry, Level};
+
+        // The second half reads what the first has read, and is answered; nothing else is.
+        let mut recording = recording(|n, _| n >= 2000);
+        for n in 0..2000 {
+            recording.requests[2000 + n].lba = recording.requests[n].lba;
+        }
+        let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
+        let geometry = Geometry::new(Level::Raid5, 5, traces::Sectors::new(512), traces::Sectors::new(1 << 28));
+        let empty = Contents::new(&geometry, traces::Sectors::new(1 << 21), traces::Sectors::ZERO);
+        let last = Timestamp::ZERO + Nanos::from_s(39);
+        let share = |known: Option<Contents>| share(&Front::of(&recording, Some(&cache), known).0.at(last));
+        assert!(share(None) > 0.9 && share(Some(empty)) < 0.05);
+    }
 }

@@ -328,4 +328,41 @@ mod tests {
         }
         assert!(now.since(began) > Nanos::from_ms(100), "{}", now.since(began));
     }
+
+    #[test]
+    fn what_is_only_read_again_is_kept_and_not_read_ahead_of() {
+        let mut recording = recording();
+        for n in 0..1000 {
+            let again = recording.requests[n];
+            let sent = Recorded::sent(Operation::Read, 9, 20_000_000 + n as u64 * 5000, 200);
+            recording.requests.push(Recorded { lba: again.lba, ..sent });
+        }
+        let (fitted, streams) = fits(&[recording], CAPACITY);
+        assert_eq!((fitted.len(), streams), (1, Vec::new()));
+        assert_eq!(fitted[0].keeps, Some(Keeps { ahead: Sectors::ZERO, all: true }));
+        assert!(!fitted[0].to_string().contains("ahead"));
+    }
+
+    #[test]
+    fn reads_beside_what_is_read_ahead_tell_nothing_of_the_members() {
+        let geometry = Geometry::new(array::Level::Raid5, 5, Sectors::new(128), CAPACITY);
+        let mut recording = recording();
+        let random = recording.requests.clone();
+        // A stream in the first half.
+        let half = random[random.len() / 2].arrival;
+        for n in 0..half.as_ns() / 20_000_000 {
+            let read = Recorded::sent(Operation::Read, 9, n * 20_000, 200);
+            recording.requests.push(Recorded { lba: Lba::new(1 << 27 | (n * 256)), sectors: 256, ..read });
+        }
+        recording.requests.sort_by_key(|request| request.arrival);
+        let count = |random: &[Recorded], keeps: Option<Keeps>| {
+            let members = [on_members(random, &geometry)];
+            samples(&[recording.clone()], &members, &geometry, keeps).iter().flatten().count()
+        };
+        let keeps = Some(Keeps { ahead: Sectors::new(2048), all: true });
+        let (all, told) = (count(&random, None), count(&random, keeps));
+        assert!(told < all * 9 / 10 && told > all / 2 - 10, "{told} of {all}");
+        // So few tell less than all.
+        assert_eq!(count(&random[..900], keeps), count(&random[..900], None));
+    }
 }
