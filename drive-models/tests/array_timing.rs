@@ -308,7 +308,7 @@ fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
     for (ahead, caches) in [(2048, "read_cache=1g,prefetch=1m,"), (0, "")] {
         let overhead = traces::Nanos::from_us(100);
         let contents = (ahead > 0).then(|| Contents::new(&geometry, Sectors::new(1 << 21), Sectors::new(ahead)));
-        let mut ours = array::reading_ahead(geometry, overhead, contents, (0..5).map(|_| part()).collect());
+        let mut ours = array::with_contents(geometry, overhead, contents, (0..5).map(|_| part()).collect());
         let settings =
             format!("scheduler=fifo,level=5,members=5,stripe_unit=64k,depth=1,overhead=100us,track=64k,{caches}");
         let mut registrys = array(settings.trim_end_matches(','));
@@ -357,7 +357,7 @@ fn what_has_passed_is_in_the_read_cache_as_if_it_had_been_served() {
     assert!((500..2500).contains(&hits), "{hits}");
     // An array that begins with what has passed goes on as the one that has served it.
     let parts = (0..5).map(|_| part()).collect();
-    let mut ours = array::reading_ahead(geometry, traces::Nanos::from_us(100), half, parts);
+    let mut ours = array::with_contents(geometry, traces::Nanos::from_us(100), half, parts);
     let held = Request::new(Timestamp::ZERO, Operation::Read, requests[9].1.lba, Sectors::new(64));
     let mut written = read(140_000 * 8, 64);
     assert!(ours.holds(&held) && !ours.holds(&written));

@@ -38,17 +38,14 @@ impl Contents {
         let (start, end) = (lba.sector(), lba.sector() + sectors.count());
         if operation != Operation::Read {
             if operation == Operation::Write {
-                self.0.written(start, end);
+                self.0.put(start, end);
             }
             return Passed::default();
         }
-        let missing = self.0.read(start, end, |_| 0, &mut Vec::new());
-        if let Some((start, end)) = missing {
-            self.0.written(start, end);
-        }
+        let missing = self.0.put(start, end);
         let ahead = self.0.read_ahead(start, end);
         if let Some((start, end)) = ahead {
-            self.0.written(start, end);
+            self.0.put(start, end);
         }
         Passed { missing, ahead }
     }

@@ -111,7 +111,7 @@ impl Array {
     /// What `request` writes is in the read cache; the write itself went elsewhere.
     pub fn written(&mut self, request: &Request) {
         if let Some(cache) = &mut self.read_cache {
-            cache.written(request.lba.sector(), request.end().sector());
+            cache.put(request.lba.sector(), request.end().sector());
         }
     }
 
@@ -177,7 +177,7 @@ impl Array {
             None => {}
         }
         if let Some(cache) = &mut self.read_cache {
-            cache.written(start, end);
+            cache.put(start, end);
         }
         let operation = self.raid.write(now, request);
         begun(&mut self.underway, operation, Purpose::Requests).demanded = true;
@@ -193,7 +193,7 @@ impl Array {
             cache.put(start, end);
         }
         if let Some(cache) = &mut self.read_cache {
-            cache.written(start, end);
+            cache.put(start, end);
         }
         self.finish(now, id);
     }

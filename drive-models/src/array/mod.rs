@@ -52,9 +52,9 @@ const CAPACITY_MAX: u64 = 1 << 53;
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
 
-/// An array whose controller takes `overhead` for every request and has a read cache, if there are `contents`, and whose members have one
-/// request at a time.
-pub fn reading_ahead(
+/// An array whose controller takes `overhead` for every request and has a read cache with these `contents`, if there are any, and whose members
+/// have one request at a time.
+pub fn with_contents(
     geometry: Geometry,
     overhead: Nanos,
     contents: Option<Contents>,

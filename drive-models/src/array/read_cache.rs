@@ -102,11 +102,17 @@ impl ReadCache {
         }
     }
 
-    /// The sectors `start..end` are written: the data stays here as well.
-    pub fn written(&mut self, start: u64, end: u64) {
+    /// The sectors `start..end` are here from now on, as when they are written. Returns the span that was not, from the first to the last such
+    /// sector.
+    pub fn put(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let mut missing = None;
         for (track, sectors) in spans(self.track, start, end) {
-            self.entry(track).held |= sectors;
+            let cached = self.entry(track);
+            let lacking = sectors & !cached.held;
+            cached.held |= sectors;
+            missing = hull(missing, track * self.track, lacking);
         }
+        missing
     }
 
     /// Whether the read of `start..end`, which [`ReadCache::read`] has seen, continues a run, and

@@ -6,6 +6,8 @@
 
 use std::ops::{Index, IndexMut};
 
+/// Tracks whose buckets are next to one another: as many as a line of the processor's cache has.
+const GROUP: u64 = 16;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -47,7 +49,7 @@ impl<T: Copy + Default> Tracks<T> {
 
     /// An empty directory for about `expected` tracks.
     pub fn new(expected: usize) -> Tracks<T> {
-        let buckets = vec![NONE; expected.next_power_of_two().max(2)];
+        let buckets = vec![NONE; (2 * expected).next_power_of_two().max(2 * GROUP as usize)];
         Tracks { entries: Vec::new(), buckets, free: NONE, len: 0, newest: NONE, oldest: NONE }
     }
 
@@ -57,8 +59,11 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     fn bucket(&self, track: u64) -> usize {
-        // Fibonacci hashing: the upper bits of a product with 2^64 over the golden ratio.
-        (track.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.buckets.len().trailing_zeros())) as usize
+        // Fibonacci hashing: the upper bits of a product with 2^64 over the golden ratio. Neighbours are asked for together, and so are
+        // next to one another; where in its group a track is goes by the product, too, so that tracks at equal distances lie apart.
+        let product = (track / GROUP).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let group = product >> (64 - self.buckets.len().trailing_zeros()) & !(GROUP - 1);
+        (group | (track ^ product >> 16) & (GROUP - 1)) as usize
     }
 
     /// Where a track is, if it is there.

@@ -40,8 +40,8 @@ pub(super) struct Cached<D> {
     /// By machine.
     fronts: Vec<Front>,
     latest: Vec<Reads>,
-    /// Whether the device itself knows what of it has been read ahead.
-    reads_ahead: bool,
+    /// Whether the device has a read cache of its own.
+    read_cache: bool,
     random: Xoshiro256PlusPlus,
     /// What the cache answers, and when.
     answered: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
@@ -51,12 +51,12 @@ pub(super) struct Cached<D> {
 
 impl<D: Behind> Cached<D> {
     /// `device` behind a cache as it is for each machine.
-    pub(super) fn new(device: D, fronts: Vec<Front>, reads_ahead: bool, seed: u64) -> Cached<D> {
+    pub(super) fn new(device: D, fronts: Vec<Front>, read_cache: bool, seed: u64) -> Cached<D> {
         Cached {
             device,
             latest: vec![Reads::default(); fronts.len()],
             fronts,
-            reads_ahead,
+            read_cache,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             answered: BinaryHeap::new(),
             started: Vec::new(),
@@ -69,7 +69,7 @@ impl<D: Behind> Cached<D> {
         let vm = usize::from(request.vm.0);
         let kind = front::kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
         let read = request.operation == Operation::Read;
-        if self.reads_ahead && read && (kind == front::BEHIND || self.device.holds(request)) {
+        if self.read_cache && read && (kind == front::BEHIND || self.device.holds(request)) {
             return None;
         }
         let answer = self.fronts[vm].answer(kind, &mut self.random);
@@ -213,8 +213,8 @@ mod tests {
         }
         let cache = Cache::of(std::slice::from_ref(&recording)).unwrap();
         let front = Front::of(&recording, Some(&cache), None).0;
-        let answered = |reads_ahead: bool| {
-            let mut cached = Cached::new(fixed(), vec![front.clone()], reads_ahead, 1);
+        let answered = |read_cache: bool| {
+            let mut cached = Cached::new(fixed(), vec![front.clone()], read_cache, 1);
             let mut read = |lba: u64| {
                 let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
                 cached.answer(&request).is_some()

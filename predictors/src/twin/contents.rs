@@ -102,26 +102,27 @@ struct Agreement {
     wrong: f64,
 }
 
-/// Follows the read cache through `recordings`, if it reads so far `ahead`.
-fn follow(recordings: &[Recording], cache: &Cache, geometry: &Geometry, ahead: Sectors) -> Agreement {
-    let mut agreement = Agreement::default();
+/// Follows the read cache through `recordings`, if it reads so far `ahead`, for each of these.
+fn follow(recordings: &[Recording], cache: &Cache, geometry: &Geometry, ahead: &[Sectors]) -> Vec<Agreement> {
+    let mut agreements = vec![Agreement::default(); ahead.len()];
     for recording in recordings {
-        let mut contents = beginning(geometry, ahead, recording);
+        let mut contents: Vec<Contents> = ahead.iter().map(|ahead| beginning(geometry, *ahead, recording)).collect();
         let mut latest = Reads::default();
         each_issued(recording.moving(), |request, under_way| {
             let kind = front::kind(request.operation, request.lba, request.end(), &mut latest);
-            let held = pass(&mut contents, request);
-            if request.operation != Operation::Read || under_way.len() >= cache.depth as usize {
-                return;
+            let tells = request.operation == Operation::Read && under_way.len() < cache.depth as usize;
+            let answered = tells && cache.answered(request);
+            for (agreement, contents) in agreements.iter_mut().zip(&mut contents) {
+                let held = pass(contents, request);
+                if tells && held && kind != BEHIND {
+                    agreement.held[usize::from(!answered)] += 1.0;
+                }
+                let wrong = tells && held != answered && (answered || kind != BEHIND);
+                agreement.wrong += f64::from(u8::from(wrong));
             }
-            let answered = cache.answered(request);
-            if held && kind != BEHIND {
-                agreement.held[usize::from(!answered)] += 1.0;
-            }
-            agreement.wrong += f64::from(u8::from(held != answered && (answered || kind != BEHIND)));
         });
     }
-    agreement
+    agreements
 }
 
 /// Those of the ways to read ahead that explain as well as any which reads of `recordings` were answered at once, and whether the contents
@@ -132,7 +133,7 @@ pub(super) fn explaining(
     geometry: &Geometry,
     ahead: &[Sectors],
 ) -> (Vec<Sectors>, bool) {
-    let each: Vec<Agreement> = ahead.iter().map(|ahead| follow(recordings, cache, geometry, *ahead)).collect();
+    let each = follow(recordings, cache, geometry, ahead);
     let least = each.iter().map(|agreement| agreement.wrong).fold(f64::INFINITY, f64::min);
     let good = || each.iter().zip(ahead).filter(|(agreement, _)| agreement.wrong <= AS_GOOD * least + FEW);
     let known = good().all(|(Agreement { held: [answered, not], .. }, _)| *answered >= KNOWN * (answered + not));
@@ -226,6 +227,11 @@ mod tests {
         }
         // Whatever is answered, it is not what was there.
         assert!(!told(&[reads(2048, false)]).1);
+        // Some are answered by something else, whatever it reads ahead.
+        let mut noisy = reads(2048, true);
+        let missed = noisy.requests.iter_mut().filter(|read| read.completed.since(read.issued) > Nanos::from_ms(1));
+        missed.step_by(8).for_each(|read| read.completed = read.issued + Nanos::from_us(200));
+        assert_eq!(told(&[noisy]), (vec![2048], true));
         // What a stream waits for is on its way.
         let mut late = stream(3000);
         late.iter_mut().for_each(|read| read.completed = read.issued + Nanos::from_ms(4));

@@ -84,7 +84,7 @@ impl Fit {
             Fit::OneByOne(fitted) => Box::new(SingleServer::new(serving::Device::new(fitted.clone(), machines, seed))),
             Fit::Members(fitted) => {
                 let array = fitted.array(machines.len(), contents, seed);
-                Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.reads_ahead(), seed))
+                Box::new(Cached::new(array, full(&fitted.fronts[machines]), fitted.has_read_cache(), seed))
             }
             Fit::Several(lines) => {
                 let fronts = full(&lines.fronts[machines.clone()]);
@@ -100,10 +100,12 @@ pub(super) struct Played {
     pub(super) alone: Vec<VmForecast>,
 }
 
-/// The recordings, of which the first are of the `machines` that are played, each alone, and how.
+/// The recordings, and how each machine is played alone.
 struct Alone<'a> {
     recordings: &'a [Recording],
+    /// Of the first recordings, or of all.
     machines: &'a [Inferred],
+    /// So many of the first are of those that the forecast is for.
     own: usize,
     order: Order,
     seed: u64,

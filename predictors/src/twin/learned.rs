@@ -33,12 +33,15 @@ impl<'a> Learned<'a> {
     pub(super) fn of_machines(recordings: &'a [Recording], machines: usize) -> Learned<'a> {
         let (own, others) = recordings.split_at(machines);
         let all = Learned::of(recordings);
-        if others.is_empty() || all.policy != Policy::Unknown || members::show(recordings) {
+        if others.is_empty() || all.policy != Policy::Unknown {
             return all;
         }
         let own = Learned::of(own);
+        if own.policy == Policy::Unknown || members::show(recordings) {
+            return all;
+        }
         // Where captures contradict one another nothing is sure.
-        if own.policy == Policy::Unknown { all } else { Learned { left_out: others.len(), sure: false, ..own } }
+        Learned { left_out: others.len(), sure: false, ..own }
     }
 
     /// From how many captures of others than the `machines` it was learned, or why from none; nothing if there are none.

@@ -7,6 +7,8 @@
 //! writes if its own requests hardly ever begin while such writes are under way, though by chance many would have, and about as
 //! many more begin soon after.
 
+use std::ops::Range;
+
 use traces::{Nanos, Timestamp};
 
 use super::causes::{After, Cause, Streams, goes};
@@ -59,9 +61,14 @@ impl Locks {
         })
     }
 
-    /// From request `first` on.
-    pub(super) fn from(&self, first: usize) -> Locks {
-        Locks { process: self.process[first..].to_vec(), kind: self.kind[first..].to_vec(), ..self.clone() }
+    /// Those of some of the requests.
+    pub(super) fn within(&self, requests: Range<usize>) -> Locks {
+        Locks {
+            process: self.process[requests.clone()].to_vec(),
+            kind: self.kind[requests].to_vec(),
+            kept_out: self.kept_out.clone(),
+            soon: self.soon.clone(),
+        }
     }
 }
 

@@ -192,11 +192,11 @@ impl Fitted {
                 SingleServer::new(serving::Device::new(member.clone(), 0..machines, seed.wrapping_add(number)));
             (Box::new(server), play::shipped(if nearest { "satf" } else { "fifo" }))
         };
-        array::reading_ahead(geometry, overhead, contents, (0..geometry.members()).map(part).collect())
+        array::with_contents(geometry, overhead, contents, (0..geometry.members()).map(part).collect())
     }
 
-    /// Whether the array itself knows what of it has been read ahead.
-    pub(super) fn reads_ahead(&self) -> bool {
+    /// Whether the array has a read cache of its own, and not only what was answered of each machine.
+    pub(super) fn has_read_cache(&self) -> bool {
         self.keeps.is_some()
     }
 

@@ -128,8 +128,8 @@ impl Predictor for Twin {
         let Learned { recordings, one_by_one, policy, sure, .. } = learned;
         // Of others only what an array's streams wait for is told.
         let one_after_another = one_by_one.is_some() && policy != Policy::Unknown;
-        let played = if one_after_another { machines } else { recordings.len() };
-        let inferred: Vec<Inferred> = recordings[..played].iter().map(infer).collect();
+        let telling = if one_after_another { machines } else { recordings.len() };
+        let inferred: Vec<Inferred> = recordings[..telling].iter().map(infer).collect();
         let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
         let played = device::fit(recordings, &inferred, machines, order, one_by_one, self.seed)?;

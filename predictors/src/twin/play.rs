@@ -8,7 +8,7 @@ use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
 use schedulers::Scheduler;
 use traces::spec::Spec;
-use traces::{Nanos, Timestamp, VmId};
+use traces::{Nanos, Operation, Timestamp, VmId};
 
 use super::ahead::Ahead;
 use super::causes::{After, Cause};
@@ -16,9 +16,9 @@ use super::device::Fit;
 use super::locks::Locks;
 use super::meter::{Got, Meter};
 use super::player::Machine;
-use super::recording::Recording;
+use super::recording::{Recorded, Recording};
 use super::superposed::Superposed;
-use super::{Inferred, Order, forecast, recorded};
+use super::{Inferred, Order, forecast};
 use crate::predictor::{PredictError, VmForecast};
 
 /// Of the time that is played, this share is left out at the beginning: queues fill first.
@@ -29,13 +29,13 @@ const EXCERPT: Nanos = Nanos::from_s(5);
 const EXCERPTS: u64 = 16;
 /// An excerpt is so many times as long as the longest mean response.
 const WAITS: f64 = 20.0;
+/// No machine comes further in it than so many times as far as it came alone.
+const FURTHEST: u64 = 2;
 
 /// All of a recording, however long, as far as that tells more.
 pub(super) const ALL: Nanos = Nanos::from_ns(u64::MAX);
 /// More requests tell no more: the excerpts are shorter then, from all over the recordings all the same.
-const TELLING: u64 = 150_000;
-/// How far machines come is told by this part of it.
-const COME_PART: u64 = 4;
+const TELLING: u64 = 100_000;
 
 /// The device, and who is played on it.
 pub(super) struct Table<'a> {
@@ -48,16 +48,17 @@ pub(super) struct Table<'a> {
     pub(super) most: Nanos,
 }
 
-/// A recording from a time on: what waited for something before that comes when it came.
+/// A recording from a time on to another: what waited for something before that comes when it came.
 struct Excerpt {
-    first: usize,
+    requests: Range<usize>,
     causes: Vec<Cause>,
     ends: Vec<Option<u32>>,
     locks: Locks,
 }
 
-fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerpt {
-    let first = recording.requests.partition_point(|request| request.arrival < from);
+fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp, to: Timestamp) -> Excerpt {
+    let before = |time: Timestamp| recording.requests.partition_point(|request| request.arrival < time);
+    let (first, last) = (before(from), before(to));
     let within = |leader: u32| (leader as usize).checked_sub(first).map(|leader| leader as u32);
     let cause = |(index, cause): (usize, &Cause)| {
         let start =
@@ -71,17 +72,16 @@ fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp) -> Excerp
         after.map_or_else(start, |after| Cause { after, lag: cause.lag })
     };
     Excerpt {
-        first,
-        causes: machine.causes[first..].iter().enumerate().map(cause).collect(),
-        ends: machine.ends[first..].iter().map(|end| end.and_then(within)).collect(),
-        locks: machine.locks.from(first),
+        requests: first..last,
+        causes: machine.causes[first..last].iter().enumerate().map(cause).collect(),
+        ends: machine.ends[first..last].iter().map(|end| end.and_then(within)).collect(),
+        locks: machine.locks.within(first..last),
     }
 }
 
 /// What each machine got in all excerpts, which are together as long as the longest recording, or as the table says, and begin at even
-/// distances of it. Together
-/// machines come less far than they came alone, and find less in a cache that they have filled: a first play tells how far each comes, in
-/// the second caches are as full as they were there.
+/// distances of it. Together machines come less far than they came alone, and find less in a cache that they have filled: in each excerpt
+/// caches are as full as they were where the machines have come in those before.
 pub(super) fn play(
     recordings: &[Recording],
     machines: &[Inferred],
@@ -91,13 +91,7 @@ pub(super) fn play(
     let span = recordings.iter().map(Recording::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
     let plays = Plays { recordings, machines, table, span };
     let most = telling(span, recordings.iter().map(Recording::len).sum()).min(table.most);
-    let as_alone = vec![1.0; recordings.len()];
-    if recordings.len() < 2 || table.fitted.one_by_one() {
-        return plays.all(&as_alone, most);
-    }
-    let all = plays.all(&as_alone, Nanos::from_ns(most.as_ns() / COME_PART))?;
-    let come: Vec<f64> = all.iter().zip(recordings).map(|(got, recording)| comes(got, &recorded(recording))).collect();
-    plays.all(&come, most)
+    plays.all(most)
 }
 
 /// How long a part of recordings of so many requests tells all.
@@ -106,11 +100,40 @@ fn telling(span: Nanos, requests: usize) -> Nanos {
     span.min(Nanos::from_ns((span.as_ns() as f64 * part) as u64))
 }
 
-/// How far a machine comes, as a share of how far it came alone: readers, since what is written in the background waits for nobody.
-fn comes(got: &VmForecast, alone: &VmForecast) -> f64 {
-    let rates = [(got.reads.iops, alone.reads.iops), (got.writes.iops, alone.writes.iops)];
-    let mut shares = rates.into_iter().filter_map(|(got, alone)| Some(got? / alone.filter(|alone| *alone > 0.0)?));
-    shares.next().map_or(1.0, |share| share.clamp(0.0, 1.0))
+/// How far a machine comes in its recording: to where it had done as much alone. Reads tell, if it reads, since what is written in the
+/// background waits for nobody.
+struct Course<'a> {
+    /// What it has not come to.
+    requests: &'a [Recorded],
+    tells: Operation,
+    /// Requests that it has done beyond those.
+    done: f64,
+}
+
+impl Course<'_> {
+    fn of(recording: &Recording) -> Course<'_> {
+        let reads = recording.moving().any(|request| request.operation == Operation::Read);
+        let tells = if reads { Operation::Read } else { Operation::Write };
+        Course { requests: &recording.requests, tells, done: 0.0 }
+    }
+
+    /// Where it is, if it has come no further than to `most`.
+    fn at(&self, most: Timestamp) -> Timestamp {
+        self.requests.first().map_or(most, |next| next.arrival.min(most))
+    }
+
+    /// It gets so much, so many times.
+    fn go_on(&mut self, got: &Got, times: f64) {
+        self.done += got[self.tells as usize].count() as f64 * times;
+        while let Some((next, rest)) = self.requests.split_first() {
+            let counts = next.operation == self.tells && next.moves_data();
+            if counts && self.done < 1.0 {
+                break;
+            }
+            self.done -= f64::from(u8::from(counts));
+            self.requests = rest;
+        }
+    }
 }
 
 /// The longest mean response; nanoseconds.
@@ -129,12 +152,12 @@ struct Plays<'a> {
 }
 
 impl Plays<'_> {
-    /// What each got in excerpts of no more than `in_all` together, with caches as full as alone when it had come so far, a share of what it came alone. Queues need
-    /// time to grow: excerpts are so long that a request waits only a small part of one.
-    fn all(&self, come: &[f64], in_all: Nanos) -> Result<Vec<VmForecast>, PredictError> {
+    /// What each got in excerpts of no more than `in_all` together. Queues need time to grow: excerpts are so long that a request waits
+    /// only a small part of one.
+    fn all(&self, in_all: Nanos) -> Result<Vec<VmForecast>, PredictError> {
         let mut excerpts = (in_all.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
         loop {
-            let got = self.excerpts(in_all, excerpts, come)?;
+            let got = self.excerpts(in_all, excerpts)?;
             let enough = (in_all.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
             if enough >= excerpts || excerpts == 1 {
                 return Ok(got);
@@ -144,19 +167,24 @@ impl Plays<'_> {
     }
 
     /// What each got in so many excerpts, which are so long together.
-    fn excerpts(&self, in_all: Nanos, excerpts: u64, come: &[f64]) -> Result<Vec<VmForecast>, PredictError> {
+    fn excerpts(&self, in_all: Nanos, excerpts: u64) -> Result<Vec<VmForecast>, PredictError> {
         let apart = Nanos::from_ns(self.span.as_ns() / excerpts);
         let length = apart.min(Nanos::from_ns(in_all.as_ns() / excerpts));
         let mut got = vec![Got::default(); self.recordings.len()];
         let mut played = Nanos::ZERO;
         let mut filling = self.table.fitted.filling(self.recordings);
+        let mut courses: Vec<Course<'_>> = self.recordings.iter().map(Course::of).collect();
+        let alone = courses.len() < 2;
         for nth in 0..excerpts {
             let start = Timestamp::ZERO + Nanos::from_ns(apart.as_ns() * nth);
-            let full_as = |come: &f64| Timestamp::from_ns((start.as_ns() as f64 * come) as u64);
-            let full_as: Vec<Timestamp> = come.iter().map(full_as).collect();
+            let full_as: Vec<Timestamp> =
+                courses.iter().map(|course| if alone { start } else { course.at(start) }).collect();
             let contents = filling.as_mut().map(|filling| filling.at(&full_as, start));
             let (machines, time) = self.one(start, length, &full_as, contents)?;
             played += time;
+            // Of what was too short to be measured nothing is known.
+            let times = if time > Nanos::ZERO { apart.as_s_f64() / time.as_s_f64() } else { 0.0 };
+            courses.iter_mut().zip(&machines).for_each(|(course, got)| course.go_on(got, times));
             for (all, of_excerpt) in got.iter_mut().zip(&machines) {
                 all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
             }
@@ -179,11 +207,13 @@ impl Plays<'_> {
         let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
         let until = Cell::new(Timestamp::ZERO + length);
         let each = || self.recordings.iter().zip(self.machines);
-        let excerpts: Vec<Excerpt> = each().map(|(recording, machine)| excerpt(recording, machine, start)).collect();
+        let to = start.saturating_add(Nanos::from_ns(length.as_ns().saturating_mul(FURTHEST)));
+        let excerpts: Vec<Excerpt> =
+            each().map(|(recording, machine)| excerpt(recording, machine, start, to)).collect();
         let players: Vec<Machine<'_>> = each()
             .zip(&excerpts)
             .map(|((recording, machine), excerpt)| Machine {
-                requests: &recording.requests[excerpt.first..],
+                requests: &recording.requests[excerpt.requests.clone()],
                 causes: &excerpt.causes,
                 ends: &excerpt.ends,
                 locks: &excerpt.locks,
@@ -237,17 +267,16 @@ pub(super) fn shipped(name: &str) -> Box<dyn Scheduler> {
 
 #[cfg(test)]
 mod tests {
-    use traces::{Lba, Operation};
+    use traces::Lba;
 
-    use super::super::recording::Recorded;
     use super::super::{background, infer};
     use super::*;
 
     #[test]
     fn of_many_requests_a_part_is_played() {
         let span = Nanos::from_s(300);
-        assert_eq!(telling(span, 150_000), span);
-        assert_eq!(telling(span, 600_000), Nanos::from_s(75));
+        assert_eq!(telling(span, 100_000), span);
+        assert_eq!(telling(span, 400_000), Nanos::from_s(75));
         assert_eq!(telling(span, 0), span);
     }
 
@@ -304,18 +333,38 @@ mod tests {
     }
 
     #[test]
-    fn readers_tell_how_far_a_machine_comes() {
-        use crate::predictor::OperationForecast;
-
-        let of = |reads: Option<f64>, writes: f64| VmForecast {
-            reads: OperationForecast::of_means(reads, reads.map(|_| 1e6)),
-            writes: OperationForecast::of_means(Some(writes), Some(1e6)),
+    fn a_machine_comes_to_where_it_had_done_as_much_alone() {
+        let at = |s: f64| Timestamp::from_ns((s * 1e9) as u64);
+        let got = |reads: u64, writes: u64| {
+            let mut got = Got::default();
+            (0..reads).for_each(|_| got[0].add(Nanos::from_ms(1)));
+            (0..writes).for_each(|_| got[1].add(Nanos::from_ms(1)));
+            got
         };
-        let alone = of(Some(100.0), 50.0);
-        assert_eq!(comes(&of(Some(40.0), 50.0), &alone), 0.4);
-        assert_eq!(comes(&of(Some(120.0), 10.0), &alone), 1.0);
-        assert_eq!(comes(&of(None, 10.0), &of(None, 50.0)), 0.2);
-        assert_eq!(comes(&VmForecast::default(), &alone), 1.0);
+        // It reads every 10 ms for 2 s, then every 20 ms, and writes every 100 ms.
+        let mut recording = Recording::default();
+        for n in 0..500 {
+            let now = if n < 200 { n * 10_000 } else { 2_000_000 + (n - 200) * 20_000 };
+            recording.requests.push(Recorded::sent(Operation::Read, 0, now, 1000));
+        }
+        for n in 0..80 {
+            recording.requests.push(Recorded::sent(Operation::Write, 1, n * 100_000, 1000));
+        }
+        recording.requests.sort_by_key(|request| request.arrival);
+        let mut course = Course::of(&recording);
+        assert_eq!(course.at(at(5.0)), Timestamp::ZERO);
+        // Fifty reads three times, and then again.
+        course.go_on(&got(50, 3), 3.0);
+        assert_eq!((course.at(at(1.0)), course.at(at(5.0))), (at(1.0), at(1.5)));
+        course.go_on(&got(50, 1000), 3.0);
+        assert_eq!(course.at(at(5.0)), at(4.0));
+        course.go_on(&got(1000, 0), 1.0);
+        assert_eq!(course.at(at(9.0)), at(9.0));
+        // Who only writes is told from that.
+        recording.requests.retain(|request| request.operation == Operation::Write);
+        let mut course = Course::of(&recording);
+        course.go_on(&got(0, 21), 0.5);
+        assert_eq!(course.at(at(5.0)), at(1.0));
     }
 
     #[test]
@@ -323,10 +372,14 @@ mod tests {
         let recording = recorded(2);
         let machine = infer(&recording);
         let from = Timestamp::from_ns(2_000_100_000);
-        let excerpt = excerpt(&recording, &machine, from);
-        assert!(excerpt.first > 0 && recording.requests[excerpt.first].arrival >= from);
-        assert!(recording.requests[excerpt.first - 1].arrival < from);
-        let requests = &recording.requests[excerpt.first..];
+        let to = from + Nanos::from_s(2);
+        let excerpt = excerpt(&recording, &machine, from, to);
+        let Range { start: first, end: last } = excerpt.requests;
+        let arrived = |index: usize| recording.requests[index].arrival;
+        assert!(first > 0 && arrived(first) >= from && arrived(first - 1) < from);
+        assert!(arrived(last - 1) < to && arrived(last) >= to);
+        assert_eq!((excerpt.causes.len(), excerpt.ends.len()), (last - first, last - first));
+        let requests = &recording.requests[first..last];
         let mut cut_off = 0;
         for (request, cause) in requests.iter().zip(&excerpt.causes) {
             let at = match cause.after {
