@@ -84,6 +84,21 @@ fn machines_are_placed_confirmed_and_drawn() {
 }
 
 #[test]
+fn why_a_group_has_no_forecast_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    // Three busy machines on one drive: more than a method for less than all of its time can tell.
+    let text = plan().replace("casale", "hol").replace("separate = [[\"mail\", \"oltp\"]]\n", "");
+    let second = "[[lun]]\nname = \"two\"\ndrive = \"cheetah-9lp\"\n";
+    assert!(text.contains(second));
+    std::fs::write(&path, text.replace(second, "")).unwrap();
+    let output = iocast().env("COLUMNS", "200").arg("place").arg(&path).assert().success();
+    let said = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("no forecast on one: hol holds up to a utilisation of 0.95"), "{said}");
+    assert!(said.contains("No assignment that was found has a forecast for every limit"), "{said}");
+}
+
+#[test]
 fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
     for (from, to, says) in [
         (
@@ -97,6 +112,8 @@ fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
         ("read_iops = 60", "read_iops = 0", "machine web: limits are above 0"),
         ("read_iops = 60", "read_iop = 60", "unknown field `read_iop`"),
         ("predictor = \"casale\"", "predictor = \"casal\"", "casale"),
+        ("predictor = \"casale\"", "predictor = \"twin\"", "one that goes by profiles (casale, casale-refined, hol"),
+        ("predictor = \"casale\"", "predictor = \"residual\"", "residual plays captures request by request"),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
     ] {
         let text = plan();

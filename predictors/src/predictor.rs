@@ -17,6 +17,11 @@ pub trait Predictor {
     /// The method does not hold for them, or a profile lacks what it needs.
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError>;
 
+    /// Whether it plays recordings, and says nothing of machines of which there are only profiles.
+    fn plays(&self) -> bool {
+        false
+    }
+
     /// Which other predictors' forecasts this one learns from; none if it does not learn.
     fn learns_from(&self) -> &'static [&'static str] {
         &[]

@@ -153,6 +153,10 @@ impl Predictor for Residual {
         self.corrected(&of(CORRECTED)?, &of(ALONE)?)
     }
 
+    fn plays(&self) -> bool {
+        true
+    }
+
     fn learns_from(&self) -> &'static [&'static str] {
         &[CORRECTED, ALONE]
     }

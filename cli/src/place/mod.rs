@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use predictors::place::{self, Standing, Task};
-use predictors::{OperationForecast, VmForecast};
+use predictors::{Entry, OperationForecast, PREDICTORS, VmForecast};
 use report::HeatFigure;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
@@ -28,6 +28,9 @@ pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let spec: Spec = plan.predictor.parse().map_err(UsageError::from_display)?;
     let predictor = predictors::build(&spec).map_err(UsageError::from_display)?;
+    if predictor.plays() {
+        return Err(UsageError(by_profiles(&spec.name)).into());
+    }
     let endings = [".svg".to_owned(), ".png".to_owned()];
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
@@ -53,6 +56,20 @@ pub fn run(arguments: &Place) -> Result<()> {
         OutputFormat::Json => print_json(&placement),
         format => print(&tables::render(&placement, format)),
     }
+}
+
+/// Why a predictor that plays captures does not place, and which do.
+fn by_profiles(name: &str) -> String {
+    let plays = |entry: &Entry| {
+        let spec = Spec { name: entry.name.to_owned(), given: Vec::new() };
+        predictors::build(&spec).is_ok_and(|predictor| predictor.plays())
+    };
+    let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !plays(entry)).map(|entry| entry.name).collect();
+    format!(
+        "{name} plays captures request by request, and thousands of groups are forecast before one is chosen; place by \
+         one that goes by profiles ({}), and look at the groups that it makes with iocast predict",
+        others.join(", ")
+    )
 }
 
 /// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them.
@@ -89,6 +106,7 @@ fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<IsolationProfile> {
 fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Placement> {
     let mut luns = Vec::new();
     let mut replayed: Vec<Option<Share>> = vec![None; plan.vms.len()];
+    let mut refused = Vec::new();
     let progress = Progress::jobs("confirming", plan.luns.len() as u64);
     let done = progress.counter(0);
     for (index, lun) in plan.luns.iter().enumerate() {
@@ -101,6 +119,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
         }
         done.fetch_add(1, Ordering::Relaxed);
         let forecasts = place::forecast(task, index, &members);
+        refused.extend(place::refused(task, index, &members).map(|why| format!("no forecast on {}: {why}", lun.name)));
         let vm = |(&vm, forecast): (&usize, &VmForecast)| {
             let alone = &task.alone[index][vm];
             PlacedVm {
@@ -115,7 +134,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     }
     drop(progress);
     let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.machine])).collect();
-    let mut notes = Vec::new();
+    let mut notes = refused;
     if plan.luns.iter().any(|lun| lun.drive.is_none()) {
         notes.push(
             "a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there"

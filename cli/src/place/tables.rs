@@ -104,6 +104,9 @@ fn binding(placement: &Placement) -> String {
         return "No limits are given: the assignment loses least throughput.".to_owned();
     };
     let what = format!("{} of {}", first.figure, first.vm);
+    if first.forecast.is_none() {
+        return format!("No assignment that was found has a forecast for every limit: there is none of {what}.");
+    }
     if first.slack < 0.0 {
         return format!("No assignment that was found keeps all limits: {what} is the worst exceeded in the forecast.");
     }

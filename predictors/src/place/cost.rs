@@ -3,7 +3,7 @@
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
 
 use super::{Limits, Task};
-use crate::predictor::{OperationForecast, VmForecast};
+use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
 /// A figure that limits are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +91,22 @@ impl Cost {
 
 /// What each of `members` gets on `lun`; nothing of a group that the predictor refuses.
 pub fn forecast(task: &Task<'_>, lun: usize, members: &[usize]) -> Vec<VmForecast> {
+    // A group that the method refuses is one that nobody should make: nothing is forecast of it.
+    together(task, lun, members).unwrap_or_else(|_| vec![VmForecast::default(); members.len()])
+}
+
+/// Why there is no forecast of `members` on `lun`, if there is none.
+pub fn refused(task: &Task<'_>, lun: usize, members: &[usize]) -> Option<PredictError> {
+    together(task, lun, members).err()
+}
+
+fn together(task: &Task<'_>, lun: usize, members: &[usize]) -> Result<Vec<VmForecast>, PredictError> {
     let alone = &task.alone[lun];
     if members.len() < 2 {
-        return members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect();
+        return Ok(members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect());
     }
     let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
-    // A group that the method refuses is one that nobody should make: nothing is forecast of it.
-    let refused = || vec![VmForecast::default(); members.len()];
-    task.predictor.predict(&profiles, &[]).map_or_else(|_| refused(), |together| together.vms)
+    Ok(task.predictor.predict(&profiles, &[])?.vms)
 }
 
 /// The 99th percentile of a machine's reads: as forecast, and by methods that have none that alone, longer by as much as the mean.

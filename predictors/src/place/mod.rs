@@ -11,7 +11,7 @@ mod search;
 use serde::{Deserialize, Serialize};
 use traces::results::isolation::IsolationProfile;
 
-pub use cost::{Figure, Standing, forecast, read_p99_ns};
+pub use cost::{Figure, Standing, forecast, read_p99_ns, refused};
 pub use search::place;
 
 use crate::predictor::{PredictError, Predictor};

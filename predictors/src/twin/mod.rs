@@ -151,12 +151,18 @@ impl Predictor for Twin {
         let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
         let incomplete = alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0);
         let not_played = |(profile, recording): (&IsolationProfile, &Recording)| {
-            format!("{}: {} records without a completion are left out", profile.vm, recording.incomplete)
+            let plural =
+                if recording.incomplete == 1 { " without a completion is" } else { "s without completions are" };
+            format!("{}: {} record{plural} left out", profile.vm, recording.incomplete)
         };
         let notes = [shown(&fitted, order, sure)].into_iter().chain(others);
         let notes = notes.chain(incomplete.map(not_played)).collect();
         let policy = Some(DevicePolicy { name: policy.kind().to_owned(), sure });
         Ok(Consolidation { vms, policy, notes, ..Consolidation::default() })
+    }
+
+    fn plays(&self) -> bool {
+        true
     }
 }
 
