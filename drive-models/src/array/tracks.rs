@@ -191,6 +191,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn tracks_at_equal_distances_lie_apart_and_neighbours_together() {
+        const TRACKS: u64 = 4096;
+        let tracks: Tracks<u8> = Tracks::new(TRACKS as usize);
+        for distance in [1, 7, 15, 16, 17, 48, 1000, 1024, 4096] {
+            let mut found = vec![0; tracks.buckets.len()];
+            (0..TRACKS).for_each(|nth| found[tracks.bucket(nth * distance)] += 1);
+            let most = found.into_iter().max().unwrap();
+            assert!(most <= 6, "{distance}: {most}");
+        }
+        let group: std::collections::BTreeSet<usize> = (320..336).map(|track| tracks.bucket(track)).collect();
+        let first = *group.first().unwrap();
+        assert!(group.len() == 16 && first % 16 == 0 && *group.last().unwrap() == first + 15, "{group:?}");
+    }
+
     proptest! {
         /// Against a vector in order of use.
         #[test]
