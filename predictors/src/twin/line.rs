@@ -14,8 +14,17 @@ pub(super) const FEW: usize = 30;
 pub(super) const NEAR: u64 = 2048;
 /// Of the mean, by which shapes may miss the recordings and still count as fitting.
 const FITS: f64 = 0.005;
+/// Turns per minute at which drives are made to turn.
+const SPEEDS: [f64; 4] = [15_000.0, 10_000.0, 7200.0, 5400.0];
+/// What is so near to one of them is that: whatever else makes times differ makes a turn seem longer.
+const SPEED_NEAR: f64 = 0.1;
 /// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
 const ALIKE: f64 = 0.2;
+/// By how much they differ in what it takes to go further than recordings show: half of the stroke takes 0.7 to 0.9 turns more than a hundredth with
+/// all measured drives, while what this takes more than a thousandth differs by a factor of four.
+const FAR_ALIKE: f64 = 0.1;
+/// So large a share of the distances tells how far recordings show seeks.
+const REACH: f64 = 0.95;
 /// However many samples there are, they say no more of seeks than so many would if shapes were exact.
 const SAMPLES_THAT_COUNT: f64 = 500.0;
 /// A sector takes so many turns by the square root of how many sectors a drive holds, since tracks and what is on each grew alike: the
@@ -33,11 +42,13 @@ const TURNS_ALIKE: f64 = 0.1;
 const NOTHING: f64 = 1e6;
 /// No drive takes a smaller part of that.
 pub(super) const SECTORS_LEAST: f64 = 0.25;
-/// Coefficients: two for each operation, what reads behind others take more, the seek's and the delay.
-const UNKNOWNS: usize = 2 * OPERATIONS + 5;
+/// Coefficients: two for each operation, what reads behind others take more, the seek's as far as recordings show it and further, the delay,
+/// and what writes from the cache take.
+const UNKNOWNS: usize = 2 * OPERATIONS + 6;
 const BEHIND_AT: usize = 2 * OPERATIONS;
 const SEEK_AT: usize = BEHIND_AT + 1;
-const DELAY_AT: usize = SEEK_AT + 1;
+const FAR_AT: usize = SEEK_AT + 1;
+const DELAY_AT: usize = FAR_AT + 1;
 const DESTAGE_AT: usize = DELAY_AT + 1;
 const DESTAGED_AT: usize = DESTAGE_AT + 1;
 /// Of a turn, by how much what is put on the platter may take longer than a read.
@@ -82,8 +93,10 @@ pub(super) struct Line {
     pub(super) capacity: Sectors,
     /// Seconds, and seconds a sector, by operation.
     pub(super) base: [[f64; 2]; OPERATIONS],
-    /// Shapes with what each contributes.
-    seeks: Vec<(Shape, f64)>,
+    /// Shapes with what each contributes: as far as recordings show seeks, and further.
+    seeks: Vec<(Shape, [f64; 2])>,
+    /// How far that is; a share of the capacity.
+    reach: f64,
     /// Whether an arm moves, by operation.
     moves: [bool; OPERATIONS],
     /// Of the platter; seconds.
@@ -105,7 +118,10 @@ impl Line {
 
     pub(super) fn seek(&self, distance: u64) -> f64 {
         let share = distance as f64 / self.capacity.count() as f64;
-        self.seeks.iter().map(|(shape, factor)| factor * shape.at(share)).sum()
+        let of = |(shape, factors): &(Shape, [f64; 2])| {
+            shape.parts(share, self.reach).iter().zip(factors).map(|(part, factor)| part * factor).sum::<f64>()
+        };
+        self.seeks.iter().map(of).sum()
     }
 
     /// Seconds for a run of so many sectors to come from the cache to the platter.
@@ -128,6 +144,12 @@ impl Line {
     }
 }
 
+/// The speed at which drives are made to turn that is so near to what was found, or what was found if there is none.
+fn usual(turn: f64) -> f64 {
+    let usual = SPEEDS.map(|per_minute| 60.0 / per_minute);
+    usual.into_iter().find(|usual| (turn / usual - 1.0).abs() < SPEED_NEAR).unwrap_or(turn)
+}
+
 /// What a turn of the platter takes, in seconds: where in it a request comes is chance, unless it goes on behind another, so that half of
 /// the residuals lie within half a turn.
 fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
@@ -140,17 +162,19 @@ fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
     let mut residuals = kinds.into_iter().map(of).find(|residuals| residuals.len() >= FEW)?;
     residuals.sort_by(f64::total_cmp);
     let quarters = |quarters: usize| residuals.get(quarters * residuals.len() / 4).copied();
-    Some(2.0 * (quarters(3)? - quarters(1)?))
+    Some(usual(2.0 * (quarters(3)? - quarters(1)?)))
 }
 
 /// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
 pub(super) fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
     let (shapes, moves) = (shapes(), moves(samples));
+    let shown = reach(samples, capacity);
     let with = |delayed: bool| {
-        let known = Known { capacity, turn: None, delayed, moves };
+        // Without a turn nothing is known of what is further than that.
+        let known = Known { capacity, turn: None, reach: 1.0, delayed, moves };
         let free = best_line(samples, &shapes, &known)?;
         match turn(samples, &free) {
-            Some(turn) if turn > 0.0 => best_line(samples, &shapes, &Known { turn: Some(turn), ..known }),
+            Some(turn) if turn > 0.0 => best_line(samples, &shapes, &Known { turn: Some(turn), reach: shown, ..known }),
             _ => Some(free),
         }
     };
@@ -161,12 +185,22 @@ pub(super) fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
     if idle.get(idle.len() / 20).is_some_and(|short| line.delay > *short) { with(false) } else { Some(line) }
 }
 
+/// Up to which share of the capacity samples tell what seeks take.
+fn reach(samples: &[Sample], capacity: Sectors) -> f64 {
+    let mut distances: Vec<u64> = samples.iter().map(|sample| sample.distance).collect();
+    distances.sort_unstable();
+    let shown = distances.get((distances.len() as f64 * REACH) as usize).copied();
+    shown.map_or(1.0, |shown| shown as f64 / capacity.count() as f64)
+}
+
 /// What is known of the device before samples are looked at.
 #[derive(Clone, Copy)]
 struct Known {
     capacity: Sectors,
     /// Of the platter; seconds.
     turn: Option<f64>,
+    /// How far samples show seeks; a share of the capacity.
+    reach: f64,
     /// Whether it may be away from the place of the recording.
     delayed: bool,
     /// For which operations its arm moves.
@@ -190,8 +224,9 @@ fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line
         let over = |index: usize| {
             fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>()
         };
-        let shape =
-            |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| (shape, found[SEEK_AT] * weight / all);
+        let shape = |((shape, found, _), weight): ((Shape, [f64; UNKNOWNS], f64), &f64)| {
+            (shape, [SEEK_AT, FAR_AT].map(|at| (found[at] * weight / all).max(0.0)))
+        };
         let least = known.turn.map_or(0.0, |turn| SECTORS_LEAST * sector_s(turn, known.capacity));
         Line {
             capacity: known.capacity,
@@ -201,7 +236,8 @@ fn best_line(samples: &[Sample], shapes: &[Shape], known: &Known) -> Option<Line
             delay: f64::max(over(DELAY_AT), 0.0),
             settle: over(DESTAGE_AT),
             destaged: over(DESTAGED_AT).max(least),
-            seeks: fits.iter().cloned().zip(&weights).map(shape).filter(|(_, factor)| *factor > 0.0).collect(),
+            seeks: fits.iter().cloned().zip(&weights).map(shape).collect(),
+            reach: known.reach,
         }
     })
 }
@@ -218,20 +254,25 @@ fn counted(samples: &[Sample]) -> f64 {
 
 /// Least squares with one shape: the coefficients, and the root mean square of what the means over octaves of distance are missed by.
 fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; UNKNOWNS], f64)> {
-    let &Known { capacity, turn, delayed, moves } = known;
+    let &Known { capacity, turn, reach, delayed, moves } = known;
+    let seek = |row: &mut [f64; UNKNOWNS], distance: u64| {
+        let [near, far] = shape.parts(distance as f64 / capacity.count() as f64, reach);
+        row[SEEK_AT] += near;
+        row[FAR_AT] += far;
+    };
     let row = |sample: &Sample| {
         let mut row = [0.0; UNKNOWNS];
         row[2 * sample.operation] = 1.0;
         row[2 * sample.operation + 1] = sample.sectors;
         row[BEHIND_AT] = if sample.follows { 1.0 } else { 0.0 };
         if moves[sample.operation] {
-            row[SEEK_AT] = shape.at(sample.distance as f64 / capacity.count() as f64);
+            seek(&mut row, sample.distance);
         }
         row[DELAY_AT] = if sample.idle && delayed { 1.0 } else { 0.0 };
         for &(sectors, distance) in sample.destaged.iter().flatten() {
             row[0] += 1.0;
             row[DESTAGED_AT] += sectors;
-            row[SEEK_AT] += shape.at(distance as f64 / capacity.count() as f64);
+            seek(&mut row, distance);
             row[DESTAGE_AT] += 1.0;
         }
         row
@@ -253,9 +294,11 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
         // A normal prior. The variance of a time is that of a place in the turn.
         let expected = turn / shape.turn;
         let counted = counted(samples);
-        let weight = counted * (turn * turn / 12.0) / (ALIKE * expected).powi(2);
-        square[SEEK_AT][SEEK_AT] += weight;
-        right[SEEK_AT] += weight * expected;
+        for (at, alike) in [(SEEK_AT, ALIKE), (FAR_AT, FAR_ALIKE)] {
+            let weight = counted * (turn * turn / 12.0) / (alike * expected).powi(2);
+            square[at][at] += weight;
+            right[at] += weight * expected;
+        }
         square[DESTAGE_AT][DESTAGE_AT] += counted / 12.0 / SETTLES.powi(2);
         let expected = sector_s(turn, capacity);
         let weight = counted * (turn * turn / 12.0) / (SECTORS_ALIKE * expected).powi(2);
@@ -295,6 +338,8 @@ fn fit_shape(samples: &[Sample], shape: &Shape, known: &Known) -> Option<([f64; 
 
 #[cfg(test)]
 mod tests {
+    use traces::Lba;
+
     use super::*;
 
     #[test]
@@ -334,6 +379,71 @@ mod tests {
         let line = line(&samples, Sectors::new(17_000_000)).unwrap();
         let ([base, _], turn) = (line.base[0], line.turn.unwrap());
         assert!(base > 0.4 * turn && base < LEAST_TURNS * turn, "{base} {turn}");
+    }
+
+    #[test]
+    fn drives_turn_as_drives_are_made_to() {
+        let off = |found: f64, turn: f64| (usual(found) - turn).abs();
+        for (found, turn) in [(4.3e-3, 4e-3), (3.7e-3, 4e-3), (6.2e-3, 6e-3), (8.6e-3, 60.0 / 7200.0), (5e-3, 5e-3)] {
+            assert!(off(found, turn) < 1e-12, "{found}");
+        }
+        // A turn of 4 ms, and another millisecond now and then.
+        let sample = |n: u64| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance: 5_000,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: 1e-3 + (n * 104_729 % 4000) as f64 * 1e-6 + (n % 5 / 4) as f64 * 1e-3,
+            destaged: [None; DESTAGED_MOST],
+        };
+        let samples: Vec<Sample> = (0..4000).map(sample).collect();
+        assert_eq!(line(&samples, Sectors::new(17_000_000)).unwrap().turn, Some(4e-3));
+    }
+
+    #[test]
+    fn what_is_further_than_recordings_show_takes_what_drives_take_there() {
+        // A drive that is in no list of shapes, whose reads lie within a hundredth of it: how steep seeks are there tells nothing of half the
+        // stroke.
+        let drive = drive_models::build(&"cheetah-15k5".parse().unwrap()).unwrap().drive;
+        let capacity = drive.capacity();
+        let seek = |distance: u64| {
+            let from = |eighths: u64| Lba::new(capacity.count() / 8 * eighths);
+            let one = |from: Lba| {
+                drive.cost().between(from, from.saturating_add(Sectors::new(distance)), Sectors::ZERO).as_s_f64()
+            };
+            [0, 1, 2, 3].map(from).map(one).iter().sum::<f64>() / 4.0
+        };
+        let sample = |n: u64, distance: u64| Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: seek(distance) + ((n * 104_729 % 4000) as f64 + 300.0) * 1e-6,
+            destaged: [None; DESTAGED_MOST],
+        };
+        let near = |n: u64| sample(n, 20_000 + n * 1_000_003 % (capacity.count() / 100));
+        let samples: Vec<Sample> = (0..4000).map(near).collect();
+        let line = line(&samples, capacity).unwrap();
+        let near = capacity.count() / 200;
+        for share in [0.1, 0.3, 0.5] {
+            let distance = (capacity.count() as f64 * share) as u64;
+            let (ours, truth) = (line.seek(distance) - line.seek(near), seek(distance) - seek(near));
+            assert!((ours / truth - 1.0).abs() < 0.15, "{share}: {ours} {truth}");
+        }
+        // What is shown counts more than what drives take: here a far seek takes twice as long.
+        let half = capacity.count() / 2;
+        let far = |n: u64| {
+            let sample = sample(n, half);
+            Sample { time: sample.time + seek(half), ..sample }
+        };
+        let both: Vec<Sample> = samples.iter().copied().chain((0..2000).map(far)).collect();
+        let line = super::line(&both, capacity).unwrap();
+        let (shown, truth) = (line.seek(half) - line.seek(near), 2.0 * seek(half) - seek(near));
+        assert!((shown / truth - 1.0).abs() < 0.1, "{shown} {truth}");
     }
 
     #[test]

@@ -45,6 +45,12 @@ impl Shape {
         self.times[below] * (1.0 - part) + self.times[below + 1] * part
     }
 
+    /// Of the time over a `share`, what it is up to `reach`, and what it is further.
+    pub(super) fn parts(&self, share: f64, reach: f64) -> [f64; 2] {
+        let near = self.at(share.min(reach));
+        [near, (self.at(share) - near).max(0.0)]
+    }
+
     fn of(drive: &dyn DriveModel, turn: f64) -> Shape {
         let capacity = drive.capacity().count();
         let time = |step: usize| {
