@@ -119,7 +119,7 @@ fn quantile(values: impl Iterator<Item = u64>, share: f64) -> u64 {
 mod tests {
     use traces::Sectors;
 
-    use super::super::line::{DESTAGED_MOST, line};
+    use super::super::line::{DESTAGED_MOST, Further, line};
     use super::*;
 
     /// So many reads of 8 sectors next to the one before, each so many milliseconds, and as many far ones of 10 to 14 ms.
@@ -148,7 +148,7 @@ mod tests {
     fn who_reads_in_streams_alone_takes_what_others_take_at_random() {
         let (random, streams) = (samples(200, 3.0), streams(200, 2.0, false));
         let both = [random.clone(), streams.clone()].concat();
-        let line = line(&both, Sectors::new(10_000_000)).unwrap();
+        let line = line(&both, Sectors::new(10_000_000), Further::AsShort).unwrap();
         let none = Hits { most: 0.0, most_bare: 0.0, per_sector: 0.0 };
         let all = Drawn::of_all(&both, &[], &line, &none);
         let own = Drawn::of(&streams, &[], &line, &none).or(&all);
@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn what_was_read_on_in_pauses_only_is_not_there_without_one() {
         let (paused, at_once) = (streams(60, 0.5, true), streams(60, 7.0, false));
-        let line = line(&[samples(200, 3.0), at_once.clone()].concat(), Sectors::new(10_000_000)).unwrap();
+        let line =
+            line(&[samples(200, 3.0), at_once.clone()].concat(), Sectors::new(10_000_000), Further::AsShort).unwrap();
         let known = Hits { most: 1e-4, most_bare: 1e-3, per_sector: 5e-5 };
         let drawn = Drawn::of(&at_once, &paused, &line, &known);
         assert_eq!((drawn.hits(false), drawn.hits(true)), (1.0, 0.0));
@@ -179,7 +180,7 @@ mod tests {
     fn a_machine_draws_its_own_times_if_it_has_enough() {
         let (one, other) = (samples(200, 1.0), samples(200, 3.0));
         let both = [one.clone(), other.clone()].concat();
-        let line = line(&both, Sectors::new(10_000_000)).unwrap();
+        let line = line(&both, Sectors::new(10_000_000), Further::AsShort).unwrap();
         let none = Hits { most: 0.0, most_bare: 0.0, per_sector: 0.0 };
         let all = Drawn::of_all(&both, &[], &line, &none);
         let near = |drawn: &Drawn| drawn.near[0][1].mean().unwrap() + line.time(0, 8.0, 8);

@@ -14,10 +14,6 @@ pub(super) const FEW: usize = 30;
 pub(super) const NEAR: u64 = 2048;
 /// Of the mean, by which shapes may miss the recordings and still count as fitting.
 const FITS: f64 = 0.005;
-/// Turns per minute at which drives are made to turn.
-const SPEEDS: [f64; 4] = [15_000.0, 10_000.0, 7200.0, 5400.0];
-/// What is so near to one of them is that: whatever else makes times differ makes a turn seem longer.
-const SPEED_NEAR: f64 = 0.1;
 /// By how much seeks of drives with the same turn differ: the standard deviation as a share of what is to be expected.
 const ALIKE: f64 = 0.2;
 /// By how much they differ in what it takes to go further than recordings show: half of the stroke takes 0.7 to 0.9 turns more than a hundredth with
@@ -144,12 +140,6 @@ impl Line {
     }
 }
 
-/// The speed at which drives are made to turn that is so near to what was found, or what was found if there is none.
-fn usual(turn: f64) -> f64 {
-    let usual = SPEEDS.map(|per_minute| 60.0 / per_minute);
-    usual.into_iter().find(|usual| (turn / usual - 1.0).abs() < SPEED_NEAR).unwrap_or(turn)
-}
-
 /// What a turn of the platter takes, in seconds: where in it a request comes is chance, unless it goes on behind another, so that half of
 /// the residuals lie within half a turn.
 fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
@@ -162,13 +152,22 @@ fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
     let mut residuals = kinds.into_iter().map(of).find(|residuals| residuals.len() >= FEW)?;
     residuals.sort_by(f64::total_cmp);
     let quarters = |quarters: usize| residuals.get(quarters * residuals.len() / 4).copied();
-    Some(usual(2.0 * (quarters(3)? - quarters(1)?)))
+    Some(2.0 * (quarters(3)? - quarters(1)?))
+}
+
+/// What is told of seeks that are further than samples show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Further {
+    /// What drives take there, in turns of the platter.
+    AsDrives,
+    /// What short seeks tell, with what drives take there beside.
+    AsShort,
 }
 
 /// Fits each shape, and takes the mean of the fits weighted by how well the means over octaves of distance are met.
-pub(super) fn line(samples: &[Sample], capacity: Sectors) -> Option<Line> {
+pub(super) fn line(samples: &[Sample], capacity: Sectors, further: Further) -> Option<Line> {
     let (shapes, moves) = (shapes(), moves(samples));
-    let shown = reach(samples, capacity);
+    let shown = if further == Further::AsDrives { reach(samples, capacity) } else { 1.0 };
     let with = |delayed: bool| {
         // Without a turn nothing is known of what is further than that.
         let known = Known { capacity, turn: None, reach: 1.0, delayed, moves };
@@ -355,7 +354,7 @@ mod tests {
             destaged: [destaged, None],
         };
         let samples: Vec<Sample> = (0..600).map(|n| sample(4.0 + f64::from(n % 7), None)).collect();
-        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
         let run = line.destage(8.0, 9_000) * 1e3;
         let off = |sample: &Sample| line.residual(sample) * 1e3;
         let (one, two) = (off(&sample(9.0, None)), off(&sample(9.0 + run, Some((8.0, 9_000)))));
@@ -376,30 +375,9 @@ mod tests {
             destaged: [None; DESTAGED_MOST],
         };
         let samples: Vec<Sample> = (0..1500).map(sample).collect();
-        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
         let ([base, _], turn) = (line.base[0], line.turn.unwrap());
         assert!(base > 0.4 * turn && base < LEAST_TURNS * turn, "{base} {turn}");
-    }
-
-    #[test]
-    fn drives_turn_as_drives_are_made_to() {
-        let off = |found: f64, turn: f64| (usual(found) - turn).abs();
-        for (found, turn) in [(4.3e-3, 4e-3), (3.7e-3, 4e-3), (6.2e-3, 6e-3), (8.6e-3, 60.0 / 7200.0), (5e-3, 5e-3)] {
-            assert!(off(found, turn) < 1e-12, "{found}");
-        }
-        // A turn of 4 ms, and another millisecond now and then.
-        let sample = |n: u64| Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance: 5_000,
-            idle: false,
-            follows: false,
-            durable: false,
-            time: 1e-3 + (n * 104_729 % 4000) as f64 * 1e-6 + (n % 5 / 4) as f64 * 1e-3,
-            destaged: [None; DESTAGED_MOST],
-        };
-        let samples: Vec<Sample> = (0..4000).map(sample).collect();
-        assert_eq!(line(&samples, Sectors::new(17_000_000)).unwrap().turn, Some(4e-3));
     }
 
     #[test]
@@ -427,7 +405,7 @@ mod tests {
         };
         let near = |n: u64| sample(n, 20_000 + n * 1_000_003 % (capacity.count() / 100));
         let samples: Vec<Sample> = (0..4000).map(near).collect();
-        let line = line(&samples, capacity).unwrap();
+        let line = line(&samples, capacity, Further::AsDrives).unwrap();
         let near = capacity.count() / 200;
         for share in [0.1, 0.3, 0.5] {
             let distance = (capacity.count() as f64 * share) as u64;
@@ -441,7 +419,7 @@ mod tests {
             Sample { time: sample.time + seek(half), ..sample }
         };
         let both: Vec<Sample> = samples.iter().copied().chain((0..2000).map(far)).collect();
-        let line = super::line(&both, capacity).unwrap();
+        let line = super::line(&both, capacity, Further::AsDrives).unwrap();
         let (shown, truth) = (line.seek(half) - line.seek(near), 2.0 * seek(half) - seek(near));
         assert!((shown / truth - 1.0).abs() < 0.1, "{shown} {truth}");
     }
@@ -465,7 +443,7 @@ mod tests {
             }
         };
         let samples: Vec<Sample> = (0..2000).map(sample).collect();
-        let line = line(&samples, Sectors::new(17_000_000)).unwrap();
+        let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
         assert!(line.base[0][0] >= -1e-6, "{:?}", line.base);
         // A third of the drive away such a read takes no three times as long.
         let (near, far) = (line.time(0, 256.0, 30_000), line.time(0, 256.0, 6_000_000));

@@ -8,7 +8,7 @@ use traces::{Lba, Nanos, Sectors};
 
 use super::contents::{self, Filling};
 use super::front::{Cache, Front};
-use super::line::Sample;
+use super::line::{Further, Sample};
 use super::policy::{self, Choices};
 use super::recording::{Recorded, Recording};
 use super::times::median;
@@ -93,7 +93,7 @@ pub(super) fn fits(recordings: &[Recording], capacity: Sectors) -> (Vec<Fitted>,
     let of_machines: Vec<Vec<Recording>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
     let rows = geometry.capacity().count() / geometry.row_sectors();
     let samples = samples(recordings, &of_machines, &geometry, keeps.first().copied());
-    let Some(member) = service::fit_to(samples, Sectors::new(geometry.row_start(rows))) else {
+    let Some(member) = service::fit_to(samples, Sectors::new(geometry.row_start(rows)), Further::AsDrives) else {
         return Default::default();
     };
     let members: Vec<Recording> = of_machines.into_iter().flatten().collect();

@@ -226,7 +226,7 @@ impl Reads {
 mod tests {
     use traces::Sectors;
 
-    use super::super::line::line;
+    use super::super::line::{Further, line};
     use super::*;
 
     #[test]
@@ -281,7 +281,8 @@ mod tests {
                 destaged: [None; DESTAGED_MOST],
             }
         };
-        let line = line(&(0..1000).map(plain).collect::<Vec<_>>(), Sectors::new(17_000_000)).unwrap();
+        let samples: Vec<Sample> = (0..1000).map(plain).collect();
+        let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
         assert!(line.caches());
         let seen = |empties: Empties, requests: &[(Operation, u64, f64, f64, bool)]| {
             let caching = Caching {

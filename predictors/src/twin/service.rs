@@ -25,7 +25,7 @@ use traces::{Nanos, Sectors};
 use super::destage::Empties;
 use super::drawn::{Drawn, enough, or};
 use super::hits::Hits;
-use super::line::{self, FEW, Line, NEAR, Sample};
+use super::line::{self, FEW, Further, Line, NEAR, Sample};
 use super::recording::Recording;
 use super::samples::{self, Caching, Seen};
 use super::times::{Times, median};
@@ -92,16 +92,17 @@ pub(super) fn capacity(recordings: &[Recording]) -> Option<Sectors> {
 /// Fits `recordings` of one device as one that is done with a request when the platter is; nothing if they do not hold enough of a kind
 /// that they have at all.
 pub(super) fn fit(recordings: &[Recording], capacity: Sectors) -> Option<Fitted> {
-    fit_to(recordings.iter().map(samples::samples).collect(), capacity)
+    // Machines on one drive are played as taking turns more often than they do, which long seeks that are too short make up for.
+    fit_to(recordings.iter().map(samples::samples).collect(), capacity, Further::AsShort)
 }
 
-/// The same of the samples of each recording.
-pub(super) fn fit_to(each: Vec<Vec<Sample>>, capacity: Sectors) -> Option<Fitted> {
+/// The same of the samples of each recording, and of seeks `further` than they show.
+pub(super) fn fit_to(each: Vec<Vec<Sample>>, capacity: Sectors, further: Further) -> Option<Fitted> {
     let held_up = HELD_UP * median(each.iter().flatten().map(|sample| sample.time))?;
-    let first = fit_samples(each.clone(), held_up, capacity, 0.0)?;
+    let first = fit_samples(each.clone(), held_up, capacity, 0.0, further)?;
     // What is in the cache takes little but for its sectors, and only now it is known what these take.
     let per_sector = first.line.base[0][1];
-    fit_samples(each, held_up, capacity, per_sector).or(Some(first))
+    fit_samples(each, held_up, capacity, per_sector, further).or(Some(first))
 }
 
 /// The device that is `fitted` so, as one whose cache acknowledges writes and empties itself; nothing if it has none that shows.
@@ -127,7 +128,8 @@ fn cached(recordings: &[Recording], fitted: &Fitted, empties: Empties) -> Option
     let each = recordings.iter().zip(&fitted.hits);
     let mut seen: Vec<Seen> = each.map(|(recording, hits)| samples::cached(recording, &caching(*hits))).collect();
     let each = seen.iter_mut().map(|seen| std::mem::take(&mut seen.samples)).collect();
-    let mut cached = fit_samples(each, HELD_UP * fitted.read, fitted.line.capacity, fitted.hit_sector)?;
+    let capacity = fitted.line.capacity;
+    let mut cached = fit_samples(each, HELD_UP * fitted.read, capacity, fitted.hit_sector, Further::AsShort)?;
     if !cached.line.caches() {
         return None;
     }
@@ -143,7 +145,13 @@ fn cached(recordings: &[Recording], fitted: &Fitted, empties: Empties) -> Option
 
 /// Fits the samples of each recording, without those that took longer than `held_up`, where what is in the cache takes so long for each
 /// sector.
-fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_sector: f64) -> Option<Fitted> {
+fn fit_samples(
+    mut each: Vec<Vec<Sample>>,
+    held_up: f64,
+    capacity: Sectors,
+    per_sector: f64,
+    further: Further,
+) -> Option<Fitted> {
     each.iter_mut().for_each(|samples| samples.retain(|sample| sample.time <= held_up));
     let plain_reads =
         each.iter().flatten().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
@@ -159,7 +167,7 @@ fn fit_samples(mut each: Vec<Vec<Sample>>, held_up: f64, capacity: Sectors, per_
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
     let far = if far.len() < FEW { others.clone() } else { far };
-    let line = line::line(&far, capacity)?;
+    let line = line::line(&far, capacity, further)?;
     let least = others.iter().chain(&hits).map(|sample| sample.time).fold(f64::INFINITY, f64::min);
     let all = Drawn::of_all(&others, &hits, &line, &known);
     Some(Fitted {
