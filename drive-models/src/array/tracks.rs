@@ -203,7 +203,7 @@ mod tests {
         }
         let group: std::collections::BTreeSet<usize> = (320..336).map(|track| tracks.bucket(track)).collect();
         let first = *group.first().unwrap();
-        assert!(group.len() == 16 && first % 16 == 0 && *group.last().unwrap() == first + 15, "{group:?}");
+        assert!(group.len() == 16 && first.is_multiple_of(16) && *group.last().unwrap() == first + 15, "{group:?}");
     }
 
     proptest! {
