@@ -112,6 +112,9 @@ fn cut(classes: &[f64; CLASSES]) -> Option<usize> {
         if low > 0.0 && high > 0.0 { low * high * (high_mean - low_mean).powi(2) } else { 0.0 }
     };
     let best = (1..CLASSES).map(between).fold(0.0, f64::max);
+    if best == 0.0 {
+        return None;
+    }
     // Where nothing lies between, all cuts are as good: the middle one.
     let cuts: Vec<usize> = (1..CLASSES).filter(|&cut| between(cut) >= best * (1.0 - 1e-9)).collect();
     let cut = *cuts.get(cuts.len() / 2)?;
@@ -121,7 +124,7 @@ fn cut(classes: &[f64; CLASSES]) -> Option<usize> {
     let least = classes[low_mean as usize..=high_mean as usize].iter().copied().fold(f64::INFINITY, f64::min);
     let valley = least <= BETWEEN * most(&classes[..cut]).min(most(&classes[cut..]));
     let apart = (high_mean - low_mean) / 4.0 >= APART.log2();
-    (best > 0.0 && low >= PART * all && high >= PART * all && valley && apart).then_some(cut)
+    (low >= PART * all && high >= PART * all && valley && apart).then_some(cut)
 }
 
 impl Cache {
@@ -301,6 +304,13 @@ mod tests {
         assert_eq!(Cache::of(&[near]), None);
         let (front, [random, _]) = Front::of(&recording(|_, _| true), None, None);
         assert_eq!((share(&front), random.len()), (0.0, 4000));
+    }
+
+    #[test]
+    fn what_always_takes_as_long_shows_no_cache() {
+        let mut recording = recording(|_, _| false);
+        recording.requests.iter_mut().for_each(|request| request.completed = request.issued + Nanos::from_ms(2));
+        assert!(Cache::of(&[recording]).is_none() && Cache::of(&[Recording::default()]).is_none());
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub(super) struct Table<'a> {
     pub(super) most: Nanos,
 }
 
-/// A recording from a time on to another: what waited for something before that comes when it came.
+/// A recording from a time on to another, with the first request behind it, since a play ends when a machine has nothing more to send: what
+/// waited for something before that comes when it came.
 struct Excerpt {
     requests: Range<usize>,
     causes: Vec<Cause>,
@@ -58,7 +59,7 @@ struct Excerpt {
 
 fn excerpt(recording: &Recording, machine: &Inferred, from: Timestamp, to: Timestamp) -> Excerpt {
     let before = |time: Timestamp| recording.requests.partition_point(|request| request.arrival < time);
-    let (first, last) = (before(from), before(to));
+    let (first, last) = (before(from), (before(to) + 1).min(recording.len()));
     let within = |leader: u32| (leader as usize).checked_sub(first).map(|leader| leader as u32);
     let cause = |(index, cause): (usize, &Cause)| {
         let start =
@@ -333,6 +334,29 @@ mod tests {
     }
 
     #[test]
+    fn who_pauses_ends_nobodys_play() {
+        use super::super::policy::Policy;
+        use super::super::several;
+
+        // One reads all the time, and one for 300 ms every 10 s: in most excerpts it has nothing more to send for longer than they last.
+        let reads = |every_us: u64, when: fn(u64) -> bool| {
+            let times = (0..60_000_000 / every_us).map(|n| n * every_us).filter(|at| when(*at));
+            let read =
+                |at: u64| Recorded { lba: Lba::new(at / 1000 * 64), ..Recorded::sent(Operation::Read, 1, at, 2000) };
+            Recording { requests: times.map(read).collect(), ..Recording::default() }
+        };
+        let recordings = [reads(7000, |_| true), reads(5000, |at| at % 10_000_000 < 300_000)];
+        let machines = [infer(&recordings[0]), infer(&recordings[1])];
+        let fitted = Fit::Several(several::fit(&recordings, traces::Sectors::new(1 << 30)).unwrap());
+        let order = Order { policy: Policy::Fcfs, durable_first: false };
+        let table = Table { fitted: &fitted, order, seed: 1, machines: 0..2, most: ALL };
+        let plays = Plays { recordings: &recordings, machines: &machines, table: &table, span: Nanos::from_s(60) };
+        let start = Timestamp::from_ns(20_000_000_000);
+        let (_, measured) = plays.one(start, Nanos::from_s(4), &[start; 2], None).unwrap();
+        assert_eq!(measured, Nanos::from_ms(3600));
+    }
+
+    #[test]
     fn a_machine_comes_to_where_it_had_done_as_much_alone() {
         let at = |s: f64| Timestamp::from_ns((s * 1e9) as u64);
         let got = |reads: u64, writes: u64| {
@@ -377,7 +401,7 @@ mod tests {
         let Range { start: first, end: last } = excerpt.requests;
         let arrived = |index: usize| recording.requests[index].arrival;
         assert!(first > 0 && arrived(first) >= from && arrived(first - 1) < from);
-        assert!(arrived(last - 1) < to && arrived(last) >= to);
+        assert!(arrived(last - 2) < to && arrived(last - 1) >= to);
         assert_eq!((excerpt.causes.len(), excerpt.ends.len()), (last - first, last - first));
         let requests = &recording.requests[first..last];
         let mut cut_off = 0;
