@@ -5,6 +5,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use predictors::place::{Limits, Task, place};
 use predictors::replayed::{Campaign, ROOMS, Ran};
+use predictors::twin::Model;
 use predictors::{Recording, build, predictor};
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
@@ -34,17 +35,19 @@ fn formulas(criterion: &mut Criterion) {
 }
 
 fn twin(criterion: &mut Criterion) {
-    let predictor = build(&"twin".parse().expect("a name is a spec")).expect("a name of the registry");
-    let mut group = criterion.benchmark_group("the twin of two machines of 300 s, inference and play");
-    group.sample_size(10);
+    const SEED: u64 = 1;
     for (name, room) in [("a drive", DRIVE), ("an array", ARRAY)] {
         let (profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) =
             alone(room).into_iter().map(|ran| (ran.profile, ran.recording)).unzip();
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(predictor::predict(&*predictor, &profiles, &recordings)));
+        let mut group = criterion.benchmark_group(format!("the twin of two machines of 300 s on {name}"));
+        group.sample_size(10);
+        group.bench_function("inference", |bencher| {
+            bencher.iter(|| black_box(Model::infer(&profiles, &recordings, SEED)));
         });
+        let model = Model::infer(&profiles, &recordings, SEED).expect("a shipped room's times follow something");
+        group.bench_function("forecast", |bencher| bencher.iter(|| black_box(model.forecast())));
+        group.finish();
     }
-    group.finish();
 }
 
 fn placement(criterion: &mut Criterion) {

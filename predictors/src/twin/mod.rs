@@ -31,6 +31,7 @@ mod line;
 mod locks;
 mod members;
 mod meter;
+mod model;
 mod play;
 mod player;
 mod policy;
@@ -49,14 +50,13 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES};
 use traces::spec::{Settings, Tunable, Unit};
 use traces::statistics::Distribution;
-use traces::{Nanos, Timestamp};
+use traces::{Nanos, Sectors, Timestamp};
 
 use self::causes::Cause;
-use self::device::{Fit, Played};
 use self::learned::Learned;
 use self::locks::Locks;
 use self::meter::Got;
-use self::play::{Table, play};
+pub use self::model::Model;
 use self::policy::{Policy, in_machine};
 use self::recording::Recorded;
 pub use self::recording::{Recorder, Recording};
@@ -120,81 +120,22 @@ struct Inferred {
 
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
-        enough(alone, recordings)?;
-        let machines = alone.len();
-        let recordings = if self.own { &recordings[..machines] } else { recordings };
-        let learned = Learned::of_machines(recordings, machines);
-        let others = learned.told_by_others(machines);
-        let Learned { recordings, one_by_one, policy, sure, .. } = learned;
-        // Of others only what an array's streams wait for is told.
-        let one_after_another = one_by_one.is_some() && policy != Policy::Unknown;
-        let telling = if one_after_another { machines } else { recordings.len() };
-        let inferred: Vec<Inferred> = recordings[..telling].iter().map(infer).collect();
-        let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
-        let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
-        let played = device::fit(recordings, &inferred, machines, order, one_by_one, self.seed)?;
-        let Played { fitted, alone: played, .. } = played.ok_or_else(|| {
-            PredictError::DoesNotHold(
-                "the recordings' service times follow no line; their times cannot be right".to_owned(),
-            )
-        })?;
-        let table = Table { fitted: &fitted, order, seed: self.seed, machines: 0..machines, most: play::ALL };
-        let together = play(recordings, &inferred, &table)?;
-        let several = matches!(fitted, Fit::Several(_));
-        let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
-            let recorded = recorded(recording);
-            VmForecast {
-                reads: scaled(together.reads, played.reads, recorded.reads, several),
-                writes: scaled(together.writes, played.writes, recorded.writes, several),
-            }
-        };
-        let vms = together.iter().zip(&played).zip(recordings).map(vm).collect();
+        let all = recordings.len();
+        let recordings = &recordings[..if self.own { all.min(alone.len()) } else { all }];
+        let model = Model::infer(alone, recordings, self.seed)?;
+        let vms = model.forecast()?;
         let incomplete = alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0);
         let not_played = |(profile, recording): (&IsolationProfile, &Recording)| {
             let plural =
                 if recording.incomplete == 1 { " without a completion is" } else { "s without completions are" };
             format!("{}: {} record{plural} left out", profile.vm, recording.incomplete)
         };
-        let notes = [shown(&fitted, order, sure)].into_iter().chain(others);
-        let notes = notes.chain(incomplete.map(not_played)).collect();
-        let policy = Some(DevicePolicy { name: policy.kind().to_owned(), sure });
-        Ok(Consolidation { vms, policy, notes, ..Consolidation::default() })
+        let notes = model.shown().into_iter().chain(incomplete.map(not_played)).collect();
+        Ok(Consolidation { vms, policy: Some(model.policy()), notes, ..Consolidation::default() })
     }
 
     fn plays(&self) -> bool {
         true
-    }
-}
-
-/// That there is a recording of each machine, with requests in it.
-fn enough(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<(), PredictError> {
-    if recordings.len() < alone.len() {
-        return Err(PredictError::DoesNotHold(
-            "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
-        ));
-    }
-    let few = alone.iter().zip(recordings).find(|(_, recording)| recording.len() < REQUESTS_MIN);
-    few.map_or(Ok(()), |(profile, recording)| {
-        let few = recording.len();
-        let what = format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
-        Err(PredictError::profile(profile, what))
-    })
-}
-
-/// What the device is, in words.
-fn shown(fitted: &Fit, order: Order, sure: bool) -> String {
-    match fitted {
-        Fit::OneByOne(_) => format!(
-            "the device takes requests in this order{}: {}{}; it is {} away",
-            if sure { "" } else { ", which is not sure" },
-            order.policy,
-            if order.durable_first { ", durable writes ahead of all" } else { "" },
-            Nanos::from_us(fitted.delay().as_ns() / 1000)
-        ),
-        Fit::Members(fitted) => fitted.to_string(),
-        Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
-                            under way"
-            .to_owned(),
     }
 }
 
@@ -216,9 +157,15 @@ fn infer(recording: &Recording) -> Inferred {
         ends: causes::ends(&recording.requests),
         coalesced: coalesced(recording),
         background: background(recording),
-        limits: Limits { depth, merge: recording.merges, ..Limits::default() },
+        limits: Limits { depth, merge: recording.merges, max_sectors: longest(recording), ..Limits::default() },
         scheduler: if waits.prefers_reads() { "mq-deadline" } else { "fifo" },
     }
+}
+
+/// How long a request its machine makes: as long as Linux does, or as the longest that was recorded.
+fn longest(recording: &Recording) -> Sectors {
+    let longest = recording.moving().map(|request| Sectors::new(request.sectors.into())).max();
+    longest.unwrap_or_default().max(Limits::default().max_sectors)
 }
 
 /// Which share of completions comes with the next: a host that is busy, or an interrupt that is held back, tells several at once, while a
@@ -241,36 +188,33 @@ fn coalesced(recording: &Recording) -> f64 {
 /// How many writes that nobody waits for a machine lets be at the device at once: those that had to wait went when one fewer was there.
 /// Linux throttles them so that they do not stand in the way of reads (`block/blk-wbt.c`).
 fn background(recording: &Recording) -> u32 {
-    let of = |request: &&Recorded| !request.sync && request.moves_data();
-    let mut issued: Vec<&Recorded> = recording.requests.iter().filter(of).collect();
-    let mut completed: Vec<Timestamp> = issued.iter().map(|request| request.completed).collect();
-    issued.sort_by_key(|request| request.issued);
-    completed.sort();
-    let mut done = 0;
-    let mut found = Vec::new();
-    for (index, request) in issued.iter().enumerate() {
-        done += completed[done..].iter().take_while(|completed| **completed <= request.issued).count();
-        if request.issued.saturating_since(request.arrival) > HAD_TO_WAIT {
-            found.push(index - done);
-        }
-    }
+    let writes = recording.requests.iter().filter(|request| !request.sync && request.moves_data());
+    let had_to_wait = |request: &Recorded| request.issued.saturating_since(request.arrival) > HAD_TO_WAIT;
+    let found = under_way(writes).into_iter().filter(|(request, _)| had_to_wait(request));
+    let mut found: Vec<usize> = found.map(|(_, under_way)| under_way).collect();
     found.sort_unstable();
     if found.len() < WAITED_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
 }
 
 /// The most requests that were at the device at once.
 fn deepest(recording: &Recording) -> u32 {
-    let moving = || recording.requests.iter().filter(|request| request.moves_data());
-    let mut issued: Vec<Timestamp> = moving().map(|request| request.issued).collect();
-    let mut completed: Vec<Timestamp> = moving().map(|request| request.completed).collect();
-    issued.sort();
+    let moving = recording.requests.iter().filter(|request| request.moves_data());
+    under_way(moving).into_iter().map(|(_, others)| others as u32 + 1).max().unwrap_or(1)
+}
+
+/// Each of `requests` in the order of their issue, with how many of them were under way then.
+fn under_way<'a>(requests: impl Iterator<Item = &'a Recorded>) -> Vec<(&'a Recorded, usize)> {
+    let mut issued: Vec<&Recorded> = requests.collect();
+    let mut completed: Vec<Timestamp> = issued.iter().map(|request| request.completed).collect();
+    issued.sort_by_key(|request| request.issued);
     completed.sort();
     let mut done = 0;
-    let at_once = issued.iter().enumerate().map(|(index, at)| {
-        done += completed[done..].iter().take_while(|completed| *completed <= at).count();
-        index + 1 - done
-    });
-    at_once.max().map_or(1, |deepest| deepest.max(1) as u32)
+    let others = |(index, request): (usize, &'a Recorded)| {
+        done += completed[done..].iter().take_while(|completed| **completed <= request.issued).count();
+        // What takes no time is done as soon as it, or one that comes after it, is issued.
+        (request, index.saturating_sub(done))
+    };
+    issued.into_iter().enumerate().map(others).collect()
 }
 
 /// What a recording shows that its machine got alone.
@@ -280,35 +224,6 @@ fn recorded(recording: &Recording) -> VmForecast {
         got[request.operation as usize].add(request.completed.saturating_since(request.issued));
     }
     forecast(&got, recording.span().saturating_since(Timestamp::ZERO))
-}
-
-/// By what power of the share that is left of a figure's own time what it is off by alone counts.
-const FADES: f64 = 0.5;
-
-/// The forecast is what the twin makes of machines together. What it is off by alone is put right, but the less the longer responses get:
-/// then they are other machines' doing, of which it says nothing.
-fn scaled(
-    together: OperationForecast,
-    played: OperationForecast,
-    recorded: OperationForecast,
-    several: bool,
-) -> OperationForecast {
-    let responses = played.response_ns.zip(together.response_ns);
-    let own = responses.map_or(1.0, |(played, together)| (played / together).clamp(0.0, 1.0));
-    let counts = own.powf(FADES);
-    let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
-        let off = recorded.zip(played.filter(|played| *played > 0.0)).map(|(recorded, played)| recorded / played);
-        together.map(|together| together * off.map_or(1.0, |off| off.powf(counts)))
-    };
-    OperationForecast {
-        iops: figure(together.iops, played.iops, recorded.iops),
-        response_ns: figure(together.response_ns, played.response_ns, recorded.response_ns),
-        percentiles_ns: std::array::from_fn(|index| {
-            let of = |operation: &OperationForecast| operation.percentiles_ns[index];
-            figure(of(&together), of(&played), of(&recorded))
-        }),
-        spread: spread::of(&together, &played, &recorded, several),
-    }
 }
 
 fn forecast(got: &Got, played: Nanos) -> VmForecast {
@@ -327,26 +242,6 @@ mod tests {
     use traces::Operation;
 
     use super::*;
-
-    fn operation(response_ms: f64, iops: f64) -> OperationForecast {
-        OperationForecast::of_means(Some(iops), Some(response_ms * 1e6))
-    }
-
-    #[test]
-    fn what_the_twin_is_off_by_alone_fades_as_others_make_it_wait() {
-        let (played, recorded) = (operation(10.0, 100.0), operation(20.0, 50.0));
-        let forecast = |response_ms: f64, iops: f64| {
-            let scaled = scaled(operation(response_ms, iops), played, recorded, false);
-            (scaled.response_ns.unwrap() / 1e6, scaled.iops.unwrap())
-        };
-        // Nobody else: all of it.
-        assert_eq!(forecast(10.0, 100.0), (20.0, 50.0));
-        // Four times as long: the square root of the factor.
-        let (response, iops) = forecast(40.0, 25.0);
-        assert!((response - 40.0 * 2f64.sqrt()).abs() < 1e-9 && (iops - 25.0 / 2f64.sqrt()).abs() < 1e-9);
-        // Faster than alone is no less its own.
-        assert_eq!(forecast(5.0, 200.0), (10.0, 100.0));
-    }
 
     /// Pairs of requests under way at once, whose second completes so many microseconds after the first.
     fn pairs(apart_us: impl Fn(u64) -> u64) -> Recording {

@@ -8,7 +8,7 @@ use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
 use schedulers::Scheduler;
 use traces::spec::Spec;
-use traces::{Nanos, Operation, Timestamp, VmId};
+use traces::{Nanos, Operation, Request, Timestamp, VmId};
 
 use super::ahead::Ahead;
 use super::causes::{After, Cause};
@@ -250,8 +250,9 @@ fn room(
         let order = scheduler(&policy.scheduler()).expect("it was built just before");
         if durable_first { Box::new(Ahead::of(order)) } else { order }
     };
-    let shared =
-        Passage { limits: Limits { merge: false, depth: fitted.depth(), ..Limits::default() }, ..Passage::default() };
+    // What machines send is no longer than what was recorded at the device.
+    let limits = Limits { merge: false, depth: fitted.depth(), max_sectors: Request::SECTORS_MAX, ..Limits::default() };
+    let shared = Passage { limits, ..Passage::default() };
     let drive = fitted.drive(table.machines.clone(), full_as, contents, seed);
     Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }

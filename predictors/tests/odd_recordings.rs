@@ -1,0 +1,208 @@
+//! Whatever machines did alone, each forecast is figures or an error: recordings as no model would make them.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use predictors::profile::Measure;
+use predictors::{Consolidation, OperationForecast, PREDICTORS, Recorder, Recording, build, predictor};
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::results::TraceProvenance;
+use traces::results::isolation::IsolationProfile;
+use traces::trace::Clock;
+use traces::{
+    Flags, Layer, Lba, Losses, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta,
+};
+
+/// How a quantity is drawn.
+#[derive(Clone, Copy, Debug)]
+enum Draw {
+    Always(u64),
+    Uniform(u64),
+    /// One or the other; the second with a chance of one in so many.
+    Either(u64, u64, u32),
+    /// Of all magnitudes.
+    Magnitudes(u32),
+}
+
+impl Draw {
+    fn draw(self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        match self {
+            Draw::Always(value) => value,
+            Draw::Uniform(most) => random.random_range(0..=most),
+            Draw::Either(often, seldom, one_in) => {
+                if random.random_range(0..one_in) == 0 {
+                    seldom
+                } else {
+                    often
+                }
+            }
+            Draw::Magnitudes(bits) => {
+                let most = 1u64 << random.random_range(0..bits);
+                random.random_range(0..=most)
+            }
+        }
+    }
+}
+
+fn nanos(most_bits: u32) -> impl Strategy<Value = Draw> {
+    let most = (1u64 << most_bits) - 1;
+    prop_oneof![
+        Just(Draw::Always(0)),
+        (0..most).prop_map(Draw::Always),
+        (1..most).prop_map(Draw::Uniform),
+        (0..1_000_000u64, 0..most, 2..200u32).prop_map(|(often, seldom, one_in)| Draw::Either(often, seldom, one_in)),
+        (2..most_bits).prop_map(Draw::Magnitudes),
+    ]
+}
+
+/// What a machine does.
+#[derive(Clone, Debug)]
+struct Machine {
+    requests: usize,
+    /// Between arrivals, between arrival and issue, between issue and completion, ns.
+    gap: Draw,
+    wait: Draw,
+    took: Draw,
+    /// By how much an address is away from the end of the last request, or from the beginning of the device.
+    jump: Draw,
+    relative: bool,
+    sectors: Draw,
+    streams: u32,
+    /// How many in ten of each kind.
+    operations: Vec<Operation>,
+    flags: Vec<Flags>,
+    /// One in so many never completes.
+    lost: u32,
+    place: u64,
+    device: Option<u64>,
+    seed: u64,
+}
+
+fn machine() -> impl Strategy<Value = Machine> {
+    let operations = vec![Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
+    let of = prop_oneof![Just(vec![Operation::Read]), prop::collection::vec(prop::sample::select(operations), 1..6)];
+    let flags = vec![Flags::empty(), Flags::SYNC, Flags::FUA, Flags::PREFLUSH, Flags::SYNC | Flags::FUA];
+    let flags = prop::collection::vec(prop::sample::select(flags), 1..4);
+    let jump = prop_oneof![
+        Just(Draw::Always(0)),
+        (0..1u64 << 40).prop_map(Draw::Always),
+        (0..1u64 << 36).prop_map(Draw::Uniform),
+        Just(Draw::Uniform(u64::MAX)),
+        (0..1u64 << 30, 2..300u32).prop_map(|(far, one_in)| Draw::Either(0, far, one_in)),
+        (2..64u32).prop_map(Draw::Magnitudes),
+    ];
+    let sectors = prop_oneof![
+        prop::sample::select(vec![0, 1, 8, 256, 2048, 1 << 16]).prop_map(Draw::Always),
+        (1..4096u64).prop_map(Draw::Uniform),
+        (1..16u32).prop_map(Draw::Magnitudes),
+    ];
+    let does = (100..700usize, nanos(36), nanos(30), nanos(34), jump, any::<bool>(), sectors);
+    let device = prop_oneof![Just(None), (0..u64::MAX).prop_map(Some), Just(Some(1u64 << 28))];
+    let is = (1..9u32, of, flags, 2..400u32, prop_oneof![9 => Just(0), 1 => any::<u64>()], device, any::<u64>());
+    (does, is).prop_map(
+        |(
+            (requests, gap, wait, took, jump, relative, sectors),
+            (streams, operations, flags, lost, place, device, seed),
+        )| {
+            Machine {
+                requests,
+                gap,
+                wait,
+                took,
+                jump,
+                relative,
+                sectors,
+                streams,
+                operations,
+                flags,
+                lost,
+                place,
+                device,
+                seed,
+            }
+        },
+    )
+}
+
+impl Machine {
+    fn records(&self) -> Vec<Record> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let (mut now, mut end) = (Timestamp::ZERO, Lba::ZERO);
+        let record = |_| {
+            now = now + Nanos::from_ns(self.gap.draw(&mut random));
+            let operation = self.operations[random.random_range(0..self.operations.len())];
+            let away = Sectors::new(self.jump.draw(&mut random));
+            let lba = if self.relative { end } else { Lba::ZERO }.saturating_add(away);
+            let sectors = if operation == Operation::Flush { 0 } else { self.sectors.draw(&mut random) };
+            let sectors = Sectors::new(sectors.min(u64::from(u32::MAX)));
+            // No reader lets a request end beyond the last address.
+            let lba = lba.min(Lba::new(u64::MAX - sectors.count()));
+            let mut request = Request::new(now, operation, lba, sectors);
+            request.stream = StreamId(random.random_range(0..self.streams));
+            request.flags = self.flags[random.random_range(0..self.flags.len())];
+            end = request.end();
+            let issued = now + Nanos::from_ns(self.wait.draw(&mut random));
+            let completed = issued + Nanos::from_ns(self.took.draw(&mut random));
+            let completed = (random.random_range(0..self.lost) > 0).then_some(completed);
+            Record { request, observed: Observed { issued: Some(issued), completed, ..Observed::default() } }
+        };
+        (0..self.requests).map(record).collect()
+    }
+
+    fn alone(&self, vm: &str) -> (IsolationProfile, Recording) {
+        let meta = TraceMeta::new("csv", Layer::GuestQueue, "monotonic");
+        let mut measure = Measure::new(&meta);
+        let mut recorder = Recorder::new(Sectors::new(self.place), self.device.map(Sectors::new));
+        for record in self.records() {
+            measure.record(&record);
+            recorder.record(&record);
+        }
+        let provenance = TraceProvenance {
+            vm: vm.to_owned(),
+            path: String::new(),
+            sha256: String::new(),
+            format: "csv".to_owned(),
+            layer: Layer::GuestQueue,
+            clock: Clock { name: "monotonic".to_owned(), zero_unix_ns: None },
+            addresses: String::new(),
+            requests: self.requests as u64,
+            losses: Losses::default(),
+            made: std::collections::BTreeMap::new(),
+        };
+        (measure.finish(vm, "test", provenance, &meta).0, recorder.finish())
+    }
+}
+
+/// That every figure is one.
+fn figures_are_numbers(forecast: &Consolidation) {
+    let number = |figure: Option<f64>| assert!(figure.is_none_or(|figure| figure.is_finite() && figure >= 0.0));
+    let of = |operation: &OperationForecast| {
+        number(operation.iops);
+        number(operation.response_ns);
+        operation.percentiles_ns.into_iter().for_each(number);
+        let spread = operation.spread.map(|spread| [spread.iops, spread.response]);
+        spread.into_iter().flatten().map(Some).for_each(number);
+    };
+    forecast.vms.iter().for_each(|vm| [vm.reads, vm.writes].iter().for_each(of));
+    number(forecast.mix_read);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_recordings_give_figures_or_an_error(machines in prop::collection::vec(machine(), 2..4), played in 2..3usize) {
+        let alone = machines.iter().zip(["a", "b", "c"]).map(|(machine, name)| machine.alone(name));
+        let (mut profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) = alone.unzip();
+        profiles.truncate(played);
+        for entry in PREDICTORS {
+            let predictor = build(&entry.name.parse().unwrap()).unwrap();
+            match predictor::predict(&*predictor, &profiles, &recordings) {
+                Ok(forecast) => {
+                    assert_eq!(forecast.vms.len(), profiles.len());
+                    figures_are_numbers(&forecast);
+                }
+                Err(error) => assert!(error.to_string().len() > 20, "{error}"),
+            }
+        }
+    }
+}
