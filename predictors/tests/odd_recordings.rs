@@ -129,7 +129,7 @@ impl Machine {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let (mut now, mut end) = (Timestamp::ZERO, Lba::ZERO);
         let record = |_| {
-            now = now + Nanos::from_ns(self.gap.draw(&mut random));
+            now += Nanos::from_ns(self.gap.draw(&mut random));
             let operation = self.operations[random.random_range(0..self.operations.len())];
             let away = Sectors::new(self.jump.draw(&mut random));
             let lba = if self.relative { end } else { Lba::ZERO }.saturating_add(away);

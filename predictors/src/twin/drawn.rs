@@ -119,22 +119,12 @@ fn quantile(values: impl Iterator<Item = u64>, share: f64) -> u64 {
 mod tests {
     use traces::Sectors;
 
-    use super::super::line::{DESTAGED_MOST, Further, line};
+    use super::super::line::{Further, line};
     use super::*;
 
     /// So many reads of 8 sectors next to the one before, each so many milliseconds, and as many far ones of 10 to 14 ms.
     fn samples(count: usize, ms: f64) -> Vec<Sample> {
-        let sample = |distance: u64, ms: f64| Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance,
-            idle: false,
-            follows: false,
-            durable: false,
-            time: ms * 1e-3,
-            destaged: [None; DESTAGED_MOST],
-        };
-        let pair = |n: usize| [sample(8, ms), sample(10_000 + 1000 * n as u64, 10.0 + (n % 5) as f64)];
+        let pair = |n: usize| [Sample::read(8, ms), Sample::read(10_000 + 1000 * n as u64, 10.0 + (n % 5) as f64)];
         (0..count).flat_map(pair).collect()
     }
 

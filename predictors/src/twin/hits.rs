@@ -42,21 +42,11 @@ impl Hits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::DESTAGED_MOST;
     use super::*;
 
     /// A read of 8 sectors behind a latest one, far away from the one before.
     fn read(ms: f64) -> Sample {
-        Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance: 50_000,
-            idle: true,
-            follows: true,
-            durable: false,
-            time: ms * 1e-3,
-            destaged: [None; DESTAGED_MOST],
-        }
+        Sample { idle: true, follows: true, ..Sample::read(50_000, ms) }
     }
 
     const HITS: Hits = Hits { most: 1e-4, most_bare: 1e-3, per_sector: 5e-5 };

@@ -69,6 +69,23 @@ pub(super) struct Sample {
     pub(super) destaged: [Option<(f64, u64)>; DESTAGED_MOST],
 }
 
+#[cfg(test)]
+impl Sample {
+    /// A read at random of 8 sectors, so far from the request before, by a device that had something to do.
+    pub(super) fn read(distance: u64, ms: f64) -> Sample {
+        Sample {
+            operation: 0,
+            sectors: 8.0,
+            distance,
+            idle: false,
+            follows: false,
+            durable: false,
+            time: ms * 1e-3,
+            destaged: [None; DESTAGED_MOST],
+        }
+    }
+}
+
 /// So many at most are told apart from the read behind them.
 pub(super) const DESTAGED_MOST: usize = 2;
 
@@ -343,16 +360,8 @@ mod tests {
 
     #[test]
     fn what_several_accesses_are_off_by_is_shared_as_among_independent_ones() {
-        let sample = |ms: f64, destaged: Option<(f64, u64)>| Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance: 5_000,
-            idle: false,
-            follows: false,
-            durable: false,
-            time: ms * 1e-3,
-            destaged: [destaged, None],
-        };
+        let sample =
+            |ms: f64, destaged: Option<(f64, u64)>| Sample { destaged: [destaged, None], ..Sample::read(5_000, ms) };
         let samples: Vec<Sample> = (0..600).map(|n| sample(4.0 + f64::from(n % 7), None)).collect();
         let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
         let run = line.destage(8.0, 9_000) * 1e3;
@@ -364,15 +373,10 @@ mod tests {
     #[test]
     fn short_seeks_take_nothing_of_the_half_turn_that_every_access_takes() {
         // Reads 2,000 to 20,000 sectors away, of which the farther take longer than any measured drive's, and a place in a turn of 6 ms.
-        let sample = |n: u64| Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance: 2048 + n * 7919 % 18_000,
-            idle: false,
-            follows: false,
-            durable: false,
-            time: (0.5 + (n * 7919 % 18_000) as f64 / 18_000.0 * 2.5 + (n * 104_729 % 6000) as f64 / 1000.0) * 1e-3,
-            destaged: [None; DESTAGED_MOST],
+        let sample = |n: u64| {
+            let away = n * 7919 % 18_000;
+            let (seek, place) = (0.5 + away as f64 / 18_000.0 * 2.5, (n * 104_729 % 6000) as f64 / 1000.0);
+            Sample::read(2048 + away, seek + place)
         };
         let samples: Vec<Sample> = (0..1500).map(sample).collect();
         let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
@@ -393,15 +397,8 @@ mod tests {
             };
             [0, 1, 2, 3].map(from).map(one).iter().sum::<f64>() / 4.0
         };
-        let sample = |n: u64, distance: u64| Sample {
-            operation: 0,
-            sectors: 8.0,
-            distance,
-            idle: false,
-            follows: false,
-            durable: false,
-            time: seek(distance) + ((n * 104_729 % 4000) as f64 + 300.0) * 1e-6,
-            destaged: [None; DESTAGED_MOST],
+        let sample = |n: u64, distance: u64| {
+            Sample::read(distance, seek(distance) * 1e3 + ((n * 104_729 % 4000) as f64 + 300.0) * 1e-3)
         };
         let near = |n: u64| sample(n, 20_000 + n * 1_000_003 % (capacity.count() / 100));
         let samples: Vec<Sample> = (0..4000).map(near).collect();
@@ -430,17 +427,7 @@ mod tests {
         let sample = |n: u64| {
             let long = n % 2 == 1;
             let (sectors, distance, ms) = if long { (512.0, 70_000, 61.0) } else { (256.0, 30_000, 28.0) };
-            let time = (ms + n as f64 % 8.0 * 0.5) * 1e-3;
-            Sample {
-                operation: 0,
-                sectors,
-                distance,
-                idle: false,
-                follows: true,
-                durable: false,
-                time,
-                destaged: [None; DESTAGED_MOST],
-            }
+            Sample { sectors, follows: true, ..Sample::read(distance, ms + n as f64 % 8.0 * 0.5) }
         };
         let samples: Vec<Sample> = (0..2000).map(sample).collect();
         let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();

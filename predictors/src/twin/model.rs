@@ -138,7 +138,8 @@ fn scaled(
     recorded: OperationForecast,
     several: bool,
 ) -> OperationForecast {
-    let responses = played.response_ns.zip(together.response_ns);
+    // What takes no time is all its own.
+    let responses = played.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
     let own = responses.map_or(1.0, |(played, together)| (played / together).clamp(0.0, 1.0));
     let counts = own.powf(FADES);
     let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
@@ -158,7 +159,87 @@ fn scaled(
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use traces::{Lba, Operation, StreamId, Timestamp};
+
+    use super::super::recording::Recorded;
     use super::*;
+    use crate::replayed::{Campaign, ROOMS};
+
+    /// How long a request waited, and how long it took then.
+    type Times = (Nanos, Nanos);
+    type Random = Xoshiro256PlusPlus;
+
+    /// Changes of a request after which a recording does not fit together.
+    const CHANGES: [fn(&mut Recorded, &mut Times, usize, &mut Random); 17] = [
+        |_, (_, took), _, _| *took = Nanos::from_ms(3),
+        |_, (_, took), _, _| *took = Nanos::ZERO,
+        |_, (_, took), index, _| *took = Nanos::from_ms([1, 9][index % 2]),
+        |_, (_, took), _, _| *took = Nanos::from_ns(took.as_ns() * 3),
+        |_, (waited, _), _, _| *waited = Nanos::from_ns(waited.as_ns() * 100),
+        |_, (waited, _), _, random| *waited = Nanos::from_us(random.random_range(0..9000)),
+        |request, _, _, _| request.lba = Lba::new(request.lba.sector() % 64),
+        |request, _, _, random| request.lba = Lba::new(random.random_range(0..1 << 40)),
+        |request, _, _, random| request.sectors = random.random_range(1..4096),
+        |request, _, index, _| request.stream = StreamId(index as u32),
+        |request, _, _, _| request.stream = StreamId(0),
+        |request, _, index, _| request.operation = [Operation::Read, Operation::Write, Operation::Flush][index % 3],
+        |request, _, _, _| request.operation = Operation::Write,
+        |request, _, index, _| (request.sync, request.durable) = (index % 2 == 0, index % 4 == 0),
+        |request, _, index, _| request.arrival += Nanos::from_s((index / 1000 * 3600) as u64),
+        |request, _, _, _| request.arrival = Timestamp::ZERO,
+        |request, _, _, _| request.arrival = Timestamp::from_ns(request.arrival.as_ns() / 100),
+    ];
+
+    fn change(recording: &mut Recording, change: usize, random: &mut Random) {
+        for (index, request) in recording.requests.iter_mut().enumerate() {
+            let mut times = (request.issued.since(request.arrival), request.completed.since(request.issued));
+            CHANGES[change](request, &mut times, index, random);
+            let (waited, took) = times;
+            request.issued = request.arrival + waited;
+            request.completed = request.issued + took;
+            // As a recorder has it.
+            request.durable &= request.operation == Operation::Write;
+            request.sync |= request.operation != Operation::Write;
+        }
+    }
+
+    #[test]
+    fn whatever_is_changed_in_recordings_figures_or_an_error_come_of_it() {
+        let number = |figure: Option<f64>| assert!(figure.is_none_or(|figure| figure.is_finite() && figure >= 0.0));
+        let of = |forecast: &OperationForecast| {
+            [forecast.iops, forecast.response_ns].into_iter().chain(forecast.percentiles_ns).for_each(number);
+            let spread = forecast.spread.map(|spread| [spread.iops, spread.response]);
+            spread.into_iter().flatten().map(Some).for_each(number);
+        };
+        let span = Nanos::from_s(4);
+        let campaign = Campaign { machines: 3, span, warm_up: Nanos::from_s(1), ..Campaign::default() };
+        let mut forecast = 0;
+        for (room, plan) in ROOMS.iter().enumerate() {
+            let ran = campaign.alone(*plan, room).unwrap().into_iter();
+            let (profiles, alone): (Vec<IsolationProfile>, Vec<Recording>) =
+                ran.map(|ran| (ran.profile, ran.recording)).unzip();
+            let mut random = Random::seed_from_u64(room as u64);
+            for first in 0..CHANGES.len() {
+                let mut recordings = alone.clone();
+                // One of them or all, and one of these in another way.
+                let machine = random.random_range(0..4);
+                let changed = recordings.iter_mut().enumerate().filter(|(index, _)| machine == 3 || machine == *index);
+                changed.for_each(|(_, recording)| change(recording, first, &mut random));
+                let (machine, other) = (random.random_range(0..3), random.random_range(0..CHANGES.len()));
+                change(&mut recordings[machine], other, &mut random);
+                match Model::infer(&profiles[..2], &recordings, 1).and_then(|model| model.forecast()) {
+                    Ok(vms) => {
+                        vms.iter().for_each(|vm| [vm.reads, vm.writes].iter().for_each(of));
+                        forecast += 1;
+                    }
+                    Err(error) => assert!(error.to_string().contains("a recording is too short"), "{error}"),
+                }
+            }
+        }
+        assert!(forecast > 60, "{forecast}");
+    }
 
     fn operation(response_ms: f64, iops: f64) -> OperationForecast {
         OperationForecast::of_means(Some(iops), Some(response_ms * 1e6))

@@ -270,16 +270,7 @@ mod tests {
         // Reads of 6 to 10 ms, and writes of 1 ms.
         let plain = |n: u32| {
             let (operation, ms) = if n.is_multiple_of(2) { (read, 6.0 + f64::from(n % 5)) } else { (write, 1.0) };
-            Sample {
-                operation: operation as usize,
-                sectors: 8.0,
-                distance: 100_000,
-                idle: false,
-                follows: false,
-                durable: false,
-                time: ms * 1e-3,
-                destaged: [None; DESTAGED_MOST],
-            }
+            Sample { operation: operation as usize, ..Sample::read(100_000, ms) }
         };
         let samples: Vec<Sample> = (0..1000).map(plain).collect();
         let line = line(&samples, Sectors::new(17_000_000), Further::AsShort).unwrap();
