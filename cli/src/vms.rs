@@ -86,12 +86,9 @@ impl Vm {
             path: self.path.display().to_string(),
             sha256: self.sha256.clone(),
             format: self.format.name.to_owned(),
-            layer: read.meta.layer,
-            clock: read.meta.clock.clone(),
             addresses: describe(self.map),
-            requests: read.requests,
             losses: read.losses.clone(),
-            made: read.meta.provenance.clone(),
+            ..TraceProvenance::of(&read.meta, read.requests)
         }
     }
 }

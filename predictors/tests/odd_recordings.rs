@@ -8,10 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
-use traces::trace::Clock;
-use traces::{
-    Flags, Layer, Lba, Losses, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta,
-};
+use traces::{Flags, Layer, Lba, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta};
 
 /// How a quantity is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -157,18 +154,7 @@ impl Machine {
             measure.record(&record);
             recorder.record(&record);
         }
-        let provenance = TraceProvenance {
-            vm: vm.to_owned(),
-            path: String::new(),
-            sha256: String::new(),
-            format: "csv".to_owned(),
-            layer: Layer::GuestQueue,
-            clock: Clock { name: "monotonic".to_owned(), zero_unix_ns: None },
-            addresses: String::new(),
-            requests: self.requests as u64,
-            losses: Losses::default(),
-            made: std::collections::BTreeMap::new(),
-        };
+        let provenance = TraceProvenance { vm: vm.to_owned(), ..TraceProvenance::of(&meta, self.requests as u64) };
         (measure.finish(vm, "test", provenance, &meta).0, recorder.finish())
     }
 }

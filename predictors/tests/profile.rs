@@ -4,10 +4,7 @@
 use predictors::profile::Measure;
 use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
-use traces::trace::Clock;
-use traces::{
-    Layer, Lba, Losses, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta,
-};
+use traces::{Layer, Lba, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta};
 
 /// Stream, operation, then arrival, issue (0: not told) and completion in ms, address.
 type Row = (u32, Operation, u64, u64, u64, u64);
@@ -26,18 +23,7 @@ fn profile(rows: &[Row]) -> IsolationProfile {
         };
         measure.record(&Record { request, observed });
     }
-    let provenance = TraceProvenance {
-        vm: "a".to_owned(),
-        path: String::new(),
-        sha256: String::new(),
-        format: "csv".to_owned(),
-        layer: Layer::GuestQueue,
-        clock: Clock { name: "monotonic".to_owned(), zero_unix_ns: None },
-        addresses: String::new(),
-        requests: rows.len() as u64,
-        losses: Losses::default(),
-        made: std::collections::BTreeMap::new(),
-    };
+    let provenance = TraceProvenance { vm: "a".to_owned(), ..TraceProvenance::of(&meta, rows.len() as u64) };
     let (profile, left_out) = measure.finish("a", "test", provenance, &meta);
     assert_eq!(left_out, 0);
     profile

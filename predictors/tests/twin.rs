@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use predictors::replayed::{Campaign, ROOMS, Ran};
-use predictors::{PredictError, Recording, build, predictor, twin};
+use predictors::{PredictError, Recorder, Recording, build, predictor, twin};
 use traces::results::isolation::IsolationProfile;
+use traces::{Lba, Nanos, Observed, Operation, Record, Request, Sectors, Timestamp};
 
 fn forecast(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<predictors::Consolidation, PredictError> {
     predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, recordings)
@@ -213,6 +214,15 @@ fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
     let recordings = vec![alone[0].recording.clone(), Recording::default()];
     let said = forecast(&profiles, &recordings).unwrap_err().to_string();
     assert!(said.contains("room1-vm2") && said.contains("0 requests with completions"), "{said}");
+    let mut beyond = Recorder::new(Sectors::new(u64::MAX - 1000), None);
+    for n in 0..200 {
+        let at = Timestamp::from_ns(n * 10_000_000);
+        let request = Request::new(at, Operation::Read, Lba::new(n * 8), Sectors::new(8));
+        let completed = Some(at + Nanos::from_ms(5));
+        beyond.record(&Record { request, observed: Observed { issued: Some(at), completed, ..Observed::default() } });
+    }
+    let said = forecast(&profiles, &[alone[0].recording.clone(), beyond.finish()]).unwrap_err().to_string();
+    assert!(said.contains("room1-vm2") && said.contains("beyond the last address"), "{said}");
 }
 
 #[test]

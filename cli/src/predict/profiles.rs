@@ -189,11 +189,8 @@ pub fn measure(
         sha256: digest(&members)?,
         format: format.name.to_owned(),
         layer: options.layer.unwrap_or(meta.layer),
-        clock: meta.clock.clone(),
-        addresses: "as recorded".to_owned(),
-        requests: taken,
         losses: reader.losses().clone(),
-        made: meta.provenance.clone(),
+        ..TraceProvenance::of(&meta, taken)
     };
     let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
     let (profile, left_out) = measure.finish(name, &program, provenance, &meta);

@@ -158,11 +158,8 @@ impl Measured {
             sha256: digest(&arguments.input, format, arguments.digest)?,
             format: format.name.to_owned(),
             layer: options.layer.unwrap_or(meta.layer),
-            clock: meta.clock.clone(),
-            addresses: "as recorded".to_owned(),
-            requests: records,
             losses,
-            made: meta.provenance.clone(),
+            ..TraceProvenance::of(&meta, records)
         };
         let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
         Ok(statistics.figures(&program, trace, &meta))

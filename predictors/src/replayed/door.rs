@@ -78,18 +78,8 @@ fn measure(mut records: Vec<Record>, name: &str, window: std::ops::Range<Timesta
         measure.record(record);
         recorder.record(record);
     }
-    let provenance = TraceProvenance {
-        vm: name.to_owned(),
-        path: String::new(),
-        sha256: String::new(),
-        format: meta.format.clone(),
-        layer: meta.layer,
-        clock: meta.clock.clone(),
-        addresses: "the drive's".to_owned(),
-        requests: records.len() as u64,
-        losses: Default::default(),
-        made: Default::default(),
-    };
+    let of = TraceProvenance::of(&meta, records.len() as u64);
+    let provenance = TraceProvenance { vm: name.to_owned(), addresses: "the drive's".to_owned(), ..of };
     let (profile, _) = measure.finish(name, "", provenance, &meta);
     Ran { profile, recording: recorder.finish() }
 }

@@ -335,6 +335,30 @@ mod tests {
     }
 
     #[test]
+    fn what_was_one_request_at_the_device_stays_one() {
+        use super::super::device;
+        use super::super::policy::Policy;
+
+        // One after another, far from one another: short reads of 5 to 9 ms, and every second of 4,096 sectors, which takes 16 ms more.
+        let mut at = 0;
+        let read = |n: u64| {
+            let (sectors, longer) = if n.is_multiple_of(2) { (4096, 16_000) } else { (8, 0) };
+            let took = 5000 + n * 7919 % 4000 + longer;
+            let lba = Lba::new(n * 104_729 % 10_000 * 10_000);
+            let sent = Recorded { lba, sectors, ..Recorded::sent(Operation::Read, 1, at, took) };
+            at += took + 3000;
+            sent
+        };
+        let recordings = [Recording { requests: (0..2000).map(read).collect(), ..Recording::default() }];
+        let machines = [infer(&recordings[0])];
+        let fitted = Fit::OneByOne(device::one_by_one(&recordings).unwrap());
+        let order = Order { policy: Policy::Fcfs, durable_first: false };
+        let table = Table { fitted: &fitted, order, seed: 1, machines: 0..1, most: ALL };
+        let played = play(&recordings, &machines, &table).unwrap()[0].reads;
+        assert!((played.response_ns.unwrap() / 15e6 - 1.0).abs() < 0.03, "{played:?}");
+    }
+
+    #[test]
     fn who_pauses_ends_nobodys_play() {
         use super::super::policy::Policy;
         use super::super::several;

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::trace::{Clock, Layer, Losses};
+use crate::trace::{Clock, Layer, Losses, TraceMeta};
 use crate::units::Nanos;
 
 pub use room::{Fairness, LayerFigures, RoomFigures};
@@ -89,6 +89,24 @@ pub struct TraceProvenance {
     pub losses: Losses,
     /// Who made the trace, with what, where.
     pub made: BTreeMap<String, String>,
+}
+
+impl TraceProvenance {
+    /// Of so many requests of which no more is known than their trace's `meta`: no name, no file, nothing lost, addresses as recorded.
+    pub fn of(meta: &TraceMeta, requests: u64) -> TraceProvenance {
+        TraceProvenance {
+            vm: String::new(),
+            path: String::new(),
+            sha256: String::new(),
+            format: meta.format.clone(),
+            layer: meta.layer,
+            clock: meta.clock.clone(),
+            addresses: "as recorded".to_owned(),
+            requests,
+            losses: Losses::default(),
+            made: meta.provenance.clone(),
+        }
+    }
 }
 
 /// What made the requests of one VM, if it was no trace.

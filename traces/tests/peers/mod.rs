@@ -132,18 +132,8 @@ impl Capture {
             inserted: Vec::new(),
         };
         while reader.next_watched(&mut both).unwrap().is_some() {}
-        let trace = TraceProvenance {
-            vm: String::new(),
-            path: String::new(),
-            sha256: String::new(),
-            format: "blktrace".to_owned(),
-            layer: reader.meta().layer,
-            clock: reader.meta().clock.clone(),
-            addresses: String::new(),
-            requests: both.passages.len() as u64,
-            losses: reader.losses().clone(),
-            made: BTreeMap::new(),
-        };
+        let of = TraceProvenance::of(reader.meta(), both.passages.len() as u64);
+        let trace = TraceProvenance { losses: reader.losses().clone(), ..of };
         let figures = both.statistics.figures("test", trace, reader.meta());
         Capture { name, folder, both, figures }
     }

@@ -86,18 +86,8 @@ pub(crate) fn read_bytes(format_name: &str, bytes: &[u8], lenient: bool) -> Resu
 
 /// Where a trace comes from that was read to its end, as far as statistics need it.
 pub(crate) fn provenance(reader: &dyn traces::TraceReader, requests: u64) -> traces::results::TraceProvenance {
-    traces::results::TraceProvenance {
-        vm: String::new(),
-        path: String::new(),
-        sha256: String::new(),
-        format: reader.meta().format.clone(),
-        layer: reader.meta().layer,
-        clock: reader.meta().clock.clone(),
-        addresses: String::new(),
-        requests,
-        losses: reader.losses().clone(),
-        made: Default::default(),
-    }
+    let of = traces::results::TraceProvenance::of(reader.meta(), requests);
+    traces::results::TraceProvenance { losses: reader.losses().clone(), ..of }
 }
 
 /// A record as one line of a golden file.
