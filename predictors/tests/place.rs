@@ -38,21 +38,23 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
     }
 }
 
-/// What is lost and exceeded by an assignment, written out: throughput that a device does not have is lost in one proportion.
-fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64) {
-    let (mut exceeded, mut lost) = (0.0, 0.0);
+/// What is exceeded by an assignment, the squares of the shares that are lost, and these, written out: throughput that a device does not have
+/// is lost in one proportion.
+fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64, f64) {
+    let (mut exceeded, mut squares, mut lost) = (0.0, 0.0, 0.0);
     for lun in 0..task.alone.len() {
         let there: Vec<usize> = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun).collect();
         let busy: f64 = there.iter().map(|&machine| task.alone[lun][machine].reads.iops * 0.005).sum();
         let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
         for machine in there {
             lost += 1.0 - left;
+            squares += (1.0 - left).powi(2);
             if let Some(limit) = task.limits[machine].read_iops {
                 exceeded += (1.0 - task.alone[lun][machine].reads.iops * left / limit).max(0.0);
             }
         }
     }
-    (exceeded, lost)
+    (exceeded, squares, lost)
 }
 
 fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
@@ -84,12 +86,12 @@ proptest! {
         }
         let placed = place(&task).unwrap();
         prop_assert!(keeps_apart(&task, &placed.lun_of));
-        let (exceeded, lost) = cost(&task, &placed.lun_of);
+        let (exceeded, squares, lost) = cost(&task, &placed.lun_of);
         prop_assert!((exceeded - placed.exceeded).abs() < 1e-6 && (lost - placed.lost).abs() < 1e-6);
         let all = every_assignment(busy.len(), luns).filter(|lun_of| keeps_apart(&task, lun_of));
         let best = all.map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
         prop_assert!(exceeded <= best.0 + 0.05, "{exceeded} {best:?}");
-        prop_assert!(exceeded > best.0 + 1e-9 || lost <= best.1 + 0.05, "{lost} {best:?}");
+        prop_assert!(exceeded > best.0 + 1e-9 || squares <= best.1 + 0.05, "{squares} {best:?}");
     }
 }
 
@@ -119,6 +121,16 @@ fn limits_come_before_throughput_and_the_tightest_is_told_first() {
     assert_eq!((first.machine, first.figure), (2, Figure::ReadIops));
     assert!(first.slack < 0.0 && exceeded.standings[1].slack >= 0.0, "{:?}", exceeded.standings);
     assert!((exceeded.exceeded + first.slack).abs() < 1e-9);
+}
+
+#[test]
+fn what_there_is_too_little_of_is_shared_evenly() {
+    let predictor = sum();
+    let task = task(&[0.6; 8], 2, &*predictor);
+    let placed = placed(&task);
+    assert_eq!(placed.lun_of.iter().sum::<usize>(), 4, "{:?}", placed.lun_of);
+    // Four ask for 2.4 of each LUN.
+    assert!((placed.lost - 8.0 * (1.0 - 1.0 / 2.4)).abs() < 1e-9, "{}", placed.lost);
 }
 
 #[test]

@@ -68,24 +68,36 @@ impl Standing {
 /// What a group costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
+    /// What limits are exceeded by, as shares of them.
     pub(super) exceeded: f64,
+    /// The shares of their throughput that machines lose against alone.
     pub(super) lost: f64,
+    /// The squares of these: what a full device has to give is the same for any number of machines, and so is what these lose in the sum.
+    pub(super) hardship: f64,
 }
 
 impl Cost {
     pub(super) fn plus(self, other: Cost) -> Cost {
-        Cost { exceeded: self.exceeded + other.exceeded, lost: self.lost + other.lost }
+        Cost {
+            exceeded: self.exceeded + other.exceeded,
+            lost: self.lost + other.lost,
+            hardship: self.hardship + other.hardship,
+        }
     }
 
     pub(super) fn minus(self, other: Cost) -> Cost {
-        Cost { exceeded: self.exceeded - other.exceeded, lost: self.lost - other.lost }
+        Cost {
+            exceeded: self.exceeded - other.exceeded,
+            lost: self.lost - other.lost,
+            hardship: self.hardship - other.hardship,
+        }
     }
 
     /// Limits come first. What rounding may make is no gain.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
-        let Cost { exceeded, lost } = self.minus(other);
-        exceeded < -ROUNDING || (exceeded <= ROUNDING && lost < -ROUNDING)
+        let Cost { exceeded, hardship, .. } = self.minus(other);
+        exceeded < -ROUNDING || (exceeded <= ROUNDING && hardship < -ROUNDING)
     }
 }
 
@@ -142,7 +154,8 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
         let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
         let before = alone.reads.iops + alone.writes.iops;
         let after = rate(&got.reads) + rate(&got.writes);
-        Cost { exceeded, lost: if before > 0.0 { (1.0 - after / before).max(0.0) } else { 0.0 } }
+        let lost = if before > 0.0 { (1.0 - after / before).max(0.0) } else { 0.0 };
+        Cost { exceeded, lost, hardship: lost * lost }
     };
     members.iter().zip(&forecast).map(of).fold(Cost::default(), Cost::plus)
 }
