@@ -263,8 +263,9 @@ impl Consolidation {
     /// That no figure is one that nobody could use.
     fn check(&self) -> Result<(), PredictError> {
         let of_operation = |operation: OperationForecast| {
-            let spread = operation.spread.map(|spread| spread.iops.max(spread.response));
-            [operation.iops, operation.response_ns, spread].into_iter().chain(operation.percentiles_ns).flatten()
+            let spread = operation.spread.map(|spread| [spread.iops, spread.response]);
+            let figures = [operation.iops, operation.response_ns].into_iter().chain(operation.percentiles_ns);
+            figures.flatten().chain(spread.into_iter().flatten())
         };
         let of_vm = |vm: &VmForecast| [vm.reads, vm.writes].into_iter().flat_map(of_operation);
         let figures = self.vms.iter().flat_map(of_vm).chain(self.mix_read);

@@ -221,8 +221,11 @@ fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
         let completed = Some(at + Nanos::from_ms(5));
         beyond.record(&Record { request, observed: Observed { issued: Some(at), completed, ..Observed::default() } });
     }
-    let said = forecast(&profiles, &[alone[0].recording.clone(), beyond.finish()]).unwrap_err().to_string();
-    assert!(said.contains("room1-vm2") && said.contains("beyond the last address"), "{said}");
+    let (own, beyond) = (alone[0].recording.clone(), beyond.finish());
+    let said = forecast(&profiles, &[own.clone(), beyond.clone()]).unwrap_err().to_string();
+    assert!(said.contains("room1-vm2") && said.contains("last address or beyond"), "{said}");
+    let said = forecast(&profiles, &[own.clone(), own, beyond]).unwrap_err().to_string();
+    assert!(said.contains("further capture 1") && said.contains("last address or beyond"), "{said}");
 }
 
 #[test]

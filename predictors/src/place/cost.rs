@@ -72,8 +72,9 @@ pub(super) struct Cost {
     pub(super) exceeded: f64,
     /// The shares of their throughput that machines lose against alone.
     pub(super) lost: f64,
-    /// The squares of these: what a full device has to give is the same for any number of machines, and so is what these lose in the sum.
-    pub(super) hardship: f64,
+    /// The squares of these. The sum itself hardly tells assignments to full LUNs apart: however machines are divided among them, together they
+    /// get what these LUNs have to give.
+    pub(super) lost_squares: f64,
 }
 
 impl Cost {
@@ -81,7 +82,7 @@ impl Cost {
         Cost {
             exceeded: self.exceeded + other.exceeded,
             lost: self.lost + other.lost,
-            hardship: self.hardship + other.hardship,
+            lost_squares: self.lost_squares + other.lost_squares,
         }
     }
 
@@ -89,15 +90,15 @@ impl Cost {
         Cost {
             exceeded: self.exceeded - other.exceeded,
             lost: self.lost - other.lost,
-            hardship: self.hardship - other.hardship,
+            lost_squares: self.lost_squares - other.lost_squares,
         }
     }
 
     /// Limits come first. What rounding may make is no gain.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
-        let Cost { exceeded, hardship, .. } = self.minus(other);
-        exceeded < -ROUNDING || (exceeded <= ROUNDING && hardship < -ROUNDING)
+        let Cost { exceeded, lost_squares, .. } = self.minus(other);
+        exceeded < -ROUNDING || (exceeded <= ROUNDING && lost_squares < -ROUNDING)
     }
 }
 
@@ -155,7 +156,7 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
         let before = alone.reads.iops + alone.writes.iops;
         let after = rate(&got.reads) + rate(&got.writes);
         let lost = if before > 0.0 { (1.0 - after / before).max(0.0) } else { 0.0 };
-        Cost { exceeded, lost, hardship: lost * lost }
+        Cost { exceeded, lost, lost_squares: lost * lost }
     };
     members.iter().zip(&forecast).map(of).fold(Cost::default(), Cost::plus)
 }

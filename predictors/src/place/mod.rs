@@ -1,4 +1,4 @@
-//! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which nobody loses much.
+//! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which little throughput is lost, and evenly.
 //!
 //! What a group of machines gets on a LUN is a predictor's forecast of them together, of each machine alone on that LUN. The *cost* of
 //! an assignment is first what limits are exceeded by, then the throughput that machines lose against alone, as the sum of the squares of

@@ -59,7 +59,7 @@ pub struct Campaign {
 }
 
 impl Default for Campaign {
-    /// Six machines in four rooms make sixty pairs, and five triples of each room.
+    /// Six machines in five rooms make 75 pairs, and five triples of each room.
     fn default() -> Campaign {
         Campaign { seed: 1, machines: 6, span: Nanos::from_s(60), warm_up: Nanos::from_s(5) }
     }

@@ -58,7 +58,7 @@ use self::locks::Locks;
 use self::meter::Got;
 pub use self::model::Model;
 use self::policy::{Policy, in_machine};
-use self::recording::Recorded;
+use self::recording::each_issued;
 pub use self::recording::{Recorder, Recording};
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
@@ -162,7 +162,8 @@ fn infer(recording: &Recording) -> Inferred {
     }
 }
 
-/// How long a request its machine makes: as long as Linux does, or as the longest that was recorded.
+/// How long a request its machine's stage makes of several, and lets pass whole: as long as Linux does, or the longest that was recorded if that
+/// is longer.
 fn longest(recording: &Recording) -> Sectors {
     let longest = recording.moving().map(|request| Sectors::new(request.sectors.into())).max();
     longest.unwrap_or_default().max(Limits::default().max_sectors)
@@ -188,33 +189,22 @@ fn coalesced(recording: &Recording) -> f64 {
 /// How many writes that nobody waits for a machine lets be at the device at once: those that had to wait went when one fewer was there.
 /// Linux throttles them so that they do not stand in the way of reads (`block/blk-wbt.c`).
 fn background(recording: &Recording) -> u32 {
-    let writes = recording.requests.iter().filter(|request| !request.sync && request.moves_data());
-    let had_to_wait = |request: &Recorded| request.issued.saturating_since(request.arrival) > HAD_TO_WAIT;
-    let found = under_way(writes).into_iter().filter(|(request, _)| had_to_wait(request));
-    let mut found: Vec<usize> = found.map(|(_, under_way)| under_way).collect();
+    let writes = recording.moving().filter(|request| !request.sync);
+    let mut found = Vec::new();
+    each_issued(writes, |request, under_way| {
+        if request.issued.saturating_since(request.arrival) > HAD_TO_WAIT {
+            found.push(under_way.len());
+        }
+    });
     found.sort_unstable();
     if found.len() < WAITED_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
 }
 
 /// The most requests that were at the device at once.
 fn deepest(recording: &Recording) -> u32 {
-    let moving = recording.requests.iter().filter(|request| request.moves_data());
-    under_way(moving).into_iter().map(|(_, others)| others as u32 + 1).max().unwrap_or(1)
-}
-
-/// Each of `requests` in the order of their issue, with how many of them were under way then.
-fn under_way<'a>(requests: impl Iterator<Item = &'a Recorded>) -> Vec<(&'a Recorded, usize)> {
-    let mut issued: Vec<&Recorded> = requests.collect();
-    let mut completed: Vec<Timestamp> = issued.iter().map(|request| request.completed).collect();
-    issued.sort_by_key(|request| request.issued);
-    completed.sort();
-    let mut done = 0;
-    let others = |(index, request): (usize, &'a Recorded)| {
-        done += completed[done..].iter().take_while(|completed| **completed <= request.issued).count();
-        // What takes no time is done as soon as it, or one that comes after it, is issued.
-        (request, index.saturating_sub(done))
-    };
-    issued.into_iter().enumerate().map(others).collect()
+    let mut deepest = 1;
+    each_issued(recording.moving(), |_, under_way| deepest = deepest.max(under_way.len() as u32 + 1));
+    deepest
 }
 
 /// What a recording shows that its machine got alone.
@@ -241,6 +231,7 @@ fn forecast(got: &Got, played: Nanos) -> VmForecast {
 mod tests {
     use traces::Operation;
 
+    use super::recording::Recorded;
     use super::*;
 
     /// Pairs of requests under way at once, whose second completes so many microseconds after the first.

@@ -16,10 +16,11 @@ use crate::predictor::{OperationForecast, PredictError, VmForecast};
 pub struct Model<'a> {
     /// First those of the machines that are played.
     recordings: &'a [Recording],
+    /// As far as they tell of the device, of others' recordings behind the machines' own.
     machines: Vec<Inferred>,
     fitted: Fit,
     order: Order,
-    /// Whether the order is.
+    /// Whether the order is sure.
     sure: bool,
     /// What each machine gets of the device in a play alone.
     alone: Vec<VmForecast>,
@@ -32,7 +33,8 @@ impl<'a> Model<'a> {
     /// Of the machines of the profiles `alone`, whose are the first of the `recordings`; all of these tell of the device.
     ///
     /// # Errors
-    /// [`PredictError::DoesNotHold`] if a recording is missing or times follow nothing, [`PredictError::Profile`] if one has too few requests.
+    /// [`PredictError::DoesNotHold`] if a recording is missing, too short to be played, reaches beyond the last address, or if times follow
+    /// nothing; [`PredictError::Profile`] if one has too few requests.
     pub fn infer(
         alone: &[IsolationProfile],
         recordings: &'a [Recording],
@@ -95,19 +97,20 @@ fn enough(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<(), Pr
             "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
         ));
     }
-    for (profile, recording) in alone.iter().zip(recordings) {
-        if recording.len() < REQUESTS_MIN {
-            let few = recording.len();
-            let what =
-                format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
-            return Err(PredictError::profile(profile, what));
-        }
-        if recording.end().sector() == u64::MAX {
-            let what = "from its place on the device requests reach beyond the last address; give it another place";
-            return Err(PredictError::profile(profile, what));
-        }
+    if let Some(beyond) = recordings.iter().position(|recording| recording.end().sector() == u64::MAX) {
+        let which = alone
+            .get(beyond)
+            .map_or_else(|| format!("further capture {}", beyond + 1 - alone.len()), |of| of.vm.clone());
+        return Err(PredictError::DoesNotHold(format!(
+            "{which}: from its place on the device requests reach up to the last address or beyond; give it another place"
+        )));
     }
-    Ok(())
+    let few = alone.iter().zip(recordings).find(|(_, recording)| recording.len() < REQUESTS_MIN);
+    few.map_or(Ok(()), |(profile, recording)| {
+        let few = recording.len();
+        let what = format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
+        Err(PredictError::profile(profile, what))
+    })
 }
 
 /// What the device is, in words.

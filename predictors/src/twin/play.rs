@@ -250,7 +250,7 @@ fn room(
         let order = scheduler(&policy.scheduler()).expect("it was built just before");
         if durable_first { Box::new(Ahead::of(order)) } else { order }
     };
-    // What machines send is no longer than what was recorded at the device.
+    // Machines' own stages have split what is too long; the device splits nothing.
     let limits = Limits { merge: false, depth: fitted.depth(), max_sectors: Request::SECTORS_MAX, ..Limits::default() };
     let shared = Passage { limits, ..Passage::default() };
     let drive = fitted.drive(table.machines.clone(), full_as, contents, seed);
