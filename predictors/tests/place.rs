@@ -38,23 +38,23 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
     }
 }
 
-/// What is exceeded by an assignment, the squares of the shares that are lost, and these, written out: throughput that a device does not have
-/// is lost in one proportion.
+/// What is exceeded by an assignment, how many times slower machines get beyond 1, and what they lose, written out: throughput that a device
+/// does not have is lost in one proportion.
 fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64, f64) {
-    let (mut exceeded, mut squares, mut lost) = (0.0, 0.0, 0.0);
+    let (mut exceeded, mut slowdown, mut lost) = (0.0, 0.0, 0.0);
     for lun in 0..task.alone.len() {
         let there: Vec<usize> = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun).collect();
         let busy: f64 = there.iter().map(|&machine| task.alone[lun][machine].reads.iops * 0.005).sum();
         let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
         for machine in there {
             lost += 1.0 - left;
-            squares += (1.0 - left).powi(2);
+            slowdown += 1.0 / left - 1.0;
             if let Some(limit) = task.limits[machine].read_iops {
                 exceeded += (1.0 - task.alone[lun][machine].reads.iops * left / limit).max(0.0);
             }
         }
     }
-    (exceeded, squares, lost)
+    (exceeded, slowdown, lost)
 }
 
 fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
@@ -86,12 +86,12 @@ proptest! {
         }
         let placed = place(&task).unwrap();
         prop_assert!(keeps_apart(&task, &placed.lun_of));
-        let (exceeded, squares, lost) = cost(&task, &placed.lun_of);
+        let (exceeded, slowdown, lost) = cost(&task, &placed.lun_of);
         prop_assert!((exceeded - placed.exceeded).abs() < 1e-6 && (lost - placed.lost).abs() < 1e-6);
         let all = every_assignment(busy.len(), luns).filter(|lun_of| keeps_apart(&task, lun_of));
         let best = all.map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
         prop_assert!(exceeded <= best.0 + 0.05, "{exceeded} {best:?}");
-        prop_assert!(exceeded > best.0 + 1e-9 || squares <= best.1 + 0.05, "{squares} {best:?}");
+        prop_assert!(exceeded > best.0 + 1e-9 || slowdown <= 1.02 * best.1 + 0.05, "{slowdown} {best:?}");
     }
 }
 
@@ -126,11 +126,17 @@ fn limits_come_before_throughput_and_the_tightest_is_told_first() {
 #[test]
 fn what_there_is_too_little_of_is_shared_evenly() {
     let predictor = sum();
-    let task = task(&[0.6; 8], 2, &*predictor);
-    let placed = placed(&task);
-    assert_eq!(placed.lun_of.iter().sum::<usize>(), 4, "{:?}", placed.lun_of);
+    let even = task(&[0.6; 8], 2, &*predictor);
+    let found = placed(&even);
+    assert_eq!(found.lun_of.iter().sum::<usize>(), 4, "{:?}", found.lun_of);
     // Four ask for 2.4 of each LUN. Divided otherwise they would lose as much in the sum.
-    assert!((placed.lost - 8.0 * (1.0 - 1.0 / 2.4)).abs() < 1e-9, "{}", placed.lost);
+    assert!((found.lost - 8.0 * (1.0 - 1.0 / 2.4)).abs() < 1e-9, "{}", found.lost);
+    // So it is where some ask for more: those that ask for most do not all go to one LUN for the sake of the others.
+    let busy = [0.97, 0.98, 0.35, 0.97, 0.97, 0.98, 0.35, 0.97];
+    let found = placed(&task(&busy, 2, &*predictor));
+    let asked =
+        |lun: usize| busy.iter().zip(&found.lun_of).filter(|(_, of)| **of == lun).map(|(busy, _)| busy).sum::<f64>();
+    assert!((asked(0) - asked(1)).abs() < 0.1, "{:?}", found.lun_of);
 }
 
 #[test]

@@ -78,8 +78,8 @@ pub enum Command {
     /// Find out which virtual machines to put on which LUN, within limits, and confirm it by replay
     ///
     /// Each machine's capture is replayed alone on each kind of LUN; a predictor forecasts machines together; best fit and local search find
-    /// the assignment that keeps the limits and in which little throughput is lost, and evenly; the best is replayed. Says which limit
-    /// binds and who disturbs whom.
+    /// the assignment that keeps the limits and in which machines get least slower; the best is replayed. Says which limit binds and who
+    /// disturbs whom.
     Place(Place),
     /// Say what virtual machines will get of a device that they share, from a capture of each alone
     ///

@@ -101,7 +101,7 @@ fn matrix(placement: &Placement) -> Table {
 
 fn binding(placement: &Placement) -> String {
     let Some(first) = placement.limits.first() else {
-        return "No limits are given: the assignment is that in which little throughput is lost, and evenly (least squares of the shares).".to_owned();
+        return "No limits are given: the assignment is that in which machines get least slower in the sum.".to_owned();
     };
     let what = format!("{} of {}", first.figure, first.vm);
     if first.forecast.is_none() {

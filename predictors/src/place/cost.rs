@@ -65,6 +65,9 @@ impl Standing {
     }
 }
 
+/// Of a machine that gets next to nothing, or of which nothing is forecast, so large a share of its throughput is taken to be left.
+const LEAST_LEFT: f64 = 1e-3;
+
 /// What a group costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
@@ -72,9 +75,9 @@ pub(super) struct Cost {
     pub(super) exceeded: f64,
     /// The shares of their throughput that machines lose against alone.
     pub(super) lost: f64,
-    /// The squares of these. The sum itself hardly tells assignments to full LUNs apart: however machines are divided among them, together they
-    /// get what these LUNs have to give.
-    pub(super) lost_squares: f64,
+    /// How many times slower machines get, beyond 1. What is lost hardly tells assignments to full LUNs apart: however machines are divided
+    /// among them, together they get what these LUNs have to give.
+    pub(super) slowdown: f64,
 }
 
 impl Cost {
@@ -82,7 +85,7 @@ impl Cost {
         Cost {
             exceeded: self.exceeded + other.exceeded,
             lost: self.lost + other.lost,
-            lost_squares: self.lost_squares + other.lost_squares,
+            slowdown: self.slowdown + other.slowdown,
         }
     }
 
@@ -90,15 +93,15 @@ impl Cost {
         Cost {
             exceeded: self.exceeded - other.exceeded,
             lost: self.lost - other.lost,
-            lost_squares: self.lost_squares - other.lost_squares,
+            slowdown: self.slowdown - other.slowdown,
         }
     }
 
     /// Limits come first. What rounding may make is no gain.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
-        let Cost { exceeded, lost_squares, .. } = self.minus(other);
-        exceeded < -ROUNDING || (exceeded <= ROUNDING && lost_squares < -ROUNDING)
+        let Cost { exceeded, slowdown, .. } = self.minus(other);
+        exceeded < -ROUNDING || (exceeded <= ROUNDING && slowdown < -ROUNDING)
     }
 }
 
@@ -155,8 +158,8 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
         let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
         let before = alone.reads.iops + alone.writes.iops;
         let after = rate(&got.reads) + rate(&got.writes);
-        let lost = if before > 0.0 { (1.0 - after / before).max(0.0) } else { 0.0 };
-        Cost { exceeded, lost, lost_squares: lost * lost }
+        let left = if before > 0.0 { (after / before).min(1.0) } else { 1.0 };
+        Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(LEAST_LEFT) - 1.0 }
     };
     members.iter().zip(&forecast).map(of).fold(Cost::default(), Cost::plus)
 }

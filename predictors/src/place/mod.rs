@@ -1,10 +1,10 @@
-//! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which little throughput is lost, and evenly.
+//! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which machines get least slower.
 //!
 //! What a group of machines gets on a LUN is a predictor's forecast of them together, of each machine alone on that LUN. The *cost* of
-//! an assignment is first what limits are exceeded by, then the throughput that machines lose against alone, as the sum of the squares of
-//! these shares: one that loses half is worse than two that lose a quarter. Machines are placed by best fit, those that keep their device
-//! busiest first, each where the cost grows least; then single moves and swaps are tried in an order drawn from a seed, and made if they
-//! lower the cost, until none does.
+//! an assignment is first what limits are exceeded by, then how many times slower machines get than alone, in the sum: one that gets a
+//! quarter of its throughput is worse than two that get half. Machines are placed by best fit, those that keep their device busiest first,
+//! each where the cost grows least; then single moves and swaps are tried in an order drawn from a seed, and made if they lower the cost,
+//! until none does.
 
 mod cost;
 mod search;
