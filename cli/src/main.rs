@@ -16,6 +16,7 @@ mod progress;
 mod reproduce;
 mod serve;
 mod stat;
+mod storage;
 mod validate;
 mod vms;
 

@@ -30,25 +30,33 @@ pub struct Vm {
 /// VMs are placed at multiples of this: 1 MiB, as partitioning tools do.
 const ALIGNMENT: u64 = 2048;
 
-struct Named {
-    name: String,
-    path: PathBuf,
-    place: Option<Sectors>,
+/// A VM's trace and where its sector 0 is to lie on the drive, if somebody said so.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub name: String,
+    pub path: PathBuf,
+    pub place: Option<Sectors>,
 }
 
-/// The VMs named on the command line, on a drive of `capacity`.
+/// The VMs `named`, on a drive of `capacity`.
 ///
 /// # Errors
-/// Names that clash, traces that cannot be read, footprints that do not fit.
+/// Traces that cannot be read, footprints that do not fit.
 pub fn gather(
-    traces: &[String],
-    vms: &[String],
+    named: Vec<Named>,
     options: &ReadOptions,
     mapping: Mapping,
     window: TimeWindow,
     capacity: Sectors,
 ) -> Result<Vec<Vm>> {
-    let named = name_all(traces, vms)?;
+    if named.iter().any(|vm| !is_reopenable(&vm.path)) {
+        return Err(UsageError(
+            "a trace is read several times before and in a replay, so not from standard input or a pipe; \
+             `iocast convert - trace.parquet` stores it first"
+                .to_owned(),
+        )
+        .into());
+    }
     let scan_needed = matches!(mapping, Mapping::Scale | Mapping::Remap) || named.len() > 1;
     let mut extents = Vec::new();
     for vm in &named {
@@ -104,19 +112,16 @@ fn describe(map: AddressMap) -> String {
     }
 }
 
-fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError> {
+/// The VMs of the command line.
+///
+/// # Errors
+/// Names that clash, places that are no sizes.
+pub fn name_all(traces: &[String], vms: &[String]) -> Result<Vec<Named>, UsageError> {
     let mut named: Vec<Named> = Vec::new();
     let bare = traces.iter().map(|trace| (None, trace.as_str()));
     let with_name = vms.iter().map(|vm| vm.split_once('=').map_or((None, vm.as_str()), |(name, at)| (Some(name), at)));
     for (name, trace) in bare.chain(with_name) {
         let (path, place) = split_place(trace)?;
-        if !is_reopenable(&path) {
-            return Err(UsageError(
-                "a comparison reads its trace once per scheduler, so not from standard input or a pipe; \
-                 `iocast convert - trace.parquet` stores it first"
-                    .to_owned(),
-            ));
-        }
         let name = name.filter(|name| !name.is_empty()).map_or_else(|| short_name(&path), str::to_owned);
         if named.iter().any(|vm| vm.name == name) {
             return Err(UsageError(format!("two VMs are named `{name}`; name them with --vm NAME={}", path.display())));

@@ -83,6 +83,55 @@ fn machines_are_placed_confirmed_and_drawn() {
     );
 }
 
+fn placed(folder: &Path, plan: &str) -> Value {
+    let path = folder.join("plan.toml");
+    std::fs::write(&path, plan).unwrap();
+    let output = iocast().arg("place").arg(&path).args(["--output-format", "json"]).assert().success();
+    serde_json::from_slice(&output.get_output().stdout).unwrap()
+}
+
+#[test]
+fn a_lun_may_have_a_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    let lun = |rest: &str| plan().replace("\ndrive = \"cheetah-9lp\"", &format!("\ndrive = \"cheetah-9lp\"\n{rest}"));
+    // One layer that is a scheduler and a depth is that scheduler with that depth, be it a line or a file beside the plan.
+    let deep = placed(folder.path(), &lun("scheduler = \"deadline\"\ndepth = 4"));
+    let line = placed(folder.path(), &lun("stack = \"lun=deadline@depth=4\""));
+    let layer = "[[layer]]\nname = \"lun\"\nscheduler = \"deadline\"\nsettings = { depth = 4 }\n";
+    std::fs::write(folder.path().join("layers.toml"), layer).unwrap();
+    let file = placed(folder.path(), &lun("stack = \"layers.toml\""));
+    let vms = |placed: &Value| [0, 1].map(|lun| placed["luns"][lun]["vms"].clone());
+    assert_eq!(vms(&deep), vms(&line));
+    assert_eq!(vms(&deep), vms(&file));
+    assert_ne!(vms(&deep), vms(&placed(folder.path(), &plan())));
+    assert_eq!(deep["luns"][1]["before"], "deadline, depth 4");
+    assert_eq!(line["luns"][1]["before"], "lun=deadline@depth=4");
+    // Layers of their own, and the replay goes through them.
+    let kvm = placed(folder.path(), &lun("stack = \"kvm-virtio\""));
+    assert_ne!(vms(&kvm), vms(&deep));
+    let replayed = kvm["luns"][1]["vms"].as_array().unwrap().iter().all(|vm| !vm["replayed"].is_null());
+    assert!(replayed, "{kvm}");
+}
+
+#[test]
+fn machines_may_be_profiles_where_nothing_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let drives = ["\ndrive = \"cheetah-15k4-mechanical\"", "\ndrive = \"cheetah-9lp\""];
+    let plan = drives.iter().fold(plan(), |plan, drive| plan.replace(drive, ""));
+    let captures = placed(folder.path(), &plan);
+    let stem = folder.path().join("of").display().to_string();
+    let vms = ["mail", "web", "oltp"];
+    let mut predict = iocast();
+    predict.arg("predict").args(vms.map(capture)).args(["--start", "15s", "--end", "45s", "-o", &stem]);
+    predict.args(["--predictors", "sum"]).assert().success();
+    let capture = |vm: &str| format!("capture = {:?}", capture(vm));
+    let of = |plan: String, vm: &str| plan.replace(&capture(vm), &format!("profile = \"of-{vm}.json\""));
+    let profiles = vms.into_iter().fold(plan.clone(), of);
+    assert_eq!(profiles.matches("profile = ").count(), 3);
+    assert_eq!(placed(folder.path(), &profiles), captures);
+    assert_eq!(placed(folder.path(), &of(plan, "web")), captures);
+}
+
 #[test]
 fn why_a_group_has_no_forecast_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,6 +164,16 @@ fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
         ("predictor = \"casale\"", "predictor = \"twin\"", "one that goes by profiles (casale, casale-refined, hol"),
         ("predictor = \"casale\"", "predictor = \"residual\"", "residual plays captures request by request"),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
+        ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler is in front of a drive"),
+        ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\ndepth = 0", "LUN two: depth 0 lets nothing through"),
+        ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\nstack = \"xen-baa\"", "did you mean xen-ba"),
+        (
+            "drive = \"cheetah-9lp\"",
+            "drive = \"cheetah-9lp\"\nstack = \"xen-ba\"\ndepth = 2",
+            "LUN two: a stack has schedulers and depths of its own",
+        ),
+        ("capture = ", "profile = ", "machine mail: a profile tells no single requests that could be replayed"),
+        ("capture = ", "profile = \"a.json\"\ncapture = ", "machine mail: it has either a capture or a profile"),
     ] {
         let text = plan();
         assert!(text.contains(from), "{from}");

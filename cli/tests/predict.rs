@@ -151,6 +151,103 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     assert!(code == 1 && said.contains("wire at layer wire"), "{code} {said}");
 }
 
+/// Mail at the beginning of the drive, web further on.
+fn placed(vm: &str) -> String {
+    format!("{}@{}", sample(&format!("{vm}.parquet")), if vm == "mail" { "0" } else { "4g" })
+}
+
+/// What compare has of the reads of machines by name that are replayed closed: mean response in ns.
+fn compared(vms: &[&str]) -> Vec<f64> {
+    let mut command = iocast();
+    command.args(["compare", "--drive", "cheetah-9lp", "--schedulers", "fifo", "--pacing", "closed", "--per-vm"]);
+    for vm in vms {
+        command.args(["--vm", &format!("{vm}={}", placed(vm))]);
+    }
+    let output = command.args(["--end", "20s", "--output-format", "json"]).assert().success();
+    let result: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    let vms = vms.iter().map(|vm| {
+        let of = result["runs"][0]["vms"].as_array().unwrap().iter().find(|one| one["vm"] == **vm).unwrap();
+        of["read"]["response_time"]["mean_ns"].as_f64().unwrap()
+    });
+    vms.collect()
+}
+
+#[test]
+fn captures_are_replayed_on_a_drive_alone_and_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("on").display().to_string();
+    let (mail, web) = (placed("mail"), placed("web"));
+    let on = ["--drive", "cheetah-9lp", "--end", "20s"];
+    let replayed = json_of(&[&[mail.as_str(), &web, "--predictors", "twin,isolation", "-o", &stem], &on[..]].concat());
+    let together = compared(&["mail", "web"]);
+    for (index, name) in ["mail", "web"].into_iter().enumerate() {
+        // What is measured ends where the first machine's last request comes, of both together that of web; compare goes on to the end.
+        let near = |one: &Value, other: f64| (one.as_f64().unwrap() / other - 1.0).abs() < 0.01;
+        let alone = &replayed["alone"][index]["reads"]["response_ns"];
+        assert!(near(alone, compared(&[name])[0]), "{name} alone: {alone}");
+        let truth = &replayed["pairs"][0]["truth"]["read_response_ns"][index];
+        assert!(name == "mail" || near(truth, together[index]), "{name} together: {truth} for {together:?}");
+        assert!(truth.as_f64() > alone.as_f64());
+    }
+    let made = &replayed["alone"][0]["trace"]["made"];
+    assert_eq!((&made["replayed_on"], &made["replayed_behind"]), (&json!("cheetah-9lp"), &json!("fifo, depth 1")));
+    assert!(replayed["pairs"][0]["predictors"]["twin"]["total_read_iops"].as_f64().unwrap() > 0.0);
+    assert_eq!(replayed["overlap"], json!([[null, 0.0], [0.0, null]]));
+    // The profiles take the place of the captures on that drive.
+    let stored = json_of(&[&format!("{stem}-mail.json"), &format!("{stem}-web.json"), "--predictors", "isolation"]);
+    let isolation = |result: &Value| result["pairs"][0]["predictors"]["isolation"].clone();
+    assert_eq!(isolation(&stored), isolation(&replayed));
+    // What stands before the drive counts.
+    let deadline = json_of(&[&[mail.as_str(), &web, "--predictors", "isolation", "--depth", "4"], &on[..]].concat());
+    let layers = ["--stack", "lun=fifo@depth=4"];
+    let stacked = json_of(&[&[mail.as_str(), &web, "--predictors", "isolation"], &on[..], &layers].concat());
+    assert!(isolation(&deadline) == isolation(&stacked) && isolation(&deadline) != isolation(&replayed));
+    let table = iocast().args(["predict", &mail, &web, "--predictors", "isolation"]).args(on).assert().success();
+    let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
+    assert!(table.contains("(replayed)"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_replayed_on_a_drive_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let by_hand = json!({"vm": "by-hand", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
+    let by_hand = profile(folder.path(), "by-hand.json", &by_hand);
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let on = ["--drive", "cheetah-9lp"];
+    let cases: [(&[&str], &str, i32); 6] = [
+        (&[&mail, &by_hand, "--drive", "cheetah-9lp"], "by-hand.json: --drive replays captures, and a profile", 2),
+        (&[&mail, &web, "--drive", "cheetah-9l"], "unknown drive `cheetah-9l`; did you mean cheetah-9lp", 2),
+        (&[&mail, &web, "--drive", "cheetah-9lp", "--scheduler", "fifoo"], "fifoo", 2),
+        (&[&mail, &web, "--drive", "cheetah-9lp", "--stack", "kvm-virti"], "did you mean kvm-virtio", 2),
+        (&[&mail, &web, "--depth", "2"], "--drive <DRIVE>", 2),
+        (&[&mail, &web, "--drive", "cheetah-9lp", "--start", "1h"], "mail.parquet: nothing of it is left to replay", 1),
+    ];
+    for (arguments, words, code) in cases {
+        let (said, exit) = refused(arguments);
+        assert!(said.contains(words) && exit == code, "{arguments:?} ({exit}): {said}");
+    }
+    let far = format!("{web}@8g");
+    let (said, exit) = refused(&[&[mail.as_str(), &far], &on[..]].concat());
+    assert!(said.contains("--map wrap|scale|remap brings addresses onto the drive") && exit == 1, "{said}");
+    json_of(&[&[mail.as_str(), &far, "--predictors", "isolation", "--map", "wrap"], &on[..]].concat());
+}
+
+#[test]
+fn machines_on_the_same_places_are_told() {
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let shared = |result: &Value, one: usize, other: usize| result["overlap"][one][other].as_f64().unwrap();
+    let same = json_of(&[&mail, &web, "--predictors", "isolation"]);
+    assert!(shared(&same, 0, 1) > 0.5 && shared(&same, 1, 0) > 0.5 && same["overlap"][0][0].is_null());
+    let table = |web: &str| {
+        let output = iocast().args(["predict", &mail, web, "--predictors", "isolation"]).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let apart = format!("{web}@17g");
+    assert!(table(&web).contains("Two machines touch the same places of the device, most of all mail and web"));
+    assert!(!table(&apart).contains("touch the same places"));
+    assert_eq!(shared(&json_of(&[&mail, &apart, "--predictors", "isolation"]), 0, 1), 0.0);
+}
+
 #[test]
 fn a_window_leaves_out_what_lies_outside() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));

@@ -40,7 +40,7 @@ struct Sum;
 
 impl Predictor for Isolation {
     fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
-        Ok(Consolidation { vms: alone.iter().map(VmForecast::measured).collect(), ..Consolidation::default() })
+        Ok(Consolidation::measured(alone))
     }
 }
 

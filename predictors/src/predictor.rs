@@ -211,6 +211,11 @@ impl From<&Forecast> for Consolidation {
 }
 
 impl Consolidation {
+    /// What machines got together, by the profile of each there: a truth in the words of a forecast.
+    pub fn measured(together: &[IsolationProfile]) -> Consolidation {
+        Consolidation { vms: together.iter().map(VmForecast::measured).collect(), ..Consolidation::default() }
+    }
+
     /// As it is stored.
     pub fn forecast(&self) -> Forecast {
         let each = |of: fn(&VmForecast) -> Option<f64>| -> Vec<Option<f64>> { self.vms.iter().map(of).collect() };

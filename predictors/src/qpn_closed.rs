@@ -9,9 +9,13 @@
 //! machine alone, and μ_r, μ_w from p_i μ_r + (1 - p_i) μ_w = 1 / X_i over the machines, unless they are given. The paper fits w_r / w_w
 //! as a function of t_r / t_w: here the straight line through the logarithms of the machines' own, or their mean where they do
 //! not differ.
+//!
+//! Or calibrated as the paper does, from response times at a few thread counts on the storage itself: μ of responses of reads and of writes
+//! apart ([`service_of_line`]), w_r / w_w of responses of both together. What is measured takes the place of what the machines alone
+//! give.
 
 use traces::results::isolation::IsolationProfile;
-use traces::spec::{Settings, Tunable, Unit};
+use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};
 
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
@@ -35,10 +39,47 @@ pub const ENTRY: Entry = Entry {
             "0ns",
             "mean service time of a write; 0 for what the machines alone give",
         ),
+        Tunable::new(
+            "read_responses",
+            Unit::TimesAt(1),
+            "none",
+            "mean responses of reads alone by threads, of which their service time is made",
+        )
+        .within(1, u64::MAX),
+        Tunable::new(
+            "write_responses",
+            Unit::TimesAt(1),
+            "none",
+            "mean responses of writes alone by threads, of which their service time is made",
+        )
+        .within(1, u64::MAX),
+        Tunable::new(
+            "mixed_responses",
+            Unit::TimesAt(2),
+            "none",
+            "mean responses of reads and writes by threads that read and threads that write, of which the weights are made",
+        )
+        .within(1, u64::MAX),
     ],
     build: |settings: &Settings| {
-        let given = |name: &str| Some(settings.nanos(name).as_ns() as f64 / 1e9).filter(|seconds| *seconds > 0.0);
-        Ok(Box::new(QpnClosed { given: [given("read_service"), given("write_service")] }))
+        let service = |service: &str, responses: &str| {
+            let given = Some(settings.nanos(service).as_ns() as f64 / 1e9).filter(|seconds| *seconds > 0.0);
+            let points = settings.times_at(responses, 1);
+            match (given, points.is_empty()) {
+                (Some(_), false) => Err(SpecError::Value {
+                    part: ENTRY.name.to_owned(),
+                    name: responses.to_owned(),
+                    value: settings.word(responses).to_owned(),
+                    expected: format!("taken beside {service}: give one of them"),
+                }),
+                (given, true) => Ok(given),
+                (None, false) => Ok(Some(service_of_responses(&points))),
+            }
+        };
+        Ok(Box::new(QpnClosed {
+            given: [service("read_service", "read_responses")?, service("write_service", "write_responses")?],
+            weighed: settings.times_at("mixed_responses", 2).iter().map(Weighed::of_responses).collect(),
+        }))
     },
 };
 
@@ -46,8 +87,27 @@ pub const ENTRY: Entry = Entry {
 const BUSY_MIN: f64 = 0.9;
 
 struct QpnClosed {
-    /// Seconds.
+    /// Service times of reads and writes, seconds.
     given: [Option<f64>; 2],
+    /// Weights on the storage itself.
+    weighed: Vec<Weighed>,
+}
+
+/// A weight at one ratio of threads.
+#[derive(Clone, Copy)]
+struct Weighed {
+    /// Logarithm of t_r / t_w.
+    log_threads: f64,
+    /// Logarithm of w_r / w_w.
+    log_weight: f64,
+}
+
+impl Weighed {
+    fn of_responses(point: &TimesAt) -> Weighed {
+        let ratio = |of: [f64; 2]| libm::log(of[0] / of[1]);
+        let log_threads = ratio([0, 1].map(|kind| point.counts[kind] as f64));
+        Weighed { log_threads, log_weight: log_threads - ratio([0, 1].map(|kind| point.times[kind].as_ns() as f64)) }
+    }
 }
 
 /// Throughput of reads and writes, per second, at a scheduler that serves a read with probability `reads`; service times in
@@ -61,6 +121,24 @@ pub fn throughput(reads: f64, service: [f64; 2]) -> [f64; 2] {
 /// is read off at 25 threads: a response is then 25 services.
 pub fn service_of_line(slope: f64, intercept: f64) -> f64 {
     (25.0 * slope + intercept) / 25.0
+}
+
+/// Seconds, of the least-squares line through mean responses at thread counts; of one thread count the line through the origin.
+fn service_of_responses(points: &[TimesAt]) -> f64 {
+    let count = points.len() as f64;
+    let of = |point: &TimesAt| [point.counts[0] as f64, point.times[0].as_ns() as f64 / 1e9];
+    let mean = |axis: usize| points.iter().map(|point| of(point)[axis]).sum::<f64>() / count;
+    let (threads, response) = (mean(0), mean(1));
+    let sum = |other: usize| -> f64 {
+        let means = [threads, response];
+        points.iter().map(|point| (of(point)[0] - threads) * (of(point)[other] - means[other])).sum()
+    };
+    let spread = sum(0);
+    if spread > 0.0 {
+        let slope = sum(1) / spread;
+        return service_of_line(slope, response - slope * threads);
+    }
+    service_of_line(response / threads, 0.0)
 }
 
 /// A machine alone: rates and threads of reads and writes.
@@ -102,7 +180,7 @@ impl Predictor for QpnClosed {
             [_, 0.0] => 1.0,
             [0.0, _] => 0.0,
             [reads, writes] => {
-                let weight = weight(&clients, libm::log(reads / writes));
+                let weight = self.weight(&clients, libm::log(reads / writes));
                 weight / (1.0 + weight)
             }
         };
@@ -148,32 +226,32 @@ impl QpnClosed {
             return Ok(service);
         }
         Err(PredictError::DoesNotHold(format!(
-            "the machines alone lead to service times of {:.3} ms for reads and {:.3} ms for writes: one mean for all their reads and \
-             one for all their writes does not describe them; give read_service and write_service",
+            "service times come out as {:.3} ms for reads and {:.3} ms for writes: one mean for all reads and one for all writes does not \
+             describe what was measured; give others as read_responses and write_responses, or as read_service and write_service",
             service[0] * 1e3,
             service[1] * 1e3
         )))
     }
-}
 
-/// w_r / w_w at a ratio of threads, of which `log_threads` is the logarithm.
-fn weight(clients: &[Clients], log_threads: f64) -> f64 {
-    let both = clients.iter().filter(|clients| clients.threads.iter().all(|threads| *threads > 0.0));
-    let points: Vec<[f64; 2]> = both
-        .map(|clients| {
+    /// w_r / w_w at a ratio of threads, of which `log_threads` is the logarithm.
+    fn weight(&self, clients: &[Clients], log_threads: f64) -> f64 {
+        let both = clients.iter().filter(|clients| clients.threads.iter().all(|threads| *threads > 0.0));
+        let own = |clients: &Clients| {
             let log = |of: [f64; 2]| libm::log(of[0] / of[1]);
-            [log(clients.threads), log(clients.rates)]
-        })
-        .collect();
-    let count = points.len() as f64;
-    if points.is_empty() {
-        // Nobody does both: the scheduler takes them as they come, in proportion to what waits.
-        return libm::exp(log_threads);
+            Weighed { log_threads: log(clients.threads), log_weight: log(clients.rates) }
+        };
+        let points = if self.weighed.is_empty() { both.map(own).collect() } else { self.weighed.clone() };
+        let count = points.len() as f64;
+        if points.is_empty() {
+            // Nobody does both: the scheduler takes them as they come, in proportion to what waits.
+            return libm::exp(log_threads);
+        }
+        let mean = |of: fn(&Weighed) -> f64| points.iter().map(of).sum::<f64>() / count;
+        let (mean_threads, mean_weight) = (mean(|point| point.log_threads), mean(|point| point.log_weight));
+        let apart = |point: &Weighed| point.log_threads - mean_threads;
+        let spread: f64 = points.iter().map(|point| apart(point) * apart(point)).sum();
+        let along: f64 = points.iter().map(|point| apart(point) * (point.log_weight - mean_weight)).sum();
+        let slope = if spread > 1e-6 { along / spread } else { 0.0 };
+        libm::exp(mean_weight + slope * (log_threads - mean_threads))
     }
-    let mean = |axis: usize| points.iter().map(|point| point[axis]).sum::<f64>() / count;
-    let (mean_threads, mean_weight) = (mean(0), mean(1));
-    let spread: f64 = points.iter().map(|point| (point[0] - mean_threads) * (point[0] - mean_threads)).sum();
-    let along: f64 = points.iter().map(|point| (point[0] - mean_threads) * (point[1] - mean_weight)).sum();
-    let slope = if spread > 1e-6 { along / spread } else { 0.0 };
-    libm::exp(mean_weight + slope * (log_threads - mean_threads))
 }

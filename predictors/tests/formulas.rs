@@ -156,6 +156,81 @@ fn the_closed_petri_net_gives_back_what_it_was_calibrated_with() {
     assert_eq!(predictors::qpn_closed::service_of_line(2.0, 50.0), 4.0);
 }
 
+/// Clients that never think, of a storage with these service times (ms) and a weight of reads to writes of `weight` times their threads'
+/// ratio to the power `slope`: responses of both, ms, by the net's definition step by step. A scheduler picks, one is served, its client
+/// comes again behind the others of its kind.
+fn simulated(threads: [u64; 2], service: [f64; 2], weight: f64, slope: f64) -> [f64; 2] {
+    let weight = weight * (threads[0] as f64 / threads[1] as f64).powf(slope);
+    let mut waiting = threads.map(|threads| std::collections::VecDeque::from(vec![0.0; threads as usize]));
+    let (mut now, mut credit, mut responses) = (0.0, 0.0, [(0.0, 0.0); 2]);
+    for step in 0..400_000 {
+        credit += weight / (1.0 + weight);
+        let kind = if threads[1] == 0 || (threads[0] > 0 && credit >= 1.0) { 0 } else { 1 };
+        credit -= if kind == 0 { 1.0 } else { 0.0 };
+        now += service[kind];
+        let came = waiting[kind].pop_front().unwrap();
+        waiting[kind].push_back(now);
+        if step > 10_000 {
+            responses[kind] = (responses[kind].0 + now - came, responses[kind].1 + 1.0);
+        }
+    }
+    responses.map(|(sum, count)| sum / count)
+}
+
+#[test]
+fn the_closed_petri_net_is_calibrated_by_responses_at_a_few_thread_counts() {
+    let (service, weight, slope) = ([6.0, 2.5], 1.7, 0.8);
+    let us = |ms: f64| format!("{}us", (ms * 1e3).round());
+    let alone = |kind: usize| {
+        let at = |threads: u64| {
+            let threads_of = if kind == 0 { [threads, 0] } else { [0, threads] };
+            let [reads, writes] = simulated(threads_of, service, weight, slope);
+            format!("{threads}x{}", us(if kind == 0 { reads } else { writes }))
+        };
+        [10, 20, 40].map(at).join("+")
+    };
+    let mixed = [[10, 10], [10, 30], [40, 10]].map(|threads: [u64; 2]| {
+        let [reads, writes] = simulated(threads, service, weight, slope);
+        format!("{}/{}x{}/{}", threads[0], threads[1], us(reads), us(writes))
+    });
+    let spec = format!(
+        "qpn-closed:read_responses={},write_responses={},mixed_responses={}",
+        alone(0),
+        alone(1),
+        mixed.join("+")
+    );
+    // Who was seen alone tells how many threads each has, and nothing else.
+    let of = |vm: &str, threads: [u64; 2]| {
+        let [read, write] = simulated(threads, [1.0, 9.0], 0.3, 0.0);
+        let rate = |threads: u64, response: f64| threads as f64 / response * 1e3;
+        let of = |kind: usize, response: f64| [rate(threads[kind], response), response, 3.0, 3.0];
+        IsolationProfile { busy_share: Some(1.0), ..machine(vm, of(0, read), of(1, write)) }
+    };
+    let together = ask(&spec, &[of("a", [12, 9]), of("b", [8, 21])]).unwrap();
+    let expected = simulated([20, 30], service, weight, slope);
+    let close = |ns: Option<f64>, ms: f64| assert!((ns.unwrap() / 1e6 / ms - 1.0).abs() < 0.002, "{ns:?} ns, {ms} ms");
+    close(together.vms[0].reads.response_ns, expected[0]);
+    close(together.vms[1].writes.response_ns, expected[1]);
+    let unlike = ask("qpn-closed", &[of("a", [12, 9]), of("b", [8, 21])]).unwrap();
+    assert!((unlike.vms[0].reads.response_ns.unwrap() / 1e6 / expected[0] - 1.0).abs() > 0.2);
+}
+
+#[test]
+fn services_are_read_off_the_line_at_25_threads() {
+    let of = |vm: &str, reads: [f64; 4]| IsolationProfile { busy_share: Some(1.0), ..machine(vm, reads, [0.0; 4]) };
+    let two = [of("a", [100.0, 9.0, 0.5, 0.0]), of("b", [50.0, 4.0, 0.2, 0.0])];
+    let note = |spec: &str| ask(spec, &two).unwrap().notes.join(" ");
+    // 2 ms a thread and 50 ms: 4 ms; one count of threads: their share each.
+    assert!(note("qpn-closed:read_responses=10x70ms+20x90ms+30x110ms").contains("a read takes 4.000 ms"));
+    assert!(note("qpn-closed:read_responses=10x70ms").contains("a read takes 7.000 ms"));
+    let both = "qpn-closed:read_service=4ms,read_responses=10x70ms".parse().unwrap();
+    let Err(error) = predictors::build(&both) else { panic!("it takes both") };
+    assert!(error.to_string().contains("taken beside read_service: give one of them"), "{error}");
+    // Shorter the more threads there are: no service time is above nothing.
+    let falling = ask("qpn-closed:read_responses=10x100ms+20x10ms", &two).unwrap_err().to_string();
+    assert!(falling.contains("service times come out as -"), "{falling}");
+}
+
 #[test]
 fn a_machine_without_writes_has_none_together() {
     let alone =

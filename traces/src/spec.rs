@@ -21,6 +21,9 @@ pub enum Unit {
     Counts,
     /// A decimal number of at most three places, e.g. `0.2`; its base is a thousandth.
     Decimal,
+    /// So many times measured with so many of something each, joined by `+`: `10x52ms+50x250ms` of one each, `10/5x80ms/30ms` of two; or
+    /// `none`. The range holds for the times.
+    TimesAt(usize),
     /// A size in bytes, e.g. `64k`.
     Bytes,
     /// `on` or `off`.
@@ -37,6 +40,8 @@ impl Unit {
             Unit::Count => "count".to_owned(),
             Unit::Counts => "count+count+…".to_owned(),
             Unit::Decimal => "decimal".to_owned(),
+            Unit::TimesAt(1) => "countxtime+…|none".to_owned(),
+            Unit::TimesAt(_) => "count/…xtime/…+…|none".to_owned(),
             Unit::Bytes => "size".to_owned(),
             Unit::Switch => "on|off".to_owned(),
             Unit::Choice(words) => words.join("|"),
@@ -50,6 +55,8 @@ impl Unit {
             Unit::Count => "a whole number".to_owned(),
             Unit::Counts => "whole numbers such as 1 or 1+2+4".to_owned(),
             Unit::Decimal => "a decimal number of at most three places such as 0.2".to_owned(),
+            Unit::TimesAt(1) => "counts with times such as 10x52ms+50x250ms, or none".to_owned(),
+            Unit::TimesAt(_) => "counts with times such as 10/5x80ms/30ms+5/10x45ms/60ms, or none".to_owned(),
             Unit::Bytes => "a size such as 512, 64k or 1g".to_owned(),
             Unit::Switch | Unit::Choice(_) => self.describe(),
         }
@@ -61,11 +68,35 @@ impl Unit {
             Unit::Count => value.parse::<u64>().is_ok(),
             Unit::Counts => value.split('+').all(|count| count.parse::<u64>().is_ok()),
             Unit::Decimal => parse_thousandths(value).is_ok(),
+            Unit::TimesAt(each) => parse_times_at(value, each).is_some(),
             Unit::Bytes => parse_bytes(value).is_ok(),
             Unit::Switch => matches!(value, "on" | "off"),
             Unit::Choice(words) => words.contains(&value),
         }
     }
+}
+
+/// Times that were measured with so many of something each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimesAt {
+    /// How many there were of each, at least one.
+    pub counts: Vec<u64>,
+    /// The time of each.
+    pub times: Vec<Nanos>,
+}
+
+/// What [`Unit::TimesAt`] describes; `each` counts and times at every point.
+fn parse_times_at(text: &str, each: usize) -> Option<Vec<TimesAt>> {
+    if text == "none" {
+        return Some(Vec::new());
+    }
+    let point = |text: &str| {
+        let (counts, times) = text.split_once('x')?;
+        let counts: Vec<u64> = counts.split('/').map(|count| count.parse().ok()).collect::<Option<_>>()?;
+        let times: Vec<Nanos> = times.split('/').map(|time| parse_nanos(time).ok()).collect::<Option<_>>()?;
+        (counts.len() == each && times.len() == each && !counts.contains(&0)).then_some(TimesAt { counts, times })
+    };
+    text.split('+').map(point).collect()
 }
 
 /// One tunable of a part.
@@ -272,6 +303,11 @@ impl Settings {
         self.word(name).split('+').map(|count| count.parse().expect("checked when it was resolved")).collect()
     }
 
+    /// The values of a tunable of kind [`Unit::TimesAt`] of `each`.
+    pub fn times_at(&self, name: &str, each: usize) -> Vec<TimesAt> {
+        parse_times_at(self.word(name), each).expect("checked when it was resolved")
+    }
+
     /// The value of a tunable of kind [`Unit::Decimal`], in thousandths.
     pub fn thousandths(&self, name: &str) -> u64 {
         parse_thousandths(self.word(name)).expect("checked when it was resolved")
@@ -296,6 +332,9 @@ fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
         Unit::Counts => value.split('+').all(|count| count.parse().is_ok_and(|v: u64| (min..=max).contains(&v))),
         Unit::Decimal => parse_thousandths(value).is_ok_and(|v| (min..=max).contains(&v)),
         Unit::Bytes => parse_bytes(value).is_ok_and(|v| (min..=max).contains(&v)),
+        Unit::TimesAt(each) => parse_times_at(value, each).is_some_and(|points| {
+            points.iter().flat_map(|point| &point.times).all(|time| (min..=max).contains(&time.as_ns()))
+        }),
         Unit::Switch | Unit::Choice(_) => true,
     };
     if tunable.unit.accepts(value) && in_range {
@@ -304,7 +343,7 @@ fn check(spec: &Spec, tunable: &Tunable, value: &str) -> Result<(), SpecError> {
     let mut expected = tunable.unit.expected();
     if tunable.unit.accepts(value) {
         let limit = |base: u64| match tunable.unit {
-            Unit::Time => Nanos::from_ns(base).to_string(),
+            Unit::Time | Unit::TimesAt(_) => Nanos::from_ns(base).to_string(),
             Unit::Decimal => format!("{}.{:03}", base / 1000, base % 1000),
             _ => base.to_string(),
         };
@@ -328,6 +367,8 @@ mod tests {
         Tunable::new("weights", Unit::Counts, "1", "shares of the VMs").within(1, 100),
         Tunable::new("r", Unit::Decimal, "0.2", "between two policies").within(0, 1000),
         Tunable::new("reading", Unit::Choice(&["idle", "table"]), "idle", "which reading"),
+        Tunable::new("alone", Unit::TimesAt(1), "none", "responses by threads").within(1, u64::MAX),
+        Tunable::new("mixed", Unit::TimesAt(2), "none", "responses by threads of two kinds"),
     ];
 
     fn resolve(text: &str) -> Result<Settings, SpecError> {
@@ -344,6 +385,14 @@ mod tests {
         assert_eq!((settings.counts("weights"), settings.thousandths("r")), (vec![1], 200));
         let settings = resolve("x:weights=1+20+4,r=1").unwrap();
         assert_eq!((settings.counts("weights"), settings.thousandths("r")), (vec![1, 20, 4], 1000));
+        assert!(settings.times_at("alone", 1).is_empty() && settings.times_at("mixed", 2).is_empty());
+        let settings = resolve("x:alone=10x52ms+50x0.25s,mixed=1/20x3us/4us").unwrap();
+        let point = |counts: &[u64], times: &[u64]| TimesAt {
+            counts: counts.to_vec(),
+            times: times.iter().map(|&us| Nanos::from_us(us)).collect(),
+        };
+        assert_eq!(settings.times_at("alone", 1), [point(&[10], &[52_000]), point(&[50], &[250_000])]);
+        assert_eq!(settings.times_at("mixed", 2), [point(&[1, 20], &[3, 4])]);
     }
 
     #[test]
@@ -358,6 +407,15 @@ mod tests {
             ("deadline:r=1.001", "deadline:r=`1.001` is not from 0.000 to 1.000"),
             ("deadline:r=.2", "deadline:r=`.2` is not a decimal number of at most three places such as 0.2"),
             ("deadline:reading=both", "deadline:reading=`both` is not idle|table"),
+            ("deadline:alone=10x0ms", "deadline:alone=`10x0ms` is not at least 1ns"),
+            (
+                "deadline:alone=0x5ms",
+                "deadline:alone=`0x5ms` is not counts with times such as 10x52ms+50x250ms, or none",
+            ),
+            (
+                "deadline:mixed=10x52ms",
+                "deadline:mixed=`10x52ms` is not counts with times such as 10/5x80ms/30ms+5/10x45ms/60ms, or none",
+            ),
             ("deadline:", "`deadline:` is not of the form name:tunable=value,tunable=value"),
             ("deadline:a=1,a=2", "`deadline:a=1,a=2` is not of the form name:tunable=value,tunable=value"),
         ] {

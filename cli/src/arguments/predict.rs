@@ -6,7 +6,9 @@ use clap::Args;
 use traces::quantity::{parse_nanos, parse_sectors};
 use traces::{Nanos, Sectors};
 
+use super::pacing::MapArgument;
 use super::{OutputFormat, Reading, UsageError};
+use crate::storage::Storage;
 
 #[derive(Debug, Args)]
 pub struct Predict {
@@ -22,8 +24,10 @@ pub struct Predict {
     #[arg(long, default_value = "all")]
     pub predictors: String,
     /// What the device holds, by which the twin tells how far machines lie apart [default: up to the end of the last]
-    #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_sectors, value_name = "SIZE", conflicts_with = "drive")]
     pub capacity: Option<Sectors>,
+    #[command(flatten)]
+    pub replayed_on: ReplayedOn,
     /// Consolidations whose truth is known, for the predictors that learn (residual): what `iocast validate consolidation
     /// --output-format json` prints
     #[arg(long, value_name = "FILE")]
@@ -45,6 +49,39 @@ pub struct Predict {
     /// How to print
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
+}
+
+/// Where captures are replayed before they are measured.
+#[derive(Debug, Args)]
+pub struct ReplayedOn {
+    /// Replay each capture alone on this drive, closed over its think times, and go by what is seen there in place of what was
+    /// recorded (`iocast list drives`)
+    #[arg(long)]
+    pub drive: Option<String>,
+    /// Who decides what waits in front of it [default: fifo]
+    #[arg(long, requires = "drive", conflicts_with = "stack")]
+    pub scheduler: Option<String>,
+    /// Requests that the drive has at once [default: 1]
+    #[arg(long, requires = "drive", conflicts_with = "stack", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
+    /// Layers in front of it instead: a shipped stack, a TOML file, or a line, as in iocast compare
+    #[arg(long, requires = "drive")]
+    pub stack: Option<String>,
+    /// Addresses that do not fit the drive: exact (an error), wrap, scale, remap (each machine's footprint is moved to its place)
+    #[arg(long, requires = "drive", value_enum, default_value_t = MapArgument::Exact)]
+    pub map: MapArgument,
+}
+
+impl ReplayedOn {
+    /// The drive and what is in front of it, if one is named.
+    ///
+    /// # Errors
+    /// What cannot be built.
+    pub fn storage(&self) -> Result<Option<Storage>, UsageError> {
+        let ReplayedOn { drive, scheduler, depth, stack, .. } = self;
+        let Some(drive) = drive.clone() else { return Ok(None) };
+        Storage::new(drive, scheduler.clone(), *depth, stack.clone()).map(Some)
+    }
 }
 
 impl Predict {

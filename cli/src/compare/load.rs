@@ -40,7 +40,13 @@ impl Load {
     pub fn gather(arguments: &Compare, options: &ReadOptions, window: TimeWindow, capacity: Sectors) -> Result<Load> {
         let Compare { traces, vms, generated, map, .. } = arguments;
         if generated.workloads.is_empty() {
-            return Ok(Load::Traces(vms::gather(traces, vms, options, map.mapping(), window, capacity)?));
+            return Ok(Load::Traces(vms::gather(
+                vms::name_all(traces, vms)?,
+                options,
+                map.mapping(),
+                window,
+                capacity,
+            )?));
         }
         ensure!(
             traces.is_empty() && vms.is_empty(),

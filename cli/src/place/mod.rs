@@ -1,15 +1,17 @@
 //! `iocast place`: which machines go to which LUN.
 
 mod plan;
-mod rooms;
 mod tables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use predictors::place::{self, Standing, Task};
+use predictors::replayed::Ran;
 use predictors::{Entry, OperationForecast, PREDICTORS, VmForecast};
+use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
@@ -17,12 +19,14 @@ use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, S
 use traces::spec::Spec;
 use traces::trace::ReadOptions;
 
-use self::plan::{Lun, Plan, Vm};
+use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::{OutputFormat, Place, UsageError};
 use crate::files::Files;
 use crate::output::{print, print_json};
-use crate::predict::profiles::{Place as At, Window, measure};
+use crate::predict::profiles::{Place as At, Window, measure, read};
 use crate::progress::Progress;
+use crate::storage::Storage;
+use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
@@ -74,13 +78,12 @@ fn by_profiles(name: &str) -> String {
 
 /// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them.
 fn alone(plan: &Plan) -> Result<Vec<Vec<IsolationProfile>>> {
-    let kind = |lun: &Lun| (lun.drive.clone(), lun.scheduler.clone(), lun.depth);
-    let mut known: BTreeMap<_, Vec<IsolationProfile>> = BTreeMap::new();
-    let kinds: std::collections::BTreeSet<_> = plan.luns.iter().map(kind).collect();
+    let mut known: BTreeMap<Option<&Storage>, Vec<IsolationProfile>> = BTreeMap::new();
+    let kinds: BTreeSet<_> = plan.luns.iter().map(|lun| &lun.storage).collect();
     let progress = Progress::jobs("alone", (kinds.len() * plan.vms.len()) as u64);
     let done = progress.counter(0);
     for lun in &plan.luns {
-        if known.contains_key(&kind(lun)) {
+        if known.contains_key(&lun.storage.as_ref()) {
             continue;
         }
         let mut profiles = Vec::new();
@@ -88,18 +91,35 @@ fn alone(plan: &Plan) -> Result<Vec<Vec<IsolationProfile>>> {
             profiles.push(profile(plan, lun, vm).with_context(|| format!("machine {}", vm.name))?);
             done.fetch_add(1, Ordering::Relaxed);
         }
-        known.insert(kind(lun), profiles);
+        known.insert(lun.storage.as_ref(), profiles);
     }
-    Ok(plan.luns.iter().map(|lun| known[&kind(lun)].clone()).collect())
+    Ok(plan.luns.iter().map(|lun| known[&lun.storage.as_ref()].clone()).collect())
 }
 
 fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<IsolationProfile> {
-    if let Some(drive) = &lun.drive {
-        return Ok(rooms::replay(plan, lun, drive, &[vm])?.remove(0).profile);
+    if let Some(storage) = &lun.storage {
+        return Ok(replay(plan, storage, &[vm])?.remove(0).profile);
     }
-    let window = Window { start: plan.start, end: plan.end };
-    let none = AtomicU64::new(0);
-    Ok(measure(&vm.name, &vm.capture, &ReadOptions::default(), window, At::default(), &none)?.0)
+    match vm.source().map_err(UsageError)? {
+        Source::Profile(path) => Ok(IsolationProfile { vm: vm.name.clone(), ..read(path)? }),
+        Source::Capture(path) => {
+            let window = Window { start: plan.start, end: plan.end };
+            let none = AtomicU64::new(0);
+            Ok(measure(&vm.name, path, &ReadOptions::default(), window, At::default(), &none)?.0)
+        }
+    }
+}
+
+/// What each of `machines` gets of `storage`, one behind the other on it.
+fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<Vec<Ran>> {
+    let named = machines.iter().map(|vm| {
+        let path = vm.source().map_err(UsageError)?.path().to_owned();
+        Ok(Named { name: vm.name.clone(), path, place: None })
+    });
+    let window = TimeWindow { from: plan.start, to: plan.end, limit: None };
+    let (named, options) = (named.collect::<Result<_, UsageError>>()?, ReadOptions::default());
+    let vms = vms::gather(named, &options, Mapping::Remap, window, storage.capacity()?)?;
+    storage.replay(&vms.iter().collect::<Vec<_>>(), &options, window, Arc::default())
 }
 
 /// The assignment with what was forecast of it, what a replay makes of it, and who disturbs whom.
@@ -111,9 +131,10 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     let done = progress.counter(0);
     for (index, lun) in plan.luns.iter().enumerate() {
         let members: Vec<usize> = (0..plan.vms.len()).filter(|&vm| placed.lun_of[vm] == index).collect();
-        if let Some(drive) = lun.drive.as_ref().filter(|_| !members.is_empty()) {
+        if let Some(storage) = lun.storage.as_ref().filter(|_| !members.is_empty()) {
             let machines: Vec<&Vm> = members.iter().map(|&vm| &plan.vms[vm]).collect();
-            for (&vm, ran) in members.iter().zip(rooms::replay(plan, lun, drive, &machines)?) {
+            let ran = replay(plan, storage, &machines).with_context(|| format!("LUN {}", lun.name))?;
+            for (&vm, ran) in members.iter().zip(ran) {
                 replayed[vm] = Some(share(&ran.profile));
             }
         }
@@ -130,12 +151,14 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
             }
         };
         let vms = members.iter().zip(&forecasts).map(vm).collect();
-        luns.push(PlacedLun { lun: lun.name.clone(), drive: lun.drive.clone(), vms });
+        let drive = lun.storage.as_ref().map(|storage| storage.drive.clone());
+        let before = lun.storage.as_ref().map(|storage| storage.before.to_string());
+        luns.push(PlacedLun { lun: lun.name.clone(), drive, before, vms });
     }
     drop(progress);
     let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.machine])).collect();
     let mut notes = refused;
-    if plan.luns.iter().any(|lun| lun.drive.is_none()) {
+    if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
             "a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there"
                 .to_owned(),

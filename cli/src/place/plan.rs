@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use predictors::place::Limits;
+use replay::room::Stack;
 use serde::{Deserialize, Deserializer};
 use traces::quantity::parse_nanos;
-use traces::spec::{Spec, SpecError};
 use traces::{DescriptionError, Nanos};
+
+use crate::storage::Storage;
 
 /// A plan.
 #[derive(Debug, Deserialize)]
@@ -40,13 +42,16 @@ pub struct Plan {
 pub struct Lun {
     pub name: String,
     /// Its drive; what the captures were taken on if none is named.
-    pub drive: Option<String>,
+    drive: Option<String>,
     /// What decides about requests that wait in front of it.
-    #[serde(default = "fifo")]
-    pub scheduler: String,
+    scheduler: Option<String>,
     /// Requests that the drive has at once.
-    #[serde(default = "one_deep")]
-    pub depth: u32,
+    depth: Option<u32>,
+    /// Layers in front of it in place of both; a file is from the plan's folder.
+    stack: Option<String>,
+    /// The drive and what is in front of it, once the plan is checked.
+    #[serde(skip)]
+    pub storage: Option<Storage>,
 }
 
 /// A machine.
@@ -55,7 +60,9 @@ pub struct Lun {
 pub struct Vm {
     pub name: String,
     /// Its capture alone, from the plan's folder.
-    pub capture: PathBuf,
+    capture: Option<PathBuf>,
+    /// Or its profile alone, from there.
+    profile: Option<PathBuf>,
     #[serde(default, deserialize_with = "some_time")]
     read_response: Option<Nanos>,
     #[serde(default, deserialize_with = "some_time")]
@@ -66,7 +73,35 @@ pub struct Vm {
     write_iops: Option<f64>,
 }
 
+/// What tells of a machine alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    Capture(&'a Path),
+    Profile(&'a Path),
+}
+
+impl Source<'_> {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Source::Capture(path) | Source::Profile(path) => path,
+        }
+    }
+}
+
 impl Vm {
+    /// Its file.
+    ///
+    /// # Errors
+    /// It has none, or two.
+    pub fn source(&self) -> Result<Source<'_>, String> {
+        match (&self.capture, &self.profile) {
+            (Some(capture), None) => Ok(Source::Capture(capture)),
+            (None, Some(profile)) => Ok(Source::Profile(profile)),
+            _ => Err(format!("machine {}: it has either a capture or a profile", self.name)),
+        }
+    }
+
     pub fn limits(&self) -> Limits {
         let ns = |time: Option<Nanos>| time.map(|time| time.as_ns() as f64);
         Limits {
@@ -83,15 +118,7 @@ fn sum() -> String {
     "sum".to_owned()
 }
 
-fn fifo() -> String {
-    "fifo".to_owned()
-}
-
 fn one() -> u64 {
-    1
-}
-
-fn one_deep() -> u32 {
     1
 }
 
@@ -107,6 +134,30 @@ fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionErro
     DescriptionError { what: "placement plan", name: path.display().to_string(), line, problem }
 }
 
+impl Lun {
+    /// Its drive and what is in front of it, if it has one of its own.
+    fn build(&self, folder: &Path) -> Result<Option<Storage>, String> {
+        let Some(drive) = &self.drive else {
+            let before = [
+                ("scheduler", self.scheduler.is_some()),
+                ("depth", self.depth.is_some()),
+                ("stack", self.stack.is_some()),
+            ];
+            return match before.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(format!("its {name} is in front of a drive; name the drive, too")),
+                None => Ok(None),
+            };
+        };
+        let in_folder = |stack: &String| match Stack::is_file(stack) {
+            true => folder.join(stack).display().to_string(),
+            false => stack.clone(),
+        };
+        let stack = self.stack.as_ref().map(in_folder);
+        let storage = Storage::new(drive.clone(), self.scheduler.clone(), self.depth, stack);
+        storage.map(Some).map_err(|error| error.0)
+    }
+}
+
 impl Plan {
     /// The plan at `path`, checked.
     ///
@@ -119,9 +170,17 @@ impl Plan {
             let line = error.span().map(|span| text[..span.start].lines().count().max(1));
             refused(path, line, error.message().to_owned())
         })?;
-        plan.check().map_err(|problem| refused(path, None, problem))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        plan.vms.iter_mut().for_each(|vm| vm.capture = folder.join(&vm.capture));
+        for vm in &mut plan.vms {
+            for file in [&mut vm.capture, &mut vm.profile].into_iter().flatten() {
+                *file = folder.join(&*file);
+            }
+        }
+        for lun in &mut plan.luns {
+            let built = lun.build(folder).map_err(|problem| format!("LUN {}: {problem}", lun.name));
+            lun.storage = built.map_err(|problem| refused(path, None, problem))?;
+        }
+        plan.check().map_err(|problem| refused(path, None, problem))?;
         Ok(plan)
     }
 
@@ -136,18 +195,15 @@ impl Plan {
         }
         twice("machines", self.vms.iter().map(|vm| &vm.name).collect())?;
         twice("LUNs", self.luns.iter().map(|lun| &lun.name).collect())?;
-        for lun in &self.luns {
-            let of = |error: SpecError| format!("LUN {}: {error}", lun.name);
-            if let Some(drive) = &lun.drive {
-                let spec: Spec = drive.parse().map_err(of)?;
-                drive_models::build(&spec).map_err(|error| format!("LUN {}: {error}", lun.name))?;
-            }
-            schedulers::build(&lun.scheduler.parse().map_err(of)?).map_err(of)?;
-            if lun.depth == 0 {
-                return Err(format!("LUN {}: depth 0 lets nothing through", lun.name));
-            }
-        }
         for vm in &self.vms {
+            let source = vm.source()?;
+            if let (Source::Profile(_), Some(lun)) = (source, self.luns.iter().find(|lun| lun.storage.is_some())) {
+                return Err(format!(
+                    "machine {}: a profile tells no single requests that could be replayed on the drive of LUN {}; name its capture, or \
+                     leave out drives and take profiles that were measured on them (iocast predict --drive)",
+                    vm.name, lun.name
+                ));
+            }
             let limits = vm.limits();
             let all = [
                 limits.read_response_ns,

@@ -1,20 +1,24 @@
 //! `iocast predict`: what machines get of a device they share, from a capture of each alone.
 
+mod on_drive;
 pub mod profiles;
 mod tables;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use predictors::profile::overlap;
 use predictors::{Consolidation, Outcomes, PREDICTORS, PredictError, Predictor, predictor};
+use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
+use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Consolidations, Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::{OutputFormat, Predict, UsageError};
 use crate::files::Files;
 use crate::output::{print, print_json};
-use profiles::Alone;
+use profiles::{Alone, Machine};
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
@@ -22,19 +26,31 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
     let machines = profiles::named(arguments.machines.iter().chain(&arguments.also))?;
     let together = arguments.machines.len();
-    let endings: Vec<String> = machines[..together].iter().map(|machine| format!("-{}.json", machine.name)).collect();
+    let endings: Vec<String> =
+        machines[..together].iter().map(|machine| format!("-{}.json", machine.named.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
-    let mut alone = profiles::gather(&machines, arguments)?;
+    let storage = arguments.replayed_on.storage()?;
+    let (mut alone, truth) = match &storage {
+        Some(storage) => {
+            let (alone, truth) = on_drive::replay(&machines, together, storage, arguments)?;
+            (alone, Some(truth))
+        }
+        None => (profiles::gather(&machines, arguments)?, None),
+    };
     predictors::check::check(&alone.profiles)?;
     let also = alone.profiles.split_off(together);
     let mut forecasts = outcomes(&predictors, &alone);
     forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
+    // What was replayed lies on the drive where it was put there.
+    let place = |machine: &Machine| machine.named.place.filter(|_| storage.is_none()).unwrap_or_default();
+    let places: Vec<Sectors> = machines[..together].iter().map(place).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
-        pairs: vec![PairPrediction { vms: names, truth: None, predictors: forecasts }],
+        pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
+        overlap: overlaps(&alone.profiles, &places),
         alone: alone.profiles,
         also,
     };
@@ -64,6 +80,16 @@ pub fn run(arguments: &Predict) -> Result<()> {
         refusals.join("; ")
     );
     Ok(())
+}
+
+/// How much of what each machine touches every other touches, too.
+fn overlaps(alone: &[IsolationProfile], places: &[Sectors]) -> Vec<Vec<Option<f64>>> {
+    let all: Vec<_> = alone.iter().map(|profile| &profile.footprint).zip(places.iter().copied()).collect();
+    let row = |one: usize| {
+        let shared = |other: usize| if one == other { None } else { overlap(all[one], all[other]) };
+        (0..all.len()).map(shared).collect()
+    };
+    (0..all.len()).map(row).collect()
 }
 
 /// A predictor under the name that the user gave it.

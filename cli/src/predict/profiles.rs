@@ -1,6 +1,6 @@
 //! The machines alone: read from profiles, or measured of captures.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -16,14 +16,11 @@ use traces::{Nanos, Sectors, TraceReader};
 use crate::arguments::{Predict, UsageError};
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
-use crate::vms::{short_name, split_place};
+use crate::vms::{Named, short_name, split_place};
 
-/// A machine and the file that tells of it.
+/// A machine and the file that tells of it. What it has recorded are the device's addresses if no place is given.
 pub struct Machine {
-    pub name: String,
-    path: PathBuf,
-    /// Where its sector 0 is on the device; what it has recorded are the device's addresses if nothing is said.
-    place: Option<Sectors>,
+    pub named: Named,
     /// Whether the user gave the name.
     given: bool,
 }
@@ -43,13 +40,13 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
         let (path, place) = split_place(path)?;
         let given = name.is_some_and(|name| !name.is_empty());
         let name = name.filter(|_| given).map_or_else(|| short_name(&path), str::to_owned);
-        if named.iter().any(|other| other.name == name) {
+        if named.iter().any(|other| other.named.name == name) {
             return Err(UsageError(format!(
                 "two machines are named `{name}`; give one another name, OTHER={}",
                 path.display()
             )));
         }
-        named.push(Machine { name, path, place, given });
+        named.push(Machine { named: Named { name, path, place }, given });
     }
     Ok(named)
 }
@@ -77,25 +74,20 @@ impl Alone {
 /// # Errors
 /// A file that cannot be read; one that holds nothing of use; others beside a profile.
 pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
-    let is_profile =
-        |machine: &&Machine| machine.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    if let Some(profile) = machines.iter().find(is_profile).filter(|_| !arguments.also.is_empty()) {
-        let path = profile.path.display();
+    if let Some(profile) = machines.iter().find(|machine| machine.is_profile() && !arguments.also.is_empty()) {
+        let path = profile.named.path.display();
         let what = "--also takes captures, and needs captures of all machines: a profile tells no single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
     }
-    let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.path).ok()?.len()));
+    let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.named.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
     let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
     for (index, machine) in machines.iter().enumerate() {
-        if is_profile(&machine) {
-            profiles.push(read(machine)?);
+        if machine.is_profile() {
+            profiles.push(machine.read()?);
             continue;
         }
-        let window = Window { start: arguments.start, end: arguments.end };
-        let place = Place { first: machine.place.unwrap_or_default(), device: arguments.capacity };
-        let (name, path, options) = (&machine.name, &machine.path, arguments.reading.options());
-        let (profile, recording) = measure(name, path, &options, window, place, &progress.counter(index))?;
+        let (profile, recording) = machine.measure(arguments, &progress.counter(index))?;
         profiles.push(profile);
         recordings.push(recording);
     }
@@ -105,19 +97,42 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     Ok(Alone { profiles, recordings })
 }
 
-fn read(machine: &Machine) -> Result<IsolationProfile> {
-    let path = machine.path.display();
-    let text = std::fs::read_to_string(&machine.path).with_context(|| format!("{path}: cannot be read"))?;
-    let mut profile: IsolationProfile = serde_json::from_str(&text)
-        .with_context(|| format!("{path}: is no profile of a machine alone (iocast predict -o STEM writes them)"))?;
+impl Machine {
+    /// Whether its file is a profile and no capture.
+    pub fn is_profile(&self) -> bool {
+        self.named.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+    }
+
+    fn read(&self) -> Result<IsolationProfile> {
+        let mut profile = read(&self.named.path)?;
+        if self.given {
+            profile.vm.clone_from(&self.named.name);
+        }
+        Ok(profile)
+    }
+
+    fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, Recording)> {
+        let Named { name, path, place } = &self.named;
+        let window = Window { start: arguments.start, end: arguments.end };
+        let place = Place { first: place.unwrap_or_default(), device: arguments.capacity };
+        measure(name, path, &arguments.reading.options(), window, place, position)
+    }
+}
+
+/// The profile that is stored at `path`.
+///
+/// # Errors
+/// It is none, or a newer program's.
+pub fn read(path: &Path) -> Result<IsolationProfile> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
+    let profile: IsolationProfile = serde_json::from_str(&text)
+        .with_context(|| format!("{shown}: is no profile of a machine alone (iocast predict -o STEM writes them)"))?;
     ensure!(
         profile.schema_version <= SCHEMA_VERSION,
-        "{path}: its schema_version is {}, and this program knows {SCHEMA_VERSION}; a newer one wrote it",
+        "{shown}: its schema_version is {}, and this program knows {SCHEMA_VERSION}; a newer one wrote it",
         profile.schema_version
     );
-    if machine.given {
-        profile.vm.clone_from(&machine.name);
-    }
     Ok(profile)
 }
 

@@ -18,7 +18,30 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
         text.extend(intervals(pair).map(|table| table.render(format)));
         text.extend(said(pair, format));
     }
+    text.extend(overlapping(predictions).map(|line| sentence(&line, format)));
     text.join("\n")
+}
+
+/// Machines that touch less of what another does share next to nothing.
+const OVERLAP_MIN: f64 = 0.01;
+
+/// That machines touch the same places, if some do, which hardly any two disks of machines do.
+fn overlapping(predictions: &Predictions) -> Option<String> {
+    let of = |one: usize, other: usize| predictions.overlap.get(one)?.get(other).copied().flatten();
+    let count = predictions.alone.len();
+    let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
+    let shared = pairs.filter_map(|(one, other)| Some((of(one, other)?, of(other, one)?, one, other)));
+    let shared: Vec<_> = shared.filter(|(one, other, ..)| one.max(*other) >= OVERLAP_MIN).collect();
+    let (share, back, one, other) =
+        shared.iter().copied().max_by(|one, other| one.0.max(one.1).total_cmp(&other.0.max(other.1)))?;
+    let [one, other] = [one, other].map(|vm| predictions.alone[vm].vm.as_str());
+    Some(format!(
+        "{} touch the same places of the device, most of all {one} and {other}: {} % of {one}'s and {} % of {other}'s. Captures of virtual \
+         disks need their places on it ({one}=FILE@SIZE).",
+        if shared.len() == 1 { "Two machines".to_owned() } else { format!("{} pairs of machines", shared.len()) },
+        number(Some(100.0 * share)),
+        number(Some(100.0 * back)),
+    ))
 }
 
 fn alone(profiles: &[IsolationProfile]) -> Table {
@@ -41,25 +64,26 @@ fn alone(profiles: &[IsolationProfile]) -> Table {
     }
 }
 
-/// Predictors with a forecast.
-fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&String, &Forecast)> {
-    pair.predictors.iter().filter_map(|(name, outcome)| match outcome {
-        Outcome::Forecast(forecast) => Some((name, forecast)),
+/// What a replay of all together gave, if there was one, and predictors with a forecast.
+fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
+    let of = pair.predictors.iter().filter_map(|(name, outcome)| match outcome {
+        Outcome::Forecast(forecast) => Some((name.as_str(), forecast)),
         Outcome::Refused { .. } => None,
-    })
+    });
+    pair.truth.iter().map(|truth| ("(replayed)", truth)).chain(of)
 }
 
 fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfile]) -> Table {
     let at = |figures: &[Option<f64>]| figures.get(index).copied().flatten();
     let ms = |figures: &[Option<f64>]| number(at(figures).map(|ns| ns / 1e6));
-    let row = |(name, forecast): (&String, &Forecast)| {
+    let row = |(name, forecast): (&str, &Forecast)| {
         let rates = [&forecast.read_iops, &forecast.write_iops].map(|rates| number(at(rates)));
         let [reads, writes] = rates;
         let p99 =
             |named: &BTreeMap<String, Vec<Option<f64>>>| named.get("p99").map_or_else(|| number(None), |p99| ms(p99));
         let (read, write) = (ms(&forecast.read_response_ns), ms(&forecast.write_response_ns));
         let (read_p99, write_p99) = (p99(&forecast.read_percentiles_ns), p99(&forecast.write_percentiles_ns));
-        vec![name.clone(), reads, read, read_p99, writes, write, write_p99]
+        vec![name.to_owned(), reads, read, read_p99, writes, write, write_p99]
     };
     let others: Vec<&str> = alone
         .iter()
@@ -102,9 +126,9 @@ fn intervals(pair: &PairPrediction) -> Option<Table> {
 }
 
 fn total(pair: &PairPrediction) -> Table {
-    let row = |(name, forecast): (&String, &Forecast)| {
+    let row = |(name, forecast): (&str, &Forecast)| {
         let mix = number(forecast.mix_read.map(|share| 100.0 * share));
-        vec![name.clone(), number(forecast.total_read_iops), number(forecast.total_write_iops), mix]
+        vec![name.to_owned(), number(forecast.total_read_iops), number(forecast.total_write_iops), mix]
     };
     Table {
         title: format!("{} together", pair.vms.join(", ")),
@@ -116,13 +140,17 @@ fn total(pair: &PairPrediction) -> Table {
 
 /// What predictors say beside figures, and why some say nothing.
 fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
-    let width = match format {
-        OutputFormat::Markdown => usize::MAX,
-        _ => terminal_width().map_or(usize::MAX, usize::from),
-    };
     let lines = pair.predictors.iter().flat_map(|(name, outcome)| match outcome {
         Outcome::Refused { refused } => vec![format!("{name} has no forecast: {refused}")],
         Outcome::Forecast(forecast) => forecast.notes.iter().map(|note| format!("{name}: {note}")).collect(),
     });
-    lines.map(|line| format!("{}\n", wrapped(&line, width).trim_end())).collect()
+    lines.map(|line| sentence(&line, format)).collect()
+}
+
+fn sentence(line: &str, format: OutputFormat) -> String {
+    let width = match format {
+        OutputFormat::Markdown => usize::MAX,
+        _ => terminal_width().map_or(usize::MAX, usize::from),
+    };
+    format!("{}\n", wrapped(line, width).trim_end())
 }

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, ensure};
 use predictors::errors::{by_size, errors, mean, policies};
-use predictors::{Consolidation, Outcomes, VmForecast};
+use predictors::{Consolidation, Outcomes};
 use traces::results::SCHEMA_VERSION;
-use traces::results::isolation::IsolationProfile;
-use traces::results::prediction::{Consolidations, Forecast, Outcome, PairPrediction};
+use traces::results::prediction::{Consolidations, Outcome, PairPrediction};
 
 use crate::arguments::{OutputFormat, UsageError, ValidateConsolidation};
 use crate::lab_results::Lab;
@@ -101,7 +100,8 @@ impl Isolation {
         let mut truths = Vec::new();
         let mut forecasts: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
         for run in lab.results.runs.iter().filter(|run| run.group == group) {
-            truths.push(truth(&lab.machines(vms, run.repetition, |_| group.to_owned())?.profiles));
+            let machines = lab.machines(vms, run.repetition, |_| group.to_owned())?;
+            truths.push(Consolidation::measured(&machines.profiles).forecast());
             for (name, outcome) in outcomes(predictors, &self.repetitions[&run.repetition].of(&members)) {
                 forecasts.entry(name).or_default().push(outcome);
             }
@@ -121,9 +121,4 @@ fn together(outcomes: Vec<Outcome>) -> Outcome {
         }
     }
     Outcome::Forecast(mean(&forecasts))
-}
-
-/// What machines got, in the words of a forecast.
-pub(super) fn truth(profiles: &[IsolationProfile]) -> Forecast {
-    Consolidation { vms: profiles.iter().map(VmForecast::measured).collect(), ..Consolidation::default() }.forecast()
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
+use predictors::Consolidation;
 use predictors::replayed::{Campaign, ROOMS, Ran};
 use traces::results::prediction::{DevicePolicy, Forecast, PairPrediction};
 
-use super::consolidation::truth;
 use crate::arguments::ValidateConsolidation;
 use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, outcomes};
@@ -28,7 +28,11 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
             let predictors = outcomes(predictors, &alone.of(members));
             let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
             let policy = Some(DevicePolicy { name: room.policy.to_owned(), sure: true });
-            pairs.push(PairPrediction { vms, truth: Some(Forecast { policy, ..truth(&together) }), predictors });
+            pairs.push(PairPrediction {
+                vms,
+                truth: Some(Forecast { policy, ..Consolidation::measured(&together).forecast() }),
+                predictors,
+            });
             done.fetch_add(1, Ordering::Relaxed);
         }
     }

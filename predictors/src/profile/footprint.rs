@@ -72,21 +72,20 @@ impl Pieces {
     }
 }
 
-/// Share of what `one` touches that `other` touches too; 0 for a machine that touches nothing.
-pub fn overlap(one: &Footprint, other: &Footprint) -> f64 {
-    let extents = |of: &Footprint| -> Vec<(u64, u64)> {
-        let sectors = of.piece_sectors;
-        of.runs
-            .iter()
-            .map(|(first, count)| (first.saturating_mul(sectors), first.saturating_add(*count).saturating_mul(sectors)))
-            .collect()
+/// Share of what `one` touches that `other` touches too, where each footprint's sector 0 is at its place on the device. `None` where one
+/// of them is not known or touches nothing.
+pub fn overlap((one, at): (&Footprint, Sectors), (other, other_at): (&Footprint, Sectors)) -> Option<f64> {
+    let extents = |of: &Footprint, at: Sectors| -> Vec<(u64, u64)> {
+        let sector = |piece: u64| piece.saturating_mul(of.piece_sectors).saturating_add(at.count());
+        of.runs.iter().map(|(first, count)| (sector(*first), sector(first.saturating_add(*count)))).collect()
     };
-    let (one, other) = (extents(one), extents(other));
-    let whole: u64 = one.iter().map(|(begin, end)| end - begin).sum();
+    let (one, other) = (extents(one, at), extents(other, other_at));
+    let touched = |extents: &[(u64, u64)]| -> u64 { extents.iter().map(|(begin, end)| end - begin).sum() };
     let common = |&(begin, end): &(u64, u64)| -> u64 {
         other.iter().map(|(other_begin, other_end)| end.min(*other_end).saturating_sub(begin.max(*other_begin))).sum()
     };
-    if whole == 0 { 0.0 } else { one.iter().map(common).sum::<u64>() as f64 / whole as f64 }
+    let whole = touched(&one);
+    (whole > 0 && touched(&other) > 0).then(|| one.iter().map(common).sum::<u64>() as f64 / whole as f64)
 }
 
 #[cfg(test)]
@@ -127,8 +126,17 @@ mod tests {
     fn overlap_is_a_share_of_the_first() {
         let one = touched(&[(0, 4 * 2048)]);
         let other = touched(&[(2048, 2048), (3 * 2048, 100 * 2048)]);
-        assert_eq!(overlap(&one, &other), 0.5);
-        assert_eq!(overlap(&other, &one), 2.0 / 101.0);
-        assert_eq!(overlap(&Footprint::default(), &one), 0.0);
+        let none = Sectors::ZERO;
+        assert_eq!(overlap((&one, none), (&other, none)), Some(0.5));
+        assert_eq!(overlap((&other, none), (&one, none)), Some(2.0 / 101.0));
+        assert_eq!(overlap((&Footprint::default(), none), (&one, none)), None);
+        assert_eq!(overlap((&one, none), (&Footprint::default(), none)), None);
+    }
+
+    #[test]
+    fn machines_at_places_of_their_own_overlap_there() {
+        let one = touched(&[(0, 4 * 2048)]);
+        let at = |pieces: u64| overlap((&one, Sectors::new(10 * 2048)), (&one, Sectors::new(pieces * 2048)));
+        assert_eq!([6, 7, 10, 12, 14].map(at), [0.0, 0.25, 1.0, 0.5, 0.0].map(Some));
     }
 }

@@ -248,7 +248,7 @@ impl Stack {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn of(text: &str) -> Result<Stack, StackError> {
-        if Path::new(text).extension().is_some_and(|extension| extension == "toml") {
+        if Stack::is_file(text) {
             let file = std::fs::read_to_string(text);
             return Stack::from_toml(text, &file.map_err(|error| StackError::File { path: text.to_owned(), error })?);
         }
@@ -260,6 +260,11 @@ impl Stack {
             return Err(SpecError::UnknownName { kind: "stack", name: text.to_owned(), near }.into());
         };
         Stack::shipped(preset)
+    }
+
+    /// Whether what a user names is a file.
+    pub fn is_file(text: &str) -> bool {
+        Path::new(text).extension().is_some_and(|extension| extension == "toml")
     }
 
     /// A shipped stack.

@@ -132,6 +132,7 @@ proptest::proptest! {
                     Unit::Time => format!("{number}ns"),
                     Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
                     Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
+                    Unit::TimesAt(_) => "none".to_owned(),
                     Unit::Switch => if *end == 0 { "on" } else { "off" }.to_owned(),
                     Unit::Choice(words) => words[usize::from(*end) % words.len()].to_owned(),
                 };

@@ -36,6 +36,9 @@ pub struct PlacedLun {
     pub lun: String,
     /// Its drive, if it is another than the captures'.
     pub drive: Option<String>,
+    /// What is in front of its drive: a scheduler with a depth, or a stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     /// Who is there.
     pub vms: Vec<PlacedVm>,
 }

@@ -18,6 +18,10 @@ pub struct Predictions {
     /// Further machines alone on the same device, that tell of it and are not put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<IsolationProfile>,
+    /// By machine of `alone`, and by the others: the share of what it touches of the device that the other touches, too. Nothing of itself,
+    /// and where a profile does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlap: Vec<Vec<Option<f64>>>,
     /// Who is put together, two or more.
     pub pairs: Vec<PairPrediction>,
 }

@@ -1,0 +1,132 @@
+//! Captures replayed closed on a drive behind a scheduler or layers, as somebody who records there would see them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use anyhow::{Context, Result};
+use predictors::replayed::{Door, Ran};
+use replay::host::Single;
+use replay::room::Stack;
+use replay::sources::{Closed, TimeWindow, Workload};
+use replay::{Engine, Host, Limits, Stage};
+use traces::trace::ReadOptions;
+use traces::{Sectors, Timestamp};
+
+use crate::arguments::UsageError;
+use crate::vms::Vm;
+
+/// A drive and what stands before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Storage {
+    pub drive: String,
+    pub before: Before,
+}
+
+/// What stands before a drive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Before {
+    /// A scheduler, and how many requests the drive has at once.
+    Scheduler { scheduler: String, depth: u32 },
+    /// Layers, as `--stack` has them.
+    Stack(String),
+}
+
+impl Storage {
+    /// `drive` behind what is named of the rest: layers, or a scheduler (fifo) and a depth (1).
+    ///
+    /// # Errors
+    /// Layers beside a scheduler or a depth, a depth of 0, or parts that cannot be built.
+    pub fn new(
+        drive: String,
+        scheduler: Option<String>,
+        depth: Option<u32>,
+        stack: Option<String>,
+    ) -> Result<Storage, UsageError> {
+        let refused = |problem: &str| Err(UsageError(problem.to_owned()));
+        let before = match stack {
+            Some(_) if scheduler.is_some() || depth.is_some() => {
+                return refused(
+                    "a stack has schedulers and depths of its own; name either it or a scheduler and a depth",
+                );
+            }
+            Some(stack) => Before::Stack(stack),
+            None => Before::Scheduler {
+                scheduler: scheduler.unwrap_or_else(|| "fifo".to_owned()),
+                depth: depth.unwrap_or(1),
+            },
+        };
+        if matches!(before, Before::Scheduler { depth: 0, .. }) {
+            return refused("depth 0 lets nothing through");
+        }
+        let storage = Storage { drive, before };
+        storage.check().map_err(|problem| UsageError(problem.to_string()))?;
+        Ok(storage)
+    }
+
+    /// That its parts can be built.
+    fn check(&self) -> Result<()> {
+        drive_models::build(&self.drive.parse()?)?;
+        match &self.before {
+            Before::Scheduler { scheduler, .. } => drop(schedulers::build(&scheduler.parse()?)?),
+            Before::Stack(stack) => drop(Stack::of(stack)?),
+        }
+        Ok(())
+    }
+
+    /// What its drive holds.
+    ///
+    /// # Errors
+    /// The drive cannot be built.
+    pub fn capacity(&self) -> Result<Sectors> {
+        Ok(drive_models::build(&self.drive.parse()?)?.drive.capacity())
+    }
+
+    /// What each of `vms` gets here when their captures are replayed closed beside one another, until the first has nothing more to send.
+    ///
+    /// # Errors
+    /// A capture that cannot be read or does not fit; one that cannot be replayed closed.
+    pub fn replay(
+        &self,
+        vms: &[&Vm],
+        options: &ReadOptions,
+        window: TimeWindow,
+        done: Arc<AtomicU64>,
+    ) -> Result<Vec<Ran>> {
+        let drive = drive_models::build(&self.drive.parse()?)?.drive;
+        let capacity = drive.capacity();
+        let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<Vec<_>>>()?;
+        let workload = Workload::new(traces, window, capacity).with_progress(done);
+        match &self.before {
+            Before::Scheduler { scheduler, depth } => {
+                let scheduler = schedulers::build(&scheduler.parse()?)?.scheduler;
+                let stage = Stage::new(scheduler, Limits { depth: *depth, ..Limits::default() });
+                self.run(Single::new(stage, drive), workload, vms, capacity)
+            }
+            Before::Stack(stack) => self.run(Stack::of(stack)?.room(drive), workload, vms, capacity),
+        }
+    }
+
+    fn run<H: Host>(&self, host: H, workload: Workload, vms: &[&Vm], capacity: Sectors) -> Result<Vec<Ran>> {
+        let ended = Engine::on(Closed::new(workload), host, Door::new(vms.len())).run().context(self.drive.clone())?;
+        let read = ended.source.workload().read();
+        let until = ended.observer.until();
+        let mut ran = ended.observer.ran(vms.iter().map(|vm| vm.name.clone()), Timestamp::ZERO, until, capacity);
+        for ((ran, vm), read) in ran.iter_mut().zip(vms).zip(&read) {
+            let mut trace = vm.provenance(read);
+            trace.made.insert("replayed_on".to_owned(), self.drive.clone());
+            trace.made.insert("replayed_behind".to_owned(), self.before.to_string());
+            ran.profile.trace = Some(trace);
+            ran.profile.program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+        }
+        Ok(ran)
+    }
+}
+
+impl std::fmt::Display for Before {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Before::Scheduler { scheduler, depth } => write!(formatter, "{scheduler}, depth {depth}"),
+            Before::Stack(stack) => formatter.write_str(stack),
+        }
+    }
+}
