@@ -20,6 +20,7 @@ mod ahead;
 mod cached;
 mod causes;
 mod contents;
+mod course;
 mod destage;
 mod device;
 mod drawn;
@@ -120,8 +121,8 @@ struct Inferred {
 
 impl Predictor for Twin {
     fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
-        let all = recordings.len();
-        let recordings = &recordings[..if self.own { all.min(alone.len()) } else { all }];
+        let (own, _) = recordings.split_at(recordings.len().min(alone.len()));
+        let recordings = if self.own { own } else { recordings };
         let model = Model::infer(alone, recordings, self.seed)?;
         let vms = model.forecast()?;
         let incomplete = alone.iter().zip(recordings).filter(|(_, recording)| recording.incomplete > 0);

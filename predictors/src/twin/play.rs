@@ -8,15 +8,16 @@ use replay::room::{Layer, Passage};
 use replay::{Engine, Limits, Room};
 use schedulers::Scheduler;
 use traces::spec::Spec;
-use traces::{Nanos, Operation, Request, Timestamp, VmId};
+use traces::{Nanos, Request, Timestamp, VmId};
 
 use super::ahead::Ahead;
 use super::causes::{After, Cause};
+use super::course::Course;
 use super::device::Fit;
 use super::locks::Locks;
 use super::meter::{Got, Meter};
 use super::player::Machine;
-use super::recording::{Recorded, Recording};
+use super::recording::Recording;
 use super::superposed::Superposed;
 use super::{Inferred, Order, forecast};
 use crate::predictor::{PredictError, VmForecast};
@@ -99,42 +100,6 @@ pub(super) fn play(
 fn telling(span: Nanos, requests: usize) -> Nanos {
     let part = TELLING as f64 / requests.max(1) as f64;
     span.min(Nanos::from_ns((span.as_ns() as f64 * part) as u64))
-}
-
-/// How far a machine comes in its recording: to where it had done as much alone. Reads tell, if it reads, since what is written in the
-/// background waits for nobody.
-struct Course<'a> {
-    /// What it has not come to.
-    requests: &'a [Recorded],
-    tells: Operation,
-    /// Requests that it has done beyond those.
-    done: f64,
-}
-
-impl Course<'_> {
-    fn of(recording: &Recording) -> Course<'_> {
-        let reads = recording.moving().any(|request| request.operation == Operation::Read);
-        let tells = if reads { Operation::Read } else { Operation::Write };
-        Course { requests: &recording.requests, tells, done: 0.0 }
-    }
-
-    /// Where it is, if it has come no further than to `most`.
-    fn at(&self, most: Timestamp) -> Timestamp {
-        self.requests.first().map_or(most, |next| next.arrival.min(most))
-    }
-
-    /// It gets so much, so many times.
-    fn go_on(&mut self, got: &Got, times: f64) {
-        self.done += got[self.tells as usize].count() as f64 * times;
-        while let Some((next, rest)) = self.requests.split_first() {
-            let counts = next.operation == self.tells && next.moves_data();
-            if counts && self.done < 1.0 {
-                break;
-            }
-            self.done -= f64::from(u8::from(counts));
-            self.requests = rest;
-        }
-    }
 }
 
 /// The longest mean response; nanoseconds.
@@ -269,8 +234,9 @@ pub(super) fn shipped(name: &str) -> Box<dyn Scheduler> {
 
 #[cfg(test)]
 mod tests {
-    use traces::Lba;
+    use traces::{Lba, Operation};
 
+    use super::super::recording::Recorded;
     use super::super::{background, infer};
     use super::*;
 
@@ -379,41 +345,6 @@ mod tests {
         let start = Timestamp::from_ns(20_000_000_000);
         let (_, measured) = plays.one(start, Nanos::from_s(4), &[start; 2], None).unwrap();
         assert_eq!(measured, Nanos::from_ms(3600));
-    }
-
-    #[test]
-    fn a_machine_comes_to_where_it_had_done_as_much_alone() {
-        let at = |s: f64| Timestamp::from_ns((s * 1e9) as u64);
-        let got = |reads: u64, writes: u64| {
-            let mut got = Got::default();
-            (0..reads).for_each(|_| got[0].add(Nanos::from_ms(1)));
-            (0..writes).for_each(|_| got[1].add(Nanos::from_ms(1)));
-            got
-        };
-        // It reads every 10 ms for 2 s, then every 20 ms, and writes every 100 ms.
-        let mut recording = Recording::default();
-        for n in 0..500 {
-            let now = if n < 200 { n * 10_000 } else { 2_000_000 + (n - 200) * 20_000 };
-            recording.requests.push(Recorded::sent(Operation::Read, 0, now, 1000));
-        }
-        for n in 0..80 {
-            recording.requests.push(Recorded::sent(Operation::Write, 1, n * 100_000, 1000));
-        }
-        recording.requests.sort_by_key(|request| request.arrival);
-        let mut course = Course::of(&recording);
-        assert_eq!(course.at(at(5.0)), Timestamp::ZERO);
-        // Fifty reads three times, and then again.
-        course.go_on(&got(50, 3), 3.0);
-        assert_eq!((course.at(at(1.0)), course.at(at(5.0))), (at(1.0), at(1.5)));
-        course.go_on(&got(50, 1000), 3.0);
-        assert_eq!(course.at(at(5.0)), at(4.0));
-        course.go_on(&got(1000, 0), 1.0);
-        assert_eq!(course.at(at(9.0)), at(9.0));
-        // Who only writes is told from that.
-        recording.requests.retain(|request| request.operation == Operation::Write);
-        let mut course = Course::of(&recording);
-        course.go_on(&got(0, 21), 0.5);
-        assert_eq!(course.at(at(5.0)), at(1.0));
     }
 
     #[test]
