@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result};
+use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
 use predictors::replayed::{Door, Ran};
 use replay::host::Single;
 use replay::room::Stack;
@@ -113,8 +114,10 @@ impl Storage {
         let mut ran = ended.observer.ran(vms.iter().map(|vm| vm.name.clone()), Timestamp::ZERO, until, capacity);
         for ((ran, vm), read) in ran.iter_mut().zip(vms).zip(&read) {
             let mut trace = vm.provenance(read);
-            trace.made.insert("replayed_on".to_owned(), self.drive.clone());
-            trace.made.insert("replayed_behind".to_owned(), self.before.to_string());
+            // Wherever it was recorded, its responses are what was seen at the door.
+            trace.layer = ran.profile.trace.as_ref().map_or(trace.layer, |seen| seen.layer);
+            trace.made.insert(REPLAYED_ON.to_owned(), self.drive.clone());
+            trace.made.insert(REPLAYED_BEHIND.to_owned(), self.before.to_string());
             ran.profile.trace = Some(trace);
             ran.profile.program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
         }

@@ -168,7 +168,7 @@ fn place_all(
     if mapping == Mapping::Remap && end > capacity.count() {
         return Err(UsageError(format!(
             "the VMs' footprints need {end} sectors, the drive has {capacity}; \
-             --map scale shrinks them, or choose a larger drive"
+             choose a larger drive or fewer VMs; iocast compare and predict shrink them with --map scale"
         )));
     }
     let map = |(range, extent): (&Range<u64>, &Option<Extent>)| {

@@ -128,6 +128,9 @@ fn machines_may_be_profiles_where_nothing_is_replayed() {
     let of = |plan: String, vm: &str| plan.replace(&capture(vm), &format!("profile = \"of-{vm}.json\""));
     let profiles = vms.into_iter().fold(plan.clone(), of);
     assert_eq!(profiles.matches("profile = ").count(), 3);
+    // The window is in the profiles.
+    assert!(said(&profiles).contains("start and end cut captures, and all machines are profiles"));
+    let profiles = profiles.replace("start = \"15s\"\nend = \"45s\"\n", "");
     assert_eq!(placed(folder.path(), &profiles), captures);
     assert_eq!(placed(folder.path(), &of(plan, "web")), captures);
 }
@@ -173,7 +176,8 @@ fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
             "LUN two: a stack has schedulers and depths of its own",
         ),
         ("capture = ", "profile = ", "machine mail: a profile tells no single requests that could be replayed"),
-        ("capture = ", "profile = \"a.json\"\ncapture = ", "machine mail: it has either a capture or a profile"),
+        ("capture = ", "profile = \"a.json\"\ncapture = ", "machine mail: it names a capture and a profile"),
+        ("capture = ", "read_iops = 1 # ", "machine mail: it names neither a capture nor a profile"),
     ] {
         let text = plan();
         assert!(text.contains(from), "{from}");

@@ -3,6 +3,7 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
 use crate::predictor::PredictError;
+use crate::profile::is_possible;
 
 /// Fewer requests than these say little; one says nothing.
 const REQUESTS_MIN: u64 = 2;
@@ -26,6 +27,7 @@ pub fn check(alone: &[IsolationProfile]) -> Result<(), PredictError> {
     }
     let layers = |profile: &IsolationProfile| profile.trace.as_ref().map(|trace| trace.layer);
     let measured: Vec<&IsolationProfile> = alone.iter().filter(|profile| profile.trace.is_some()).collect();
+    same_storage(&measured)?;
     if let Some(pair) = measured.windows(2).find(|pair| layers(pair[0]) != layers(pair[1])) {
         let of = |profile: &IsolationProfile| {
             format!("{} at layer {}", profile.vm, layers(profile).map_or("", |layer| layer.name()))
@@ -38,6 +40,28 @@ pub fn check(alone: &[IsolationProfile]) -> Result<(), PredictError> {
         )));
     }
     Ok(())
+}
+
+/// What a replay's profile says of where it was, in [`traces::results::TraceProvenance::made`].
+pub const REPLAYED_ON: &str = "replayed_on";
+/// And behind what.
+pub const REPLAYED_BEHIND: &str = "replayed_behind";
+
+/// That machines were replayed on one storage, if any were.
+fn same_storage(measured: &[&IsolationProfile]) -> Result<(), PredictError> {
+    let storage = |profile: &IsolationProfile| {
+        let made = profile.trace.as_ref().map(|trace| &trace.made)?;
+        Some(format!("replayed on {} behind {}", made.get(REPLAYED_ON)?, made.get(REPLAYED_BEHIND)?))
+    };
+    let Some(pair) = measured.windows(2).find(|pair| storage(pair[0]) != storage(pair[1])) else { return Ok(()) };
+    let of = |profile: &IsolationProfile| {
+        format!("{} was {}", profile.vm, storage(profile).unwrap_or_else(|| "recorded where it ran".to_owned()))
+    };
+    Err(PredictError::Disagree(format!(
+        "{} and {}: what each gets alone is then of two devices; replay both on one (--drive), or take captures of one device",
+        of(pair[0]),
+        of(pair[1])
+    )))
 }
 
 fn of_one(profile: &IsolationProfile) -> Result<(), PredictError> {
@@ -63,6 +87,11 @@ fn of_one(profile: &IsolationProfile) -> Result<(), PredictError> {
     }
     if profile.reads.iops + profile.writes.iops <= 0.0 {
         return wrong("neither reads nor writes; a machine that does nothing takes nothing of the others".to_owned());
+    }
+    if !is_possible(&profile.footprint) {
+        return wrong(
+            "footprint is runs of pieces, one behind the other, of a device of less than 2^64 sectors".to_owned(),
+        );
     }
     if profile.busy_share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         return wrong("busy_share is a share of time, from 0 to 1".to_owned());

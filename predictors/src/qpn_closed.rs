@@ -65,15 +65,19 @@ pub const ENTRY: Entry = Entry {
         let service = |service: &str, responses: &str| {
             let given = Some(settings.nanos(service).as_ns() as f64 / 1e9).filter(|seconds| *seconds > 0.0);
             let points = settings.times_at(responses, 1);
+            let refused = |expected: String| SpecError::Value {
+                part: ENTRY.name.to_owned(),
+                name: responses.to_owned(),
+                value: settings.word(responses).to_owned(),
+                expected,
+            };
             match (given, points.is_empty()) {
-                (Some(_), false) => Err(SpecError::Value {
-                    part: ENTRY.name.to_owned(),
-                    name: responses.to_owned(),
-                    value: settings.word(responses).to_owned(),
-                    expected: format!("taken beside {service}: give one of them"),
-                }),
+                (Some(_), false) => Err(refused(format!("taken beside {service}: give one of them"))),
                 (given, true) => Ok(given),
-                (None, false) => Ok(Some(service_of_responses(&points))),
+                (None, false) => {
+                    let grows = "responses of threads that wait for one another, which are longer the more there are";
+                    service_of_responses(&points).map(Some).ok_or_else(|| refused(grows.to_owned()))
+                }
             }
         };
         Ok(Box::new(QpnClosed {
@@ -123,8 +127,21 @@ pub fn service_of_line(slope: f64, intercept: f64) -> f64 {
     (25.0 * slope + intercept) / 25.0
 }
 
-/// Seconds, of the least-squares line through mean responses at thread counts; of one thread count the line through the origin.
-fn service_of_responses(points: &[TimesAt]) -> f64 {
+/// Seconds that `kind` takes by least squares over the machines if the other kind takes `given`; as long where no machine does it.
+fn rest(clients: &[Clients], kind: usize, given: f64) -> f64 {
+    let (mut along, mut spread) = (0.0, 0.0);
+    for client in clients {
+        let reads = client.share_of_reads();
+        let share = if kind == 0 { reads } else { 1.0 - reads };
+        along += share * (1.0 / client.all() - (1.0 - share) * given);
+        spread += share * share;
+    }
+    if spread > 0.0 { along / spread } else { given }
+}
+
+/// Seconds, of the least-squares line through mean responses at thread counts; of one thread count the line through the origin. Nothing if
+/// responses do not grow with threads, or for so little that no service time is left.
+fn service_of_responses(points: &[TimesAt]) -> Option<f64> {
     let count = points.len() as f64;
     let of = |point: &TimesAt| [point.counts[0] as f64, point.times[0].as_ns() as f64 / 1e9];
     let mean = |axis: usize| points.iter().map(|point| of(point)[axis]).sum::<f64>() / count;
@@ -134,11 +151,9 @@ fn service_of_responses(points: &[TimesAt]) -> f64 {
         points.iter().map(|point| (of(point)[0] - threads) * (of(point)[other] - means[other])).sum()
     };
     let spread = sum(0);
-    if spread > 0.0 {
-        let slope = sum(1) / spread;
-        return service_of_line(slope, response - slope * threads);
-    }
-    service_of_line(response / threads, 0.0)
+    let slope = if spread > 0.0 { sum(1) / spread } else { response / threads };
+    let service = service_of_line(slope, response - slope * threads);
+    (slope > 0.0 && service > 0.0).then_some(service)
 }
 
 /// A machine alone: rates and threads of reads and writes.
@@ -221,7 +236,12 @@ impl QpnClosed {
         let alike = (c + e) / (a + 2.0 * b + d);
         let fitted =
             if same_mix { [alike, alike] } else { [(c * d - b * e) / determinant, (a * e - b * c) / determinant] };
-        let service = [0, 1].map(|kind| self.given[kind].unwrap_or(fitted[kind]));
+        let service = match self.given {
+            [None, None] => fitted,
+            [Some(reads), None] => [reads, rest(clients, 1, reads)],
+            [None, Some(writes)] => [rest(clients, 0, writes), writes],
+            [Some(reads), Some(writes)] => [reads, writes],
+        };
         if service.iter().all(|seconds| *seconds > 0.0) {
             return Ok(service);
         }

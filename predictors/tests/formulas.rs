@@ -226,9 +226,24 @@ fn services_are_read_off_the_line_at_25_threads() {
     let both = "qpn-closed:read_service=4ms,read_responses=10x70ms".parse().unwrap();
     let Err(error) = predictors::build(&both) else { panic!("it takes both") };
     assert!(error.to_string().contains("taken beside read_service: give one of them"), "{error}");
-    // Shorter the more threads there are: no service time is above nothing.
-    let falling = ask("qpn-closed:read_responses=10x100ms+20x10ms", &two).unwrap_err().to_string();
-    assert!(falling.contains("service times come out as -"), "{falling}");
+    // Who waits for more waits for longer; and something has to be left at 25 threads.
+    for odd in ["10x100ms+20x10ms", "10x50ms+20x49ms", "100x1ms+200x2000ms"] {
+        let Err(error) = predictors::build(&format!("qpn-closed:read_responses={odd}").parse().unwrap()) else {
+            panic!("{odd} is taken")
+        };
+        assert!(error.to_string().contains("longer the more there are"), "{error}");
+    }
+    // What is given of one kind leaves the rest of each cycle to the other: 10 ms for two reads and three writes.
+    let mixed = |vm: &str| {
+        let profile = machine(vm, [200.0, 9.0, 3.0, 3.0], [300.0, 9.0, 3.0, 3.0]);
+        IsolationProfile { busy_share: Some(1.0), ..profile }
+    };
+    let both = [mixed("a"), mixed("b")];
+    let note = |spec: &str| ask(spec, &both).unwrap().notes.join(" ");
+    assert!(note("qpn-closed:read_service=3.5ms").contains("a read takes 3.500 ms and a write 1.000 ms"));
+    assert!(note("qpn-closed:write_service=2ms").contains("a read takes 2.000 ms and a write 2.000 ms"));
+    let none_left = ask("qpn-closed:read_service=6ms", &both).unwrap_err().to_string();
+    assert!(none_left.contains("6.000 ms for reads and -0.667 ms for writes"), "{none_left}");
 }
 
 #[test]

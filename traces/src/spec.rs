@@ -22,7 +22,7 @@ pub enum Unit {
     /// A decimal number of at most three places, e.g. `0.2`; its base is a thousandth.
     Decimal,
     /// So many times measured with so many of something each, joined by `+`: `10x52ms+50x250ms` of one each, `10/5x80ms/30ms` of two; or
-    /// `none`. The range holds for the times.
+    /// `none`. Counts are from 1 to a million; the range holds for the times.
     TimesAt(usize),
     /// A size in bytes, e.g. `64k`.
     Bytes,
@@ -79,11 +79,14 @@ impl Unit {
 /// Times that were measured with so many of something each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimesAt {
-    /// How many there were of each, at least one.
+    /// How many there were of each, from one to a million.
     pub counts: Vec<u64>,
     /// The time of each.
     pub times: Vec<Nanos>,
 }
+
+/// The most of something that a time is measured with.
+const COUNT_MAX: u64 = 1_000_000;
 
 /// What [`Unit::TimesAt`] describes; `each` counts and times at every point.
 fn parse_times_at(text: &str, each: usize) -> Option<Vec<TimesAt>> {
@@ -94,7 +97,8 @@ fn parse_times_at(text: &str, each: usize) -> Option<Vec<TimesAt>> {
         let (counts, times) = text.split_once('x')?;
         let counts: Vec<u64> = counts.split('/').map(|count| count.parse().ok()).collect::<Option<_>>()?;
         let times: Vec<Nanos> = times.split('/').map(|time| parse_nanos(time).ok()).collect::<Option<_>>()?;
-        (counts.len() == each && times.len() == each && !counts.contains(&0)).then_some(TimesAt { counts, times })
+        let possible = counts.iter().all(|count| (1..=COUNT_MAX).contains(count));
+        (counts.len() == each && times.len() == each && possible).then_some(TimesAt { counts, times })
     };
     text.split('+').map(point).collect()
 }

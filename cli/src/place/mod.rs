@@ -160,7 +160,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     let mut notes = refused;
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
-            "a LUN without a drive is forecast on what the captures were taken on, and nothing is replayed there"
+            "a LUN without a drive is forecast on what the captures or profiles were taken on, and nothing is replayed there"
                 .to_owned(),
         );
     }

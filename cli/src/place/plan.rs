@@ -98,7 +98,10 @@ impl Vm {
         match (&self.capture, &self.profile) {
             (Some(capture), None) => Ok(Source::Capture(capture)),
             (None, Some(profile)) => Ok(Source::Profile(profile)),
-            _ => Err(format!("machine {}: it has either a capture or a profile", self.name)),
+            (None, None) => Err(format!("machine {}: it names neither a capture nor a profile", self.name)),
+            (Some(_), Some(_)) => {
+                Err(format!("machine {}: it names a capture and a profile; one tells of it", self.name))
+            }
         }
     }
 
@@ -200,7 +203,7 @@ impl Plan {
             if let (Source::Profile(_), Some(lun)) = (source, self.luns.iter().find(|lun| lun.storage.is_some())) {
                 return Err(format!(
                     "machine {}: a profile tells no single requests that could be replayed on the drive of LUN {}; name its capture, or \
-                     leave out drives and take profiles that were measured on them (iocast predict --drive)",
+                     leave out all drives and take profiles of one storage (iocast predict --drive), which then stands for all LUNs",
                     vm.name, lun.name
                 ));
             }
@@ -215,6 +218,10 @@ impl Plan {
             if all.into_iter().flatten().any(|limit| !limit.is_finite() || limit <= 0.0) {
                 return Err(format!("machine {}: limits are above 0", vm.name));
             }
+        }
+        let captures = self.vms.iter().any(|vm| vm.capture.is_some());
+        if !captures && (self.start > Nanos::ZERO || self.end.is_some()) {
+            return Err("start and end cut captures, and all machines are profiles".to_owned());
         }
         self.apart().map(drop)
     }

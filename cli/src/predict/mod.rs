@@ -9,16 +9,16 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use predictors::profile::overlap;
 use predictors::{Consolidation, Outcomes, PREDICTORS, PredictError, Predictor, predictor};
-use traces::Sectors;
+use serde::Deserialize;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
-use traces::results::prediction::{Consolidations, Outcome, PairPrediction, Predictions};
+use traces::results::prediction::{Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::{OutputFormat, Predict, UsageError};
 use crate::files::Files;
 use crate::output::{print, print_json};
-use profiles::{Alone, Machine};
+use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
@@ -43,14 +43,11 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let mut forecasts = outcomes(&predictors, &alone);
     forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
-    // What was replayed lies on the drive where it was put there.
-    let place = |machine: &Machine| machine.named.place.filter(|_| storage.is_none()).unwrap_or_default();
-    let places: Vec<Sectors> = machines[..together].iter().map(place).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
         pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
-        overlap: overlaps(&alone.profiles, &places),
+        overlap: overlaps(&alone.profiles),
         alone: alone.profiles,
         also,
     };
@@ -83,13 +80,13 @@ pub fn run(arguments: &Predict) -> Result<()> {
 }
 
 /// How much of what each machine touches every other touches, too.
-fn overlaps(alone: &[IsolationProfile], places: &[Sectors]) -> Vec<Vec<Option<f64>>> {
-    let all: Vec<_> = alone.iter().map(|profile| &profile.footprint).zip(places.iter().copied()).collect();
-    let row = |one: usize| {
-        let shared = |other: usize| if one == other { None } else { overlap(all[one], all[other]) };
-        (0..all.len()).map(shared).collect()
+fn overlaps(alone: &[IsolationProfile]) -> Vec<Vec<Option<f64>>> {
+    let shared = |one: usize, other: usize| match one == other {
+        true => None,
+        false => overlap(&alone[one].footprint, &alone[other].footprint),
     };
-    (0..all.len()).map(row).collect()
+    let all = 0..alone.len();
+    all.clone().map(|one| all.clone().map(|other| shared(one, other)).collect()).collect()
 }
 
 /// A predictor under the name that the user gave it.
@@ -140,12 +137,18 @@ fn outcome(consolidation: Result<Consolidation, PredictError>) -> Outcome {
     }
 }
 
+/// What is read of consolidations whose truth is known.
+#[derive(Deserialize)]
+struct Known {
+    pairs: Vec<PairPrediction>,
+}
+
 /// Consolidations whose truth is known.
 fn known(path: &Path) -> Result<Vec<PairPrediction>> {
     let path_text = path.display();
+    let says = "iocast validate consolidation, or predict --drive, prints with --output-format json";
     let text = std::fs::read_to_string(path).with_context(|| format!("{path_text}: cannot be read"))?;
-    let known: Consolidations = serde_json::from_str(&text).with_context(|| {
-        format!("{path_text}: is not what iocast validate consolidation --output-format json prints")
-    })?;
+    let known: Known = serde_json::from_str(&text).with_context(|| format!("{path_text}: is not what {says}"))?;
+    ensure!(known.pairs.iter().any(|pair| pair.truth.is_some()), "{path_text}: knows no truth, as what {says}");
     Ok(known.pairs)
 }

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use predictors::Consolidation;
 use predictors::replayed::Ran;
 use replay::sources::TimeWindow;
+use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
 
 use super::profiles::{Alone, Machine};
@@ -11,6 +12,9 @@ use crate::arguments::{Predict, UsageError};
 use crate::progress::Progress;
 use crate::storage::Storage;
 use crate::vms::{self, Vm};
+
+/// Fewer requests of a machine make means that say little.
+const FEW: u64 = 100;
 
 /// Every machine alone on `storage`, and what the first `together` get there together.
 ///
@@ -28,24 +32,46 @@ pub fn replay(
     }
     let options = arguments.reading.options();
     let window = TimeWindow { from: arguments.start, to: arguments.end, limit: None };
-    let named = machines.iter().map(|machine| machine.named.clone()).collect();
     let mapping = arguments.replayed_on.map.mapping();
-    let vms = vms::gather(named, &options, mapping, window, storage.capacity()?)?;
-    for warning in vms::overlaps(&vms) {
+    let capacity = storage.capacity()?;
+    let gather = |machines: &[Machine]| {
+        let named = machines.iter().map(|machine| machine.named.clone()).collect();
+        vms::gather(named, &options, mapping, window, capacity)
+    };
+    // Those that only tell of the drive take no place beside the others.
+    let (own, further) = machines.split_at(together);
+    let (own, further) = (gather(own)?, gather(further)?);
+    for warning in vms::overlaps(&own) {
         eprintln!("iocast: warning: {warning}");
     }
     let bytes = |vms: &[Vm]| vms.iter().map(|vm| vm.bytes).sum::<u64>();
-    let progress = Progress::new("replaying", bytes(&vms) + bytes(&vms[..together]), vms.len() + 1);
+    let progress = Progress::new("replaying", 2 * bytes(&own) + bytes(&further), machines.len() + 1);
     let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
-    for (index, vm) in vms.iter().enumerate() {
+    for (index, vm) in own.iter().chain(&further).enumerate() {
         let Ran { profile, recording } = storage.replay(&[vm], &options, window, progress.counter(index))?.remove(0);
         let requests = profile.reads.requests + profile.writes.requests;
-        ensure!(requests > 0, "{}: nothing of it is left to replay in the window", vm.path.display());
+        let path = vm.path.display();
+        ensure!(requests > 0, "{path}: too few requests of it are left to replay; a rate takes several");
         profiles.push(profile);
         recordings.push(recording);
     }
-    let together: Vec<&Vm> = vms[..together].iter().collect();
-    let together = storage.replay(&together, &options, window, progress.counter(vms.len()))?;
-    let together: Vec<_> = together.into_iter().map(|ran| ran.profile).collect();
-    Ok((Alone { profiles, recordings }, Consolidation::measured(&together).forecast()))
+    let own: Vec<&Vm> = own.iter().collect();
+    let ran = storage.replay(&own, &options, window, progress.counter(machines.len()))?;
+    let ran: Vec<IsolationProfile> = ran.into_iter().map(|ran| ran.profile).collect();
+    let mut truth = Consolidation::measured(&ran).forecast();
+    truth.notes.push(rests_on(&ran));
+    Ok((Alone { profiles, recordings }, truth))
+}
+
+/// On how much a replay of all together rests.
+fn rests_on(ran: &[IsolationProfile]) -> String {
+    let requests = |profile: &IsolationProfile| profile.reads.requests + profile.writes.requests;
+    let of = |profile: &IsolationProfile| format!("{} of {}", requests(profile), profile.vm);
+    let span = ran.iter().map(|profile| profile.span_ns).max().unwrap_or_default();
+    let fewest = ran.iter().map(requests).min().unwrap_or(0);
+    let few = if fewest < FEW { "; that is too few to judge a forecast by" } else { "" };
+    format!(
+        "until the first had nothing more to send: {span}, with requests {}{few}",
+        ran.iter().map(of).collect::<Vec<_>>().join(", ")
+    )
 }

@@ -79,6 +79,9 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
         let what = "--also takes captures, and needs captures of all machines: a profile tells no single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
     }
+    if machines.iter().all(Machine::is_profile) && (arguments.start > Nanos::ZERO || arguments.end.is_some()) {
+        return Err(UsageError("--start and --end cut captures, and these are profiles".to_owned()).into());
+    }
     let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.named.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
     let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
@@ -104,6 +107,13 @@ impl Machine {
     }
 
     fn read(&self) -> Result<IsolationProfile> {
+        ensure!(
+            self.named.place.is_none(),
+            UsageError(format!(
+                "{}: a profile is of the place where it was measured; give that with the capture",
+                self.named.path.display()
+            ))
+        );
         let mut profile = read(&self.named.path)?;
         if self.given {
             profile.vm.clone_from(&self.named.name);
@@ -169,7 +179,7 @@ pub fn measure(
     let mut reader = OneDevice::new(path, (format.open)(path, options)?);
     let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
-    let mut measure = Measure::new(reader.meta());
+    let mut measure = Measure::new(reader.meta()).placed(place.first);
     let mut recorder = Recorder::new(place.first, place.device);
     let (mut seen, mut taken) = (0u64, 0u64);
     let mut vm = None;

@@ -35,9 +35,13 @@ fn overlapping(predictions: &Predictions) -> Option<String> {
     let (share, back, one, other) =
         shared.iter().copied().max_by(|one, other| one.0.max(one.1).total_cmp(&other.0.max(other.1)))?;
     let [one, other] = [one, other].map(|vm| predictions.alone[vm].vm.as_str());
+    let advice = if predictions.pairs.iter().any(|pair| pair.truth.is_some()) {
+        format!("Other places ({one}=FILE@SIZE), another --map or a larger drive keep them apart.")
+    } else {
+        format!("Captures of virtual disks need their places on it ({one}=FILE@SIZE).")
+    };
     Some(format!(
-        "{} touch the same places of the device, most of all {one} and {other}: {} % of {one}'s and {} % of {other}'s. Captures of virtual \
-         disks need their places on it ({one}=FILE@SIZE).",
+        "{} touch the same places of the device, most of all {one} and {other}: {} % of {one}'s and {} % of {other}'s. {advice}",
         if shared.len() == 1 { "Two machines".to_owned() } else { format!("{} pairs of machines", shared.len()) },
         number(Some(100.0 * share)),
         number(Some(100.0 * back)),
@@ -140,11 +144,12 @@ fn total(pair: &PairPrediction) -> Table {
 
 /// What predictors say beside figures, and why some say nothing.
 fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
+    let replayed = pair.truth.iter().flat_map(|truth| &truth.notes).map(|note| format!("(replayed): {note}"));
     let lines = pair.predictors.iter().flat_map(|(name, outcome)| match outcome {
         Outcome::Refused { refused } => vec![format!("{name} has no forecast: {refused}")],
         Outcome::Forecast(forecast) => forecast.notes.iter().map(|note| format!("{name}: {note}")).collect(),
     });
-    lines.map(|line| sentence(&line, format)).collect()
+    replayed.chain(lines).map(|line| sentence(&line, format)).collect()
 }
 
 fn sentence(line: &str, format: OutputFormat) -> String {

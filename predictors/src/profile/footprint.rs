@@ -72,14 +72,27 @@ impl Pieces {
     }
 }
 
-/// Share of what `one` touches that `other` touches too, where each footprint's sector 0 is at its place on the device. `None` where one
-/// of them is not known or touches nothing.
-pub fn overlap((one, at): (&Footprint, Sectors), (other, other_at): (&Footprint, Sectors)) -> Option<f64> {
-    let extents = |of: &Footprint, at: Sectors| -> Vec<(u64, u64)> {
-        let sector = |piece: u64| piece.saturating_mul(of.piece_sectors).saturating_add(at.count());
-        of.runs.iter().map(|(first, count)| (sector(*first), sector(first.saturating_add(*count)))).collect()
+/// The sectors of a footprint's runs, from the first of each to the one behind it; nothing if these lie beyond the last address.
+fn extents(of: &Footprint) -> Option<Vec<(u64, u64)>> {
+    let extent = |&(first, count): &(u64, u64)| {
+        Some((first.checked_mul(of.piece_sectors)?, first.checked_add(count)?.checked_mul(of.piece_sectors)?))
     };
-    let (one, other) = (extents(one, at), extents(other, other_at));
+    of.runs.iter().map(extent).collect()
+}
+
+/// Whether it is one: runs of one piece or more, one behind the other, on a device of less than 2^64 sectors.
+pub(crate) fn is_possible(of: &Footprint) -> bool {
+    let apart = |two: &[(u64, u64)]| two[0].1 <= two[1].0;
+    extents(of).is_some_and(|extents| extents.iter().all(|(begin, end)| begin < end) && extents.windows(2).all(apart))
+}
+
+/// Share of what `one` touches that `other` touches too, both where they are on the device. `None` where one of them is not known,
+/// touches nothing, or is not possible.
+pub fn overlap(one: &Footprint, other: &Footprint) -> Option<f64> {
+    if !is_possible(one) || !is_possible(other) {
+        return None;
+    }
+    let (one, other) = (extents(one)?, extents(other)?);
     let touched = |extents: &[(u64, u64)]| -> u64 { extents.iter().map(|(begin, end)| end - begin).sum() };
     let common = |&(begin, end): &(u64, u64)| -> u64 {
         other.iter().map(|(other_begin, other_end)| end.min(*other_end).saturating_sub(begin.max(*other_begin))).sum()
@@ -126,17 +139,31 @@ mod tests {
     fn overlap_is_a_share_of_the_first() {
         let one = touched(&[(0, 4 * 2048)]);
         let other = touched(&[(2048, 2048), (3 * 2048, 100 * 2048)]);
-        let none = Sectors::ZERO;
-        assert_eq!(overlap((&one, none), (&other, none)), Some(0.5));
-        assert_eq!(overlap((&other, none), (&one, none)), Some(2.0 / 101.0));
-        assert_eq!(overlap((&Footprint::default(), none), (&one, none)), None);
-        assert_eq!(overlap((&one, none), (&Footprint::default(), none)), None);
+        assert_eq!(overlap(&one, &other), Some(0.5));
+        assert_eq!(overlap(&other, &one), Some(2.0 / 101.0));
+        assert_eq!(overlap(&Footprint::default(), &one), None);
+        assert_eq!(overlap(&one, &Footprint::default()), None);
     }
 
     #[test]
-    fn machines_at_places_of_their_own_overlap_there() {
+    fn what_is_no_footprint_shares_nothing_and_does_not_overflow() {
         let one = touched(&[(0, 4 * 2048)]);
-        let at = |pieces: u64| overlap((&one, Sectors::new(10 * 2048)), (&one, Sectors::new(pieces * 2048)));
-        assert_eq!([6, 7, 10, 12, 14].map(at), [0.0, 0.25, 1.0, 0.5, 0.0].map(Some));
+        let most = u64::MAX;
+        let cases = [
+            (2048, vec![(0, most), (0, most)]),
+            (2048, vec![(most, 1)]),
+            (1, vec![(0, most), (0, most)]),
+            (1, vec![(4, 1), (2, 1)]),
+            (1, vec![(most, 1)]),
+            (0, vec![(0, 1)]),
+            (1, vec![(0, 0)]),
+        ];
+        for (piece_sectors, runs) in cases {
+            let odd = Footprint { piece_sectors, runs };
+            assert!(!is_possible(&odd), "{odd:?}");
+            assert_eq!((overlap(&odd, &one), overlap(&one, &odd)), (None, None), "{odd:?}");
+        }
+        let all = Footprint { piece_sectors: 1, runs: vec![(0, most)] };
+        assert_eq!((overlap(&one, &all), overlap(&all, &all)), (Some(1.0), Some(1.0)));
     }
 }

@@ -10,10 +10,11 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::statistics::{SpanFigures, StageFigures, TraceStatistics};
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::statistics::{Spans, Statistics, Timeline};
-use traces::{Operation, Record, Request, Timestamp, TraceMeta};
+use traces::{Lba, Operation, Record, Request, Sectors, Timestamp, TraceMeta};
 
 use self::arrivals::Arrivals;
 use self::footprint::Pieces;
+pub(crate) use self::footprint::is_possible;
 pub use self::footprint::overlap;
 use self::responses::Responses;
 use self::streams::Streams;
@@ -35,6 +36,13 @@ impl Measure {
             device: Device::default(),
             streams: Streams::default(),
         }
+    }
+
+    /// The same of a machine whose sector 0 is at `place` on the device.
+    #[must_use]
+    pub fn placed(mut self, place: Sectors) -> Measure {
+        self.device.place = place;
+        self
     }
 
     /// The next record. One that does not tell when it was issued counts as issued on arrival.
@@ -129,6 +137,8 @@ struct Device {
     kinds: [Kind; Operation::MOVING_DATA],
     /// The operation of the request before.
     before: Option<usize>,
+    /// Where the machine's sector 0 is.
+    place: Sectors,
     pieces: Pieces,
 }
 
@@ -142,7 +152,8 @@ impl Device {
         let follows = self.before == Some(kind);
         self.kinds[kind].arrivals.add(request.issued.saturating_since(first), follows);
         self.before = Some(kind);
-        self.pieces.touch(request.lba, request.sectors);
+        let at = Lba::new(request.lba.sector().saturating_add(self.place.count()));
+        self.pieces.touch(at, request.sectors);
     }
 
     fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {

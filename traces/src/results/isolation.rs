@@ -135,7 +135,7 @@ pub struct StreamProfile {
     pub think_ns: Option<f64>,
 }
 
-/// Places that were read or written.
+/// Places of the device that were read or written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Sectors of a piece; a power of two, so large that there are at most 256 runs.
