@@ -71,7 +71,8 @@ fn rests_on(ran: &[IsolationProfile]) -> String {
     let fewest = ran.iter().map(requests).min().unwrap_or(0);
     let few = if fewest < FEW { "; that is too few to judge a forecast by" } else { "" };
     format!(
-        "until the first had nothing more to send: {span}, with requests {}{few}",
+        "until the first had nothing more to send: {:.1} s, with requests {}{few}",
+        span.as_s_f64(),
         ran.iter().map(of).collect::<Vec<_>>().join(", ")
     )
 }
