@@ -7,8 +7,8 @@ use predictors::place::{Limits, Task, place};
 use predictors::replayed::{Campaign, ROOMS, Ran};
 use predictors::twin::Model;
 use predictors::{Recording, build, predictor};
-use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
+use traces::{Nanos, Sectors};
 
 /// Rooms with a single drive, and with an array.
 const DRIVE: usize = 0;
@@ -70,6 +70,8 @@ fn placement(criterion: &mut Criterion) {
     for name in ["sum", "casale"] {
         let predictor = build(&name.parse().expect("a name is a spec")).expect("a name of the registry");
         let task = Task {
+            room: vec![None; LUNS],
+            takes: vec![Sectors::ZERO; MACHINES],
             limits: vec![Limits::default(); MACHINES],
             alone: vec![alone.clone(); LUNS],
             separate: vec![(0, 1), (2, 3)],

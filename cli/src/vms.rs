@@ -87,6 +87,11 @@ impl Vm {
         Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
     }
 
+    /// What it takes of a drive, up to where another may begin; nothing if nobody asked where it lies.
+    pub fn takes(&self) -> Sectors {
+        aligned(Sectors::new(self.range.end - self.range.start))
+    }
+
     /// What a result says of the trace once it has been read.
     pub fn provenance(&self, read: &replay::sources::TraceRead) -> TraceProvenance {
         TraceProvenance {
@@ -99,6 +104,11 @@ impl Vm {
             ..TraceProvenance::of(&read.meta, read.requests)
         }
     }
+}
+
+/// So many sectors up to where another VM may begin.
+pub fn aligned(sectors: Sectors) -> Sectors {
+    Sectors::new(sectors.count().div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT))
 }
 
 fn describe(map: AddressMap) -> String {

@@ -114,6 +114,24 @@ fn a_lun_may_have_a_stack() {
 }
 
 #[test]
+fn machines_go_where_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each of the three takes about a gigabyte of 2.1.
+    let plan = plan().replace("cheetah-15k4-mechanical", "barracuda").replace("cheetah-9lp", "barracuda");
+    let plan = plan.replace("separate = [[\"mail\", \"oltp\"]]\n", "");
+    let one = "[[lun]]\nname = \"two\"\ndrive = \"barracuda\"\n";
+    assert!(plan.contains(one));
+    let placed = placed(folder.path(), &plan);
+    let of = |lun: usize| placed["luns"][lun]["vms"].as_array().unwrap().len();
+    assert!(of(0) <= 2 && of(1) <= 2, "{placed}");
+    let said = said(&plan.replace(one, ""));
+    assert!(
+        said.contains("no assignment was found that fits") && said.contains("too few LUNs, or too small ones"),
+        "{said}"
+    );
+}
+
+#[test]
 fn machines_may_be_profiles_where_nothing_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let drives = ["\ndrive = \"cheetah-15k4-mechanical\"", "\ndrive = \"cheetah-9lp\""];

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use predictors::place::{Figure, Limits, PlaceError, Placement, Task, forecast, place};
 use predictors::{Predictor, build};
 use proptest::prelude::*;
+use traces::Sectors;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
 /// A machine that keeps its device busy for this share of the time with reads of 5 ms.
@@ -32,6 +33,8 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
     Task {
         limits: vec![Limits::default(); busy.len()],
         alone: vec![alone; luns],
+        room: vec![None; luns],
+        takes: vec![Sectors::ZERO; busy.len()],
         separate: Vec::new(),
         predictor,
         seed: 1,
@@ -62,6 +65,14 @@ fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<us
     (0..count).map(move |number| (0..machines as u32).map(|machine| number / luns.pow(machine) % luns).collect())
 }
 
+fn fits(task: &Task<'_>, lun_of: &[usize]) -> bool {
+    let taken = |lun: usize| -> u64 {
+        let there = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun);
+        there.map(|machine| task.takes[machine].count()).sum()
+    };
+    (0..task.room.len()).all(|lun| task.room[lun].is_none_or(|room| taken(lun) <= room.count()))
+}
+
 fn keeps_apart(task: &Task<'_>, lun_of: &[usize]) -> bool {
     task.separate.iter().all(|&(one, other)| lun_of[one] != lun_of[other])
 }
@@ -75,6 +86,8 @@ proptest! {
         luns in 1usize..4,
         limited in 0usize..3,
         apart in any::<bool>(),
+        takes in prop::collection::vec(1u64..20, 7),
+        room in prop::collection::vec(prop::option::weighted(0.5, 20u64..80), 4),
     ) {
         let predictor = sum();
         let mut task = task(&busy, luns, &*predictor);
@@ -84,12 +97,18 @@ proptest! {
         if apart && luns > 1 {
             task.separate.push((0, 1));
         }
-        let placed = place(&task).unwrap();
-        prop_assert!(keeps_apart(&task, &placed.lun_of));
+        task.takes = takes.into_iter().take(busy.len()).map(Sectors::new).collect();
+        task.room = room.into_iter().take(luns).map(|room| room.map(Sectors::new)).collect();
+        let possible = |lun_of: &Vec<usize>| keeps_apart(&task, lun_of) && fits(&task, lun_of);
+        let all = || every_assignment(busy.len(), luns).filter(possible);
+        let Ok(placed) = place(&task) else {
+            prop_assert!(all().next().is_none(), "it fits, as {:?}", all().next());
+            return Ok(());
+        };
+        prop_assert!(keeps_apart(&task, &placed.lun_of) && fits(&task, &placed.lun_of));
         let (exceeded, slowdown, lost) = cost(&task, &placed.lun_of);
         prop_assert!((exceeded - placed.exceeded).abs() < 1e-6 && (lost - placed.lost).abs() < 1e-6);
-        let all = every_assignment(busy.len(), luns).filter(|lun_of| keeps_apart(&task, lun_of));
-        let best = all.map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
+        let best = all().map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
         prop_assert!(exceeded <= best.0 + 0.05, "{exceeded} {best:?}");
         prop_assert!(exceeded > best.0 + 1e-9 || slowdown <= 1.02 * best.1 + 0.05, "{slowdown} {best:?}");
     }
@@ -148,6 +167,13 @@ fn what_nobody_can_place_is_said() {
     apart.separate = vec![(0, 1), (0, 2), (1, 2)];
     let said = place(&apart).unwrap_err().to_string();
     assert!(said.contains("too few LUNs for the separations"), "{said}");
+    let mut large = task(&[0.5, 0.4, 0.3], 2, &*predictor);
+    large.room = vec![Some(Sectors::new(100)); 2];
+    large.takes = vec![Sectors::new(60); 3];
+    let said = place(&large).unwrap_err().to_string();
+    assert!(said.contains("at best 120 would be on LUN 1, which holds 100; there are too few LUNs"), "{said}");
+    large.room[1] = None;
+    assert_eq!(placed(&large).lun_of.iter().filter(|lun| **lun == 0).count(), 1);
     let mut wrong = task(&[0.5, 0.4], 1, &*predictor);
     wrong.alone[0][1].reads.iops = f64::NAN;
     assert!(place(&wrong).unwrap_err().to_string().contains("NaN"));

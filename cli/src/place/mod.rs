@@ -13,6 +13,7 @@ use predictors::replayed::Ran;
 use predictors::{Entry, OperationForecast, PREDICTORS, VmForecast};
 use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
+use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
 use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing as StoredStanding};
@@ -38,8 +39,12 @@ pub fn run(arguments: &Place) -> Result<()> {
     let endings = [".svg".to_owned(), ".png".to_owned()];
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
-    let alone = alone(&plan)?;
+    let (alone, takes) = alone(&plan)?;
+    // The last on a drive may end where no other could begin.
+    let room = |lun: &Lun| lun.storage.as_ref().map(|storage| Ok(vms::aligned(storage.capacity()?))).transpose();
     let task = Task {
+        room: plan.luns.iter().map(room).collect::<Result<_>>()?,
+        takes,
         limits: plan.vms.iter().map(Vm::limits).collect(),
         separate: plan.apart().map_err(UsageError)?,
         predictor: &*predictor,
@@ -76,8 +81,10 @@ fn by_profiles(name: &str) -> String {
     )
 }
 
-/// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them.
-fn alone(plan: &Plan) -> Result<Vec<Vec<IsolationProfile>>> {
+/// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them. And by machine
+/// what it takes of a drive.
+fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
+    let mut takes = vec![Sectors::ZERO; plan.vms.len()];
     let mut known: BTreeMap<Option<&Storage>, Vec<IsolationProfile>> = BTreeMap::new();
     let kinds: BTreeSet<_> = plan.luns.iter().map(|lun| &lun.storage).collect();
     let progress = Progress::jobs("alone", (kinds.len() * plan.vms.len()) as u64);
@@ -87,31 +94,36 @@ fn alone(plan: &Plan) -> Result<Vec<Vec<IsolationProfile>>> {
             continue;
         }
         let mut profiles = Vec::new();
-        for vm in &plan.vms {
-            profiles.push(profile(plan, lun, vm).with_context(|| format!("machine {}", vm.name))?);
+        for (vm, takes) in plan.vms.iter().zip(&mut takes) {
+            let (profile, taken) = profile(plan, lun, vm).with_context(|| format!("machine {}", vm.name))?;
+            profiles.push(profile);
+            *takes = taken.max(*takes);
             done.fetch_add(1, Ordering::Relaxed);
         }
         known.insert(lun.storage.as_ref(), profiles);
     }
-    Ok(plan.luns.iter().map(|lun| known[&lun.storage.as_ref()].clone()).collect())
+    Ok((plan.luns.iter().map(|lun| known[&lun.storage.as_ref()].clone()).collect(), takes))
 }
 
-fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<IsolationProfile> {
+/// A machine alone on a LUN, and what it takes of its drive if it has one.
+fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
     if let Some(storage) = &lun.storage {
-        return Ok(replay(plan, storage, &[vm])?.remove(0).profile);
+        let (mut ran, takes) = replay(plan, storage, &[vm])?;
+        return Ok((ran.remove(0).profile, takes));
     }
-    match vm.source().map_err(UsageError)? {
-        Source::Profile(path) => Ok(IsolationProfile { vm: vm.name.clone(), ..read(path)? }),
+    let profile = match vm.source().map_err(UsageError)? {
+        Source::Profile(path) => IsolationProfile { vm: vm.name.clone(), ..read(path)? },
         Source::Capture(path) => {
             let window = Window { start: plan.start, end: plan.end };
             let none = AtomicU64::new(0);
-            Ok(measure(&vm.name, path, &ReadOptions::default(), window, At::default(), &none)?.0)
+            measure(&vm.name, path, &ReadOptions::default(), window, At::default(), &none)?.0
         }
-    }
+    };
+    Ok((profile, Sectors::ZERO))
 }
 
-/// What each of `machines` gets of `storage`, one behind the other on it.
-fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<Vec<Ran>> {
+/// What each of `machines` gets of `storage`, one behind the other on it, and what they take of it.
+fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<(Vec<Ran>, Sectors)> {
     let named = machines.iter().map(|vm| {
         let path = vm.source().map_err(UsageError)?.path().to_owned();
         Ok(Named { name: vm.name.clone(), path, place: None })
@@ -119,7 +131,8 @@ fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<Vec<Ran>> 
     let window = TimeWindow { from: plan.start, to: plan.end, limit: None };
     let (named, options) = (named.collect::<Result<_, UsageError>>()?, ReadOptions::default());
     let vms = vms::gather(named, &options, Mapping::Remap, window, storage.capacity()?)?;
-    storage.replay(&vms.iter().collect::<Vec<_>>(), &options, window, Arc::default())
+    let ran = storage.replay(&vms.iter().collect::<Vec<_>>(), &options, window, Arc::default())?;
+    Ok((ran, Sectors::new(vms.iter().map(|vm| vm.takes().count()).sum())))
 }
 
 /// The assignment with what was forecast of it, what a replay makes of it, and who disturbs whom.
@@ -133,7 +146,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
         let members: Vec<usize> = (0..plan.vms.len()).filter(|&vm| placed.lun_of[vm] == index).collect();
         if let Some(storage) = lun.storage.as_ref().filter(|_| !members.is_empty()) {
             let machines: Vec<&Vm> = members.iter().map(|&vm| &plan.vms[vm]).collect();
-            let ran = replay(plan, storage, &machines).with_context(|| format!("LUN {}", lun.name))?;
+            let (ran, _) = replay(plan, storage, &machines).with_context(|| format!("LUN {}", lun.name))?;
             for (&vm, ran) in members.iter().zip(ran) {
                 replayed[vm] = Some(share(&ran.profile));
             }

@@ -1,5 +1,6 @@
 //! What it costs to put machines on one LUN.
 
+use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
 
 use super::{Limits, Task};
@@ -71,6 +72,8 @@ const LEAST_LEFT: f64 = 1e-3;
 /// What a group costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
+    /// What is on it beyond what it holds, as a share of that.
+    pub(super) overfull: f64,
     /// What limits are exceeded by, as shares of them.
     pub(super) exceeded: f64,
     /// The shares of their throughput that machines lose against alone.
@@ -83,6 +86,7 @@ pub(super) struct Cost {
 impl Cost {
     pub(super) fn plus(self, other: Cost) -> Cost {
         Cost {
+            overfull: self.overfull + other.overfull,
             exceeded: self.exceeded + other.exceeded,
             lost: self.lost + other.lost,
             slowdown: self.slowdown + other.slowdown,
@@ -91,17 +95,19 @@ impl Cost {
 
     pub(super) fn minus(self, other: Cost) -> Cost {
         Cost {
+            overfull: self.overfull - other.overfull,
             exceeded: self.exceeded - other.exceeded,
             lost: self.lost - other.lost,
             slowdown: self.slowdown - other.slowdown,
         }
     }
 
-    /// Limits come first. What rounding may make is no gain.
+    /// Room comes first, then limits. What rounding may make is no gain.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
-        let Cost { exceeded, slowdown, .. } = self.minus(other);
-        exceeded < -ROUNDING || (exceeded <= ROUNDING && slowdown < -ROUNDING)
+        let Cost { overfull, exceeded, slowdown, .. } = self.minus(other);
+        let less = [overfull, exceeded, slowdown].into_iter().find(|by| by.abs() > ROUNDING);
+        less.is_some_and(|by| by < 0.0)
     }
 }
 
@@ -159,9 +165,17 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
         let before = alone.reads.iops + alone.writes.iops;
         let after = rate(&got.reads) + rate(&got.writes);
         let left = if before > 0.0 { (after / before).min(1.0) } else { 1.0 };
-        Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(LEAST_LEFT) - 1.0 }
+        Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(LEAST_LEFT) - 1.0, ..Cost::default() }
     };
-    members.iter().zip(&forecast).map(of).fold(Cost::default(), Cost::plus)
+    let group = Cost { overfull: overfull(task, lun, members), ..Cost::default() };
+    members.iter().zip(&forecast).map(of).fold(group, Cost::plus)
+}
+
+/// What `members` take beyond what `lun` holds, as a share of that.
+fn overfull(task: &Task<'_>, lun: usize, members: &[usize]) -> f64 {
+    let Some(room) = task.room[lun].map(Sectors::count) else { return 0.0 };
+    let taken = members.iter().fold(0u64, |sum, &machine| sum.saturating_add(task.takes[machine].count()));
+    taken.saturating_sub(room) as f64 / room.max(1) as f64
 }
 
 /// A profile without what no formula reads, so that groups are made quickly.

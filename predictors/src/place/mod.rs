@@ -1,7 +1,7 @@
 //! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which machines get least slower.
 //!
 //! What a group of machines gets on a LUN is a predictor's forecast of them together, of each machine alone on that LUN. The *cost* of
-//! an assignment is first what limits are exceeded by, then how many times slower machines get than alone, in the sum: one that gets a
+//! an assignment is first what is on LUNs beyond what they hold, which in the end nothing may be, then what limits are exceeded by, then how many times slower machines get than alone, in the sum: one that gets a
 //! quarter of its throughput is worse than two that get half. Machines are placed by best fit, those that keep their device busiest first,
 //! each where the cost grows least; then single moves and swaps are tried in an order drawn from a seed, and made if they lower the cost,
 //! until none does.
@@ -10,6 +10,7 @@ mod cost;
 mod search;
 
 use serde::{Deserialize, Serialize};
+use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
 pub use cost::{Figure, Standing, forecast, read_p99_ns, refused};
@@ -38,6 +39,10 @@ pub struct Task<'a> {
     pub limits: Vec<Limits>,
     /// By LUN: each machine alone on it.
     pub alone: Vec<Vec<IsolationProfile>>,
+    /// By LUN: what it holds, if that bounds who goes there.
+    pub room: Vec<Option<Sectors>>,
+    /// By machine: what it takes of a LUN.
+    pub takes: Vec<Sectors>,
     /// Machines that must not share a LUN.
     pub separate: Vec<(usize, usize)>,
     /// Forecasts machines together.
@@ -77,6 +82,21 @@ pub enum PlaceError {
         "machine {0} finds no LUN without one that it must be apart from; there are too few LUNs for the separations"
     )]
     Separations(String),
+    /// Machines that are larger than the LUNs, as far as the search finds.
+    #[error(
+        "the machines take {takes} sectors, and no assignment was found that fits: at best {there} would be on LUN {}, which holds {holds}; \
+         there are too few LUNs, or too small ones", lun + 1
+    )]
+    Room {
+        /// What all machines take.
+        takes: Sectors,
+        /// A LUN that is too full in the best that was found.
+        lun: usize,
+        /// What it would have to take.
+        there: Sectors,
+        /// What it holds.
+        holds: Sectors,
+    },
     /// A profile cannot be.
     #[error(transparent)]
     Profile(#[from] PredictError),

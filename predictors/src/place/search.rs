@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
 use super::cost::{Cost, cost, forecast, slim, standings};
@@ -36,6 +37,8 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     let slim = Task {
         limits: task.limits.clone(),
         alone: task.alone.iter().map(|alone| alone.iter().map(slim).collect()).collect(),
+        room: task.room.clone(),
+        takes: task.takes.clone(),
         separate: task.separate.clone(),
         ..*task
     };
@@ -43,6 +46,16 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     search.best_fit()?;
     search.improve();
     search.shake();
+    if let Some(lun) = search.costs.iter().position(|cost| cost.overfull > 0.0) {
+        let sum = |of: &mut dyn Iterator<Item = &Sectors>| Sectors::new(of.map(|sectors| sectors.count()).sum());
+        let members: Vec<Sectors> = search.members[lun].iter().map(|&machine| task.takes[machine]).collect();
+        return Err(PlaceError::Room {
+            takes: sum(&mut task.takes.iter()),
+            lun,
+            there: sum(&mut members.iter()),
+            holds: task.room[lun].unwrap_or_default(),
+        });
+    }
     Ok(search.placement())
 }
 
