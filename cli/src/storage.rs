@@ -21,6 +21,8 @@ use crate::vms::Vm;
 pub struct Storage {
     pub drive: String,
     pub before: Before,
+    /// What the drive holds.
+    pub capacity: Sectors,
 }
 
 /// What stands before a drive.
@@ -59,27 +61,15 @@ impl Storage {
         if matches!(before, Before::Scheduler { depth: 0, .. }) {
             return refused("depth 0 lets nothing through");
         }
-        let storage = Storage { drive, before };
-        storage.check().map_err(|problem| UsageError(problem.to_string()))?;
-        Ok(storage)
-    }
-
-    /// That its parts can be built.
-    fn check(&self) -> Result<()> {
-        drive_models::build(&self.drive.parse()?)?;
-        match &self.before {
-            Before::Scheduler { scheduler, .. } => drop(schedulers::build(&scheduler.parse()?)?),
-            Before::Stack(stack) => drop(Stack::of(stack)?),
-        }
-        Ok(())
-    }
-
-    /// What its drive holds.
-    ///
-    /// # Errors
-    /// The drive cannot be built.
-    pub fn capacity(&self) -> Result<Sectors> {
-        Ok(drive_models::build(&self.drive.parse()?)?.drive.capacity())
+        let built = |drive: &str| -> Result<Sectors> {
+            match &before {
+                Before::Scheduler { scheduler, .. } => drop(schedulers::build(&scheduler.parse()?)?),
+                Before::Stack(stack) => drop(Stack::of(stack)?),
+            }
+            Ok(drive_models::build(&drive.parse()?)?.drive.capacity())
+        };
+        let capacity = built(&drive).map_err(|problem| UsageError(problem.to_string()))?;
+        Ok(Storage { drive, before, capacity })
     }
 
     /// What each of `vms` gets here when their captures are replayed closed beside one another, until the first has nothing more to send.
@@ -94,24 +84,24 @@ impl Storage {
         done: Arc<AtomicU64>,
     ) -> Result<Vec<Ran>> {
         let drive = drive_models::build(&self.drive.parse()?)?.drive;
-        let capacity = drive.capacity();
         let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<Vec<_>>>()?;
-        let workload = Workload::new(traces, window, capacity).with_progress(done);
+        let workload = Workload::new(traces, window, self.capacity).with_progress(done);
         match &self.before {
             Before::Scheduler { scheduler, depth } => {
                 let scheduler = schedulers::build(&scheduler.parse()?)?.scheduler;
                 let stage = Stage::new(scheduler, Limits { depth: *depth, ..Limits::default() });
-                self.run(Single::new(stage, drive), workload, vms, capacity)
+                self.run(Single::new(stage, drive), workload, vms)
             }
-            Before::Stack(stack) => self.run(Stack::of(stack)?.room(drive), workload, vms, capacity),
+            Before::Stack(stack) => self.run(Stack::of(stack)?.room(drive), workload, vms),
         }
     }
 
-    fn run<H: Host>(&self, host: H, workload: Workload, vms: &[&Vm], capacity: Sectors) -> Result<Vec<Ran>> {
+    fn run<H: Host>(&self, host: H, workload: Workload, vms: &[&Vm]) -> Result<Vec<Ran>> {
         let ended = Engine::on(Closed::new(workload), host, Door::new(vms.len())).run().context(self.drive.clone())?;
         let read = ended.source.workload().read();
         let until = ended.observer.until();
-        let mut ran = ended.observer.ran(vms.iter().map(|vm| vm.name.clone()), Timestamp::ZERO, until, capacity);
+        let names = vms.iter().map(|vm| vm.name.clone());
+        let mut ran = ended.observer.ran(names, Timestamp::ZERO, until, self.capacity);
         for ((ran, vm), read) in ran.iter_mut().zip(vms).zip(&read) {
             let mut trace = vm.provenance(read);
             // Wherever it was recorded, its responses are what was seen at the door.

@@ -136,11 +136,13 @@ fn mates(class: &Class) -> f64 {
 impl Predictor for HeadOfLine {
     fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
         let classes = alone.iter().map(class).collect::<Result<Vec<Class>, PredictError>>()?;
+        let writes = alone.iter().any(|profile| profile.writes.iops > 0.0);
+        let waits = if writes { "with reads first, writes would wait" } else { "reads would wait" };
         let refused = |who: String| {
             move |utilisation: f64| {
                 PredictError::DoesNotHold(format!(
                     "hol holds up to a utilisation of {UTILISATION_MAX}, and {who} for {utilisation:.2} of the device's time: \
-                     with reads first, writes would wait without end"
+                     {waits} without end"
                 ))
             }
         };

@@ -305,6 +305,9 @@ fn predictors_say_where_they_do_not_hold() {
     ];
     let error = ask("hol", &busy).unwrap_err().to_string();
     assert!(error.contains("a utilisation of 0.95") && error.contains("writes would wait without end"), "{error}");
+    let reading = |vm: &str| machine(vm, [250.0, 8.0, 0.5, 0.0], [0.0; 4]);
+    let error = ask("hol", &[reading("a"), reading("b")]).unwrap_err().to_string();
+    assert!(error.contains("time: reads would wait without end"), "{error}");
     let mut bare = three();
     bare[0].busy_share = None;
     assert!(ask("sum", &bare).unwrap_err().to_string().contains("a: sum needs busy_share"));

@@ -143,6 +143,19 @@ fn limits_come_before_throughput_and_the_tightest_is_told_first() {
 }
 
 #[test]
+fn room_comes_before_limits() {
+    let predictor = sum();
+    let mut task = task(&[0.9, 0.9], 2, &*predictor);
+    task.limits.iter_mut().for_each(|limits| limits.read_iops = Some(170.0));
+    assert_eq!(placed(&task).exceeded, 0.0);
+    // Neither fits the second LUN: together on the first they get 100 a second each.
+    (task.room[1], task.takes) = (Some(Sectors::new(50)), vec![Sectors::new(60); 2]);
+    let placed = placed(&task);
+    assert_eq!(placed.lun_of, [0, 0]);
+    assert!((placed.exceeded - 2.0 * (1.0 - 100.0 / 170.0)).abs() < 1e-9, "{}", placed.exceeded);
+}
+
+#[test]
 fn what_there_is_too_little_of_is_shared_evenly() {
     let predictor = sum();
     let even = task(&[0.6; 8], 2, &*predictor);
@@ -171,7 +184,11 @@ fn what_nobody_can_place_is_said() {
     large.room = vec![Some(Sectors::new(100)); 2];
     large.takes = vec![Sectors::new(60); 3];
     let said = place(&large).unwrap_err().to_string();
-    assert!(said.contains("at best 120 would be on LUN 1, which holds 100; there are too few LUNs"), "{said}");
+    assert!(
+        said.contains("take 180 sectors")
+            && said.contains("in the best 120 would be on a LUN that holds 100; there are too few"),
+        "{said}"
+    );
     large.room[1] = None;
     assert_eq!(placed(&large).lun_of.iter().filter(|lun| **lun == 0).count(), 1);
     let mut wrong = task(&[0.5, 0.4], 1, &*predictor);

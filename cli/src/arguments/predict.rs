@@ -28,8 +28,8 @@ pub struct Predict {
     pub capacity: Option<Sectors>,
     #[command(flatten)]
     pub replayed_on: ReplayedOn,
-    /// Consolidations whose truth is known, for the predictors that learn (residual): what `iocast validate consolidation
-    /// --output-format json` prints
+    /// Consolidations whose truth is known, for the predictors that learn (residual): what `iocast validate consolidation`, or
+    /// `predict --drive`, prints with `--output-format json`
     #[arg(long, value_name = "FILE")]
     pub learn_from: Option<PathBuf>,
     #[command(flatten)]

@@ -41,9 +41,9 @@ pub fn run(arguments: &Place) -> Result<()> {
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let (alone, takes) = alone(&plan)?;
     // The last on a drive may end where no other could begin.
-    let room = |lun: &Lun| lun.storage.as_ref().map(|storage| Ok(vms::aligned(storage.capacity()?))).transpose();
+    let room = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
     let task = Task {
-        room: plan.luns.iter().map(room).collect::<Result<_>>()?,
+        room: plan.luns.iter().map(room).collect(),
         takes,
         limits: plan.vms.iter().map(Vm::limits).collect(),
         separate: plan.apart().map_err(UsageError)?,
@@ -130,7 +130,7 @@ fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<(Vec<Ran>,
     });
     let window = TimeWindow { from: plan.start, to: plan.end, limit: None };
     let (named, options) = (named.collect::<Result<_, UsageError>>()?, ReadOptions::default());
-    let vms = vms::gather(named, &options, Mapping::Remap, window, storage.capacity()?)?;
+    let vms = vms::gather(named, &options, Mapping::Remap, window, storage.capacity)?;
     let ran = storage.replay(&vms.iter().collect::<Vec<_>>(), &options, window, Arc::default())?;
     Ok((ran, Sectors::new(vms.iter().map(|vm| vm.takes().count()).sum())))
 }

@@ -33,10 +33,9 @@ pub fn replay(
     let options = arguments.reading.options();
     let window = TimeWindow { from: arguments.start, to: arguments.end, limit: None };
     let mapping = arguments.replayed_on.map.mapping();
-    let capacity = storage.capacity()?;
     let gather = |machines: &[Machine]| {
         let named = machines.iter().map(|machine| machine.named.clone()).collect();
-        vms::gather(named, &options, mapping, window, capacity)
+        vms::gather(named, &options, mapping, window, storage.capacity)
     };
     // Those that only tell of the drive take no place beside the others.
     let (own, further) = machines.split_at(together);

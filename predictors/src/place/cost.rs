@@ -171,11 +171,15 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
     members.iter().zip(&forecast).map(of).fold(group, Cost::plus)
 }
 
+/// What `members` take of a LUN.
+pub(super) fn taken(task: &Task<'_>, members: &[usize]) -> Sectors {
+    Sectors::new(members.iter().fold(0, |sum, &machine| task.takes[machine].count().saturating_add(sum)))
+}
+
 /// What `members` take beyond what `lun` holds, as a share of that.
 fn overfull(task: &Task<'_>, lun: usize, members: &[usize]) -> f64 {
     let Some(room) = task.room[lun].map(Sectors::count) else { return 0.0 };
-    let taken = members.iter().fold(0u64, |sum, &machine| sum.saturating_add(task.takes[machine].count()));
-    taken.saturating_sub(room) as f64 / room.max(1) as f64
+    taken(task, members).count().saturating_sub(room) as f64 / room.max(1) as f64
 }
 
 /// A profile without what no formula reads, so that groups are made quickly.

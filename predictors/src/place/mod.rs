@@ -1,8 +1,8 @@
 //! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which machines get least slower.
 //!
 //! What a group of machines gets on a LUN is a predictor's forecast of them together, of each machine alone on that LUN. The *cost* of
-//! an assignment is first what is on LUNs beyond what they hold, which in the end nothing may be, then what limits are exceeded by, then how many times slower machines get than alone, in the sum: one that gets a
-//! quarter of its throughput is worse than two that get half. Machines are placed by best fit, those that keep their device busiest first,
+//! an assignment is first what is on LUNs beyond what they hold, which in the end is to be nothing, then what limits are exceeded by, then how
+//! many times slower machines get than alone, in the sum: one that gets a quarter of its throughput is worse than two that get half. Machines are placed by best fit, those that keep their device busiest first,
 //! each where the cost grows least; then single moves and swaps are tried in an order drawn from a seed, and made if they lower the cost,
 //! until none does.
 
@@ -84,15 +84,13 @@ pub enum PlaceError {
     Separations(String),
     /// Machines that are larger than the LUNs, as far as the search finds.
     #[error(
-        "the machines take {takes} sectors, and no assignment was found that fits: at best {there} would be on LUN {}, which holds {holds}; \
-         there are too few LUNs, or too small ones", lun + 1
+        "the machines take {takes} sectors, and no assignment was found that fits: in the best {there} would be on a LUN that holds {holds}; \
+         there are too few LUNs, or too small ones"
     )]
     Room {
         /// What all machines take.
         takes: Sectors,
-        /// A LUN that is too full in the best that was found.
-        lun: usize,
-        /// What it would have to take.
+        /// What is on a LUN that is too full in the best that was found.
         there: Sectors,
         /// What it holds.
         holds: Sectors,

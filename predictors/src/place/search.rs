@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
-use super::cost::{Cost, cost, forecast, slim, standings};
+use super::cost::{Cost, cost, forecast, slim, standings, taken};
 use super::{PlaceError, Placement, Standing, Task};
 use crate::check;
 
@@ -47,12 +46,10 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     search.improve();
     search.shake();
     if let Some(lun) = search.costs.iter().position(|cost| cost.overfull > 0.0) {
-        let sum = |of: &mut dyn Iterator<Item = &Sectors>| Sectors::new(of.map(|sectors| sectors.count()).sum());
-        let members: Vec<Sectors> = search.members[lun].iter().map(|&machine| task.takes[machine]).collect();
+        let everybody: Vec<usize> = (0..machines).collect();
         return Err(PlaceError::Room {
-            takes: sum(&mut task.takes.iter()),
-            lun,
-            there: sum(&mut members.iter()),
+            takes: taken(task, &everybody),
+            there: taken(task, &search.members[lun]),
             holds: task.room[lun].unwrap_or_default(),
         });
     }
