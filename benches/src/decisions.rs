@@ -8,7 +8,7 @@ use drive_models::mechanical::Mechanical;
 use drive_models::single_server::ServiceModel;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use schedulers::{AccessCost, Dispatch, DistanceCost, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// How many requests wait in the measurements.
@@ -97,7 +97,7 @@ impl Steady {
     /// If the scheduler is idle although requests wait.
     pub fn step(&mut self) -> RequestId {
         loop {
-            match self.scheduler.dispatch(self.now, Room::UNLIMITED, self.device.cost()) {
+            match self.scheduler.dispatch(self.now, Capacity::UNLIMITED, self.device.cost()) {
                 Dispatch::Send(id) => {
                     let sent = self.requests[id.index()];
                     let time = self.device.serve(self.now, &sent);

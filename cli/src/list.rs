@@ -4,7 +4,7 @@ use anyhow::Result;
 use drive_models::{Description, MODELS, PROFILES, Profile};
 use replay::programs;
 use replay::programs::description;
-use replay::room::{LAYER_SETTINGS, PRESETS};
+use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
@@ -126,7 +126,7 @@ fn predictors() -> Vec<Listed> {
 
 /// The shipped stacks.
 fn stacks() -> Vec<Listed> {
-    let listed = |preset: &replay::room::Preset| Listed {
+    let listed = |preset: &replay::stack::Preset| Listed {
         name: preset.name.to_owned(),
         summary: preset.summary.to_owned(),
         remark: preset.origin.to_owned(),

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
 use predictors::replayed::{Door, Ran};
 use replay::host::Single;
-use replay::room::Stack;
 use replay::sources::{Closed, TimeWindow, Workload};
+use replay::stack::StackSpec;
 use replay::{Engine, Host, Limits, Stage};
 use traces::trace::ReadOptions;
 use traces::{Sectors, Timestamp};
@@ -64,7 +64,7 @@ impl Storage {
         let built = |drive: &str| -> Result<Sectors> {
             match &before {
                 Before::Scheduler { scheduler, .. } => drop(schedulers::build(&scheduler.parse()?)?),
-                Before::Stack(stack) => drop(Stack::of(stack)?),
+                Before::Stack(stack) => drop(StackSpec::of(stack)?),
             }
             Ok(drive_models::build(&drive.parse()?)?.drive.capacity())
         };
@@ -92,7 +92,7 @@ impl Storage {
                 let stage = Stage::new(scheduler, Limits { depth: *depth, ..Limits::default() });
                 self.run(Single::new(stage, drive), workload, vms)
             }
-            Before::Stack(stack) => self.run(Stack::of(stack)?.room(drive), workload, vms),
+            Before::Stack(stack) => self.run(StackSpec::of(stack)?.build(drive), workload, vms),
         }
     }
 

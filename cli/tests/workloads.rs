@@ -150,7 +150,7 @@ fn guests_run_through_a_stack_with_logs_and_series() {
     let arguments = ["--stack", "xen-cfq", "--limit", "200", "--decision-log", &log, "--series", &series];
     let result = compare(&["a=dd:size=8m", "b=dd:size=8m"], &arguments);
     for run in result["runs"].as_array().unwrap() {
-        let layers = run["room"]["layers"].as_array().unwrap();
+        let layers = run["stack"]["layers"].as_array().unwrap();
         assert_eq!(layers[2]["scheduler"], run["scheduler"]["name"]);
         assert!(layers[2]["context_switches"].as_u64().unwrap() > 0);
     }

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -163,7 +163,7 @@ impl Queued {
             return Dispatch::Send(id);
         }
         let free = self.limits.at_drive - self.at_drive;
-        let choice = self.scheduler.dispatch(now, Room { reads: free, writes: free }, self.drive.cost());
+        let choice = self.scheduler.dispatch(now, Capacity { reads: free, writes: free }, self.drive.cost());
         if let Dispatch::Send(id) = choice
             && let Some(place) = self.ages.iter().position(|&(_, waiting)| waiting == id)
         {

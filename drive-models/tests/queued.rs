@@ -10,7 +10,7 @@ use drive_models::registry::build_mechanical;
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{Completion, DriveModel, build};
 use proptest::prelude::*;
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
 const MS: u64 = 1_000_000;
@@ -242,7 +242,7 @@ impl Scheduler for Listener {
     fn insert(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
         self.waiting.push_back(id);
     }
-    fn dispatch(&mut self, _now: Timestamp, _room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, _room: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.waiting.pop_front().map_or(Dispatch::Idle, Dispatch::Send)
     }
     fn issued(&mut self, now: Timestamp, id: RequestId) {

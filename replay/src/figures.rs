@@ -51,7 +51,7 @@ impl Metrics {
             other,
             queue: self.queue(span),
             vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
-            room: None,
+            stack: None,
             ratio: None,
             notes: Vec::new(),
         }

@@ -1,5 +1,5 @@
 //! The replay engine: a [`Source`] of requests and a [`Host`] that serves them, a scheduling [`Stage`]
-//! over a drive or a whole [`Room`] of stages, on a simulated clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
+//! over a drive or a whole [`Stack`] of stages, on a simulated clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
 
 pub mod decision_log;
 pub mod decisions;
@@ -16,8 +16,8 @@ pub mod overload;
 pub mod papers;
 pub mod programs;
 mod requests;
-pub mod room;
 pub mod sources;
+pub mod stack;
 pub mod stage;
 pub mod surge;
 
@@ -31,6 +31,6 @@ pub use measured::{MeasuredError, Measurements};
 pub use metrics::Metrics;
 pub use observer::{Observer, Served};
 pub use overload::Overload;
-pub use room::Room;
 pub use sources::{Next, ReplayError, Source};
+pub use stack::Stack;
 pub use stage::{Limits, Stage};

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use drive_models::{Completion, DriveModel, WriteCache};
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::flush::FlushMachine;
@@ -178,11 +178,11 @@ impl<S: Scheduler> Stage<S> {
 
     /// Asks the scheduler for the next request, if there is room for one or the look-ahead makes it.
     fn ask<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &D, observer: &mut O) -> Option<RequestId> {
-        let room = self.room_to_ask();
-        if room.reads == 0 && room.writes == 0 {
+        let capacity = self.capacity_to_ask();
+        if capacity.reads == 0 && capacity.writes == 0 {
             return None;
         }
-        match self.scheduler.dispatch(now, room, drive.cost()) {
+        match self.scheduler.dispatch(now, capacity, drive.cost()) {
             Dispatch::Send(id) => {
                 let slot = &mut self.requests[id];
                 slot.dispatched = now;
@@ -423,7 +423,7 @@ impl<S: Scheduler> Stage<S> {
         observer: &mut O,
     ) -> bool {
         let request = self.requests[id].request;
-        if !self.room().admits(request.operation) || !drive.accepts(&request) {
+        if !self.capacity().admits(request.operation) || !drive.accepts(&request) {
             return false;
         }
         *self.in_flight(request.operation) += 1;
@@ -447,19 +447,19 @@ impl<S: Scheduler> Stage<S> {
     }
 
     /// What may be sent to the drive now.
-    fn room(&self) -> Room {
+    fn capacity(&self) -> Capacity {
         let total = self.limits.depth - (self.reads_in_flight + self.writes_in_flight).min(self.limits.depth);
         let writes = self.limits.write_depth.saturating_sub(self.writes_in_flight);
-        Room { reads: total, writes: total.min(writes) }
+        Capacity { reads: total, writes: total.min(writes) }
     }
 
     /// What the scheduler may be asked for: with a look-ahead one more than the depth has room for.
     /// Where writes have used up their share none is asked for, since it would hold up the reads.
-    fn room_to_ask(&self) -> Room {
-        let room = self.room();
+    fn capacity_to_ask(&self) -> Capacity {
+        let capacity = self.capacity();
         let ahead = u32::from(self.limits.look_ahead);
         let write_ahead = ahead.min(self.limits.write_depth.saturating_sub(self.writes_in_flight));
-        Room { reads: room.reads.max(ahead), writes: room.writes.max(write_ahead) }
+        Capacity { reads: capacity.reads.max(ahead), writes: capacity.writes.max(write_ahead) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use replay::sources::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
 
 struct Listed(VecDeque<Request>);
@@ -222,9 +222,9 @@ impl Scheduler for Strict {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.fifo.insert(now, id, request);
     }
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         assert!(self.completed > 0 || self.sent.is_empty(), "the one before has completed and we were told");
-        let dispatch = self.fifo.dispatch(now, room, cost);
+        let dispatch = self.fifo.dispatch(now, capacity, cost);
         if let Dispatch::Send(id) = dispatch {
             self.completed = 0;
             assert!(self.sent.insert(id), "sent once");

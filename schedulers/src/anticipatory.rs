@@ -32,7 +32,7 @@ use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 const DAY: u64 = 86_400_000_000_000;
@@ -300,23 +300,23 @@ impl Scheduler for Anticipatory {
         }
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.set_time(now);
         if self.anticipation == Anticipation::Until(now) {
             self.anticipated_in_vain();
         }
         if let Some(id) = self.dispatch_queue.first() {
-            if !room.admits(self.held[id].operation) {
+            if !capacity.admits(self.held[id].operation) {
                 return Dispatch::Idle;
             }
             self.dispatch_queue.remove(id);
             return self.activate(id);
         }
-        if room == (Room { reads: 0, writes: 0 }) {
+        if capacity == (Capacity { reads: 0, writes: 0 }) {
             return Dispatch::Idle;
         }
         match (self.choose(), self.anticipation) {
-            (Some(id), _) if room.admits(self.held[id].operation) => self.activate(id),
+            (Some(id), _) if capacity.admits(self.held[id].operation) => self.activate(id),
             (Some(id), _) => {
                 self.dispatch_queue.push_back(id);
                 Dispatch::Idle

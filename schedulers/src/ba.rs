@@ -25,7 +25,7 @@ use traces::{Nanos, Request, RequestId, StreamId, Timestamp, VmId};
 use crate::cost::AccessCost;
 use crate::lba_queue::Classes;
 use crate::registry::{self, Entry};
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 use crate::vm_queue::VmQueue;
 
@@ -378,9 +378,9 @@ impl Scheduler for Ba {
         self.advance(now);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         self.advance(now);
-        let choice = self.below.dispatch(now, room, cost);
+        let choice = self.below.dispatch(now, capacity, cost);
         let below_waits = match choice {
             Dispatch::Send(id) => {
                 self.requests[id].0.place = Place::Sent;

@@ -16,7 +16,7 @@ use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -85,9 +85,9 @@ impl Scheduler for BatchFcfs {
         self.later.push_back(id);
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         self.cut();
-        let Some(id) = self.choose(Classes::with(room), cost) else { return Dispatch::Idle };
+        let Some(id) = self.choose(Classes::with(capacity), cost) else { return Dispatch::Idle };
         self.batch.remove(id);
         Dispatch::Send(id)
     }

@@ -38,7 +38,7 @@ use crate::lba_queue::{Classes, LbaQueue};
 use crate::plan::Plan;
 use crate::predicted_hits::PredictedHits;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::shadow_cache::{ShadowCache, Span};
 use crate::slots::Slots;
 use crate::table::TABLE_MAX;
@@ -249,8 +249,8 @@ impl Scheduler for Cats {
         }
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        let classes = Classes::with(room);
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let classes = Classes::with(capacity);
         let read_waits = classes.reads && !self.reads_by_age.is_empty();
         if read_waits && let Some(sent) = self.dispatch_ahead_of_table(now, cost) {
             return sent;

@@ -15,11 +15,11 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::directions::{READ, Starvation, WRITE, direction_of, has_room};
+use crate::directions::{READ, Starvation, WRITE, direction_of, has_capacity};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -113,10 +113,10 @@ impl Deadline {
     }
 
     /// The first of the dispatch queue that there is room for.
-    fn take_decided(&mut self, room: Room) -> Option<RequestId> {
+    fn take_decided(&mut self, capacity: Capacity) -> Option<RequestId> {
         let mut decided = self.dispatch_queue.first();
         while let Some(id) = decided {
-            if has_room(room, self.waiting[id].direction) {
+            if has_capacity(capacity, self.waiting[id].direction) {
                 self.dispatch_queue.remove(id);
                 return Some(id);
             }
@@ -126,14 +126,14 @@ impl Deadline {
     }
 
     /// The next of the batch, if it may go on.
-    fn batched(&self, room: Room) -> Option<RequestId> {
-        let next = |direction: usize| self.queues[direction].next.filter(|_| has_room(room, direction));
+    fn batched(&self, capacity: Capacity) -> Option<RequestId> {
+        let next = |direction: usize| self.queues[direction].next.filter(|_| has_capacity(capacity, direction));
         next(WRITE).or(next(READ)).filter(|_| self.batching < self.fifo_batch)
     }
 
     /// The direction of a new batch.
-    fn choose_direction(&mut self, room: Room) -> Option<usize> {
-        let waits = |direction: usize| !self.queues[direction].fifo.is_empty() && has_room(room, direction);
+    fn choose_direction(&mut self, capacity: Capacity) -> Option<usize> {
+        let waits = |direction: usize| !self.queues[direction].fifo.is_empty() && has_capacity(capacity, direction);
         let (reads, writes) = (waits(READ), waits(WRITE));
         self.starvation.choose(reads, writes)
     }
@@ -156,12 +156,12 @@ impl Scheduler for Deadline {
         self.queues[direction].fifo.push_back(id);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
-        if let Some(id) = self.take_decided(room) {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
+        if let Some(id) = self.take_decided(capacity) {
             return Dispatch::Send(id);
         }
-        let request = self.batched(room).or_else(|| {
-            let direction = self.choose_direction(room)?;
+        let request = self.batched(capacity).or_else(|| {
+            let direction = self.choose_direction(capacity)?;
             self.start_batch(now, direction)
         });
         let Some(id) = request else { return Dispatch::Idle };

@@ -3,7 +3,7 @@
 
 use traces::{Operation, Request};
 
-use crate::scheduler::Room;
+use crate::scheduler::Capacity;
 
 /// Reads.
 pub(crate) const READ: usize = 0;
@@ -17,8 +17,8 @@ pub(crate) fn direction_of(request: &Request) -> usize {
 }
 
 /// Whether there is room for a request of that direction.
-pub(crate) fn has_room(room: Room, direction: usize) -> bool {
-    if direction == READ { room.reads > 0 } else { room.writes > 0 }
+pub(crate) fn has_capacity(capacity: Capacity, direction: usize) -> bool {
+    if direction == READ { capacity.reads > 0 } else { capacity.writes > 0 }
 }
 
 /// How often reads have passed waiting writes (`starved` of Linux's `block/deadline-iosched.c` and

@@ -11,7 +11,7 @@ use traces::{Operation, Request, RequestId, Timestamp};
 use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -40,9 +40,9 @@ impl Scheduler for Fifo {
         self.queue.push_back(id);
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         let Some(id) = self.queue.first() else { return Dispatch::Idle };
-        let free = if self.is_read[id] { room.reads } else { room.writes };
+        let free = if self.is_read[id] { capacity.reads } else { capacity.writes };
         if free == 0 {
             return Dispatch::Idle;
         }

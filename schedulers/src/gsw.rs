@@ -11,7 +11,7 @@ use traces::{Request, RequestId, Timestamp};
 use crate::busdriver::Busdriver;
 use crate::cost::AccessCost;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::table::{TABLE_MAX, Table};
 
 /// The delay, for every policy that has one.
@@ -46,10 +46,10 @@ impl Scheduler for Gsw {
         self.table.insert(now, id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         match self.busdriver.waits_until(now) {
-            Some(until) if self.table.can_send(room) => Dispatch::WaitUntil(until),
-            _ => self.table.dispatch(now, room, cost),
+            Some(until) if self.table.can_send(capacity) => Dispatch::WaitUntil(until),
+            _ => self.table.dispatch(now, capacity, cost),
         }
     }
 

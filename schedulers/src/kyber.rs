@@ -26,7 +26,7 @@ use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -258,8 +258,8 @@ impl Kyber {
     }
 
     /// The next of the domain whose turn it is, if it has a token and there is room.
-    fn of_current(&mut self, room: Room) -> Option<RequestId> {
-        if self.current == READ && room.reads == 0 || self.current != READ && room.writes == 0 {
+    fn of_current(&mut self, capacity: Capacity) -> Option<RequestId> {
+        if self.current == READ && capacity.reads == 0 || self.current != READ && capacity.writes == 0 {
             return None;
         }
         let id = self.domains[self.current].take()?;
@@ -286,7 +286,7 @@ impl Scheduler for Kyber {
         self.domains[domain].queued.insert(id, u64::from(cpu), FIRST_AGE + self.inserted);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.run_timer(now);
         // The kernel does not ask when nothing waits, so that the turn does not pass on then.
         if self.waiting() == 0 {
@@ -294,14 +294,14 @@ impl Scheduler for Kyber {
         }
         let mut id = None;
         if self.batching < self.domains[self.current].batch_max {
-            id = self.of_current(room);
+            id = self.of_current(capacity);
         }
         if id.is_none() {
             self.batching = 0;
             // The turn comes round to the same domain last.
             for _ in 0..DOMAINS {
                 self.current = (self.current + 1) % DOMAINS;
-                id = self.of_current(room);
+                id = self.of_current(capacity);
                 if id.is_some() {
                     break;
                 }

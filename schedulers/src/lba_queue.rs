@@ -4,7 +4,7 @@
 use traces::{Lba, Operation, Request, RequestId};
 
 use crate::order::{Entry, Order};
-use crate::scheduler::Room;
+use crate::scheduler::Capacity;
 use crate::slots::Slots;
 
 /// Which classes of requests are looked at.
@@ -18,8 +18,8 @@ impl Classes {
     pub(crate) const READS: Classes = Classes { reads: true, writes: false };
 
     /// The classes there is room for.
-    pub(crate) fn with(room: Room) -> Classes {
-        Classes { reads: room.reads > 0, writes: room.writes > 0 }
+    pub(crate) fn with(capacity: Capacity) -> Classes {
+        Classes { reads: capacity.reads > 0, writes: capacity.writes > 0 }
     }
 }
 

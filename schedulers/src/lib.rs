@@ -50,4 +50,4 @@ mod vm_queue;
 
 pub use cost::{AccessCost, DistanceCost};
 pub use registry::{Entry, SCHEDULERS, build};
-pub use scheduler::{Dispatch, Room, Scheduler};
+pub use scheduler::{Capacity, Dispatch, Scheduler};

@@ -28,7 +28,7 @@ use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 use crate::cost::AccessCost;
 use crate::lba_queue::Classes;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::sfq::WEIGHTS;
 use crate::slots::Slots;
 use crate::vm_queue::{Below, First, PerVm, VmQueue};
@@ -225,11 +225,11 @@ impl Scheduler for Mclock {
         self.queue.push_back(id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         if self.below.count() >= self.depth {
             return Dispatch::Idle;
         }
-        let classes = Classes::with(room);
+        let classes = Classes::with(capacity);
         if let Some(first) = self.by_reservation(ns(now), classes) {
             return self.send(first.id);
         }

@@ -26,11 +26,11 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::directions::{READ, Starvation, WRITE, direction_of, has_room};
+use crate::directions::{READ, Starvation, WRITE, direction_of, has_capacity};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -165,9 +165,9 @@ impl MqDeadline {
     }
 
     /// The first of the dispatch queue that there is room for.
-    fn came_back(&self, room: Room) -> Option<RequestId> {
+    fn came_back(&self, capacity: Capacity) -> Option<RequestId> {
         let listed = std::iter::successors(self.dispatch_queue.first(), |&id| self.dispatch_queue.after(id));
-        listed.into_iter().find(|&id| has_room(room, self.known[id].direction))
+        listed.into_iter().find(|&id| has_capacity(capacity, self.known[id].direction))
     }
 
     /// The next in the sector order of a class.
@@ -177,17 +177,18 @@ impl MqDeadline {
     }
 
     /// The next of the batch, if it may go on.
-    fn batched(&self, class: usize, room: Room) -> Option<RequestId> {
-        if self.batching >= self.fifo_batch || !has_room(room, self.last_direction) {
+    fn batched(&self, class: usize, capacity: Capacity) -> Option<RequestId> {
+        if self.batching >= self.fifo_batch || !has_capacity(capacity, self.last_direction) {
             return None;
         }
         self.next_in_order(class, self.last_direction)
     }
 
     /// The direction of a new batch.
-    fn choose_direction(&mut self, class: usize, room: Room) -> Option<usize> {
-        let waits =
-            |direction: usize| !self.classes[class].queues[direction].fifo.is_empty() && has_room(room, direction);
+    fn choose_direction(&mut self, class: usize, capacity: Capacity) -> Option<usize> {
+        let waits = |direction: usize| {
+            !self.classes[class].queues[direction].fifo.is_empty() && has_capacity(capacity, direction)
+        };
         let (reads, writes) = (waits(READ), waits(WRITE));
         self.starvation.choose(reads, writes)
     }
@@ -200,11 +201,11 @@ impl MqDeadline {
     }
 
     /// What one class would send next, if it has waited for `age`. A new batch begins even if not.
-    fn offer(&mut self, now: Timestamp, class: usize, room: Room, age: Nanos) -> Offer {
-        let id = if let Some(next) = self.batched(class, room) {
+    fn offer(&mut self, now: Timestamp, class: usize, capacity: Capacity, age: Nanos) -> Offer {
+        let id = if let Some(next) = self.batched(class, capacity) {
             next
         } else {
-            let Some(direction) = self.choose_direction(class, room) else { return Offer::Nothing };
+            let Some(direction) = self.choose_direction(class, capacity) else { return Offer::Nothing };
             let Some(first) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
             self.last_direction = direction;
             self.batching = 0;
@@ -221,13 +222,13 @@ impl MqDeadline {
 
     /// What a class below the first sends because it has waited for too long behind another; if none
     /// does, when the earliest would.
-    fn aged(&mut self, now: Timestamp, room: Room) -> Offer {
+    fn aged(&mut self, now: Timestamp, capacity: Capacity) -> Offer {
         if self.classes.iter().filter(|class| class.outstanding > 0).count() < 2 {
             return Offer::Nothing;
         }
         let mut earliest: Option<Timestamp> = None;
         for class in BEST_EFFORT..CLASSES {
-            match self.offer(now, class, room, self.prio_aging_expire) {
+            match self.offer(now, class, capacity, self.prio_aging_expire) {
                 Offer::Send(id) => return Offer::Send(id),
                 Offer::NotBefore(time) => earliest = Some(earliest.map_or(time, |earliest| earliest.min(time))),
                 Offer::Nothing => {}
@@ -254,18 +255,18 @@ impl Scheduler for MqDeadline {
         self.queue(id).fifo.push_back(id);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
-        if let Some(id) = self.came_back(room) {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
+        if let Some(id) = self.came_back(capacity) {
             self.send(id);
             return Dispatch::Send(id);
         }
-        let earliest = match self.aged(now, room) {
+        let earliest = match self.aged(now, capacity) {
             Offer::Send(id) => return Dispatch::Send(id),
             Offer::NotBefore(time) => Some(time),
             Offer::Nothing => None,
         };
         for class in 0..CLASSES {
-            if let Offer::Send(id) = self.offer(now, class, room, Nanos::ZERO) {
+            if let Offer::Send(id) = self.offer(now, class, capacity, Nanos::ZERO) {
                 return Dispatch::Send(id);
             }
             if self.classes[class].outstanding > 0 {
@@ -293,7 +294,7 @@ impl Scheduler for MqDeadline {
     fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
         let Known { class, direction, .. } = self.known[id];
         if !self.dispatch_queue.contains(id) {
-            let goes_on = direction == self.last_direction && self.batched(class, Room::UNLIMITED) == Some(id);
+            let goes_on = direction == self.last_direction && self.batched(class, Capacity::UNLIMITED) == Some(id);
             if !goes_on {
                 let writes = !self.classes[class].queues[WRITE].fifo.is_empty();
                 self.starvation.begins(direction, writes);

@@ -11,7 +11,7 @@ use traces::{Operation, Request, RequestId, Timestamp};
 use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -57,11 +57,11 @@ impl Scheduler for ReadPriority {
         self.queue(id).push_back(id);
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         let writes = self.writes.len();
         self.draining = self.drain_at > 0 && (writes >= self.drain_at || (self.draining && writes > self.drain_to));
-        let read = self.reads.first().filter(|_| room.reads > 0);
-        let write = self.writes.first().filter(|_| room.writes > 0);
+        let read = self.reads.first().filter(|_| capacity.reads > 0);
+        let write = self.writes.first().filter(|_| capacity.writes > 0);
         let Some(id) = (if self.draining { write.or(read) } else { read.or(write) }) else { return Dispatch::Idle };
         self.queue(id).remove(id);
         Dispatch::Send(id)

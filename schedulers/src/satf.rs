@@ -16,7 +16,7 @@ use traces::{Request, RequestId, Timestamp};
 use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -111,8 +111,8 @@ impl Scheduler for Satf {
         }
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        let admitted = self.queue.iter().filter(|waiting| room.admits(waiting.request.operation));
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let admitted = self.queue.iter().filter(|waiting| capacity.admits(waiting.request.operation));
         let best = admitted.min_by_key(|waiting| (self.effective(waiting, now, cost), waiting.age));
         let Some(&Waiting { id, .. }) = best else { return Dispatch::Idle };
         self.remove(id);

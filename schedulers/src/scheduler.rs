@@ -6,16 +6,16 @@ use crate::cost::AccessCost;
 
 /// How many more requests may be sent to the level below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// Reads.
     pub reads: u32,
     /// Everything else (writes, discards).
     pub writes: u32,
 }
 
-impl Room {
+impl Capacity {
     /// No limit.
-    pub const UNLIMITED: Room = Room { reads: u32::MAX, writes: u32::MAX };
+    pub const UNLIMITED: Capacity = Capacity { reads: u32::MAX, writes: u32::MAX };
 
     /// Whether a request of this operation may be sent.
     pub const fn admits(self, operation: Operation) -> bool {
@@ -50,7 +50,7 @@ pub trait Scheduler: Send {
 
     /// An opportunity to send one request. Called until the answer is not `Send` or there is no
     /// room left; the answer respects `room`.
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch;
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch;
 
     /// A request that was sent goes to the device now. Between the two it may have waited for room.
     fn issued(&mut self, _now: Timestamp, _id: RequestId) {}
@@ -122,8 +122,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         (**self).insert(now, id, request);
     }
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        (**self).dispatch(now, room, cost)
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        (**self).dispatch(now, capacity, cost)
     }
     fn issued(&mut self, now: Timestamp, id: RequestId) {
         (**self).issued(now, id);

@@ -23,7 +23,7 @@ use crate::cost::AccessCost;
 use crate::lba_queue::Classes;
 use crate::order::{Entry as Tagged, Order};
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 use crate::vm_queue::{Below, PerVm};
 
@@ -148,11 +148,11 @@ impl Scheduler for Sfq {
         self.queue(id);
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         if self.below.count() >= self.depth {
             return Dispatch::Idle;
         }
-        let Some(first) = self.first(Classes::with(room)) else { return Dispatch::Idle };
+        let Some(first) = self.first(Classes::with(capacity)) else { return Dispatch::Idle };
         let id = first.id();
         self.order_of(id).remove(id);
         self.below.sent(id);

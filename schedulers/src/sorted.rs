@@ -5,7 +5,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::lba_queue::{Classes, LbaQueue};
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
 /// Which of the waiting requests goes next. Reads and writes are treated alike; `classes` says
 /// which there is room for, and the others are not there as far as a rule is concerned.
@@ -32,8 +32,8 @@ impl<R: Rule> Scheduler for Sorted<R> {
         self.queue.insert(id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        let choice = self.rule.choose(now, &self.queue, Classes::with(room), cost);
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let choice = self.rule.choose(now, &self.queue, Classes::with(capacity), cost);
         if let Dispatch::Send(id) = choice {
             self.queue.remove(id);
         }

@@ -25,7 +25,7 @@ use crate::interval_table::{IntervalTable, Side};
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::plan::Plan;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
 /// The bound on a table, for every policy that builds one.
 pub(crate) const TABLE_MAX: Tunable =
@@ -66,8 +66,8 @@ impl Table {
     }
 
     /// Whether something waits that there is room for.
-    pub(crate) fn can_send(&self, room: Room) -> bool {
-        !self.queue.is_empty(Classes::with(room))
+    pub(crate) fn can_send(&self, capacity: Capacity) -> bool {
+        !self.queue.is_empty(Classes::with(capacity))
     }
 }
 
@@ -78,8 +78,8 @@ impl Scheduler for Table {
         self.planned_for = None;
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        let classes = Classes::with(room);
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let classes = Classes::with(capacity);
         if self.queue.is_empty(classes) {
             return Dispatch::Idle;
         }

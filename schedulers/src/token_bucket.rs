@@ -17,7 +17,7 @@ use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 use crate::cost::AccessCost;
 use crate::lba_queue::Classes;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::sfq::WEIGHTS;
 use crate::slots::Slots;
 use crate::vm_queue::{PerVm, VmQueue};
@@ -107,11 +107,11 @@ impl Scheduler for TokenBucket {
         self.queue.push_back(id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         let ready = |id: RequestId, vm: VmId| self.buckets[usize::from(vm.0)].ready(self.bytes[id]);
         let first = self
             .queue
-            .firsts(Classes::with(room))
+            .firsts(Classes::with(capacity))
             .map(|first| (ready(first.id, first.vm).max(now), first.age, first.vm, first.id))
             .min_by_key(|&(ready, age, ..)| (ready, age));
         match first {

@@ -9,7 +9,7 @@ use traces::{Operation, Request, RequestId, Timestamp};
 use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row.
@@ -70,12 +70,12 @@ impl Scheduler for Weighted {
         self.queue(id).push_back(id);
     }
 
-    fn dispatch(&mut self, _now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         let Turn { of_writes, served } = self.turn;
         let over = served >= self.lengths[usize::from(of_writes)];
         let of_kind = |writes: bool| {
-            let room = if writes { room.writes } else { room.reads };
-            self.waiting[usize::from(writes)].first().filter(|_| room > 0)
+            let capacity = if writes { capacity.writes } else { capacity.reads };
+            self.waiting[usize::from(writes)].first().filter(|_| capacity > 0)
         };
         let next = of_writes != over;
         let Some(id) = of_kind(next).or_else(|| of_kind(!next)) else { return Dispatch::Idle };

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, Ids, ms};
-use schedulers::{Dispatch, Room};
+use schedulers::{Capacity, Dispatch};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
 fn anticipatory(tunables: &str) -> Driver {
@@ -354,8 +354,8 @@ fn a_front_merged_request_is_sorted_anew() {
 fn what_there_is_no_room_for_is_decided_on_and_holds_up_the_rest() {
     let mut driver = anticipatory("antic_expire=0ns");
     driver.reads(&[100]).writes(&[200]);
-    driver.room = Room { reads: 0, writes: 5 };
+    driver.capacity = Capacity { reads: 0, writes: 5 };
     assert_eq!(driver.dispatch(), Dispatch::Idle);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.next(), 0);
 }

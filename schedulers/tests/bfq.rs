@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, Ids, ms};
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// Best effort, by level.
@@ -491,10 +491,10 @@ fn a_followed_choice_is_accounted_as_ones_own() {
 #[test]
 fn a_request_that_there_is_no_room_for_holds_up_the_others() {
     let mut driver = bfq("");
-    driver.writes(&[100]).room = Room { reads: 1, writes: 0 };
+    driver.writes(&[100]).capacity = Capacity { reads: 1, writes: 0 };
     driver.reads(&[200]);
     assert_eq!(driver.dispatch(), Dispatch::Idle);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.all().len(), 2);
 }
 

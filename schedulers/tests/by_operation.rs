@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::Driver;
-use schedulers::{Dispatch, Room};
+use schedulers::{Capacity, Dispatch};
 use traces::RequestId;
 
 #[test]
@@ -55,11 +55,11 @@ fn a_kind_without_room_is_passed_over_and_what_comes_back_is_first_again() {
     for (scheduler, afterwards) in [("read-priority", [2, 3, 1]), ("weighted:reads=1,writes=1", [1, 2, 3])] {
         let mut driver = Driver::new(scheduler);
         driver.writes(&[10, 11]).reads(&[20, 30]);
-        driver.room = Room { reads: 0, writes: 1 };
+        driver.capacity = Capacity { reads: 0, writes: 1 };
         assert_eq!(driver.dispatch(), Dispatch::Send(RequestId(0)), "{scheduler}");
-        driver.room = Room { reads: 0, writes: 0 };
+        driver.capacity = Capacity { reads: 0, writes: 0 };
         assert_eq!(driver.dispatch(), Dispatch::Idle, "{scheduler}");
-        driver.room = Room::UNLIMITED;
+        driver.capacity = Capacity::UNLIMITED;
         assert_eq!(driver.next(), 2, "{scheduler}");
         let (now, request) = (driver.now, driver.requests[2]);
         driver.scheduler.requeue(now, RequestId(2), &request);

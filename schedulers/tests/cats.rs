@@ -5,7 +5,7 @@ mod driver;
 
 use driver::{Driver, ms};
 use schedulers::cats::{Cats, ENTRY};
-use schedulers::{Dispatch, DistanceCost, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::spec::Settings;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -121,9 +121,9 @@ fn reads_go_by_table_before_writes_which_go_in_cscan_order() {
     // Unless there is no room for reads.
     let mut driver = undelayed("");
     driver.reads(&[100]).writes(&[200]);
-    driver.room = Room { reads: 0, writes: 1 };
+    driver.capacity = Capacity { reads: 0, writes: 1 };
     assert_eq!(driver.all(), [1]);
-    driver.room = Room { reads: 1, writes: 0 };
+    driver.capacity = Capacity { reads: 1, writes: 0 };
     assert_eq!(driver.writes(&[300]).all(), [0]);
     assert_eq!(driver.dispatch(), Dispatch::Idle);
 }
@@ -227,7 +227,7 @@ fn between_tables_one_is_built_only_when_the_reads_have_changed() {
         if let Some((operation, start)) = change {
             cats.insert(ms(now), RequestId(start as u32), &request(operation, start));
         }
-        assert!(matches!(cats.dispatch(ms(now), Room::UNLIMITED, &cost), Dispatch::Send(_)));
+        assert!(matches!(cats.dispatch(ms(now), Capacity::UNLIMITED, &cost), Dispatch::Send(_)));
         assert_eq!(cats.tables_built(), built, "at {now} ms");
     }
 }
@@ -241,7 +241,7 @@ fn between_tables_a_hit_that_leaves_the_sequence_makes_a_table_due() {
         cats.insert(ms(0), RequestId(id), &read);
     }
     for (now, id, built) in [(0, 0, 1), (1, 2, 1), (2, 1, 1), (7, 3, 2)] {
-        assert_eq!(cats.dispatch(ms(now), Room::UNLIMITED, &cost), Dispatch::Send(RequestId(id)));
+        assert_eq!(cats.dispatch(ms(now), Capacity::UNLIMITED, &cost), Dispatch::Send(RequestId(id)));
         assert_eq!(cats.tables_built(), built, "at {now} ms");
     }
 }
@@ -286,7 +286,7 @@ fn waits_after_completions(spec: &str) {
     driver.complete(4).time(ms(10));
     assert_eq!(driver.next(), 1, "{spec}: the delay is over");
     // With nothing there is room for there is nothing to wait with.
-    driver.complete(1).room = Room { reads: 0, writes: 1 };
+    driver.complete(1).capacity = Capacity { reads: 0, writes: 1 };
     assert_eq!(driver.dispatch(), Dispatch::Idle, "{spec}");
     // Writes are held back too, but nobody asks again after a write.
     driver.writes(&[400, 500]);

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, Ids, ms};
-use schedulers::{Dispatch, Room};
+use schedulers::{Capacity, Dispatch};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp};
 
 fn cfq(tunables: &str) -> Driver {
@@ -547,9 +547,9 @@ fn what_there_is_no_room_for_holds_up_the_rest() {
     let mut driver = cfq("slice_idle=0ns");
     read(&mut driver, 100, 1);
     write(&mut driver, 200, 1);
-    driver.room = Room { reads: 0, writes: 5 };
+    driver.capacity = Capacity { reads: 0, writes: 5 };
     assert_eq!(driver.dispatch(), Dispatch::Idle);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.next(), 0);
 }
 

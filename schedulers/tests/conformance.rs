@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use schedulers::{Dispatch, DistanceCost, Room, SCHEDULERS, Scheduler, build};
+use schedulers::{Capacity, Dispatch, DistanceCost, SCHEDULERS, Scheduler, build};
 use traces::spec::{Settings, Spec, Unit};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
@@ -125,7 +125,7 @@ impl Owner {
             Step::Insert { lba, sectors, operation, stream } => self.insert(lba, sectors, operation, stream),
             Step::Pass { us } => self.now += Nanos::from_us(us),
             Step::FollowWait => self.now = self.wait.map_or(self.now, |wait| wait.max(self.now)),
-            Step::Dispatch { reads, writes } => self.dispatch(Room { reads, writes }),
+            Step::Dispatch { reads, writes } => self.dispatch(Capacity { reads, writes }),
             Step::Complete { pick } => self.complete(pick),
             Step::Requeue { pick } => self.requeue(pick),
             Step::Remove { pick } => {
@@ -159,19 +159,20 @@ impl Owner {
     }
 
     /// Asks until the answer is not to send, or there is no room left.
-    fn dispatch(&mut self, mut room: Room) {
+    fn dispatch(&mut self, mut capacity: Capacity) {
         loop {
             let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
-            let choice = self.scheduler.dispatch(self.now, room, &self.cost);
+            let choice = self.scheduler.dispatch(self.now, capacity, &self.cost);
             if let Some(mut copy) = copy {
-                assert_eq!(copy.dispatch(self.now, room, &self.cost), choice, "a copy differs");
+                assert_eq!(copy.dispatch(self.now, capacity, &self.cost), choice, "a copy differs");
             }
             self.log.push((self.now, choice));
             match choice {
                 Dispatch::Send(id) => {
                     let request = self.waiting.remove(&id.0).expect("only what waits is sent");
-                    assert!(room.admits(request.operation), "{request:?} was sent against {room:?}");
-                    let left = if request.operation == Operation::Read { &mut room.reads } else { &mut room.writes };
+                    assert!(capacity.admits(request.operation), "{request:?} was sent against {capacity:?}");
+                    let left =
+                        if request.operation == Operation::Read { &mut capacity.reads } else { &mut capacity.writes };
                     *left -= 1;
                     self.cost.position = request.end();
                     self.sent.insert(id.0, request);
@@ -182,11 +183,11 @@ impl Owner {
                     return;
                 }
                 Dispatch::Idle => {
-                    let stranded = self.waiting.values().any(|request| room.admits(request.operation));
+                    let stranded = self.waiting.values().any(|request| capacity.admits(request.operation));
                     // A fifo may hold up what there is room for behind what there is not.
                     // And a depth of its own may let nothing go before something completes.
-                    let is_full = room.reads == 0 || room.writes == 0 || !self.sent.is_empty();
-                    assert!(!stranded || is_full, "idle with room and requests");
+                    let is_full = capacity.reads == 0 || capacity.writes == 0 || !self.sent.is_empty();
+                    assert!(!stranded || is_full, "idle with capacity and requests");
                     return;
                 }
             }
@@ -253,7 +254,7 @@ impl Owner {
     fn drain(&mut self) {
         let waits_max = 4 * (self.waiting.len() + 2);
         for _ in 0..waits_max {
-            self.dispatch(Room::UNLIMITED);
+            self.dispatch(Capacity::UNLIMITED);
             let has_completed = !self.sent.is_empty();
             while !self.sent.is_empty() {
                 self.complete(0);
@@ -262,7 +263,7 @@ impl Owner {
                 continue;
             }
             if self.waiting.is_empty() {
-                assert_eq!(self.scheduler.dispatch(self.now, Room::UNLIMITED, &self.cost), Dispatch::Idle);
+                assert_eq!(self.scheduler.dispatch(self.now, Capacity::UNLIMITED, &self.cost), Dispatch::Idle);
                 return;
             }
             self.now = self.wait.take().expect("idle with requests").max(self.now);
@@ -337,7 +338,7 @@ fn the_ends_of_every_range_can_be_built_and_asked() {
                     owner.insert(start, 8, Operation::Read, 0);
                     owner.insert(start, 8, Operation::Write, 0);
                 }
-                owner.dispatch(Room { reads: 1, writes: 1 });
+                owner.dispatch(Capacity { reads: 1, writes: 1 });
                 owner.complete(0);
                 owner.drain();
             }

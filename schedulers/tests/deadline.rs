@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Nanos, Operation, RequestId};
 
 fn deadline(tunables: &str) -> Driver {
@@ -193,23 +193,23 @@ fn front_merges_can_be_turned_off() {
 
 #[test]
 fn a_direction_without_room_counts_as_having_nothing_waiting() {
-    let no_reads = Room { reads: 0, ..Room::UNLIMITED };
-    let no_writes = Room { writes: 0, ..Room::UNLIMITED };
+    let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
+    let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     // A batch is cut short, and not resumed.
     let mut driver = deadline("");
     driver.reads(&[500, 100, 600]).writes(&[50]);
     assert_eq!(driver.next(), 0);
-    driver.room = no_reads;
+    driver.capacity = no_reads;
     assert_eq!(driver.all(), [3]);
     assert_eq!(driver.dispatch(), Dispatch::Idle);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.all(), [1, 2]);
     // Reads do not starve writes that could not go.
     let mut driver = deadline("fifo_batch=1");
     driver.reads(&[100, 200, 300, 400, 500, 600]).writes(&[50, 60]);
-    driver.room = no_writes;
+    driver.capacity = no_writes;
     assert_eq!(driver.up_to(3), [0, 1, 2]);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.all(), [3, 4, 6, 5, 7]);
 }
 

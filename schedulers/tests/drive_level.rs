@@ -4,7 +4,7 @@ mod driver;
 
 use driver::{Driver, ms};
 use proptest::prelude::*;
-use schedulers::{AccessCost, Dispatch, DistanceCost, Room, build};
+use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 #[test]
@@ -103,7 +103,7 @@ proptest! {
             };
             let best = waiting.iter().min_by_key(|(id, request)| (effective(request), *id)).map(|&(id, _)| id);
             let expected = best.map_or(Dispatch::Idle, |id| Dispatch::Send(RequestId(id)));
-            prop_assert_eq!(scheduler.dispatch(now, Room::UNLIMITED, &Rotating), expected);
+            prop_assert_eq!(scheduler.dispatch(now, Capacity::UNLIMITED, &Rotating), expected);
             waiting.retain(|&(id, _)| Some(id) != best);
         }
     }
@@ -198,12 +198,12 @@ fn the_next_batch_is_what_waits_when_the_last_is_used_up() {
 fn a_batch_waits_for_what_there_is_no_room_for_and_what_comes_back_joins_it() {
     let mut driver = Driver::new("batch-fcfs:batch_max=2");
     driver.reads(&[100]).writes(&[200]).reads(&[300]);
-    driver.room = Room { writes: 0, ..Room::UNLIMITED };
+    driver.capacity = Capacity { writes: 0, ..Capacity::UNLIMITED };
     assert_eq!(driver.all(), [0]);
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);
     assert_eq!(driver.all(), [0]);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.all(), [1, 2]);
     // With the batch over, it begins the next.
     let mut driver = Driver::new("batch-fcfs:batch_max=1");

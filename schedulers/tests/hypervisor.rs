@@ -5,7 +5,7 @@ mod driver;
 
 use driver::{Driver, Ids, ms};
 use proptest::prelude::*;
-use schedulers::{Dispatch, Room};
+use schedulers::{Capacity, Dispatch};
 use traces::Operation::{Read, Write};
 use traces::{Nanos, RequestId, Timestamp};
 
@@ -163,9 +163,9 @@ fn all_pass_over_what_there_is_no_room_for() {
     for name in ["sfq", "mclock", "token-bucket", "ba:below=cscan"] {
         let mut driver = Driver::new(name);
         driver.writes(&[10]).reads(&[20]).writes(&[30]).reads(&[40]);
-        driver.room = Room { writes: 0, ..Room::UNLIMITED };
+        driver.capacity = Capacity { writes: 0, ..Capacity::UNLIMITED };
         assert_eq!(driver.all(), [1, 3], "{name}");
-        driver.room = Room { reads: 0, ..Room::UNLIMITED };
+        driver.capacity = Capacity { reads: 0, ..Capacity::UNLIMITED };
         assert_eq!(driver.all(), [0, 2], "{name}");
     }
 }

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 fn kyber() -> Driver {
@@ -50,7 +50,7 @@ fn depth(driver: &mut Driver, operation: Operation) -> usize {
         copy.insert(driver.now, RequestId(id), &request);
     }
     let mut sent = 0;
-    while let Dispatch::Send(_) = copy.dispatch(driver.now, Room::UNLIMITED, &driver.cost) {
+    while let Dispatch::Send(_) = copy.dispatch(driver.now, Capacity::UNLIMITED, &driver.cost) {
         sent += 1;
     }
     sent
@@ -362,9 +362,9 @@ fn only_the_last_eight_on_the_same_cpu_are_merged_into() {
 fn a_domain_without_room_is_passed_over() {
     let mut driver = kyber();
     driver.reads(&[0, 0]).writes(&[0, 0]);
-    driver.room = Room { reads: 0, ..Room::UNLIMITED };
+    driver.capacity = Capacity { reads: 0, ..Capacity::UNLIMITED };
     assert_eq!(driver.all(), [2, 3]);
-    driver.room = Room { writes: 0, ..Room::UNLIMITED };
+    driver.capacity = Capacity { writes: 0, ..Capacity::UNLIMITED };
     driver.writes(&[0]);
     assert_eq!(driver.all(), [0, 1]);
 }

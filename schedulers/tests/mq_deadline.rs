@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors};
 
 /// With ticks of a nanosecond, so that they are in nobody's way.
@@ -319,27 +319,27 @@ fn what_comes_back_goes_first_and_is_not_merged_into() {
 
 #[test]
 fn a_direction_without_room_counts_as_having_nothing_waiting() {
-    let no_reads = Room { reads: 0, ..Room::UNLIMITED };
-    let no_writes = Room { writes: 0, ..Room::UNLIMITED };
+    let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
+    let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     let mut driver = mq_deadline("");
     driver.reads(&[500, 600]);
     assert_eq!(driver.next(), 0);
     driver.writes(&[50]);
-    driver.room = no_reads;
+    driver.capacity = no_reads;
     assert_eq!(driver.all(), [2]);
     assert_eq!(driver.dispatch(), Dispatch::Idle);
     // Reads do not starve writes that could not go.
     let mut driver = mq_deadline("fifo_batch=1");
     driver.reads(&[100, 200, 300, 400, 500, 600]).writes(&[50, 60]);
-    driver.room = no_writes;
+    driver.capacity = no_writes;
     assert_eq!(driver.up_to(3), [0, 1, 2]);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.all(), [3, 4, 6, 5, 7]);
     // Nor does a lower class go meanwhile.
     let mut driver = mq_deadline("");
     of_class(&mut driver, RT, Operation::Write, &[100]);
     of_class(&mut driver, BE, Operation::Read, &[200]);
-    driver.room = no_writes;
+    driver.capacity = no_writes;
     assert!(!matches!(driver.dispatch(), Dispatch::Send(_)));
 }
 

@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{AccessCost, Dispatch, DistanceCost, Room};
+use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost};
 use traces::{Lba, Nanos, RequestId, Sectors, Timestamp};
 
 #[test]
@@ -41,9 +41,9 @@ fn sstf_goes_below_on_a_tie_and_to_the_older_at_one_address() {
 fn fifo_overtakes_nobody_and_takes_back_what_returns_at_its_head() {
     let mut driver = Driver::new("fifo");
     driver.writes(&[10]).reads(&[20, 30]);
-    driver.room = Room { reads: 1, writes: 0 };
+    driver.capacity = Capacity { reads: 1, writes: 0 };
     assert_eq!(driver.dispatch(), Dispatch::Idle);
-    driver.room = Room::UNLIMITED;
+    driver.capacity = Capacity::UNLIMITED;
     assert_eq!(driver.next(), 0);
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);
@@ -57,9 +57,9 @@ fn the_others_pass_over_what_there_is_no_room_for() {
     {
         let mut driver = Driver::new(name);
         driver.at(100).writes(&[90]).reads(&[80]).writes(&[120]).reads(&[119]);
-        driver.room = Room { reads: 0, writes: 5 };
+        driver.capacity = Capacity { reads: 0, writes: 5 };
         assert_eq!(driver.all(), writes, "{name}");
-        driver.at(100).room = Room { reads: 5, writes: 0 };
+        driver.at(100).capacity = Capacity { reads: 5, writes: 0 };
         assert_eq!(driver.all(), reads, "{name}");
     }
 }
@@ -124,7 +124,7 @@ fn a_trip_that_costs_nothing_is_no_wait() {
     }
     let mut driver = Driver::new("scan");
     driver.reads(&[50]);
-    assert_eq!(driver.scheduler.dispatch(ms(1), Room::UNLIMITED, &Flat), Dispatch::Send(RequestId(0)));
+    assert_eq!(driver.scheduler.dispatch(ms(1), Capacity::UNLIMITED, &Flat), Dispatch::Send(RequestId(0)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use driver::Driver;
 use proptest::prelude::*;
 use schedulers::table::{Evaluation, Table, evaluate, greedy_sequence, optimal_sequence};
-use schedulers::{AccessCost, Dispatch, DistanceCost, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 /// What a leg costs, under which the table is exact, or not.
@@ -106,7 +106,7 @@ fn sent_by_policy(head: u64, requests: &[(u64, u64)], line: Line) -> Vec<Lba> {
     }
     let mut cost = Counted::new(line, head);
     let mut sent = Vec::new();
-    while let Dispatch::Send(id) = table.dispatch(Timestamp::ZERO, Room::UNLIMITED, &cost) {
+    while let Dispatch::Send(id) = table.dispatch(Timestamp::ZERO, Capacity::UNLIMITED, &cost) {
         let (start, sectors) = requests[id.index()];
         sent.push(Lba::new(start));
         cost.head = Lba::new(start + sectors);
@@ -199,9 +199,9 @@ fn a_table_is_built_only_when_the_queue_has_changed() {
     let cost = DistanceCost { position: Lba::new(100), capacity: Sectors::new(1000) };
     let read = |start| Request::new(Timestamp::ZERO, Operation::Read, Lba::new(start), Sectors::new(8));
     let write = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(500), Sectors::new(8));
-    let mut step = |change: &dyn Fn(&mut Table), room: Room, built: u64, why: &str| {
+    let mut step = |change: &dyn Fn(&mut Table), capacity: Capacity, built: u64, why: &str| {
         change(&mut table);
-        table.dispatch(Timestamp::ZERO, room, &cost);
+        table.dispatch(Timestamp::ZERO, capacity, &cost);
         assert_eq!(table.tables_built(), built, "{why}");
     };
     let insert = |ids: std::ops::Range<u32>| {
@@ -211,17 +211,17 @@ fn a_table_is_built_only_when_the_queue_has_changed() {
             }
         }
     };
-    let no_writes = Room { writes: 0, ..Room::UNLIMITED };
-    step(&|_| {}, Room::UNLIMITED, 0, "nothing waits");
-    step(&insert(0..20), Room::UNLIMITED, 1, "requests arrived");
-    step(&|_| {}, Room::UNLIMITED, 1, "only what was sent is gone");
-    step(&insert(30..31), Room::UNLIMITED, 2, "one arrived");
-    step(&|table| table.remove(RequestId(30)), Room::UNLIMITED, 3, "one was taken back");
-    step(&|table| table.merged(Timestamp::ZERO, RequestId(1), &read(2)), Room::UNLIMITED, 4, "one has grown");
+    let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
+    step(&|_| {}, Capacity::UNLIMITED, 0, "nothing waits");
+    step(&insert(0..20), Capacity::UNLIMITED, 1, "requests arrived");
+    step(&|_| {}, Capacity::UNLIMITED, 1, "only what was sent is gone");
+    step(&insert(30..31), Capacity::UNLIMITED, 2, "one arrived");
+    step(&|table| table.remove(RequestId(30)), Capacity::UNLIMITED, 3, "one was taken back");
+    step(&|table| table.merged(Timestamp::ZERO, RequestId(1), &read(2)), Capacity::UNLIMITED, 4, "one has grown");
     step(&|table| table.insert(Timestamp::ZERO, RequestId(40), &write), no_writes, 5, "a write arrived");
-    step(&|_| {}, no_writes, 5, "it has no room still");
-    step(&|_| {}, Room::UNLIMITED, 6, "it has room now");
-    step(&|_| {}, Room::UNLIMITED, 6, "nothing changed");
+    step(&|_| {}, no_writes, 5, "it has no capacity still");
+    step(&|_| {}, Capacity::UNLIMITED, 6, "it has capacity now");
+    step(&|_| {}, Capacity::UNLIMITED, 6, "nothing changed");
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod place;
 mod predict;
 mod reading;
 mod reproduce;
-mod room;
 mod serve;
+mod stack;
 mod stage;
 mod workloads;
 
@@ -26,8 +26,8 @@ pub use place::Place;
 pub use predict::Predict;
 pub use reading::{Reading, Window};
 pub use reproduce::Reproduce;
-pub use room::Room;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
+pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use workloads::Workloads;
 
@@ -135,7 +135,7 @@ pub struct Compare {
     #[arg(long)]
     pub schedulers: Option<String>,
     #[command(flatten)]
-    pub room: Room,
+    pub stack: Stack,
     #[command(flatten)]
     pub generated: Workloads,
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile

@@ -1,7 +1,7 @@
 //! What is compared: schedulers, stacks, or schedulers in a layer of stacks.
 
 use anyhow::{Result, ensure};
-use replay::room::Stack;
+use replay::stack::StackSpec;
 use traces::results::Part;
 use traces::spec::{Spec, parse_list};
 
@@ -23,7 +23,7 @@ pub enum Column {
     Scheduler(Spec),
     /// A stack with what is compared in one of its layers.
     Stack {
-        stack: Stack,
+        stack: StackSpec,
         /// The layer that is looked at.
         layer: usize,
         /// Whether the layer's scheduler is what is compared; else it is the stack as it is.
@@ -55,7 +55,7 @@ impl Candidate {
             Column::Scheduler(spec) => spec,
             Column::Stack { stack, layer, replaced: true } => &stack.layers[*layer].scheduler,
             Column::Stack { stack, .. } => {
-                let layer = |layer: &replay::room::LayerSpec| (layer.name.clone(), layer.scheduler.to_string());
+                let layer = |layer: &replay::stack::LayerSpec| (layer.name.clone(), layer.scheduler.to_string());
                 let settings = stack.layers.iter().map(layer).collect();
                 return Ok(Part { name: self.label.clone(), model: "stack".to_owned(), settings });
             }
@@ -76,12 +76,12 @@ impl Candidate {
 /// # Errors
 /// A name that is none, a tunable or value that is not accepted, the same thing twice.
 pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
-    let room = &arguments.room;
-    let stacks = room
+    let given = &arguments.stack;
+    let stacks = given
         .stacks
         .iter()
-        .map(|text| Stack::of(text))
-        .collect::<Result<Vec<Stack>, _>>()
+        .map(|text| StackSpec::of(text))
+        .collect::<Result<Vec<StackSpec>, _>>()
         .map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) => schedulers(SCHEDULERS)?,
@@ -94,7 +94,7 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
     let mut columns = Vec::new();
     let several = stacks.len() > 1;
     for stack in stacks {
-        let layer = stack.layer(room.layer.as_deref()).map_err(UsageError::from_display)?;
+        let layer = stack.layer(given.layer.as_deref()).map_err(UsageError::from_display)?;
         for spec in &specs {
             let stack = stack.clone().with_scheduler(layer, spec).map_err(UsageError::from_display)?;
             columns.push(Column::Stack { stack, layer, replaced: true });
@@ -139,7 +139,7 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
 }
 
 /// A shipped stack's name, a file's name without its folder and ending, or the schedulers of a line.
-fn short_name(stack: &Stack) -> String {
+fn short_name(stack: &StackSpec) -> String {
     let path = std::path::Path::new(&stack.name);
     if path.extension().is_some_and(|extension| extension == "toml") {
         return path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

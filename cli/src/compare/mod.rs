@@ -17,10 +17,10 @@ use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
-use replay::room::Shares;
 use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead};
+use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, Host, Metrics, Source, Stage};
-use traces::results::room::VmSeriesWriter;
+use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
@@ -66,7 +66,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
-    for folder in [&arguments.decision_log, &arguments.room.series].into_iter().flatten() {
+    for folder in [&arguments.decision_log, &arguments.stack.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let setup = Setup { arguments, drive, load, options, window };
@@ -105,8 +105,8 @@ impl Setup<'_> {
                 Ok(self.replay_on(Single::new(stage, drive), start)?.0)
             }
             Column::Stack { stack, layer, .. } => {
-                let (mut replayed, room) = self.replay_on(stack.room(drive).watching(*layer), start)?;
-                replayed.run.room = Some(stack.figures(&room, replayed.fairness.unwrap_or_default()));
+                let (mut replayed, built) = self.replay_on(stack.build(drive).watching(*layer), start)?;
+                replayed.run.stack = Some(stack.figures(&built, replayed.fairness.unwrap_or_default()));
                 Ok(replayed)
             }
         }
@@ -159,15 +159,15 @@ impl Setup<'_> {
 
     /// Who is served how much, if anybody wants to know, with its file if there is to be one.
     fn shares(&self, index: usize, candidate: &Candidate) -> Result<Option<Shares>> {
-        let room = &self.arguments.room;
-        if !room.watches_shares() {
+        let stack = &self.arguments.stack;
+        if !stack.watches_shares() {
             return Ok(None);
         }
         let create = |folder: &PathBuf| {
             let path = folder.join(format!("{}.parquet", candidate.file_stem(index)));
-            VmSeriesWriter::create(&path, room.interval)
+            VmSeriesWriter::create(&path, stack.interval)
         };
-        Ok(Some(Shares::new(room.interval, room.series.as_ref().map(create).transpose()?)))
+        Ok(Some(Shares::new(stack.interval, stack.series.as_ref().map(create).transpose()?)))
     }
 
     fn finish<S: Source, H>(
@@ -255,10 +255,10 @@ impl Setup<'_> {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        if !self.arguments.room.stacks.is_empty() {
+        if !self.arguments.stack.stacks.is_empty() {
             // A room's layers have these each for themselves.
             options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
-            options.insert("interval".to_owned(), self.arguments.room.interval.to_string());
+            options.insert("interval".to_owned(), self.arguments.stack.interval.to_string());
         }
         if let Load::Generated(_) = self.load {
             options.retain(|name, _| !OF_TRACES.contains(&name.as_str()));

@@ -1,7 +1,7 @@
 //! A comparison as tables: one column per scheduler, one block per class of requests.
 
 use traces::results::{
-    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, RoomFigures, Run, Status, WorkloadProvenance,
+    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Run, StackFigures, Status, WorkloadProvenance,
 };
 
 use crate::arguments::OutputFormat;
@@ -28,7 +28,7 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
         block(&mut text, comparison, format, &format!("VM {name}: writes"), &|run| run.vms.get(vm).map(|vm| &vm.write));
     }
     text.push_str(&run_table(comparison).render(format));
-    if let Some(table) = room_table(comparison) {
+    if let Some(table) = stack_table(comparison) {
         text.push_str(&format!("\n{}", table.render(format)));
     }
     for run in &comparison.runs {
@@ -141,37 +141,37 @@ fn run_table(comparison: &Comparison) -> Table {
 }
 
 /// What passed each layer, and how evenly the VMs were served; `None` where there are no layers.
-fn room_table(comparison: &Comparison) -> Option<Table> {
+fn stack_table(comparison: &Comparison) -> Option<Table> {
     let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, value: &dyn Fn(&RoomFigures) -> String| {
-        let cell = |run: &Run| run.room.as_ref().map_or_else(|| "-".to_owned(), value);
+    let mut row = |name: &str, value: &dyn Fn(&StackFigures) -> String| {
+        let cell = |run: &Run| run.stack.as_ref().map_or_else(|| "-".to_owned(), value);
         rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(cell)).collect());
     };
     // Columns may have different layers: each name once, in the order in which they come.
     let mut layers: Vec<&str> = Vec::new();
-    for layer in comparison.runs.iter().filter_map(|run| run.room.as_ref()).flat_map(|room| &room.layers) {
+    for layer in comparison.runs.iter().filter_map(|run| run.stack.as_ref()).flat_map(|stack| &stack.layers) {
         if !layers.contains(&layer.layer.as_str()) {
             layers.push(&layer.layer);
         }
     }
     for name in &layers {
-        let figure = |room: &RoomFigures, of: &dyn Fn(&LayerFigures) -> String| {
-            room.layers.iter().find(|layer| layer.layer == *name).map_or_else(|| "-".to_owned(), of)
+        let figure = |stack: &StackFigures, of: &dyn Fn(&LayerFigures) -> String| {
+            stack.layers.iter().find(|layer| layer.layer == *name).map_or_else(|| "-".to_owned(), of)
         };
-        row(&format!("{name}:"), &|room| figure(room, &|layer| layer.scheduler.clone()));
-        row("  requests sent on", &|room| figure(room, &|layer| layer.requests.to_string()));
-        row("  switches of VM", &|room| figure(room, &|layer| layer.context_switches.to_string()));
-        row("  merged", &|room| figure(room, &|layer| layer.merged.to_string()));
-        row("  until the drive begins, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_to_drive)));
-        row("  until done, ms", &|room| figure(room, &|layer| mean_ms(&layer.time_below)));
+        row(&format!("{name}:"), &|stack| figure(stack, &|layer| layer.scheduler.clone()));
+        row("  requests sent on", &|stack| figure(stack, &|layer| layer.requests.to_string()));
+        row("  switches of VM", &|stack| figure(stack, &|layer| layer.context_switches.to_string()));
+        row("  merged", &|stack| figure(stack, &|layer| layer.merged.to_string()));
+        row("  until the drive begins, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_to_drive)));
+        row("  until done, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_below)));
     }
     if layers.is_empty() {
         return None;
     }
-    row("fairness (Jain) of the run", &|room| number(room.fairness.jain));
-    let length = comparison.runs.iter().find_map(|run| run.room.as_ref()).map(|room| room.fairness.interval_ns);
-    row(&format!("  of {}, mean", length.unwrap_or_default()), &|room| number(room.fairness.jain_interval_mean));
-    row("  least", &|room| number(room.fairness.jain_interval_min));
+    row("fairness (Jain) of the run", &|stack| number(stack.fairness.jain));
+    let length = comparison.runs.iter().find_map(|run| run.stack.as_ref()).map(|stack| stack.fairness.interval_ns);
+    row(&format!("  of {}, mean", length.unwrap_or_default()), &|stack| number(stack.fairness.jain_interval_mean));
+    row("  least", &|stack| number(stack.fairness.jain_interval_min));
     Some(Table { title: "Layers and fairness".to_owned(), header: header(comparison), rows, text_columns: 1 })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use predictors::place::Limits;
-use replay::room::Stack;
+use replay::stack::StackSpec;
 use serde::{Deserialize, Deserializer};
 use traces::quantity::parse_nanos;
 use traces::{DescriptionError, Nanos};
@@ -151,7 +151,7 @@ impl Lun {
                 None => Ok(None),
             };
         };
-        let in_folder = |stack: &String| match Stack::is_file(stack) {
+        let in_folder = |stack: &String| match StackSpec::is_file(stack) {
             true => folder.join(stack).display().to_string(),
             false => stack.clone(),
         };

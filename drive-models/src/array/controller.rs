@@ -34,7 +34,7 @@ enum Purpose {
     Requests,
     /// The read cache, and those who wait for it.
     Fetch,
-    /// Room in the write cache.
+    /// Capacity in the write cache.
     Destage,
 }
 
@@ -165,7 +165,7 @@ impl Array {
         let (start, end) = (request.lba.sector(), request.end().sector());
         match &mut self.write_cache {
             Some(cache) if cache.could_hold(start, end) => {
-                if cache.has_room(start, end) {
+                if cache.has_capacity(start, end) {
                     self.take_in(now, id, true);
                 } else {
                     cache.wait(id);
@@ -211,7 +211,7 @@ impl Array {
         }
     }
 
-    /// Room has come free in the write cache: writes that have waited for it come in.
+    /// Capacity has come free in the write cache: writes that have waited for it come in.
     fn admit(&mut self, now: Timestamp) {
         while let Some(cache) = &mut self.write_cache {
             let outstanding = &self.outstanding;
@@ -289,7 +289,7 @@ impl Array {
     fn is_hit(&self, request: &Request) -> bool {
         let (start, end) = (request.lba.sector(), request.end().sector());
         match (request.operation, &self.write_cache) {
-            (Operation::Write, Some(cache)) => cache.could_hold(start, end) && cache.has_room(start, end),
+            (Operation::Write, Some(cache)) => cache.could_hold(start, end) && cache.has_capacity(start, end),
             (Operation::Read, write_cache) => spans(self.track, start, end).all(|(track, sectors)| {
                 let read = self.read_cache.as_ref().map_or(0, |cache| cache.held(track));
                 sectors & !read & !write_cache.as_ref().map_or(0, |cache| cache.held(track)) == 0

@@ -1,6 +1,6 @@
 //! The non-volatile write cache: what is written is safe here and goes to the members later.
 //!
-//! Room is counted in pages of 4 KiB. Destaging begins when more than the high-water mark is used and
+//! Capacity is counted in pages of 4 KiB. Destaging begins when more than the high-water mark is used and
 //! ends at the low-water mark; it takes the track written longest ago and with it all that is dirty in
 //! the same row, so that a row that was written in full is one full-stripe write. A sector written
 //! again while it is on its way to the members is there twice until that has ended.
@@ -86,7 +86,7 @@ impl WriteCache {
     }
 
     /// Whether there is room for a write of `start..end`, and nobody waits for some.
-    pub fn has_room(&self, start: u64, end: u64) -> bool {
+    pub fn has_capacity(&self, start: u64, end: u64) -> bool {
         self.waiting.is_empty() && self.used + self.growth(start, end) <= self.limits.pages
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Nanos, Request, RequestId, Timestamp};
 
 use super::recording::{Recorded, Recording, each_issued};
@@ -55,13 +55,13 @@ impl Scheduler for Ahead {
         }
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, cost: &dyn AccessCost) -> Dispatch {
-        if room.writes > 0
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        if capacity.writes > 0
             && let Some(id) = self.ahead.pop_front()
         {
             return Dispatch::Send(id);
         }
-        self.others.dispatch(now, room, cost)
+        self.others.dispatch(now, capacity, cost)
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
@@ -130,10 +130,10 @@ mod tests {
             order.insert(now, RequestId(id), &write(durable));
         }
         assert_eq!(order.waiting(), 4);
-        let room = |writes: u32| Room { reads: 1, writes };
-        assert_eq!(order.dispatch(now, room(0), &cost), Dispatch::Idle);
+        let capacity = |writes: u32| Capacity { reads: 1, writes };
+        assert_eq!(order.dispatch(now, capacity(0), &cost), Dispatch::Idle);
         order.remove(RequestId(3));
-        let taken: Vec<Dispatch> = (0..4).map(|_| order.dispatch(now, room(1), &cost)).collect();
+        let taken: Vec<Dispatch> = (0..4).map(|_| order.dispatch(now, capacity(1), &cost)).collect();
         let sent = |id: u32| Dispatch::Send(RequestId(id));
         assert_eq!(taken, [sent(1), sent(0), sent(2), Dispatch::Idle]);
     }

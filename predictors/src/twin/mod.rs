@@ -7,7 +7,7 @@
 //! 2. *The order* in which it takes requests (`policy`, and for durable writes `ahead`), and in which each machine issues them, and how many
 //!    at once.
 //! 3. *What each request waited for* (`causes`): think times, other processes, timers.
-//! 4. All machines are played closed loop (`play`) through a [`replay::Room`]: a stage for each above one for the device. What machines
+//! 4. All machines are played closed loop (`play`) through a [`replay::Stack`]: a stage for each above one for the device. What machines
 //!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played, each much longer than
 //!    anybody waits there.
 //!

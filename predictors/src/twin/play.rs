@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use drive_models::array::Contents;
-use replay::room::{Layer, Passage};
-use replay::{Engine, Limits, Room};
+use replay::stack::{Layer, LayerConfig};
+use replay::{Engine, Limits, Stack};
 use schedulers::Scheduler;
 use traces::spec::Spec;
 use traces::{Nanos, Request, Timestamp, VmId};
@@ -202,9 +202,9 @@ fn room(
     table: &Table<'_>,
     full_as: &[Timestamp],
     contents: Option<Contents>,
-) -> Result<Room, PredictError> {
+) -> Result<Stack, PredictError> {
     let &Table { fitted, order: Order { policy, durable_first }, seed, .. } = table;
-    let passage = Passage { per_vm: true, delay_up: fitted.delay(), ..Passage::default() };
+    let passage = LayerConfig { per_vm: true, delay_up: fitted.delay(), ..LayerConfig::default() };
     let mut guests = Layer::new(Box::new(|| shipped("fifo")), passage);
     for (vm, machine) in machines.iter().enumerate() {
         guests = guests.with_stage(VmId(vm as u16), scheduler(machine.scheduler)?, machine.limits);
@@ -217,9 +217,9 @@ fn room(
     };
     // Machines' own stages have split what is too long; the device splits nothing.
     let limits = Limits { merge: false, depth: fitted.depth(), max_sectors: Request::SECTORS_MAX, ..Limits::default() };
-    let shared = Passage { limits, ..Passage::default() };
+    let shared = LayerConfig { limits, ..LayerConfig::default() };
     let drive = fitted.drive(table.machines.clone(), full_as, contents, seed);
-    Ok(Room::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
+    Ok(Stack::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }
 
 fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {

@@ -244,7 +244,7 @@ mod tests {
             samples.iter().map(|sample| sample.distance / 1000).collect::<Vec<_>>().len()
         };
         assert_eq!(told(&[], 5), 5);
-        // Sent while the one at 40 ms is served, 3 ms before it, and 7 ms before it; and after the last.
+        // IdMap while the one at 40 ms is served, 3 ms before it, and 7 ms before it; and after the last.
         assert_eq!((told(&[42.0], 5), told(&[37.0], 5), told(&[33.0], 5), told(&[55.0], 5)), (4, 4, 5, 5));
         // The third is served from 24 ms on, when the second is done, which one sent then disturbs no more.
         assert_eq!((told(&[25.0], 0), told(&[23.0], 5)), (4, 3));

@@ -1,6 +1,6 @@
 //! What a miss may come from.
 
-use schedulers::{Dispatch, Room, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Nanos, RequestId};
 
 use super::clock::TICK;
@@ -32,14 +32,16 @@ fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &R
     for step in span.steps.iter().take_while(|step| step.at.saturating_since(span.opened) <= RACE) {
         step.tell(&mut *later);
         inserted += u32::from(matches!(step.what, What::Insert(..)));
-        let answer = later.fork()?.dispatch(step.at, Room::UNLIMITED, span.cost);
+        let answer = later.fork()?.dispatch(step.at, Capacity::UNLIMITED, span.cost);
         if answer == Dispatch::Send(kernel) {
             let late = step.at.saturating_since(span.opened);
             return Some(format!("it agrees {late} after the issue before, with {inserted} more inserted"));
         }
     }
     // The kernel's expiries are counted in ticks, and so may come up to one early.
-    if before.fork()?.dispatch(span.opened.saturating_add(TICK), Room::UNLIMITED, span.cost) == Dispatch::Send(kernel) {
+    if before.fork()?.dispatch(span.opened.saturating_add(TICK), Capacity::UNLIMITED, span.cost)
+        == Dispatch::Send(kernel)
+    {
         return Some(format!("it agrees a tick later ({TICK}), as where an expiry is rounded to ticks"));
     }
     // What was inserted just before may not have been there yet.
@@ -52,7 +54,7 @@ fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &R
         }
         earlier.remove(id);
         missing += 1;
-        if earlier.fork()?.dispatch(span.opened, Room::UNLIMITED, span.cost) == Dispatch::Send(kernel) {
+        if earlier.fork()?.dispatch(span.opened, Capacity::UNLIMITED, span.cost) == Dispatch::Send(kernel) {
             return Some(format!("it agrees {early} before the issue before, with {missing} fewer inserted"));
         }
     }

@@ -1,7 +1,7 @@
 //! What happened between two issues, told to a scheduler step by step, and when the kernel would
 //! have asked it.
 
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Request, RequestId, Timestamp};
 
 use super::clock::TICK;
@@ -150,7 +150,7 @@ impl Asking<'_> {
         if self.scheduler.waiting() == 0 {
             return None;
         }
-        match self.scheduler.dispatch(now, Room::UNLIMITED, self.cost) {
+        match self.scheduler.dispatch(now, Capacity::UNLIMITED, self.cost) {
             Dispatch::Send(id) => return Some(id),
             Dispatch::WaitUntil(time) => self.timer = Some(time),
             Dispatch::Idle => {}

@@ -52,7 +52,7 @@ pub enum ReproduceError {
     Description(traces::DescriptionError),
     /// A stack is refused.
     #[error(transparent)]
-    Stack(#[from] crate::room::StackError),
+    Stack(#[from] crate::stack::StackError),
     /// A drive cannot be measured.
     #[error(transparent)]
     Reads(#[from] drive_models::calibration::ReadsError),

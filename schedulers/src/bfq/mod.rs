@@ -46,7 +46,7 @@ use crate::cost::AccessCost;
 use crate::id_list::IdList;
 use crate::processes::Processes;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
 use budget::{DEFAULT_MAX_BUDGET, Reason};
 use clock::{Clock, LONG_AGO};
@@ -238,11 +238,11 @@ impl Scheduler for Bfq {
         self.arrive(id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.advance(now);
         self.run_idle_timer();
         if let Some(id) = self.dispatch_list.first() {
-            if !self.is_admitted(id.0, room) {
+            if !self.is_admitted(id.0, capacity) {
                 return Dispatch::Idle;
             }
             self.send_listed(id);
@@ -259,7 +259,7 @@ impl Scheduler for Bfq {
             return self.nothing();
         }
         let id = self.queues[queue as usize].next_request;
-        if !self.is_admitted(id, room) {
+        if !self.is_admitted(id, capacity) {
             return Dispatch::Idle;
         }
         self.send(queue, id);

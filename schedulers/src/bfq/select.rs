@@ -227,7 +227,7 @@ impl Bfq {
     }
 
     /// Whether there is room for a request.
-    pub(super) fn is_admitted(&self, id: u32, room: crate::scheduler::Room) -> bool {
-        room.admits(self.requests.get(id).operation.unwrap_or(Operation::Write))
+    pub(super) fn is_admitted(&self, id: u32, capacity: crate::scheduler::Capacity) -> bool {
+        capacity.admits(self.requests.get(id).operation.unwrap_or(Operation::Write))
     }
 }

@@ -58,7 +58,7 @@ use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
 use crate::registry::Entry;
-use crate::scheduler::{Dispatch, Room, Scheduler};
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 /// The registry's row of the version of Linux 2.6.30.
@@ -184,26 +184,26 @@ impl Scheduler for Cfq {
         self.arrive(id, request);
     }
 
-    fn dispatch(&mut self, now: Timestamp, room: Room, _cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.set_time(now);
         if self.idle_until.is_some_and(|until| until <= now) {
             self.idled_in_vain();
         }
         if let Some(id) = self.dispatch_queue.first() {
-            if !room.admits(self.held[id].operation) {
+            if !capacity.admits(self.held[id].operation) {
                 return Dispatch::Idle;
             }
             self.dispatch_queue.remove(id);
             return self.activate(id);
         }
-        if self.queued == 0 || room == (Room { reads: 0, writes: 0 }) {
+        if self.queued == 0 || capacity == (Capacity { reads: 0, writes: 0 }) {
             return Dispatch::Idle;
         }
         let Some(queue) = self.select_queue().filter(|&queue| self.may_dispatch(queue)) else {
             return self.idle_until.map_or(Dispatch::Idle, Dispatch::WaitUntil);
         };
         let Some(id) = self.expired(queue).or(self.queues[queue].next) else { return Dispatch::Idle };
-        if !room.admits(self.held[id].operation) {
+        if !capacity.admits(self.held[id].operation) {
             return Dispatch::Idle;
         }
         self.send_from(queue, id);

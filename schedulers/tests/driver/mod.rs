@@ -2,14 +2,14 @@
 //! last, and a clock in milliseconds.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use schedulers::{Dispatch, DistanceCost, Room, Scheduler, build};
+use schedulers::{Capacity, Dispatch, DistanceCost, Scheduler, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 pub(crate) struct Driver {
     pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) cost: DistanceCost,
     pub(crate) now: Timestamp,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     pub(crate) requests: Vec<Request>,
 }
 
@@ -28,7 +28,7 @@ impl Driver {
 
     pub(crate) fn with(scheduler: Box<dyn Scheduler>) -> Driver {
         let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) };
-        Driver { scheduler, cost, now: Timestamp::ZERO, room: Room::UNLIMITED, requests: Vec::new() }
+        Driver { scheduler, cost, now: Timestamp::ZERO, capacity: Capacity::UNLIMITED, requests: Vec::new() }
     }
 
     pub(crate) fn at(&mut self, head: u64) -> &mut Self {
@@ -88,7 +88,7 @@ impl Driver {
     }
 
     pub(crate) fn dispatch(&mut self) -> Dispatch {
-        let choice = self.scheduler.dispatch(self.now, self.room, &self.cost);
+        let choice = self.scheduler.dispatch(self.now, self.capacity, &self.cost);
         if let Dispatch::Send(id) = choice {
             self.cost.position = self.requests[id.index()].end();
         }

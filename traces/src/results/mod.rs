@@ -13,8 +13,8 @@ pub mod lab;
 pub mod placement;
 pub mod prediction;
 pub mod reproduction;
-pub mod room;
 pub mod serving;
+pub mod stack;
 pub mod statistics;
 pub mod wire;
 
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::trace::{Clock, Layer, Losses, TraceMeta};
 use crate::units::Nanos;
 
-pub use room::{Fairness, LayerFigures, RoomFigures};
+pub use stack::{Fairness, LayerFigures, StackFigures};
 pub use statistics::SpanFigures;
 
 /// The version of every schema in this module.
@@ -185,7 +185,7 @@ pub struct Run {
     pub vms: Vec<VmFigures>,
     /// The layers that the requests went through, if it was a room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub room: Option<RoomFigures>,
+    pub stack: Option<StackFigures>,
     /// Ratios to the baseline, if both are comparable.
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.

@@ -9,8 +9,8 @@ use replay::guest::journal::Journal;
 use replay::guest::memory::MemorySettings;
 use replay::papers::ReproduceError;
 use replay::programs::description::{Description, seeds};
-use replay::room::Stack;
 use replay::sources::{Guest, Guests, Until};
+use replay::stack::StackSpec;
 use traces::results::isolation::IsolationProfile;
 use traces::results::reproduction::Choice;
 use traces::{Lba, Nanos, Record, Sectors, Timestamp};
@@ -114,7 +114,7 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
         guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
     }
     let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
-    let room = Stack::of(STACK)?.room(drive);
+    let room = StackSpec::of(STACK)?.build(drive);
     let ended = Engine::on(Guests::new(guests, until), room, Door::at_drive(members.len())).run()?;
     let door = ended.observer;
     let records = if shown { door.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };

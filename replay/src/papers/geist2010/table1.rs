@@ -1,6 +1,6 @@
 //! Table 1: a queue on a line, where a move costs its distance.
 
-use schedulers::{AccessCost, Dispatch, Room, Scheduler};
+use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::results::reproduction::Cell;
 use traces::spec::SpecError;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
@@ -59,7 +59,7 @@ pub fn serve(scheduler: &str) -> Result<(Vec<u64>, [f64; 2]), SpecError> {
     }
     let mut line = Line { head: Lba::new(HEAD) };
     let (mut order, mut now, mut responses) = (Vec::new(), 0, 0);
-    while let Dispatch::Send(id) = scheduler.dispatch(Timestamp::from_ns(now), Room::UNLIMITED, &line) {
+    while let Dispatch::Send(id) = scheduler.dispatch(Timestamp::from_ns(now), Capacity::UNLIMITED, &line) {
         let to = Lba::new(QUEUE[id.index()]);
         now += line.head.distance(to).count();
         responses += now;

@@ -10,8 +10,8 @@ use crate::guest::{Event, Files};
 use crate::observer::Observer;
 use crate::papers::ReproduceError;
 use crate::programs;
-use crate::room::Stack;
 use crate::sources::{Guest, Guests, Until};
+use crate::stack::StackSpec;
 
 /// A VM's partition: 100 GB, binary.
 const PARTITION: Sectors = Sectors::new(100 << 21);
@@ -115,7 +115,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
     // On a drive that is too small for that the partitions are equal parts of it.
     let part = drive.capacity().count() / scenario.workloads.len() as u64 / BLOCK.count() * BLOCK.count();
     let partition = PARTITION.min(Sectors::new(part));
-    let stack = Stack::of(scenario.stack)?;
+    let stack = StackSpec::of(scenario.stack)?;
     let mut guests = Vec::new();
     let mut events = 0;
     for (vm, workload) in scenario.workloads.iter().enumerate() {
@@ -135,8 +135,8 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
         });
     }
     let until = Until { requests: None, time: scenario.time.map(|time| Timestamp::ZERO + time) };
-    let ended = Engine::on(Guests::new(guests, until), stack.room(drive), Watch::default()).run()?;
-    let layer = ended.host.layers().last().map(crate::room::Layer::counts).unwrap_or_default();
+    let ended = Engine::on(Guests::new(guests, until), stack.build(drive), Watch::default()).run()?;
+    let layer = ended.host.layers().last().map(crate::stack::Layer::counts).unwrap_or_default();
     let finished = ended.outcome.finished.since(Timestamp::ZERO).as_s_f64();
     let at = |vm: usize, event: u32| {
         ended.source.occurred(vm, Event(event)).map(|(_, time)| time.since(Timestamp::ZERO).as_s_f64())

@@ -12,12 +12,12 @@ use std::path::Path;
 use drive_models::DriveModel;
 use serde::Deserialize;
 use toml::Spanned;
-use traces::results::{Fairness, LayerFigures, RoomFigures};
+use traces::results::{Fairness, LayerFigures, StackFigures};
 use traces::spec::{Settings, Spec, SpecError, Tunable, Unit, nearest};
 use traces::{DescriptionError, Request, SECTOR_BYTES, Sectors, described};
 
 use super::presets::{PRESETS, Preset};
-use super::{Counts, Layer, Passage, Room};
+use super::{Counts, Layer, LayerConfig, Stack};
 use crate::stage::Limits;
 
 /// What a layer can be told beside its scheduler. Numbers without a limit are the largest there are.
@@ -74,7 +74,7 @@ pub struct LayerSpec {
 
 /// The description of a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stack {
+pub struct StackSpec {
     /// The name of a shipped one, the path of a file, or the line itself.
     pub name: String,
     /// From the guests down; at least one.
@@ -194,7 +194,7 @@ impl LayerSpec {
     }
 
     /// `first`: whether it is the first of several.
-    fn passage(&self, first: bool) -> Passage {
+    fn passage(&self, first: bool) -> LayerConfig {
         let count = |name: &str| u32::try_from(self.settings.count(name)).unwrap_or(u32::MAX);
         let limits = Limits {
             depth: count("depth"),
@@ -204,7 +204,7 @@ impl LayerSpec {
             max_sectors: Sectors::new(self.settings.bytes("max_request") / SECTOR_BYTES),
             max_segments: count("max_segments"),
         };
-        Passage {
+        LayerConfig {
             limits,
             per_vm: match self.settings.word("per_vm") {
                 "first" => first,
@@ -229,7 +229,7 @@ impl fmt::Display for LayerSpec {
     }
 }
 
-impl fmt::Display for Stack {
+impl fmt::Display for StackSpec {
     /// As a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, layer) in self.layers.iter().enumerate() {
@@ -239,7 +239,7 @@ impl fmt::Display for Stack {
     }
 }
 
-impl Stack {
+impl StackSpec {
     /// The name that the layer has which schedulers are compared in, unless another is asked for.
     pub const HYPERVISOR: &str = "hypervisor";
 
@@ -247,19 +247,22 @@ impl Stack {
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    pub fn of(text: &str) -> Result<Stack, StackError> {
-        if Stack::is_file(text) {
+    pub fn of(text: &str) -> Result<StackSpec, StackError> {
+        if StackSpec::is_file(text) {
             let file = std::fs::read_to_string(text);
-            return Stack::from_toml(text, &file.map_err(|error| StackError::File { path: text.to_owned(), error })?);
+            return StackSpec::from_toml(
+                text,
+                &file.map_err(|error| StackError::File { path: text.to_owned(), error })?,
+            );
         }
         if text.contains('=') {
-            return Stack::from_line(text, text);
+            return StackSpec::from_line(text, text);
         }
         let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) else {
             let near = nearest(text, PRESETS.iter().map(|preset| preset.name));
             return Err(SpecError::UnknownName { kind: "stack", name: text.to_owned(), near }.into());
         };
-        Stack::shipped(preset)
+        StackSpec::shipped(preset)
     }
 
     /// Whether what a user names is a file.
@@ -271,15 +274,15 @@ impl Stack {
     ///
     /// # Errors
     /// None for those of the table, which a test excludes.
-    pub fn shipped(preset: &Preset) -> Result<Stack, StackError> {
-        Stack::from_line(preset.name, preset.line)
+    pub fn shipped(preset: &Preset) -> Result<StackSpec, StackError> {
+        StackSpec::from_line(preset.name, preset.line)
     }
 
     /// Reads a line.
     ///
     /// # Errors
     /// The first layer that is not one.
-    pub fn from_line(name: &str, line: &str) -> Result<Stack, StackError> {
+    pub fn from_line(name: &str, line: &str) -> Result<StackSpec, StackError> {
         let fail = |problem: String| refused(name, None, problem);
         let mut layers = Vec::new();
         for text in line.split('/') {
@@ -297,14 +300,14 @@ impl Stack {
             }
             layers.push(LayerSpec::new(layer, scheduler, given, &layers).map_err(|(_, problem)| fail(problem))?);
         }
-        Ok(Stack { name: name.to_owned(), layers })
+        Ok(StackSpec { name: name.to_owned(), layers })
     }
 
     /// Reads a file's text: an array of tables `[[layer]]`, each with `name`, `scheduler` and a table `settings`.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
-    pub fn from_toml(name: &str, text: &str) -> Result<Stack, StackError> {
+    pub fn from_toml(name: &str, text: &str) -> Result<StackSpec, StackError> {
         let fail = |offset: Option<usize>, problem: String| {
             refused(name, offset.map(|offset| described::line_of(text, offset)), problem)
         };
@@ -327,7 +330,7 @@ impl Stack {
         if layers.is_empty() {
             return Err(fail(None, "it has no layer: write at least one [[layer]]".to_owned()));
         }
-        Ok(Stack { name: name.to_owned(), layers })
+        Ok(StackSpec { name: name.to_owned(), layers })
     }
 
     /// The layer in which schedulers are compared: the one named, or `hypervisor`, or the last.
@@ -351,14 +354,14 @@ impl Stack {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn with_scheduler(mut self, layer: usize, scheduler: &Spec) -> Result<Stack, SpecError> {
+    pub fn with_scheduler(mut self, layer: usize, scheduler: &Spec) -> Result<StackSpec, SpecError> {
         schedulers::build(scheduler)?;
         self.layers[layer].scheduler = scheduler.clone();
         Ok(self)
     }
 
     /// What a room that was made from this has counted.
-    pub fn figures(&self, room: &Room, fairness: Fairness) -> RoomFigures {
+    pub fn figures(&self, built: &Stack, fairness: Fairness) -> StackFigures {
         let figures = |(spec, layer): (&LayerSpec, &Layer)| {
             let Counts { issued, switches, merged, flushes, to_drive, below, seek_sectors, hits } = layer.counts();
             let per_request = |sum: f64| (below.count > 0).then(|| sum / below.count as f64);
@@ -376,20 +379,20 @@ impl Stack {
                 cache_hit_share: per_request(hits as f64),
             }
         };
-        let layers = self.layers.iter().zip(room.layers()).map(figures).collect();
-        RoomFigures { stack: self.to_string(), layers, fairness }
+        let layers = self.layers.iter().zip(built.layers()).map(figures).collect();
+        StackFigures { spec: self.to_string(), layers, fairness }
     }
 
-    /// The room above `drive`.
+    /// The stack above `drive`.
     ///
     /// # Panics
     /// If a layer's scheduler was put there unchecked.
-    pub fn room(&self, drive: Box<dyn DriveModel>) -> Room {
+    pub fn build(&self, drive: Box<dyn DriveModel>) -> Stack {
         let layer = |(index, spec): (usize, &LayerSpec)| {
             let scheduler = spec.scheduler.clone();
             let build = move || schedulers::build(&scheduler).expect("checked when it was described").scheduler;
             Layer::new(Box::new(build), spec.passage(index == 0 && self.layers.len() > 1))
         };
-        Room::new(self.layers.iter().enumerate().map(layer).collect(), drive)
+        Stack::new(self.layers.iter().enumerate().map(layer).collect(), drive)
     }
 }

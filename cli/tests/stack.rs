@@ -45,11 +45,11 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
     let result = json(&["--stack", "xen-cfq", "--schedulers", "cfq-3.5,deadline,ba", "--drive", "sata-500"]);
     assert_eq!(result["schema_version"], 1);
     assert_eq!((names(&result), &result["baseline"]), (vec!["cfq-3.5", "deadline", "ba"], &Value::from("deadline")));
-    assert!(result["provenance"]["options"]["depth"].is_null(), "a room has no depth of its own");
+    assert!(result["provenance"]["options"]["depth"].is_null(), "a stack has no depth of its own");
     assert_eq!(result["provenance"]["options"]["interval"], "1s");
     for run in result["runs"].as_array().unwrap() {
         assert_eq!(run["all"]["requests"].as_u64().unwrap() + run["other"]["requests"].as_u64().unwrap(), 1500);
-        let layers = run["room"]["layers"].as_array().unwrap();
+        let layers = run["stack"]["layers"].as_array().unwrap();
         let layer_names: Vec<&str> = layers.iter().map(|layer| layer["layer"].as_str().unwrap()).collect();
         assert_eq!(layer_names, ["guest", "blkback", "hypervisor"]);
         assert_eq!(layers[2]["scheduler"], run["scheduler"]["name"]);
@@ -65,7 +65,7 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
         };
         assert!((way(&layers[0]) - way(&layers[2])).abs() < 1e-6 * way(&layers[2]));
         assert!(layers[0]["time_below"]["mean_ns"].as_f64() > layers[2]["time_below"]["mean_ns"].as_f64());
-        let fairness = &run["room"]["fairness"];
+        let fairness = &run["stack"]["fairness"];
         assert_eq!(fairness["interval_ns"], 1_000_000_000);
         let jain = fairness["jain"].as_f64().unwrap();
         assert!(
@@ -83,7 +83,7 @@ fn stacks_as_they_are_stand_side_by_side() {
     assert_eq!(names(&result), ["bare", "kvm-virtio", "deadline/sfq"]);
     assert_eq!(result["runs"][0]["ratio"]["throughput"], 1.0);
     assert_eq!(result["runs"][2]["scheduler"]["settings"]["hypervisor"], "sfq");
-    assert_eq!(result["runs"][2]["room"]["stack"], line);
+    assert_eq!(result["runs"][2]["stack"]["spec"], line);
     for format in ["table", "markdown"] {
         let text = stdout(&[&arguments[..], &["--output-format", format]].concat());
         for word in
@@ -97,12 +97,12 @@ fn stacks_as_they_are_stand_side_by_side() {
 #[test]
 fn one_layer_gives_the_figures_that_compare_has_without_a_stack() {
     let alone = json(&["--schedulers", "deadline,cats", "--depth", "2", "--look-ahead", "1"]);
-    let mut room = json(&["--stack", "disk=fifo@depth=2,look_ahead=on", "--schedulers", "deadline,cats"]);
-    assert!(alone["runs"][0]["room"].is_null(), "no room without a stack");
-    for run in room["runs"].as_array_mut().unwrap() {
-        run.as_object_mut().unwrap().remove("room");
+    let mut stacked = json(&["--stack", "disk=fifo@depth=2,look_ahead=on", "--schedulers", "deadline,cats"]);
+    assert!(alone["runs"][0]["stack"].is_null(), "no layers without a stack");
+    for run in stacked["runs"].as_array_mut().unwrap() {
+        run.as_object_mut().unwrap().remove("stack");
     }
-    assert_eq!(alone["runs"], room["runs"]);
+    assert_eq!(alone["runs"], stacked["runs"]);
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn schedulers_in_several_stacks_and_in_a_layer_by_name() {
     let result = json(&[&two[..], &["--schedulers", "fifo,deadline,deadline:fifo_batch=1"]].concat());
     let both = |name: &str| ["fifo", "deadline", "deadline:fifo_batch=1"].map(|spec| format!("{name} {spec}"));
     assert_eq!(names(&result), [both("xen-cfq"), both("kvm-virtio")].concat());
-    assert_eq!(result["runs"][2]["room"]["layers"][0]["scheduler"], "deadline:fifo_batch=1");
-    assert_eq!(result["runs"][2]["room"]["layers"][2]["scheduler"], "cfq-3.5");
+    assert_eq!(result["runs"][2]["stack"]["layers"][0]["scheduler"], "deadline:fifo_batch=1");
+    assert_eq!(result["runs"][2]["stack"]["layers"][2]["scheduler"], "cfq-3.5");
     let (code, message) = failure(&["--stack", "bare", "--stack", "bare"]);
     assert!(code == 2 && message.contains("stack `device=deadline` is named twice"), "{message}");
     let (code, message) = failure(&["--stack", "bare", "--stack", "xen-ba", "--baseline", "xen"]);
@@ -133,11 +133,11 @@ fn a_stack_in_a_file_and_its_series() {
     let files = ["--series", &series, "--interval", "500ms", "--decision-log", &log];
     let result = json(&[&["--stack", &path("mine.toml"), "--per-vm"][..], &files].concat());
     assert_eq!(names(&result), ["mine"]);
-    assert_eq!(result["runs"][0]["room"]["stack"], "guest=cfq@depth=8/lun=fifo@depth=4,write_depth=2");
+    assert_eq!(result["runs"][0]["stack"]["spec"], "guest=cfq@depth=8/lun=fifo@depth=4,write_depth=2");
     assert!(Path::new(&log).join("0-mine.tsv").metadata().unwrap().len() > 1000);
     let bytes = std::fs::read(Path::new(&series).join("0-mine.parquet")).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-    let intervals = result["runs"][0]["room"]["fairness"]["intervals"].as_u64().unwrap();
+    let intervals = result["runs"][0]["stack"]["fairness"]["intervals"].as_u64().unwrap();
     let span = result["runs"][0]["span_ns"].as_u64().unwrap();
     assert!(intervals > 0 && intervals <= span / 500_000_000 + 1);
 
@@ -189,7 +189,7 @@ fn the_list_of_stacks_comes_from_the_table() {
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     };
     let listed: Value = serde_json::from_str(&list("json")).unwrap();
-    for (entry, preset) in listed.as_array().unwrap().iter().zip(replay::room::PRESETS) {
+    for (entry, preset) in listed.as_array().unwrap().iter().zip(replay::stack::PRESETS) {
         let layers: Vec<&str> =
             entry["layers"].as_array().unwrap().iter().map(|layer| layer.as_str().unwrap()).collect();
         assert_eq!((entry["name"].as_str().unwrap(), layers.join("/")), (preset.name, preset.line.to_owned()));

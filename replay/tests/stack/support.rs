@@ -1,9 +1,9 @@
 //! What the room's tests share: loads, drives, and an observer that keeps every line.
 
 use proptest::prelude::*;
-use replay::room::{Layer, Passage};
 use replay::sources::ReplayError;
-use replay::{Ended, Engine, Limits, Next, Observer, Room, Served, Source, Stage};
+use replay::stack::{Layer, LayerConfig};
+use replay::{Ended, Engine, Limits, Next, Observer, Served, Source, Stack, Stage};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
@@ -155,13 +155,13 @@ pub fn drive(spec: &str) -> Box<dyn drive_models::DriveModel> {
     drive_models::build(&spec.parse().unwrap()).unwrap().drive
 }
 
-pub fn layer(scheduler: &Spec, passage: Passage) -> Layer {
+pub fn layer(scheduler: &Spec, passage: LayerConfig) -> Layer {
     let scheduler = scheduler.clone();
     Layer::new(Box::new(move || schedulers::build(&scheduler).unwrap().scheduler), passage)
 }
 
 /// Passes everything on at once, as it is.
-pub fn open_door() -> Passage {
+pub fn open_door() -> LayerConfig {
     let limits = Limits {
         depth: u32::MAX,
         merge: false,
@@ -169,7 +169,7 @@ pub fn open_door() -> Passage {
         max_segments: u32::MAX,
         ..Limits::default()
     };
-    Passage { limits, ..Passage::default() }
+    LayerConfig { limits, ..LayerConfig::default() }
 }
 
 /// On one stage over a drive.
@@ -182,8 +182,8 @@ pub fn in_room(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Log {
     replay(layers, drive, load).observer
 }
 
-pub fn replay(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Ended<Listed, Log, Room> {
-    Engine::on(Listed::new(load), Room::new(layers, self::drive(drive)), Log::default()).run().unwrap()
+pub fn replay(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Ended<Listed, Log, Stack> {
+    Engine::on(Listed::new(load), Stack::new(layers, self::drive(drive)), Log::default()).run().unwrap()
 }
 
 /// `each` reads of 4 KB of every one of `vms`, one behind another at a place of its own, all at once.
@@ -197,6 +197,6 @@ pub fn requests_of(vms: u16, each: u64) -> Vec<Request> {
     (0..each).flat_map(|n| (0..vms).map(move |vm| read(vm, n))).collect()
 }
 
-pub fn replay_in(stack: &replay::room::Stack, drive: &str, load: &[Request]) -> Log {
-    Engine::on(Listed::new(load), stack.room(self::drive(drive)), Log::default()).run().unwrap().observer
+pub fn replay_in(stack: &replay::stack::StackSpec, drive: &str, load: &[Request]) -> Log {
+    Engine::on(Listed::new(load), stack.build(self::drive(drive)), Log::default()).run().unwrap().observer
 }

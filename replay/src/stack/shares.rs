@@ -1,7 +1,7 @@
 //! Who was served how much, over the run and in each interval of it.
 
 use traces::results::Fairness;
-use traces::results::room::{VmInterval, VmSeriesWriter};
+use traces::results::stack::{VmInterval, VmSeriesWriter};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp, WriteError};
 
 use crate::observer::Observer;

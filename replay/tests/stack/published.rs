@@ -1,8 +1,8 @@
 //! Shipped stacks against what the papers found in the systems that they stand for, in direction.
 
 use replay::metrics::Class;
-use replay::room::{Counts, Shares, Stack};
 use replay::sources::ReplayError;
+use replay::stack::{Counts, Shares, StackSpec};
 use replay::{Engine, Metrics, Next, Source};
 use traces::results::Fairness;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
@@ -57,9 +57,9 @@ impl Source for Streams {
 
 /// What four VMs got of the disk in 20 s: bytes a second, the hypervisor's counts, fairness.
 fn four_vms(stack: &str) -> (f64, Counts, Fairness) {
-    let stack = Stack::of(stack).unwrap();
+    let stack = StackSpec::of(stack).unwrap();
     let observer = (Metrics::new(false), Shares::new(Nanos::from_ms(1000), None));
-    let ended = Engine::on(Streams::new(4, 32, 20), stack.room(drive("sata-500")), observer).run().unwrap();
+    let ended = Engine::on(Streams::new(4, 32, 20), stack.build(drive("sata-500")), observer).run().unwrap();
     let (metrics, shares) = ended.observer;
     let per_second = metrics.total(Class::Read).bytes as f64 / metrics.span().as_s_f64();
     (per_second, ended.host.layers()[stack.layer(None).unwrap()].counts(), shares.finish().unwrap())
@@ -92,7 +92,7 @@ fn the_lun_of_esx_has_32_requests_of_which_16_are_writes() {
             request
         })
         .collect();
-    let stack = Stack::of("esx-3.5-iscsi").unwrap().with_scheduler(0, &"fifo".parse().unwrap()).unwrap();
+    let stack = StackSpec::of("esx-3.5-iscsi").unwrap().with_scheduler(0, &"fifo".parse().unwrap()).unwrap();
     let log = replay_in(&stack, "fixed", &load);
     let (mut reads, mut writes, mut most, mut most_writes) = (0u32, 0u32, 0, 0);
     for (_, letter, request) in &log.events {

@@ -1,22 +1,22 @@
 //! Descriptions of rooms: what is read, what is refused and how that is said.
 
-use replay::room::{LAYER_SETTINGS, PRESETS, Stack};
+use replay::stack::{LAYER_SETTINGS, PRESETS, StackSpec};
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp};
 
 use crate::support::{drives, replay_in, requests_of};
 
 fn refusal(text: &str) -> String {
-    Stack::of(text).unwrap_err().to_string()
+    StackSpec::of(text).unwrap_err().to_string()
 }
 
 fn toml_refusal(text: &str) -> String {
-    Stack::from_toml("my.toml", text).unwrap_err().to_string()
+    StackSpec::from_toml("my.toml", text).unwrap_err().to_string()
 }
 
 #[test]
 fn every_shipped_stack_is_one_and_says_where_it_comes_from() {
     for preset in PRESETS {
-        let stack = Stack::of(preset.name).unwrap();
+        let stack = StackSpec::of(preset.name).unwrap();
         assert_eq!(stack.to_string(), preset.line, "{} is not written as it is read", preset.name);
         assert!(!preset.summary.is_empty() && !preset.origin.is_empty());
         for drive in drives() {
@@ -50,7 +50,7 @@ fn a_line_and_a_file_that_say_the_same_are_the_same() {
         delay_up = "200us"
         per_vm = false
     "#;
-    let (line, file) = (Stack::of(line).unwrap(), Stack::from_toml("my.toml", file).unwrap());
+    let (line, file) = (StackSpec::of(line).unwrap(), StackSpec::from_toml("my.toml", file).unwrap());
     assert_eq!(line.layers.len(), 3);
     for (one, other) in line.layers.iter().zip(&file.layers) {
         assert_eq!((&one.name, &one.scheduler, &one.settings), (&other.name, &other.scheduler, &other.settings));
@@ -60,7 +60,7 @@ fn a_line_and_a_file_that_say_the_same_are_the_same() {
 
 #[test]
 fn what_a_layer_is_not_told_is_as_compare_has_it_without_a_stack() {
-    let stack = Stack::of("device=deadline").unwrap();
+    let stack = StackSpec::of("device=deadline").unwrap();
     let settings = &stack.layers[0].settings;
     assert_eq!(settings.iter().count(), LAYER_SETTINGS.len());
     assert_eq!((settings.count("depth"), settings.word("look_ahead"), settings.word("merge")), (1, "off", "on"));
@@ -71,7 +71,7 @@ fn what_a_layer_is_not_told_is_as_compare_has_it_without_a_stack() {
 fn the_first_of_several_layers_has_a_stage_for_each_vm() {
     // With a stage for each VM both send at once what a shared stage of depth 1 sends one after the other.
     let served = |line: &str| {
-        let log = replay_in(&Stack::of(line).unwrap(), "fixed", &requests_of(2, 2));
+        let log = replay_in(&StackSpec::of(line).unwrap(), "fixed", &requests_of(2, 2));
         log.events.iter().filter(|(now, letter, _)| *letter == 'D' && now.as_ns() == 0).count()
     };
     assert_eq!(served("guest=fifo/device=fifo@depth=8"), 2);
@@ -91,7 +91,7 @@ fn each_setting_of_a_layer_reaches_it() {
         .collect();
     let log = |settings: &str| {
         let line = format!("guest=fifo@merge=off,depth=6/host=fifo@{settings}");
-        replay_in(&Stack::of(&line).unwrap(), "fixed", &load)
+        replay_in(&StackSpec::of(&line).unwrap(), "fixed", &load)
     };
     let sent = |settings: &str| -> Vec<(u64, u64, u32, bool)> {
         let log = log(settings);
@@ -163,9 +163,9 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
 
 #[test]
 fn schedulers_are_compared_in_the_hypervisor_or_the_last_layer_or_where_one_says() {
-    let stack = Stack::of("guest=cfq/hypervisor=sfq/lun=fifo").unwrap();
+    let stack = StackSpec::of("guest=cfq/hypervisor=sfq/lun=fifo").unwrap();
     assert_eq!((stack.layer(None).unwrap(), stack.layer(Some("guest")).unwrap()), (1, 0));
-    assert_eq!(Stack::of("guest=cfq/lun=fifo").unwrap().layer(None).unwrap(), 1);
+    assert_eq!(StackSpec::of("guest=cfq/lun=fifo").unwrap().layer(None).unwrap(), 1);
     let message = stack.layer(Some("lum")).unwrap_err().to_string();
     assert!(message.ends_with("has no layer `lum`; it has guest, hypervisor, lun"), "{message}");
     let other = stack.clone().with_scheduler(1, &"ba:depth=4".parse().unwrap()).unwrap();

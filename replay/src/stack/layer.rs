@@ -4,15 +4,15 @@ use drive_models::{Completion, DriveModel, WriteCache};
 use schedulers::{AccessCost, Scheduler};
 use traces::{Flags, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
+use super::id_map::{IdMap, Sender};
 use super::line::Line;
-use super::sent::{Sender, Sent};
 use super::watch::{Counts, Watch};
 use crate::observer::Observer;
 use crate::stage::{Limits, Stage};
 
 /// What a layer does beside scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct LayerConfig {
     /// Each stage's limits.
     pub limits: Limits,
     /// Whether each VM has a stage of its own.
@@ -32,9 +32,9 @@ pub struct Passage {
     pub delay_up: Nanos,
 }
 
-impl Default for Passage {
-    fn default() -> Passage {
-        Passage {
+impl Default for LayerConfig {
+    fn default() -> LayerConfig {
+        LayerConfig {
             limits: Limits::default(),
             per_vm: false,
             queue: u32::MAX,
@@ -63,23 +63,23 @@ struct Taken {
 }
 
 /// A stage and its arrivals, by their id in the stage.
-struct Desk {
+struct LayerStage {
     stage: Stage<Box<dyn Scheduler>>,
     taken: Vec<Taken>,
 }
 
 /// A layer.
 pub struct Layer {
-    passage: Passage,
+    passage: LayerConfig,
     make: MakeScheduler,
-    desks: Vec<Desk>,
+    desks: Vec<LayerStage>,
     /// The desk of each VM that was seen, by number.
     desk_of: Vec<Option<usize>>,
     /// Whose turn it is to send when there is room.
     turn: usize,
     /// Arrivals that are not done.
     held: u32,
-    sent: Sent,
+    sent: IdMap,
     pub(super) line: Line,
     /// What is done and was not handed up yet.
     pub(super) finished: Vec<Completion>,
@@ -98,8 +98,8 @@ pub(super) struct Place {
 
 impl Layer {
     /// An empty layer whose stages have a scheduler of `make` each.
-    pub fn new(make: MakeScheduler, passage: Passage) -> Layer {
-        let desks = if passage.per_vm { Vec::new() } else { vec![Desk::new(make(), passage.limits)] };
+    pub fn new(make: MakeScheduler, passage: LayerConfig) -> Layer {
+        let desks = if passage.per_vm { Vec::new() } else { vec![LayerStage::new(make(), passage.limits)] };
         Layer {
             passage,
             make,
@@ -107,7 +107,7 @@ impl Layer {
             desk_of: Vec::new(),
             turn: 0,
             held: 0,
-            sent: Sent::default(),
+            sent: IdMap::default(),
             line: Line::new(passage.delay_down, passage.delay_up),
             finished: Vec::new(),
             counts: Counts::default(),
@@ -129,7 +129,7 @@ impl Layer {
         }
         let before = self.desk_of[vm].replace(self.desks.len());
         assert!(before.is_none(), "VM {vm} has a stage");
-        self.desks.push(Desk::new(scheduler, limits));
+        self.desks.push(LayerStage::new(scheduler, limits));
         self
     }
 
@@ -244,7 +244,7 @@ impl Layer {
             self.desk_of.resize(vm + 1, None);
         }
         *self.desk_of[vm].get_or_insert_with(|| {
-            self.desks.push(Desk::new((self.make)(), self.passage.limits));
+            self.desks.push(LayerStage::new((self.make)(), self.passage.limits));
             self.desks.len() - 1
         })
     }
@@ -262,9 +262,9 @@ impl Layer {
     }
 }
 
-impl Desk {
-    fn new(scheduler: Box<dyn Scheduler>, limits: Limits) -> Desk {
-        Desk { stage: Stage::new(scheduler, limits), taken: Vec::new() }
+impl LayerStage {
+    fn new(scheduler: Box<dyn Scheduler>, limits: Limits) -> LayerStage {
+        LayerStage { stage: Stage::new(scheduler, limits), taken: Vec::new() }
     }
 
     /// The next arrival is `above` in the layer above.
@@ -297,7 +297,7 @@ struct WayDown<'a> {
     full: Option<bool>,
     drive: &'a mut dyn DriveModel,
     line: &'a mut Line,
-    sent: &'a mut Sent,
+    sent: &'a mut IdMap,
     stage: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What happened between the layers of a room, and who got how much.
+//! What happened between the layers of a stack, and who got how much.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,11 @@ use crate::error::WriteError;
 use crate::formats::parquet::TableWriter;
 use crate::units::{Nanos, Timestamp};
 
-/// The room of a run.
+/// The stack of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RoomFigures {
-    /// The stack as a line: what the room was made from.
-    pub stack: String,
+pub struct StackFigures {
+    /// The stack as a line, as `--stack` takes it.
+    pub spec: String,
     /// Its layers, the guests' first.
     pub layers: Vec<LayerFigures>,
     /// How evenly the VMs were served.

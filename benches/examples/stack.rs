@@ -8,9 +8,9 @@ use std::env;
 use benches::closed_loop::{OUTSTANDING, PAGE, cheetah_without_cache};
 use benches::cost;
 use drive_models::DriveModel;
-use replay::room::Stack;
 use replay::sources::RandomClosed;
 use replay::sources::random::RandomLoad;
+use replay::stack::StackSpec;
 use replay::{Engine, Metrics};
 
 fn main() {
@@ -27,9 +27,9 @@ fn main() {
         reads_percent: 67,
         seed: 1,
     };
-    let room = Stack::of(&stack).expect("a stack, as in `iocast list stacks`").room(Box::new(drive));
+    let built = StackSpec::of(&stack).expect("a stack, as in `iocast list stacks`").build(Box::new(drive));
     let before = cost::cpu_seconds().unwrap_or(0.0);
-    let ended = Engine::on(RandomClosed::new(load), room, Metrics::new(false)).run();
+    let ended = Engine::on(RandomClosed::new(load), built, Metrics::new(false)).run();
     let metrics = ended.expect("a generated load has no errors").observer;
     let cpu = cost::cpu_seconds().unwrap_or(f64::NAN) - before;
     let resident = cost::resident_max_bytes().unwrap_or(0);

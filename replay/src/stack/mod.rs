@@ -11,12 +11,12 @@
 //! their own. Every layer knows the drive's [`schedulers::AccessCost`] and where its head is, which
 //! is more than a guest does.
 
+mod id_map;
 mod layer;
 mod line;
 pub mod presets;
-mod sent;
 mod shares;
-pub mod stack;
+pub mod spec;
 mod watch;
 
 use drive_models::{Completion, DriveModel};
@@ -26,14 +26,14 @@ use crate::host::Host;
 use crate::observer::Observer;
 use layer::Place;
 
-pub use layer::{Layer, MakeScheduler, Passage};
+pub use layer::{Layer, LayerConfig, MakeScheduler};
 pub use presets::{PRESETS, Preset};
 pub use shares::Shares;
-pub use stack::{LAYER_SETTINGS, LayerSpec, Stack, StackError};
+pub use spec::{LAYER_SETTINGS, LayerSpec, StackError, StackSpec};
 pub use watch::Counts;
 
 /// A room.
-pub struct Room {
+pub struct Stack {
     /// From the guests down; at least one.
     layers: Vec<Layer>,
     drive: Box<dyn DriveModel>,
@@ -47,14 +47,14 @@ pub struct Room {
     completions: Vec<Completion>,
 }
 
-impl Room {
+impl Stack {
     /// An idle room of `layers`, the guests' first, above `drive`.
     ///
     /// # Panics
     /// If there is no layer.
-    pub fn new(layers: Vec<Layer>, drive: Box<dyn DriveModel>) -> Room {
+    pub fn new(layers: Vec<Layer>, drive: Box<dyn DriveModel>) -> Stack {
         assert!(!layers.is_empty(), "a room has at least one layer");
-        Room {
+        Stack {
             watched: layers.len() - 1,
             layers,
             drive,
@@ -71,7 +71,7 @@ impl Room {
     /// # Panics
     /// If there is no such layer.
     #[must_use]
-    pub fn watching(mut self, layer: usize) -> Room {
+    pub fn watching(mut self, layer: usize) -> Stack {
         assert!(layer < self.layers.len(), "there are {} layers", self.layers.len());
         self.watched = layer;
         self
@@ -114,7 +114,7 @@ impl Room {
     }
 }
 
-impl Host for Room {
+impl Host for Stack {
     fn next_id(&self) -> RequestId {
         self.free.last().copied().unwrap_or_else(|| {
             RequestId(u32::try_from(self.arrivals.len()).expect("fewer than 2^32 requests are outstanding"))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use replay::Limits;
-use replay::room::Passage;
+use replay::stack::LayerConfig;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
 use crate::support::{in_room, layer};
@@ -114,13 +114,13 @@ proptest! {
         let mut now = 0;
         let load: Vec<(u64, u16)> = gaps.iter().map(|&(gap, vm)| { now += gap; (now, vm) }).collect();
         let fifo = "fifo".parse().unwrap();
-        let layers = plans.iter().map(|plan| layer(&fifo, Passage {
+        let layers = plans.iter().map(|plan| layer(&fifo, LayerConfig {
             limits: Limits { depth: plan.depth as u32, merge: false, ..Limits::default() },
             per_vm: plan.per_vm,
             queue: plan.queue as u32,
             delay_down: Nanos::from_us(plan.down),
             delay_up: Nanos::from_us(plan.up),
-            ..Passage::default()
+            ..LayerConfig::default()
         })).collect();
         // The address tells which request it is.
         let requests: Vec<Request> = load.iter().enumerate().map(|(number, &(us, vm))| {

@@ -14,12 +14,12 @@ pub(super) struct Sender {
 
 /// The requests below a layer, under dense ids that are reused.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct IdMap {
     senders: Vec<Sender>,
     free: Vec<RequestId>,
 }
 
-impl Sent {
+impl IdMap {
     /// The id below for a request of `sender`.
     pub(super) fn put(&mut self, sender: Sender) -> RequestId {
         if let Some(id) = self.free.pop() {

@@ -8,7 +8,7 @@ use traces::quantity::parse_nanos;
 
 /// The layers that requests go through, and who gets how much.
 #[derive(Clone, Debug, Args)]
-pub struct Room {
+pub struct Stack {
     /// Send requests through layers: a shipped stack (`iocast list stacks`), a TOML file, or a line
     /// `NAME=SCHEDULER@setting=value,…/…` from the guests down (guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16);
     /// given several times, a column each
@@ -30,7 +30,7 @@ pub struct Room {
     pub interval: Nanos,
 }
 
-impl Room {
+impl Stack {
     /// Whether somebody wants to know who was served how much.
     pub fn watches_shares(&self) -> bool {
         !self.stacks.is_empty() || self.series.is_some()

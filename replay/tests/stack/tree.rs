@@ -1,8 +1,8 @@
 //! Layers above one another: what each does to what passes, and that nothing is lost on the way.
 
 use proptest::prelude::*;
-use replay::room::{Counts, Passage};
-use replay::{Engine, Limits, Metrics, Room};
+use replay::stack::{Counts, LayerConfig};
+use replay::{Engine, Limits, Metrics, Stack};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
@@ -32,17 +32,17 @@ fn depth(depth: u32) -> Limits {
     Limits { depth, merge: false, ..Limits::default() }
 }
 
-fn guests(limits: Limits) -> Passage {
-    Passage { limits, per_vm: true, ..Passage::default() }
+fn guests(limits: Limits) -> LayerConfig {
+    LayerConfig { limits, per_vm: true, ..LayerConfig::default() }
 }
 
-fn shared(limits: Limits) -> Passage {
-    Passage { limits, ..Passage::default() }
+fn shared(limits: Limits) -> LayerConfig {
+    LayerConfig { limits, ..LayerConfig::default() }
 }
 
 #[test]
 fn delays_are_added_on_the_way_down_and_up() {
-    let far = Passage { delay_down: Nanos::from_us(30), delay_up: Nanos::from_us(500), ..open_door() };
+    let far = LayerConfig { delay_down: Nanos::from_us(30), delay_up: Nanos::from_us(500), ..open_door() };
     let log = in_room(
         vec![layer(&fifo(), far), layer(&fifo(), open_door()), layer(&fifo(), far)],
         "fixed",
@@ -57,7 +57,7 @@ fn delays_are_added_on_the_way_down_and_up() {
 #[test]
 fn a_request_in_parts_begins_with_the_first_and_is_a_hit_if_all_are() {
     // 32 sectors in two parts of 16: the first part reads them and what follows into the drive's cache.
-    let parts = Passage { limits: Limits { max_sectors: Sectors::new(16), ..depth(1) }, ..Passage::default() };
+    let parts = LayerConfig { limits: Limits { max_sectors: Sectors::new(16), ..depth(1) }, ..LayerConfig::default() };
     let load = [at(0, 0, Operation::Read, 80_000, 32), at(30_000, 0, Operation::Read, 80_000, 32)];
     let ended = replay(vec![layer(&fifo(), open_door()), layer(&fifo(), parts)], "cheetah-15k4", &load);
     let [above, below] = [0, 1].map(|layer| ended.host.layers()[layer].counts());
@@ -78,7 +78,7 @@ fn machines_that_wait_for_room_take_turns() {
         .chain((0..2).map(|n| read(1, 2, 300 + n)))
         .chain((0..2).map(|n| read(2, 1, 200 + n)))
         .collect();
-    let below = Passage { queue: 1, ..shared(depth(1)) };
+    let below = LayerConfig { queue: 1, ..shared(depth(1)) };
     let layers = vec![layer(&fifo(), guests(depth(u32::MAX))), layer(&fifo(), below)];
     let log = in_room(layers, "fixed", &load);
     assert_eq!(
@@ -102,7 +102,7 @@ fn a_scheduler_keeps_its_choice_until_the_layer_below_has_room() {
     let load = [read(0, 0, 0), read(10, 0, 5000), read(500, 0, 16)];
     let order = |look_ahead| {
         let limits = Limits { look_ahead, ..depth(8) };
-        let below = Passage { queue: 1, ..shared(depth(1)) };
+        let below = LayerConfig { queue: 1, ..shared(depth(1)) };
         let sstf: Spec = "sstf".parse().unwrap();
         only(&in_room(vec![layer(&sstf, shared(limits)), layer(&fifo(), below)], "fixed", &load), "D")
     };
@@ -115,7 +115,7 @@ fn a_scheduler_that_waits_for_a_time_waits_for_room_when_there_is_none() {
     // VM 0 may send its second request at 400 ms; then VM 1 has the only place below, until 450 ms.
     let slow: Spec = "token-bucket:rate=10k,burst=8k".parse().unwrap();
     let load = [at(0, 0, Operation::Read, 0, 16), read(1, 0, 500), read(350_000, 1, 1000)];
-    let below = Passage { queue: 1, ..shared(depth(1)) };
+    let below = LayerConfig { queue: 1, ..shared(depth(1)) };
     let layers = vec![layer(&slow, guests(depth(8))), layer(&fifo(), below)];
     let log = in_room(layers, "fixed:service=100ms", &load);
     assert_eq!(only(&log, "D"), ["0 D 0:0", "350000 D 1:1000", "450000 D 0:500"]);
@@ -198,7 +198,7 @@ fn a_back_end_hides_processes_and_makes_writes_synchronous() {
     let mut write = at(0, 3, Operation::Write, 16, 8);
     write.stream = StreamId(77);
     write.priority = traces::Priority::new(1, 2).unwrap();
-    let back_end = Passage { by_vm: true, sync_writes: true, ..open_door() };
+    let back_end = LayerConfig { by_vm: true, sync_writes: true, ..open_door() };
     let log = in_room(vec![layer(&fifo(), guests(depth(4))), layer(&fifo(), back_end)], "fixed", &[write]);
     let request = |letter| log.events.iter().find(|(_, l, _)| *l == letter).unwrap().2;
     let below = request('D');
@@ -215,11 +215,11 @@ fn a_drive_that_takes_no_time_holds_nothing_up() {
     assert_eq!(log.completed.iter().filter(|(time, _)| *time == 0).count(), 100);
 }
 
-fn passage() -> impl Strategy<Value = Passage> {
+fn passage() -> impl Strategy<Value = LayerConfig> {
     let delay = prop_oneof![3 => Just(0u64), 1 => 0u64..3_000_000];
     let queue = prop_oneof![Just(u32::MAX), 1u32..8];
     (limits(), queue, any::<bool>(), any::<bool>(), delay.clone(), delay).prop_map(
-        |(limits, queue, per_vm, back_end, down, up)| Passage {
+        |(limits, queue, per_vm, back_end, down, up)| LayerConfig {
             limits,
             queue,
             per_vm,
@@ -277,9 +277,9 @@ proptest! {
     fn metrics_of_a_room_obey_little(load in prop::collection::vec(request(), 1..60), passages in prop::collection::vec(passage(), 1..4)) {
         let load = requests(&load);
         let layers = passages.iter().map(|passage| layer(&fifo(), *passage)).collect();
-        let room = Room::new(layers, drive("cheetah-15k4"));
+        let stack = Stack::new(layers, drive("cheetah-15k4"));
         let (metrics, log) =
-            Engine::on(Listed::new(&load), room, (Metrics::new(false), Log::default())).run().unwrap().observer;
+            Engine::on(Listed::new(&load), stack, (Metrics::new(false), Log::default())).run().unwrap().observer;
         let responses: u128 = log.events.iter().filter(|(_, letter, _)| *letter == 'F')
             .map(|(now, _, r)| u128::from(now.since(r.arrival).as_ns())).sum();
         let area = metrics.outstanding.mean(metrics.span()) * metrics.span().as_ns() as f64;

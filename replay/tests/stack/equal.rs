@@ -2,7 +2,7 @@
 //! nothing.
 
 use proptest::prelude::*;
-use replay::room::Passage;
+use replay::stack::LayerConfig;
 use traces::spec::Spec;
 
 use crate::support::{alone, drives, in_room, layer, limits, open_door, request, requests, schedulers};
@@ -15,9 +15,9 @@ proptest! {
         for spec in schedulers() {
             for drive in drives() {
                 let expected = alone(&spec, drive, limits, &load);
-                let room = in_room(vec![layer(&spec, Passage { limits, ..Passage::default() })], drive, &load);
-                prop_assert_eq!(&room.events, &expected.events, "{} on {}", spec, drive);
-                prop_assert_eq!(&room.served, &expected.served, "{} on {}", spec, drive);
+                let stack = in_room(vec![layer(&spec, LayerConfig { limits, ..LayerConfig::default() })], drive, &load);
+                prop_assert_eq!(&stack.events, &expected.events, "{} on {}", spec, drive);
+                prop_assert_eq!(&stack.served, &expected.served, "{} on {}", spec, drive);
             }
         }
     }
@@ -32,7 +32,7 @@ proptest! {
                 let expected = alone(&spec, drive, limits, &load);
                 let fifo: Spec = "fifo".parse().unwrap();
                 let door = || layer(&fifo, open_door());
-                let inner = || layer(&spec, Passage { limits, ..Passage::default() });
+                let inner = || layer(&spec, LayerConfig { limits, ..LayerConfig::default() });
                 let above = (0..doors).map(|_| door()).chain([inner()]).collect();
                 prop_assert_eq!(&in_room(above, drive, &load).completed, &expected.completed, "{} on {}", spec, drive);
             }
