@@ -9,12 +9,12 @@ use std::env;
 use benches::closed_loop::cheetah_without_cache;
 use benches::cost;
 use drive_models::DriveModel;
-use replay::guest::Files;
-use replay::guest::memory::MemorySettings;
 use replay::metrics::Class;
-use replay::sources::{Guest, Guests, Until};
 use replay::{Engine, Limits, Metrics, Stage};
 use traces::Lba;
+use workloads::guest::Files;
+use workloads::guest::memory::MemorySettings;
+use workloads::{Guest, Guests, Until};
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -25,7 +25,7 @@ fn main() {
     let drive = cheetah_without_cache();
     let mut files = Files::new(drive.capacity());
     let spec = workload.parse().expect("a workload, as in `iocast list workloads`");
-    let built = replay::programs::build(&spec).expect("a workload, as in `iocast list workloads`");
+    let built = workloads::programs::build(&spec).expect("a workload, as in `iocast list workloads`");
     let programs = built.processes(&mut files, 1).expect("files that fit the drive");
     let memory = (pages > 0).then(|| MemorySettings { pages, ..MemorySettings::default() });
     let guest = Guest { name: workload.clone(), place: Lba::ZERO, files, journal: None, memory, programs };

@@ -4,8 +4,8 @@
 use drive_models::linear::{self, Linear};
 use drive_models::{DriveModel, SingleServer};
 use replay::sources::random::RandomLoad;
-use replay::sources::{RandomClosed, ReplayError};
 use replay::{Engine, Limits, Metrics, Stage};
+use replay::{ReplayError, sources::RandomClosed};
 use schedulers::Scheduler;
 use traces::Sectors;
 use traces::spec::{Settings, Spec};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use replay::metrics::{Class, ClassMetrics};
-use replay::sources::{AddressMap, Asap, Closed, Open, TimeWindow, VmTrace, Workload};
+use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Metrics, Source, Stage};
 use serde::Deserialize;
 use traces::quantity::{parse_nanos, parse_sectors};
@@ -199,7 +199,7 @@ impl Scenario {
             let place: Sectors = parse_sectors(&vm.place)?;
             traces.push(VmTrace { name: String::new(), path: file, reader, map: AddressMap::Shift { place } });
         }
-        let workload = Workload::new(traces, window, drive.capacity());
+        let workload = MergedTraces::new(traces, window, drive.capacity());
         let source: Box<dyn Source> = match self.pacing.split_once('=') {
             None if self.pacing == "recorded" => Box::new(Open::recorded(workload)),
             None if self.pacing == "closed" => Box::new(Closed::new(workload)),

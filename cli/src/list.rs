@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use drive_models::{Description, MODELS, PROFILES, Profile};
-use replay::programs;
-use replay::programs::description;
 use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
 use traces::spec::{Spec, Tunable};
+use workloads::programs;
+use workloads::programs::description;
 
 use crate::arguments::{List, ListWhat, OutputFormat};
 use crate::output::{Table, print, print_json, terminal_width};
@@ -208,7 +208,7 @@ fn layer_settings() -> Table {
 }
 
 fn papers() -> Vec<Listed> {
-    let listed = |paper: &replay::papers::Paper| Listed {
+    let listed = |paper: &papers::Paper| Listed {
         name: paper.name.to_owned(),
         summary: paper.title.to_owned(),
         remark: format!("iocast reproduce {}", paper.name),

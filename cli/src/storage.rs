@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
 use predictors::replayed::{Door, Ran};
 use replay::host::Single;
-use replay::sources::{Closed, TimeWindow, Workload};
+use replay::sources::{Closed, MergedTraces, TimeWindow};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Limits, Stage};
 use traces::trace::ReadOptions;
@@ -85,7 +85,7 @@ impl Storage {
     ) -> Result<Vec<Ran>> {
         let drive = drive_models::build(&self.drive.parse()?)?.drive;
         let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<Vec<_>>>()?;
-        let workload = Workload::new(traces, window, self.capacity).with_progress(done);
+        let workload = MergedTraces::new(traces, window, self.capacity).with_progress(done);
         match &self.before {
             Before::Scheduler { scheduler, depth } => {
                 let scheduler = schedulers::build(&scheduler.parse()?)?.scheduler;
@@ -96,7 +96,7 @@ impl Storage {
         }
     }
 
-    fn run<H: Host>(&self, host: H, workload: Workload, vms: &[&Vm]) -> Result<Vec<Ran>> {
+    fn run<H: Host>(&self, host: H, workload: MergedTraces, vms: &[&Vm]) -> Result<Vec<Ran>> {
         let ended = Engine::on(Closed::new(workload), host, Door::new(vms.len())).run().context(self.drive.clone())?;
         let read = ended.source.workload().read();
         let until = ended.observer.until();

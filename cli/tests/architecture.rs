@@ -11,12 +11,28 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schedulers", &["traces"]),
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
-    ("predictors", &["traces", "schedulers", "drive-models", "replay"]),
+    ("workloads", &["traces", "schedulers", "drive-models", "replay"]),
+    ("predictors", &["traces", "schedulers", "drive-models", "replay", "workloads"]),
+    ("papers", &["traces", "schedulers", "drive-models", "replay", "workloads", "predictors"]),
     ("report", &["traces"]),
     ("capture", &["traces"]),
     ("serve", &["traces", "schedulers", "drive-models"]),
-    ("cli", &["traces", "schedulers", "drive-models", "replay", "predictors", "report", "capture", "serve"]),
-    ("benches", &["traces", "schedulers", "drive-models", "replay"]),
+    (
+        "cli",
+        &[
+            "traces",
+            "schedulers",
+            "drive-models",
+            "replay",
+            "workloads",
+            "predictors",
+            "papers",
+            "report",
+            "capture",
+            "serve",
+        ],
+    ),
+    ("benches", &["traces", "schedulers", "drive-models", "replay", "workloads"]),
 ];
 
 #[test]

@@ -11,7 +11,6 @@ pub mod casale;
 pub mod check;
 pub mod errors;
 pub mod hol;
-pub mod papers;
 pub mod place;
 pub mod predictor;
 pub mod profile;

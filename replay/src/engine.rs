@@ -6,7 +6,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::host::{Host, Single};
 use crate::observer::Observer;
-use crate::sources::{Next, ReplayError, Source};
+use crate::source::{Next, ReplayError, Source};
 use crate::stage::Stage;
 
 /// How a replay ended.

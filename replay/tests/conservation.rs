@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use drive_models::DriveModel;
 use proptest::prelude::*;
-use replay::sources::ReplayError;
+use replay::ReplayError;
 use replay::{Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};

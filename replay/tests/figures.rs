@@ -1,8 +1,8 @@
 //! Every figure of a run against one worked out by hand, and ratios against the definition.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use replay::ReplayError;
 use replay::metrics::Class;
-use replay::sources::ReplayError;
 use replay::{DecisionLog, Engine, Limits, Metrics, Next, Overload, Source, Stage};
 use traces::results::{Part, Run, Status};
 use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};

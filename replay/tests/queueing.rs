@@ -5,9 +5,10 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use replay::ReplayError;
 use replay::metrics::Class;
+use replay::sources::RandomClosed;
 use replay::sources::random::RandomLoad;
-use replay::sources::{RandomClosed, ReplayError};
 use replay::{Engine, Limits, Metrics, Next, Source, Stage};
 use schedulers::fifo::Fifo;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use replay::sources::ReplayError;
+use replay::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};

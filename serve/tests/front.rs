@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use proptest::prelude::*;
-use replay::sources::ReplayError;
+use replay::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
 use serve::front::{Done, Front};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};

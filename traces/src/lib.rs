@@ -9,6 +9,7 @@ pub mod described;
 pub mod error;
 pub mod events;
 pub mod formats;
+pub mod in_memory;
 pub mod input;
 pub mod quantity;
 pub mod record;
@@ -21,6 +22,7 @@ pub mod units;
 
 pub use described::DescriptionError;
 pub use error::{Place, Problem, ReadError, WriteError, WriteProblem};
+pub use in_memory::InMemoryTrace;
 pub use record::{Observed, Record};
 pub use request::{Flags, Operation, Priority, Request, RequestId, StreamId, VmId};
 pub use trace::{Clock, Layer, Losses, TraceMeta, TraceReader};

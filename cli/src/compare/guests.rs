@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use replay::guest::files::{BLOCK, Files};
-use replay::guest::journal::Journal;
-use replay::guest::memory::MemorySettings;
-use replay::guest::program::Event;
-use replay::programs::description::{self, Description, PRESETS};
-use replay::programs::{PROGRAMS, Workload};
-use replay::sources::{Guest, Guests, TimeWindow, Until};
+use replay::sources::TimeWindow;
 use traces::quantity::parse_sectors;
 use traces::results::{Part, WorkloadProvenance};
 use traces::spec::{Spec, SpecError, nearest};
 use traces::{Lba, Sectors, Timestamp};
+use workloads::guest::files::{BLOCK, Files};
+use workloads::guest::journal::Journal;
+use workloads::guest::memory::MemorySettings;
+use workloads::guest::program::Event;
+use workloads::programs::description::{self, Description, PRESETS};
+use workloads::programs::{PROGRAMS, Workload};
+use workloads::{Guest, Guests, Until};
 
 use super::layout::{Disk, lay_out};
 use crate::arguments::{Switch, UsageError, Workloads};
@@ -243,7 +244,7 @@ fn build(spec: &Spec) -> Result<Workload> {
         let near = nearest(&spec.name, known());
         return Err(SpecError::UnknownName { kind: "workload", name: spec.name.clone(), near }.into());
     }
-    Ok(replay::programs::build(spec)?)
+    Ok(workloads::programs::build(spec)?)
 }
 
 /// A program's name, or a job file's without folder and ending.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
 use replay::Observer;
-use replay::sources::{Guests, TimeWindow, Workload};
+use replay::sources::{MergedTraces, TimeWindow};
 use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
+use workloads::Guests;
 
 use super::guests::{self, Generated, Measure};
 use crate::arguments::{Compare, UsageError};
@@ -22,7 +23,7 @@ pub enum Load {
 
 /// What makes the requests of one replay.
 pub enum Requests<'a> {
-    Traces(Workload),
+    Traces(MergedTraces),
     Generated(&'a Generated, Box<Guests>),
 }
 
@@ -112,7 +113,7 @@ impl Load {
         match self {
             Load::Traces(vms) => {
                 let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<_>>()?;
-                Ok((Requests::Traces(Workload::new(traces, window, capacity).with_progress(counter)), None))
+                Ok((Requests::Traces(MergedTraces::new(traces, window, capacity).with_progress(counter)), None))
             }
             Load::Generated(generated) => {
                 let advance = Advance { measure: Measure::of(generated.until).0, counter };

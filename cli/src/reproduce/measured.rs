@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use predictors::papers::casale2011::{self, MACHINES, PAIRS, Run};
-use replay::papers::Paper;
+use papers::Paper;
+use papers::casale2011::{self, MACHINES, PAIRS, Run};
 use traces::results::reproduction::Reproduction;
 use traces::trace::ReadOptions;
 use traces::{Record, formats};

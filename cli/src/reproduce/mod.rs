@@ -8,7 +8,7 @@ mod render;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use replay::papers::Paper;
+use papers::Paper;
 use traces::results::reproduction::Reproduced;
 use traces::spec::{SpecError, nearest};
 
@@ -22,7 +22,7 @@ const MARKDOWN: &str = ".md";
 
 /// Every paper that can be regenerated.
 pub fn papers() -> impl Iterator<Item = &'static Paper> {
-    replay::papers::PAPERS.iter().chain(predictors::papers::PAPERS)
+    papers::PAPERS.iter()
 }
 
 fn find(name: &str) -> Result<&'static Paper, SpecError> {

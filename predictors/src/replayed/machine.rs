@@ -2,12 +2,12 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use replay::guest::files::Files;
-use replay::guest::journal::Journal;
-use replay::guest::memory::MemorySettings;
-use replay::programs;
-use replay::sources::Guest;
 use traces::{Lba, Sectors};
+use workloads::Guest;
+use workloads::guest::files::Files;
+use workloads::guest::journal::Journal;
+use workloads::guest::memory::MemorySettings;
+use workloads::programs;
 
 use super::{RoomError, spec};
 

@@ -8,11 +8,12 @@ mod door;
 mod machine;
 
 use drive_models::DriveError;
-use replay::sources::{Guests, ReplayError, Until};
+use replay::ReplayError;
 use replay::{Engine, Limits, Stage};
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Spec, SpecError};
 use traces::{Nanos, Sectors, Timestamp};
+use workloads::{Guests, Until};
 
 pub use self::door::Door;
 use self::machine::Plan;
@@ -96,10 +97,10 @@ pub enum RoomError {
     Spec(#[from] SpecError),
     /// A workload.
     #[error("{0}")]
-    Workload(#[from] replay::programs::WorkloadError),
+    Workload(#[from] workloads::programs::WorkloadError),
     /// A disk is too small.
     #[error("{0}")]
-    Disk(#[from] replay::guest::files::OutOfSpace),
+    Disk(#[from] workloads::guest::files::OutOfSpace),
     /// The run.
     #[error("{0}")]
     Replay(#[from] ReplayError),

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use replay::sources::{Next, ReplayError, Source};
+use replay::{Next, ReplayError, Source};
 use traces::{Request, RequestId, Timestamp, VmId};
 
 use super::causes::After;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use traces::{Nanos, Request, RequestId, StreamId, Timestamp};
 
 use super::free::Recorded;
-use crate::sources::{Next, ReplayError, Source};
+use crate::source::{Next, ReplayError, Source};
 
 /// What keeps the arrivals of a capture as they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

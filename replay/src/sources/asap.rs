@@ -3,11 +3,12 @@
 
 use traces::{Request, RequestId, Timestamp};
 
-use super::{Next, ReplayError, Source, Workload};
+use crate::source::{Next, ReplayError, Source};
+use crate::sources::MergedTraces;
 
 /// A trace's requests, the next as soon as fewer than `outstanding` are.
 pub struct Asap {
-    workload: Workload,
+    workload: MergedTraces,
     limit: u32,
     outstanding: u32,
     now: Timestamp,
@@ -18,13 +19,13 @@ impl Asap {
     ///
     /// # Panics
     /// If that is zero.
-    pub fn new(workload: Workload, outstanding: u32) -> Asap {
+    pub fn new(workload: MergedTraces, outstanding: u32) -> Asap {
         assert!(outstanding > 0, "with nothing outstanding nothing is replayed");
         Asap { workload, limit: outstanding, outstanding: 0, now: Timestamp::ZERO }
     }
 
     /// The workload, to ask what was read of it.
-    pub fn workload(&self) -> &Workload {
+    pub fn workload(&self) -> &MergedTraces {
         &self.workload
     }
 }

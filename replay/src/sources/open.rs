@@ -3,27 +3,28 @@
 use traces::quantity::Fraction;
 use traces::{Nanos, Request, RequestId, Timestamp};
 
-use super::{Next, ReplayError, Source, Workload};
+use crate::source::{Next, ReplayError, Source};
+use crate::sources::MergedTraces;
 
 /// Arrivals as recorded, every span between them times a fraction.
 pub struct Open {
-    workload: Workload,
+    workload: MergedTraces,
     scale: Fraction,
 }
 
 impl Open {
     /// Arrivals as recorded.
-    pub fn recorded(workload: Workload) -> Open {
+    pub fn recorded(workload: MergedTraces) -> Open {
         Open::scaled(workload, Fraction { numerator: 1, denominator: 1 })
     }
 
     /// Arrivals with every span between them multiplied by `scale`: 0.5 is twice as fast.
-    pub fn scaled(workload: Workload, scale: Fraction) -> Open {
+    pub fn scaled(workload: MergedTraces, scale: Fraction) -> Open {
         Open { workload, scale }
     }
 
     /// The workload, to ask what was read of it.
-    pub fn workload(&self) -> &Workload {
+    pub fn workload(&self) -> &MergedTraces {
         &self.workload
     }
 }

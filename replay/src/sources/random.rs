@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
-use super::{Next, ReplayError, Source};
+use crate::source::{Next, ReplayError, Source};
 
 /// What [`RandomClosed`] generates.
 #[derive(Clone, Copy, Debug)]

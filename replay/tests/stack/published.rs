@@ -1,7 +1,7 @@
 //! Shipped stacks against what the papers found in the systems that they stand for, in direction.
 
+use replay::ReplayError;
 use replay::metrics::Class;
-use replay::sources::ReplayError;
 use replay::stack::{Counts, Shares, StackSpec};
 use replay::{Engine, Metrics, Next, Source};
 use traces::results::Fairness;

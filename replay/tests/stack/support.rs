@@ -1,7 +1,7 @@
 //! What the room's tests share: loads, drives, and an observer that keeps every line.
 
 use proptest::prelude::*;
-use replay::sources::ReplayError;
+use replay::ReplayError;
 use replay::stack::{Layer, LayerConfig};
 use replay::{Ended, Engine, Limits, Next, Observer, Served, Source, Stack, Stage};
 use traces::spec::Spec;

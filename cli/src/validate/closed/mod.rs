@@ -6,7 +6,7 @@ mod tables;
 use anyhow::{Context, Result, bail};
 use drive_models::calibration::{Evidence, FITS, FitError, TraceReads, dependence};
 use drive_models::{Built, Profile, build_profile};
-use replay::sources::{AddressMap, Closed, TimeWindow, VmTrace, Workload};
+use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
 use traces::input::is_reopenable;
 use traces::results::SCHEMA_VERSION;
@@ -55,7 +55,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         reader: Box::new(open(arguments)?),
         map: AddressMap::Wrap { place: Sectors::ZERO },
     };
-    let workload = Workload::new(vec![trace], TimeWindow::default(), built.drive.capacity());
+    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
     let stage = Stage::new(stage, Limits { depth, ..Limits::default() });
     let ended = Engine::new(Closed::new(workload), stage, built.drive, Replayed::default()).run()?;
     let incomplete = pass.recorded.incomplete;

@@ -2,31 +2,10 @@
 
 use std::path::PathBuf;
 
-use traces::{Flags, Layer, Lba, Losses, Observed, Operation, ReadError, Record, Sectors, TraceMeta, TraceReader};
+use traces::{Flags, InMemoryTrace, Layer, Lba, Observed, Operation, Record, Sectors, TraceMeta};
 
 use super::super::{AddressMap, TimeWindow, VmTrace};
 use super::*;
-
-struct Listed {
-    meta: TraceMeta,
-    losses: Losses,
-    records: VecDeque<Record>,
-}
-
-impl TraceReader for Listed {
-    fn meta(&self) -> &TraceMeta {
-        &self.meta
-    }
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        Ok(self.records.pop_front())
-    }
-    fn losses(&self) -> &Losses {
-        &self.losses
-    }
-    fn position_bytes(&self) -> u64 {
-        0
-    }
-}
 
 /// A read of a stream with its arrival and completion.
 fn read((arrival, completed, stream): (u64, Option<u64>, u32)) -> Record {
@@ -47,19 +26,15 @@ fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
     closed_over(records.iter().copied().map(read).collect())
 }
 
-pub(super) fn closed_over(records: Vec<Record>) -> Closed {
-    let reader = Listed {
-        meta: TraceMeta::new("listed", Layer::GuestQueue, "none"),
-        losses: Losses::default(),
-        records: records.into(),
-    };
+fn closed_over(records: Vec<Record>) -> Closed {
+    let reader = InMemoryTrace::new(TraceMeta::new("listed", Layer::GuestQueue, "none"), records);
     let trace = VmTrace {
         name: "vm".to_owned(),
         path: PathBuf::from("listed"),
         reader: Box::new(reader),
         map: AddressMap::Shift { place: Sectors::ZERO },
     };
-    Closed::new(Workload::new(vec![trace], TimeWindow::default(), Sectors::new(1 << 20)))
+    Closed::new(MergedTraces::new(vec![trace], TimeWindow::default(), Sectors::new(1 << 20)))
 }
 
 /// Arrival times when every request takes `service` and all run in parallel.

@@ -1,0 +1,206 @@
+//! Tables I to III of machines of ours: measured beside what the formulas and the baselines say.
+
+use traces::results::isolation::IsolationProfile;
+use traces::results::prediction::Forecast;
+use traces::results::reproduction::{Cell, GroupError, Source};
+use traces::spec::Spec;
+use traces::statistics::mean_and_half_width;
+
+use super::formula::TYPES;
+use predictors::predictor::{Consolidation, PredictError, Predictor, VmForecast, predict};
+use predictors::registry::build;
+
+/// The paper's machines.
+pub const MACHINES: [&str; 3] = ["file", "mail", "web"];
+/// Its pairs, by number.
+pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [2, 1]];
+/// The forecasts that are shown, the paper's first.
+const PREDICTORS: [&str; 3] = ["casale", "isolation", "constant"];
+
+/// The machines once.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// [`MACHINES`] alone.
+    pub alone: Vec<IsolationProfile>,
+    /// [`PAIRS`] together.
+    pub together: Vec<[IsolationProfile; 2]>,
+}
+
+/// How tables of a source are called.
+pub(super) fn word(source: Source) -> &'static str {
+    match source {
+        Source::Formula => "formula",
+        Source::Replayed => "replayed",
+        Source::Measured => "measured",
+    }
+}
+
+/// Picks a number of a forecast.
+type Pick = Box<dyn Fn(&Forecast) -> Option<f64>>;
+
+/// A number of a forecast: the table, its column without who says it, its unit, and its value.
+struct Figure {
+    table: &'static str,
+    column: String,
+    unit: &'static str,
+    value: Pick,
+}
+
+fn figures() -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add = |table, column: String, unit, value| figures.push(Figure { table, column, unit, value });
+    let mix = |kind: usize| {
+        move |forecast: &Forecast| forecast.mix_read.map(|reads| if kind == 0 { reads } else { 1.0 - reads })
+    };
+    let rate = |kind: usize| {
+        move |forecast: &Forecast| {
+            if kind == 0 { forecast.total_read_iops } else { forecast.total_write_iops }
+        }
+    };
+    let response = |vm: usize, kind: usize| {
+        move |forecast: &Forecast| {
+            let of_kind = if kind == 0 { &forecast.read_response_ns } else { &forecast.write_response_ns };
+            of_kind.get(vm).copied().flatten().map(|ns| ns / 1e6)
+        }
+    };
+    for (kind, name) in TYPES.into_iter().enumerate() {
+        add("I", name.to_owned(), "share", Box::new(mix(kind)) as Pick);
+    }
+    for (kind, name) in TYPES.into_iter().enumerate() {
+        add("II", name.to_owned(), "requests/s", Box::new(rate(kind)));
+    }
+    for vm in 0..2 {
+        for (kind, name) in TYPES.into_iter().enumerate() {
+            add("III", format!("VM{} {name}", vm + 1), "ms", Box::new(response(vm, kind)));
+        }
+    }
+    figures
+}
+
+/// What was measured of a pair, and what each of [`PREDICTORS`] says, a forecast for each run.
+struct Row {
+    name: String,
+    truths: Vec<Forecast>,
+    forecasts: Vec<Vec<Forecast>>,
+}
+
+fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
+    let named = |name: &&str| {
+        let built = build(&Spec { name: (*name).to_owned(), given: Vec::new() });
+        built.map_err(|error| PredictError::DoesNotHold(error.to_string()))
+    };
+    let predictors = PREDICTORS.iter().map(named).collect::<Result<Vec<_>, PredictError>>()?;
+    let row = |(index, pair): (usize, &[usize; 2])| {
+        let truth = |run: &Run| {
+            let vms = run.together[index].iter().map(VmForecast::measured).collect();
+            Consolidation { vms, ..Consolidation::default() }.forecast()
+        };
+        let of = |predictor: &dyn Predictor| {
+            let forecast = |run: &Run| {
+                let alone = pair.map(|machine| run.alone[machine].clone());
+                predict(predictor, &alone, &[]).map(|together| together.forecast())
+            };
+            runs.iter().map(forecast).collect::<Result<Vec<Forecast>, PredictError>>()
+        };
+        Ok(Row {
+            name: pair.map(|machine| MACHINES[machine]).join("+"),
+            truths: runs.iter().map(truth).collect(),
+            forecasts: predictors.iter().map(|predictor| of(&**predictor)).collect::<Result<_, PredictError>>()?,
+        })
+    };
+    PAIRS.iter().enumerate().map(row).collect()
+}
+
+/// The mean over runs, with the interval; nothing if a run has none.
+fn over(forecasts: &[Forecast], figure: &Figure) -> Option<(f64, Option<f64>)> {
+    let values = forecasts.iter().map(|forecast| (figure.value)(forecast)).collect::<Option<Vec<f64>>>()?;
+    (!values.is_empty()).then(|| mean_and_half_width(&values))
+}
+
+/// Cells of all three tables, and the mean errors of each predictor by table and type.
+pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<GroupError>), PredictError> {
+    let rows = rows(runs)?;
+    let (mut cells, mut errors) = (Vec::new(), Vec::new());
+    for figure in figures() {
+        let table = format!("{}, {}", figure.table, word(source));
+        let errors_table = format!("{} errors, {}", figure.table, word(source));
+        let cell = |row: &Row, table: &str, column: String, (ours, half): (f64, Option<f64>), unit: &str| Cell {
+            table: table.to_owned(),
+            row: row.name.clone(),
+            column,
+            paper: None,
+            ours,
+            unit: unit.to_owned(),
+            relative_error: None,
+            ci95: half.map(|half| [ours - half, ours + half]),
+            counts: true,
+            source,
+        };
+        let mut missed: Vec<Vec<f64>> = vec![Vec::new(); PREDICTORS.len()];
+        for row in &rows {
+            let Some(truth) = over(&row.truths, &figure) else { continue };
+            cells.push(cell(row, &table, format!("measured {}", figure.column), truth, figure.unit));
+            for (index, forecasts) in row.forecasts.iter().enumerate() {
+                let Some(forecast) = over(forecasts, &figure) else { continue };
+                let error = (forecast.0 - truth.0).abs() / truth.0;
+                missed[index].push(error);
+                if index == 0 {
+                    cells.push(cell(row, &table, format!("predicted {}", figure.column), forecast, figure.unit));
+                    cells.push(cell(row, &errors_table, figure.column.clone(), (error, None), "share"));
+                }
+            }
+        }
+        let group = |(name, missed): (&str, &Vec<f64>)| GroupError {
+            group: format!("Table {table}, {}: {name}", figure.column),
+            cells: missed.len() as u64,
+            mean_absolute_relative_error: missed.iter().sum::<f64>() / missed.len() as f64,
+            bar: None,
+        };
+        errors.extend(PREDICTORS.into_iter().zip(&missed).filter(|(_, missed)| !missed.is_empty()).map(group));
+    }
+    Ok((cells, errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::results::isolation::IsolatedOperation;
+
+    use super::*;
+
+    fn profile(name: &str, reads: [f64; 2], writes: [f64; 2]) -> IsolationProfile {
+        let of = |[iops, ms]: [f64; 2]| IsolatedOperation {
+            iops,
+            response_ns: Some(ms * 1e6),
+            found_total: Some(1.0),
+            ..IsolatedOperation::default()
+        };
+        IsolationProfile { vm: name.to_owned(), reads: of(reads), writes: of(writes), ..IsolationProfile::default() }
+    }
+
+    #[test]
+    fn cells_are_means_over_runs_beside_the_formulas() {
+        let together = |longer: f64| {
+            let of = |vm: usize| profile(MACHINES[vm], [50.0, 12.0 + longer], [150.0, 6.0]);
+            PAIRS.map(|pair| pair.map(of)).to_vec()
+        };
+        let alone = MACHINES.map(|name| profile(name, [100.0, 8.0], [300.0, 4.0])).to_vec();
+        let run = |longer: f64| Run { alone: alone.clone(), together: together(longer) };
+        let (cells, errors) = tables(Source::Replayed, &[run(-1.0), run(1.0)]).unwrap();
+        let find = |table: &str, column: &str| {
+            let cell = cells.iter().find(|cell| cell.table == table && cell.column == column && cell.row == "web+mail");
+            cell.unwrap()
+        };
+        let close = |cell: &Cell, value: f64| assert!((cell.ours - value).abs() < 1e-9, "{cell:?}");
+        close(find("I, replayed", "measured R"), 0.25);
+        close(find("II, replayed", "measured W"), 300.0);
+        close(find("II, replayed", "predicted W"), 300.0);
+        close(find("III, replayed", "measured VM1 R"), 12.0);
+        // 8 ms, and half of what the other has: S A is 4 for reads and 2 for writes, of which half counts.
+        close(find("III, replayed", "predicted VM1 R"), 13.0);
+        close(find("III errors, replayed", "VM1 R"), 1.0 / 12.0);
+        assert!(find("III, replayed", "measured VM1 R").ci95.is_some());
+        assert!(cells.iter().all(|cell| cell.source == Source::Replayed && cell.paper.is_none()));
+        let isolation = errors.iter().find(|error| error.group == "Table III, replayed, VM1 R: isolation").unwrap();
+        assert!((isolation.mean_absolute_relative_error - 1.0 / 3.0).abs() < 1e-9 && isolation.cells == 3);
+    }
+}

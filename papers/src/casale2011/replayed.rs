@@ -1,0 +1,124 @@
+//! The paper's machines replayed in its environment: FileBench's personalities in guests of VMware ESX 3.5 on an iSCSI server with a RAID-5.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ReproduceError;
+use rayon::prelude::*;
+use replay::Engine;
+use replay::stack::StackSpec;
+use traces::results::isolation::IsolationProfile;
+use traces::results::reproduction::Choice;
+use traces::{Lba, Nanos, Record, Sectors, Timestamp};
+use workloads::guest::files::Files;
+use workloads::guest::journal::Journal;
+use workloads::guest::memory::MemorySettings;
+use workloads::programs::description::{Description, seeds};
+use workloads::{Guest, Guests, Until};
+
+use super::own::{MACHINES, PAIRS, Run};
+use predictors::replayed::Door;
+
+const WORKLOADS: &str = "casale2011";
+const STACK: &str = "esx-3.5-iscsi";
+const DRIVE: &str = "iscsi-raid5-15";
+/// How long each run is; the paper's are five times as long.
+const SPAN: Nanos = Nanos::from_s(60);
+/// Left out at the beginning, while caches fill.
+const WARM_UP: Nanos = Nanos::from_s(15);
+const PAGE_BYTES: u64 = 4096;
+
+/// Machines alone and pairs.
+pub(super) const GROUPS: usize = MACHINES.len() + PAIRS.len();
+/// The pair whose requests are shown one by one: web and mail.
+const SHOWN: usize = 2;
+
+/// What nobody prints.
+pub(super) fn choices() -> Vec<Choice> {
+    let seconds = |span: Nanos| span.as_ns() / 1_000_000_000;
+    vec![
+        Choice::new(
+            "replayed machines",
+            WORKLOADS,
+            "FileBench's personalities with 50,000 files, as the paper has them",
+        ),
+        Choice::new(
+            "replayed room",
+            &format!("{STACK} over {DRIVE}"),
+            "VMware ESX 3.5 and a RAID-5 of 15 discs, as far as the paper describes them; discs and caches are assumed",
+        ),
+        Choice::new(
+            "replayed for",
+            &format!("{} s, of which the first {} are left out", seconds(SPAN), seconds(WARM_UP)),
+            "the paper has runs of 300 s; after the first seconds nothing changes any more; that caches are warm is assumed",
+        ),
+        Choice::new("Figures 2 and 3", "web and mail together, the first seed", "the paper does not say which two"),
+    ]
+}
+
+/// What a group did: each machine's profile, and if it is asked for every request.
+struct Group {
+    machines: Vec<IsolationProfile>,
+    records: Vec<Record>,
+}
+
+/// A run for each seed, and all requests of web and mail together in the first.
+///
+/// # Errors
+/// A part is refused.
+pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
+    let members = |group: usize| match group.checked_sub(MACHINES.len()) {
+        Some(pair) => PAIRS[pair].to_vec(),
+        None => vec![group],
+    };
+    let jobs: Vec<(usize, usize)> =
+        (0..all_seeds.len()).flat_map(|nth| (0..GROUPS).map(move |group| (nth, group))).collect();
+    let job = |&(nth, group): &(usize, usize)| {
+        let shown = nth == 0 && group == MACHINES.len() + SHOWN;
+        let ran = run(all_seeds[nth], &members(group), shown);
+        done.fetch_add(1, Ordering::Relaxed);
+        ran
+    };
+    let mut ran: Vec<Group> = jobs.par_iter().map(job).collect::<Result<_, ReproduceError>>()?;
+    let records = ran.get_mut(MACHINES.len() + SHOWN).map(|group| std::mem::take(&mut group.records));
+    let run = |groups: &[Group]| {
+        let (alone, together) = groups.split_at(MACHINES.len());
+        Run {
+            alone: alone.iter().map(|group| group.machines[0].clone()).collect(),
+            together: together.iter().map(|group| [group.machines[0].clone(), group.machines[1].clone()]).collect(),
+        }
+    };
+    Ok((ran.chunks(GROUPS).map(run).collect(), records.unwrap_or_default()))
+}
+
+fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceError> {
+    let description = Description::find(WORKLOADS).map_err(ReproduceError::Description)?;
+    let drive = drive_models::build(&DRIVE.parse()?)?.drive;
+    let capacity = drive.capacity();
+    // A machine does the same, at the same place, whoever runs beside it.
+    let mut place = Sectors::ZERO;
+    let mut guests = Vec::new();
+    let planned: Vec<_> = description.guests.iter().zip(seeds(seed)).collect();
+    let mut places = Vec::new();
+    for (guest, _) in &planned {
+        places.push(Lba::new(place.count()));
+        place += guest.capacity;
+    }
+    for &member in members {
+        let Some(index) = planned.iter().position(|(guest, _)| guest.name == MACHINES[member]) else { continue };
+        let (guest, seed) = planned[index];
+        let mut files = Files::new(guest.capacity);
+        let journal = Some(Journal::new(&mut files)?);
+        let programs = guest.populate_on(&mut files, seed)?;
+        let pages = u32::try_from(guest.cache_bytes / PAGE_BYTES).unwrap_or(u32::MAX);
+        let memory = Some(MemorySettings { pages, ..MemorySettings::default() });
+        guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
+    }
+    let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
+    let room = StackSpec::of(STACK)?.build(drive);
+    let ended = Engine::on(Guests::new(guests, until), room, Door::at_drive(members.len())).run()?;
+    let door = ended.observer;
+    let records = if shown { door.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
+    let names = members.iter().map(|&member| MACHINES[member].to_owned());
+    let ran = door.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
+    Ok(Group { machines: ran.into_iter().map(|ran| ran.profile).collect(), records })
+}

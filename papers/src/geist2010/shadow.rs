@@ -1,0 +1,33 @@
+//! The shadow cache against the cache of the mechanical drive, also where it is told another geometry
+//! than the drive has.
+
+use traces::results::reproduction::Cell;
+
+use super::choices::Choices;
+use super::run::{GEOMETRY, Machine, Prepared, run, setup};
+use crate::ReproduceError;
+use crate::estimate::cell;
+
+/// Geometries: segments, sectors in each, prefetch. The drive has the first.
+const GEOMETRIES: [(usize, u64, u64); 6] =
+    [GEOMETRY, (32, 221, 64), (128, 221, 64), (64, 110, 64), (64, 221, 32), (64, 221, 128)];
+
+/// Recall and precision of CATS on the real machine with each geometry, for one seed.
+///
+/// # Errors
+/// A part is refused.
+pub fn cells(prepared: &Prepared, seed: u64) -> Result<Vec<Cell>, ReproduceError> {
+    let mut cells = Vec::new();
+    for geometry in GEOMETRIES {
+        let choices = Choices { geometry, ..Choices::FROZEN };
+        let measured = run(prepared, &setup(Machine::Real, "cats", &choices)?, true, seed)?;
+        let (segments, sectors, prefetch) = geometry;
+        let column = format!("{segments} segments of {sectors}, prefetch {prefetch}");
+        for (row, ours) in ["recall", "precision"].into_iter().zip(measured.recall_and_precision) {
+            cells.push(cell(["shadow cache by geometry", row, &column], "share", None, &[ours], false));
+        }
+        let service = &[measured.service[0]];
+        cells.push(cell(["shadow cache by geometry", "mean service", &column], "ms", None, service, false));
+    }
+    Ok(cells)
+}

@@ -1,0 +1,76 @@
+//! The virtual columns by the paper's own procedure: a virtual disk behind the throttle, a k that is
+//! looked for by dynamic runs and then fixed, everything else in the guest's time, the figures divided
+//! by k. Shows that the virtual columns of Table 2, which are simulated in the real disk's scale, are what
+//! the throttle gives, and what each of its sources of error does to them.
+
+use drive_models::DriveModel;
+use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
+use traces::results::reproduction::Cell;
+use traces::spec::Spec;
+
+use super::numbers::SCHEDULERS;
+use super::run::{Measured, Prepared, Setting, run_on};
+use super::{ROWS, Runs};
+use crate::ReproduceError;
+use crate::estimate::cell;
+
+/// A virtual disk on a file server: a megabyte in its cache is fast, the rest takes two milliseconds at
+/// most, unevenly.
+const DISK: &str = "virtual-disk:service=1200us,cached=300us,cache=256m,cv=0.3";
+
+/// The paper's k.
+const K: f64 = 8.0;
+
+/// Variations of the throttle at the paper's k: their name, its settings, the virtual disk.
+const VARIATIONS: [(&str, &str, &str); 5] = [
+    ("exact", "", "virtual-disk:service=0ns"),
+    ("uneven disk", "", DISK),
+    ("timer of 4 ms", ",timer=4ms", DISK),
+    ("overhead of 200 us", ",overhead=200us", DISK),
+    ("hit of 400 us", ",hit=400us", DISK),
+];
+
+fn settings(more: &str) -> Result<ThrottleSettings, ReproduceError> {
+    let spec: Spec = format!("throttle:k=8,fill_on_hit=off{more}").parse()?;
+    let throttle = drive_models::build_throttle(&spec)?.expect("a throttle is a throttle");
+    Ok(throttle.settings().clone())
+}
+
+fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
+    Ok(drive_models::build(&spec.parse()?)?.drive)
+}
+
+/// The cells: k, and CATS under each variation beside what the scaled simulation gave with this seed.
+///
+/// # Errors
+/// A part is refused.
+pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>, ReproduceError> {
+    let geometry = super::run::GEOMETRY;
+    let setting = Setting { prepared, direct: true, sleep_scale: 1000, geometry, seed };
+    let mut cells = Vec::new();
+    let cats = "cats".parse()?;
+    let run = |throttle: &mut Throttle<Box<dyn DriveModel>>| run_on(&setting, &cats, throttle);
+    let found = find_k(&settings(",lower_at=1")?, Procedure::default(), || disk(DISK), run)?;
+    let mut add = |row: &str, column: &str, unit: &str, paper, ours: f64| {
+        cells.push(cell(["throttle", row, column], unit, paper, &[ours], false));
+    };
+    add("k found", "cats", "k", None, found.k.millionths() as f64 / 1e6);
+    add("late with it", "cats", "requests", None, found.report.late as f64);
+    let mut show = |name: &str, scheduler: &str, measured: &Measured| {
+        for (row, unit, _, ours, counts) in ROWS {
+            if counts {
+                add(row, &format!("{scheduler}, {name}"), unit, None, ours(measured));
+            }
+        }
+    };
+    for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
+        show("in the real scale", scheduler, &scaled[0][1][index]);
+        let mut throttle = Throttle::new(disk(VARIATIONS[0].2)?, &settings(VARIATIONS[0].1)?);
+        show(VARIATIONS[0].0, scheduler, &run_on(&setting, &scheduler.parse()?, &mut throttle)?.divided_by(K));
+    }
+    for (name, more, behind) in &VARIATIONS[1..] {
+        let mut throttle = Throttle::new(disk(behind)?, &settings(more)?);
+        show(name, "cats", &run_on(&setting, &cats, &mut throttle)?.divided_by(K));
+    }
+    Ok(cells)
+}

@@ -1,0 +1,189 @@
+//! What of a trace is replayed, and when: windows, limits, several VMs, and the pacings' exact times.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use replay::ReplayError;
+use replay::sources::{AddressMap, Asap, MergedTraces, Open, TimeWindow, VmTrace, extent};
+use replay::{Engine, Limits, Metrics, Observer, Source, Stage};
+use traces::quantity::Fraction;
+use traces::{
+    Layer, Lba, Losses, Nanos, Observed, Operation, ReadError, Record, Request, RequestId, Sectors, Timestamp,
+    TraceMeta, TraceReader,
+};
+
+/// Arrival (us), first sector and sectors; zero sectors are a flush. Completed 1 us later.
+struct Listed {
+    records: VecDeque<(u64, u64, u64)>,
+    meta: TraceMeta,
+    losses: Losses,
+    asked: u64,
+}
+
+impl TraceReader for Listed {
+    fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        self.asked += 1;
+        Ok(self.records.pop_front().map(|(us, lba, sectors)| {
+            let operation = if sectors == 0 { Operation::Flush } else { Operation::Read };
+            let arrival = Timestamp::from_ns(us * 1000);
+            let request = Request::new(arrival, operation, Lba::new(lba), Sectors::new(sectors));
+            let completed = Some(arrival + Nanos::from_us(1));
+            Record { request, observed: Observed { completed, ..Observed::default() } }
+        }))
+    }
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+    fn position_bytes(&self) -> u64 {
+        self.asked
+    }
+}
+
+fn listed(records: &[(u64, u64, u64)]) -> Listed {
+    let meta = TraceMeta::new("listed", Layer::GuestQueue, "none");
+    Listed { records: records.iter().copied().collect(), meta, losses: Losses::default(), asked: 0 }
+}
+
+fn workload(traces: &[&[(u64, u64, u64)]], window: TimeWindow, capacity: u64) -> MergedTraces {
+    let trace = |(index, records): (usize, &&[(u64, u64, u64)])| VmTrace {
+        name: format!("vm{index}"),
+        path: PathBuf::from(format!("listed{index}")),
+        reader: Box::new(listed(records)),
+        map: AddressMap::Shift { place: Sectors::ZERO },
+    };
+    MergedTraces::new(traces.iter().enumerate().map(trace).collect(), window, Sectors::new(capacity))
+}
+
+/// Arrival in us, VM and first sector of everything that is emitted.
+fn emitted(mut workload: MergedTraces) -> Vec<(u64, u16, u64)> {
+    let mut all = Vec::new();
+    while let Some(record) = workload.take().unwrap() {
+        let request = record.request;
+        assert_eq!(record.observed.completed, Some(request.arrival + Nanos::from_us(1)), "all times move together");
+        all.push((request.arrival.as_ns() / 1000, request.vm.0, request.lba.sector()));
+    }
+    all
+}
+
+fn window(from: u64, to: Option<u64>, limit: Option<u64>) -> TimeWindow {
+    TimeWindow { from: Nanos::from_us(from), to: to.map(Nanos::from_us), limit }
+}
+
+const TRACE: &[(u64, u64, u64)] = &[(100, 0, 8), (110, 8, 8), (120, 16, 8), (130, 24, 8)];
+
+#[test]
+fn a_window_holds_its_beginning_and_not_its_end_and_starts_the_clock() {
+    assert_eq!(emitted(workload(&[TRACE], window(0, None, None), 1000)).len(), 4);
+    assert_eq!(emitted(workload(&[TRACE], window(10, Some(30), None), 1000)), [(0, 0, 8), (10, 0, 16)]);
+    assert_eq!(emitted(workload(&[TRACE], window(5, Some(30), None), 1000)), [(5, 0, 8), (15, 0, 16)]);
+    assert_eq!(emitted(workload(&[TRACE], window(31, None, None), 1000)), []);
+}
+
+#[test]
+fn traces_start_together_and_are_merged_by_arrival_the_first_named_first() {
+    let other: &[(u64, u64, u64)] = &[(5000, 500, 8), (5010, 508, 8), (5011, 516, 8)];
+    let all = emitted(workload(&[TRACE, other], window(0, None, None), 1000));
+    let order = [(0, 0, 0), (0, 1, 500), (10, 0, 8), (10, 1, 508), (11, 1, 516), (20, 0, 16), (30, 0, 24)];
+    assert_eq!(all, order);
+    assert_eq!(emitted(workload(&[TRACE, other], window(0, None, Some(3)), 1000)), order[..3]);
+}
+
+#[test]
+fn a_limit_reads_nothing_behind_it() {
+    // The second request does not fit the drive; nobody asked for it.
+    let beyond: &[(u64, u64, u64)] = &[(0, 0, 8), (1, 5000, 8)];
+    assert_eq!(emitted(workload(&[beyond], window(0, None, Some(1)), 1000)).len(), 1);
+    assert_eq!(emitted(workload(&[&[(0, 5000, 8)]], window(0, None, Some(0)), 1000)).len(), 0);
+}
+
+#[test]
+fn a_request_beyond_the_drive_is_named_by_its_number_in_the_trace() {
+    let records: &[(u64, u64, u64)] = &[(0, 0, 8), (10, 8, 8), (20, 996, 8)];
+    let mut workload = workload(&[records], window(10, None, None), 1000);
+    let error = loop {
+        match workload.take() {
+            Ok(record) => assert!(record.is_some(), "the last request does not fit"),
+            Err(error) => break error,
+        }
+    };
+    let ReplayError::BeyondDrive { number, request, .. } = &error else { panic!("{error}") };
+    assert_eq!((*number, request.lba.sector()), (3, 996));
+    assert!(error.to_string().starts_with("listed0: request 3 at 0.000010000 s touches sectors 996 to 1004"));
+    let long = super_long();
+    assert!(long.to_string().contains("of 2000 sectors is longer than the drive's 1000"), "{long}");
+}
+
+fn super_long() -> ReplayError {
+    workload(&[&[(0, 0, 2000)]], TimeWindow::default(), 1000).take().unwrap_err()
+}
+
+#[test]
+fn the_extent_is_that_of_what_will_be_replayed() {
+    let records = [(100, 900, 8), (110, 0, 0), (120, 50, 8), (130, 70, 4)];
+    let all = extent(&mut listed(&records), TimeWindow::default()).unwrap();
+    assert_eq!((all.records, all.lba_min.sector(), all.lba_end.sector()), (4, 50, 908));
+    assert_eq!((all.first_arrival.as_ns(), all.last_arrival.as_ns()), (100_000, 130_000));
+    let cut = extent(&mut listed(&records), window(10, Some(30), None)).unwrap();
+    assert_eq!((cut.records, cut.lba_min.sector(), cut.lba_end.sector()), (2, 50, 58));
+    let limited = extent(&mut listed(&records), window(0, None, Some(1))).unwrap();
+    assert_eq!((limited.records, limited.lba_min.sector(), limited.lba_end.sector()), (1, 900, 908));
+    let flushes = extent(&mut listed(&[(0, 0, 0)]), TimeWindow::default()).unwrap();
+    assert_eq!((flushes.lba_min, flushes.lba_end), (Lba::ZERO, Lba::ZERO));
+}
+
+/// Recorded arrival, when it came and when it was done, in us.
+#[derive(Default)]
+struct Times(Vec<(u64, u64, u64)>);
+
+impl Observer for Times {
+    fn arrived(&mut self, now: Timestamp, _: RequestId, request: &Request) {
+        self.0.push((request.arrival.as_ns() / 1000, now.as_ns() / 1000, 0));
+    }
+    fn completed(&mut self, now: Timestamp, _: RequestId, _: &Request) {
+        self.0.iter_mut().find(|times| times.2 == 0).unwrap().2 = now.as_ns() / 1000;
+    }
+}
+
+fn times(source: impl Source, service: &str, bound: usize) -> (Vec<(u64, u64, u64)>, bool) {
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let drive = drive_models::build(&format!("fixed:service={service}").parse().unwrap()).unwrap().drive;
+    let limits = Limits { merge: false, ..Limits::default() };
+    let engine = Engine::new(source, Stage::new(scheduler, limits), drive, Times::default());
+    let ended = engine.max_outstanding(bound).run().unwrap();
+    (ended.observer.0, ended.outcome.held_back)
+}
+
+#[test]
+fn an_open_loop_keeps_recorded_times_or_scales_them() {
+    let all = || workload(&[TRACE], TimeWindow::default(), 1000);
+    assert_eq!(times(Open::recorded(all()), "4us", 99).0, [(0, 0, 4), (10, 10, 14), (20, 20, 24), (30, 30, 34)]);
+    let scale = Fraction { numerator: 5, denominator: 10 };
+    assert_eq!(times(Open::scaled(all(), scale), "4us", 99).0, [(0, 0, 4), (5, 5, 9), (10, 10, 14), (15, 15, 19)]);
+}
+
+#[test]
+fn an_arrival_that_was_held_back_counts_its_wait() {
+    let (held, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "15us", 1);
+    assert_eq!(held, [(0, 0, 15), (10, 15, 30), (20, 30, 45), (30, 45, 60)]);
+    assert!(flag);
+    let (_, flag) = times(Open::recorded(workload(&[&TRACE[..2]], TimeWindow::default(), 1000)), "15us", 1);
+    assert!(flag, "the second was taken late, though there was room by then");
+    let (_, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "10us", 1);
+    assert!(!flag, "each is done when the next arrives");
+}
+
+#[test]
+fn as_fast_as_possible_keeps_so_many_outstanding() {
+    let asap = |outstanding| Asap::new(workload(&[TRACE], TimeWindow::default(), 1000), outstanding);
+    assert_eq!(times(asap(1), "4us", 99).0, [(0, 0, 4), (4, 4, 8), (8, 8, 12), (12, 12, 16)]);
+    assert_eq!(times(asap(2), "4us", 99).0, [(0, 0, 4), (0, 0, 8), (4, 4, 12), (8, 8, 16)]);
+    let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let stage = Stage::new(scheduler, Limits::default());
+    let metrics = Engine::new(asap(3), stage, drive, Metrics::new(false)).run().unwrap().observer;
+    assert_eq!(metrics.outstanding.max(), 3);
+}

@@ -1,0 +1,307 @@
+//! Guests whose processes generate the requests: a closed loop. A process takes steps in no time
+//! until it sleeps or waits; its requests arrive when it asks for them, and it goes on when they are
+//! done, so that a slow drive slows its own arrivals down.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use traces::{Lba, Request, RequestId, StreamId, Timestamp};
+
+use self::process::{Process, Waits};
+use self::running_guest::RunningGuest;
+use crate::guest::journal::Journal;
+use crate::guest::memory::{Memory, MemorySettings, PageRun};
+use crate::guest::{Event, FileId, Files, OutOfSpace, Program};
+use replay::{Next, ReplayError, Source};
+
+mod process;
+mod running_guest;
+mod steps;
+mod writing;
+
+/// A guest before the replay.
+pub struct Guest {
+    /// Its name.
+    pub name: String,
+    /// Where its disk begins on the drive.
+    pub place: Lba,
+    /// Its disk.
+    pub files: Files,
+    /// The journal of its file system, if it keeps one.
+    pub journal: Option<Journal>,
+    /// Its page cache, if it has one.
+    pub memory: Option<MemorySettings>,
+    /// Its processes.
+    pub programs: Vec<Box<dyn Program>>,
+}
+
+/// When a source of endless processes ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Until {
+    /// After so many requests.
+    pub requests: Option<u64>,
+    /// At this time; requests under way are still completed.
+    pub time: Option<Timestamp>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// The stream of what a guest's kernel writes on its own; processes count from 1.
+const KERNEL: StreamId = StreamId(0);
+
+/// Something that happens at a time of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wake {
+    Process(u32),
+    /// A guest's periodic sweep.
+    Sweep(u16),
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A part of a direct access.
+    Access(u32),
+    /// Pages to be read.
+    Load,
+    /// Dirty pages of a file.
+    WriteBack(FileId),
+    /// A step of the journal's commit.
+    Journal,
+    /// The flush of a process's sync.
+    Flush(u32),
+}
+
+/// A direct access under way.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    process: u32,
+    parts: u32,
+    is_awaited: bool,
+}
+
+/// Why guests cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// A guest's file system is full.
+    #[error("guest {guest}: {full}")]
+    DiskFull {
+        /// The guest's name.
+        guest: String,
+        /// The allocation that failed.
+        full: OutOfSpace,
+    },
+    /// All processes of a guest wait for events that none of them will post.
+    #[error("guest {guest}: all {processes} processes that have not ended wait for events that none of them will post")]
+    Deadlock {
+        /// The guest's name.
+        guest: String,
+        /// The number of waiting processes.
+        processes: usize,
+    },
+}
+
+impl From<GuestError> for ReplayError {
+    fn from(error: GuestError) -> ReplayError {
+        ReplayError::Generator(Box::new(error))
+    }
+}
+
+/// The source.
+pub struct Guests {
+    guests: Vec<RunningGuest>,
+    processes: Vec<Process>,
+    until: Until,
+    due: BinaryHeap<Reverse<(Timestamp, u64, Wake)>>,
+    sequence: u64,
+    emitted: VecDeque<(Request, Purpose)>,
+    purposes: Vec<Purpose>,
+    groups: Vec<Group>,
+    free_groups: Vec<u32>,
+    /// Processes that go on now.
+    runnable: VecDeque<u32>,
+    running: usize,
+    taken: u64,
+    under_way: u64,
+    now: Timestamp,
+    // Reused so that nothing is allocated per request.
+    reads: Vec<PageRun>,
+    woken: Vec<u32>,
+}
+
+impl Guests {
+    /// Guests whose processes begin at time zero, in their order.
+    pub fn new(guests: Vec<Guest>, until: Until) -> Guests {
+        let mut source = Guests {
+            guests: Vec::new(),
+            processes: Vec::new(),
+            until,
+            due: BinaryHeap::new(),
+            sequence: 0,
+            emitted: VecDeque::new(),
+            purposes: Vec::new(),
+            groups: Vec::new(),
+            free_groups: Vec::new(),
+            runnable: VecDeque::new(),
+            running: 0,
+            taken: 0,
+            under_way: 0,
+            now: Timestamp::ZERO,
+            reads: Vec::new(),
+            woken: Vec::new(),
+        };
+        for guest in guests {
+            source.boot(guest);
+        }
+        source.running = source.processes.len();
+        source
+    }
+
+    /// Names of the guests, in the order of their numbers.
+    pub fn names(&self) -> Vec<String> {
+        self.guests.iter().map(|running| running.name.clone()).collect()
+    }
+
+    /// How often an event of a guest has occurred, and when last.
+    pub fn occurred(&self, guest: usize, event: Event) -> Option<(u64, Timestamp)> {
+        self.guests[guest].events.get(event.0 as usize).copied().filter(|(count, _)| *count > 0)
+    }
+
+    fn boot(&mut self, guest: Guest) {
+        let number = self.guests.len() as u16;
+        let mut files = guest.files;
+        files.drain_freed(|_, _, _| {});
+        files.take_changes();
+        let memory = guest.memory.map(Memory::new);
+        if let Some(memory) = &memory {
+            let interval = memory.settings().writeback_interval;
+            self.wake_at(Timestamp::ZERO + interval, Wake::Sweep(number));
+        }
+        for (index, program) in guest.programs.into_iter().enumerate() {
+            let process = self.processes.len() as u32;
+            self.processes.push(Process::new(program, number, StreamId(index as u32 + 1)));
+            self.wake_at(Timestamp::ZERO, Wake::Process(process));
+        }
+        self.guests.push(RunningGuest {
+            name: guest.name,
+            place: guest.place,
+            files,
+            journal: guest.journal,
+            memory,
+            page_waiters: Vec::new(),
+            starved: Vec::new(),
+            syncing: Vec::new(),
+            events: Vec::new(),
+            waiting_for_events: Vec::new(),
+        });
+    }
+
+    fn wake_at(&mut self, time: Timestamp, wake: Wake) {
+        self.sequence += 1;
+        self.due.push(Reverse((time, self.sequence, wake)));
+    }
+
+    fn has_ended(&self) -> bool {
+        (self.running == 0 && self.emitted.is_empty())
+            || self.until.requests.is_some_and(|most| self.taken >= most)
+            || self.until.time.is_some_and(|end| self.now >= end)
+    }
+
+    /// Lets every process that can go on do so until it waits.
+    fn run(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        while let Some(process) = self.runnable.pop_front() {
+            self.go_on(now, process)?;
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, now: Timestamp, index: u32) -> Result<(), ReplayError> {
+        loop {
+            if let Waits::Transfer(transfer) = self.processes[index as usize].waits {
+                if !self.transfer(now, index, transfer) {
+                    return Ok(());
+                }
+                continue;
+            }
+            let process = &mut self.processes[index as usize];
+            let running = &mut self.guests[usize::from(process.guest)];
+            let step = process
+                .program
+                .step(now, &mut running.files)
+                .map_err(|full| GuestError::DiskFull { guest: running.name.clone(), full })?;
+            if let Some(memory) = &mut running.memory {
+                running.files.drain_freed(|file, start, pages| memory.forget(PageRun { file, start, pages }));
+            }
+            if !self.begin(now, index, step) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// With nothing under way, processes that all wait for events wait for ever.
+    fn check_for_deadlock(&self) -> Result<(), ReplayError> {
+        let waiting = |running: &RunningGuest| running.waiting_for_events.len();
+        let waits: usize = self.guests.iter().map(waiting).sum();
+        if waits == 0 || waits < self.running || !self.runnable.is_empty() {
+            return Ok(());
+        }
+        let running = self.guests.iter().find(|running| waiting(running) > 0).expect("some wait");
+        Err(GuestError::Deadlock { guest: running.name.clone(), processes: waiting(running) }.into())
+    }
+}
+
+impl Source for Guests {
+    fn next(&mut self) -> Result<Next, ReplayError> {
+        if self.under_way == 0 && self.emitted.is_empty() {
+            self.check_for_deadlock()?;
+        }
+        Ok(if self.has_ended() {
+            Next::Exhausted
+        } else if !self.emitted.is_empty() {
+            Next::At(self.now)
+        } else {
+            self.due.peek().map_or(Next::Blocked, |&Reverse((time, _, _))| Next::At(time.max(self.now)))
+        })
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        self.now = now;
+        self.run(now)?;
+        while let Some(&Reverse((time, _, wake))) = self.due.peek()
+            && time <= now
+            && !self.has_ended()
+        {
+            self.due.pop();
+            match wake {
+                Wake::Process(process) => self.runnable.push_back(process),
+                Wake::Sweep(guest) => self.sweep(now, guest),
+            }
+            self.run(now)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, _now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
+        let (request, purpose) = self.emitted.pop_front().expect("the engine takes what was announced");
+        if id.index() >= self.purposes.len() {
+            self.purposes.resize(id.index() + 1, Purpose::Load);
+        }
+        self.purposes[id.index()] = purpose;
+        self.taken += 1;
+        self.under_way += 1;
+        Ok(request)
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.now = now;
+        self.under_way -= 1;
+        match self.purposes[id.index()] {
+            Purpose::Access(group) => self.access_completed(group),
+            Purpose::Load => self.loaded(request),
+            Purpose::WriteBack(file) => self.written(now, request, file),
+            Purpose::Journal => self.journal_completed(now, request.vm.0),
+            Purpose::Flush(process) => self.woken.push(process),
+        }
+        self.runnable.extend(self.woken.drain(..));
+    }
+}
