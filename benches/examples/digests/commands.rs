@@ -6,12 +6,12 @@ use std::error::Error;
 /// Alternatives by the name that stands in braces for them.
 pub type Names = BTreeMap<String, Vec<String>>;
 
-/// A row: commands that run one after another in one output folder.
+/// A row: commands that run one after another and share an output folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The commands as one line, by which `digests.txt` knows the row.
     pub line: String,
-    /// The exit code that the last command has to have.
+    /// The exit code expected of the last command.
     pub exit: i32,
 }
 
@@ -25,7 +25,7 @@ impl Row {
 /// The rows of `text`, in order. `names` holds the alternatives that `iocast list` prints.
 ///
 /// # Errors
-/// An unknown name, a brace without its partner, an exit code that is no number, or a row that stands there twice.
+/// An unknown name, a brace without its partner, an exit code that is not a number, or a row that occurs twice.
 pub fn rows(text: &str, mut names: Names) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows: Vec<Row> = Vec::new();
     for line in joined(text).lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -40,7 +40,7 @@ pub fn rows(text: &str, mut names: Names) -> Result<Vec<Row>, Box<dyn Error>> {
         let exit: i32 = exit.parse()?;
         for line in expanded(line, &names)? {
             if rows.iter().any(|row| row.line == line) {
-                return Err(format!("the row `{line}` stands there twice").into());
+                return Err(format!("the row `{line}` occurs twice").into());
             }
             rows.push(Row { line, exit });
         }

@@ -1,13 +1,13 @@
 //! The two digests of a row's outputs.
 //!
-//! `whole` covers every byte. `figures` covers only values, in the order in which they stand there, so that it survives a
-//! renamed key or a rewritten sentence:
+//! `whole` covers every byte. `figures` covers the values in the order of the file, so that a renamed key or a
+//! rewritten sentence does not change it:
 //!
 //! | file | part in `figures` |
 //! |---|---|
-//! | JSON | numbers, booleans and nulls; no keys, no strings, and not the schema version, which counts renamed keys |
-//! | Parquet | all values of all rows but strings |
-//! | decision log (`.tsv`) | everything but the line with the names of the columns |
+//! | JSON | numbers, booleans and nulls; no keys, no strings, no schema version, which a renamed key may raise |
+//! | Parquet | all values of all rows except strings |
+//! | decision log (`.tsv`) | everything except the line with the names of the columns |
 //! | error messages, profiles (`.toml`), tables (`.md`), pictures | nothing |
 //! | others (traces) | every byte |
 
@@ -19,15 +19,15 @@ use parquet::record::{Field, Row};
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
-/// Hexadecimal digits of a SHA-256 that are kept: 64 bits, as nobody makes collisions on purpose here.
+/// Hexadecimal digits that are kept of a SHA-256. 64 bits exclude accidental collisions.
 const DIGITS: usize = 16;
 
 /// Digests of a row's outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// Of the values only.
+    /// Digest of the values only.
     pub figures: String,
-    /// Of every byte.
+    /// Digest of every byte.
     pub whole: String,
 }
 
@@ -63,7 +63,7 @@ fn hexadecimal(hasher: Sha256) -> String {
     digits
 }
 
-/// What `figures` covers of a file.
+/// The part of a file that `figures` covers.
 fn values(name: &str, bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "json" => {
@@ -77,7 +77,7 @@ fn values(name: &str, bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     })
 }
 
-/// Numbers, booleans and nulls of JSON that is well formed, as they are written, a line each.
+/// Numbers, booleans and nulls of well-formed JSON, one a line, as they are written there.
 fn json_values(json: &[u8]) -> Vec<u8> {
     const VERSION: &[u8] = b"\"schema_version\"";
     let mut values = Vec::new();
@@ -109,7 +109,7 @@ fn json_values(json: &[u8]) -> Vec<u8> {
     values
 }
 
-/// All values of a Parquet file but strings, a line each.
+/// All values of a Parquet file except strings, one a line.
 fn parquet_values(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let reader = SerializedFileReader::new(bytes::Bytes::copy_from_slice(bytes))?;
     let mut values = String::new();

@@ -1,20 +1,23 @@
 //! Proves that a refactoring changed no result.
 //!
-//! Runs the commands of `benches/examples/digests/commands.txt` with an `iocast` binary, computes two digests of what each
-//! row of commands prints and writes, and compares them with `benches/digests.txt`. `figures` covers numbers only, so that
-//! a different value is told from a renamed key or a rewritten sentence, which change `whole` alone (`digest.rs`).
+//! The example runs the commands of `benches/examples/digests/commands.txt` with an `iocast` binary. It computes two
+//! digests of the output of each row and compares them with `benches/digests.txt`. `figures` covers numbers only: it
+//! changes if a result changes. `whole` covers every byte: it also changes if a key is renamed or a sentence
+//! rewritten. `digest.rs` lists which part of which file `figures` covers.
 //!
-//! `make digests` builds `iocast` and compares; it fails if any digest differs, a command fails, or rows and file do not
-//! match. `make digests ARGS=--text-may-change` accepts rows that differ in `whole` alone, and lists them.
-//! `make digests ARGS=--update` writes the new digests: do that with an intended change, and state the reason in its commit.
-//! With another binary: `cargo run -p benches --example digests -- IOCAST [OPTIONS]`. Further options:
+//! `make digests` builds `iocast` and compares. It fails if a digest differs, if a command fails, or if a row is
+//! missing on either side. `make digests ARGS=--text-may-change` lists the rows that differ in `whole` alone and
+//! accepts them. `make digests ARGS=--update` writes the new digests. Use it after an intended change, and state the
+//! reason in the commit. `make digests IOCAST=PATH` tests another binary. Further options in ARGS:
 //!
-//! - `--keep DIR` leaves every output in DIR; `diff -r` of two such folders shows what two binaries do differently.
+//! - `--keep DIR` stores every output in DIR. `diff -r` of two such folders shows how the outputs of two binaries
+//!   differ.
 //! - `--only TEXT` runs only the rows that contain TEXT.
 //!
-//! Outputs depend neither on time nor on the number of threads; the path of a row's output folder is replaced by `OUT`.
-//! They depend on the C library's mathematics as far as the program does. Not covered: live captures and `serve`, which
-//! measure, and tables and Markdown, which show what the JSON holds.
+//! The outputs do not depend on the time, the number of threads, or the folder of the binary and of temporary files:
+//! the path of a row's output folder is replaced by `OUT`. The example leaves out `capture` and `serve`, which
+//! measure real time, and the output as tables and Markdown, which shows the figures of the JSON. Tunables and their
+//! defaults are strings in the JSON: `whole` covers them, `figures` covers their effect.
 
 mod commands;
 mod digest;
@@ -34,10 +37,12 @@ use digest::{Digests, Output};
 use serde_json::Value;
 
 const HEADER: &str = "\
-# What the commands of benches/examples/digests/commands.txt print and write, as digests: the first 16 hexadecimal digits
-# of two SHA-256, of the numbers (`figures`) and of every byte (`whole`). Equal digests prove that a refactoring changed no
-# result. `make digests` compares; after an intended change `make digests ARGS=--update` rewrites this file. How it works is
-# in benches/examples/digests/main.rs.
+# Digests of the outputs of the commands in benches/examples/digests/commands.txt. Equal digests prove that a
+# refactoring changed no result. `figures` is of the numbers only, `whole` of every byte: the first 16 hexadecimal digits
+# of SHA-256.
+#
+# `make digests` compares. `make digests ARGS=--text-may-change` accepts other text with equal figures. After an
+# intended change, `make digests ARGS=--update` rewrites this file. benches/examples/digests/main.rs describes the method.
 #
 # figures        whole            commands
 ";
@@ -54,9 +59,12 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = options()?;
     // `cargo run` becomes this process, and its compilers count as children that have ended.
     let before = cost::children_cpu_seconds().unwrap_or_default();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the package has no folder around it")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the package lies in no workspace")?;
     let mut rows = commands::rows(include_str!("commands.txt"), names(&options.program, root)?)?;
     rows.retain(|row| options.only.as_ref().is_none_or(|only| row.line.contains(only)));
+    if rows.is_empty() {
+        return Err("no row contains the text of --only".into());
+    }
     if let Some(folder) = &options.keep {
         fs::create_dir_all(folder)?;
     }
@@ -119,7 +127,7 @@ fn names(program: &Path, root: &Path) -> Result<Names, Box<dyn Error>> {
     ]))
 }
 
-/// The digests of each row or why it has none, in the order of `rows`, which run at the same time on all cores.
+/// The digests of each row, or its error, in the order of `rows`. As many rows run at the same time as there are cores.
 fn run_all(rows: &[Row], options: &Options, root: &Path) -> Vec<Result<Digests, String>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
@@ -139,7 +147,7 @@ fn run_all(rows: &[Row], options: &Options, root: &Path) -> Vec<Result<Digests, 
     results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
 }
 
-/// Runs the commands of a row and digests what they print and write.
+/// Runs the commands of a row and computes the digests of their output.
 fn run(row: &Row, options: &Options, root: &Path) -> Result<Digests, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let out = folder.path().to_str().ok_or("the folder for temporary files has no name in UTF-8")?;
@@ -223,7 +231,7 @@ fn read(text: &str) -> Result<BTreeMap<String, Digests>, Box<dyn Error>> {
         .collect()
 }
 
-/// What the file holds for these digests.
+/// The content of `digests.txt` for these digests.
 fn written(rows: &[Row], digests: &[Result<Digests, String>]) -> String {
     let lines = rows.iter().zip(digests).filter_map(|(row, digests)| {
         let Digests { figures, whole } = digests.as_ref().ok()?;
@@ -280,6 +288,46 @@ impl Comparison {
         }
         if self.holds(false) {
             println!("all digests as in benches/digests.txt");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digests(figures: &str, whole: &str) -> Digests {
+        Digests { figures: figures.to_owned(), whole: whole.to_owned() }
+    }
+
+    fn row(line: &str) -> Row {
+        Row { line: line.to_owned(), exit: 0 }
+    }
+
+    #[test]
+    fn stored_file_is_read_back_as_written() {
+        let text = written(&[row("a"), row("b c")], &[Ok(digests("1", "2")), Ok(digests("3", "4"))]);
+        assert_eq!(
+            read(&text).unwrap(),
+            BTreeMap::from([("a".into(), digests("1", "2")), ("b c".into(), digests("3", "4"))])
+        );
+        assert!(read("1 2").is_err());
+    }
+
+    #[test]
+    fn only_a_difference_in_text_may_be_accepted() {
+        let stored = BTreeMap::from([("a".to_owned(), digests("1", "2"))]);
+        let compare = |rows: &[Row], now: Result<Digests, String>| Comparison::new(rows, &[now], &stored);
+        let a = [row("a")];
+        for (comparison, strict, lenient) in [
+            (compare(&a, Ok(digests("1", "2"))), true, true),
+            (compare(&a, Ok(digests("1", "3"))), false, true),
+            (compare(&a, Ok(digests("2", "3"))), false, false),
+            (compare(&a, Err("failed".to_owned())), false, false),
+            (compare(&[row("b")], Ok(digests("1", "2"))), false, false),
+            (compare(&[], Ok(digests("1", "2"))), false, false),
+        ] {
+            assert_eq!((comparison.holds(false), comparison.holds(true)), (strict, lenient), "{comparison:?}");
         }
     }
 }
