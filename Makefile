@@ -1,5 +1,5 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants deny samples
+.PHONY: demo test test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants deny samples digests
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -50,6 +50,14 @@ IOCAST_SHARED_DATA ?= $(abspath ../shared/data)
 test-shared: tools
 	@test -d "$(IOCAST_SHARED_DATA)" || { echo "$(IOCAST_SHARED_DATA) does not exist; set IOCAST_SHARED_DATA" >&2; exit 1; }
 	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" cargo test --package traces --package cli --features shared-data --test 'shared_*'
+
+# Proves that a refactoring changed no result: compares the outputs of some 370 commands with benches/digests.txt in 90
+# seconds of CPU. ARGS=--update rewrites that file; benches/examples/digests/main.rs has more options. IOCAST is the binary.
+ARGS ?=
+IOCAST ?= target/release/iocast
+digests:
+	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --quiet --package cli)
+	cargo run --release --quiet --package benches --example digests -- $(IOCAST) $(ARGS)
 
 # The same generated capture through blkparse, btt, fio-btrace2fio and us, side by side. EVENTS=10000000
 # takes about a minute and 2.5 GB of temporary files.
