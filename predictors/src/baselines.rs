@@ -3,9 +3,9 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
-use crate::twin::Recording;
 
 /// Everybody goes on as alone.
 pub const ISOLATION: Entry = Entry {
@@ -39,13 +39,13 @@ struct Constant;
 struct Sum;
 
 impl Predictor for Isolation {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         Ok(Consolidation::measured(alone))
     }
 }
 
 impl Predictor for Constant {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let mean = |of: fn(&IsolationProfile) -> &IsolatedOperation| {
             let with: Vec<&IsolatedOperation> = alone.iter().map(of).filter(|operation| operation.iops > 0.0).collect();
             let count = with.len() as f64;
@@ -70,7 +70,7 @@ impl Predictor for Constant {
 }
 
 impl Predictor for Sum {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let share = |profile: &IsolationProfile| {
             profile.busy_share.ok_or_else(|| {
                 PredictError::profile(

@@ -18,9 +18,9 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -134,7 +134,7 @@ fn mates(class: &Class) -> f64 {
 }
 
 impl Predictor for HeadOfLine {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let classes = alone.iter().map(class).collect::<Result<Vec<Class>, PredictError>>()?;
         let writes = alone.iter().any(|profile| profile.writes.iops > 0.0);
         let waits = if writes { "with reads first, writes would wait" } else { "reads would wait" };

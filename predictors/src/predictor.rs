@@ -6,19 +6,19 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES, Forecast, Intervals, Outcome, PairPrediction};
 
 use crate::check;
-use crate::twin::Recording;
+use crate::isolated_trace::IsolatedTrace;
 
 /// A method that says what machines get of a device they share.
 pub trait Predictor {
-    /// What `alone`, two or more machines that have passed [`check::check`], get together. `recordings` are of the same machines in the
+    /// What `alone`, two or more machines that have passed [`check::check`], get together. `traces` are of the same machines in the
     /// same order, and behind these of any others that ran alone on the same device, which tell of it, too; or there are none.
     ///
     /// # Errors
     /// The method does not hold for them, or a profile lacks what it needs.
-    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError>;
+    fn predict(&self, alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<Consolidation, PredictError>;
 
     /// Whether it plays recordings, and says nothing of machines of which there are only profiles.
-    fn plays(&self) -> bool {
+    fn needs_traces(&self) -> bool {
         false
     }
 
@@ -47,10 +47,10 @@ pub type Outcomes = BTreeMap<String, Outcome>;
 pub fn predict(
     predictor: &dyn Predictor,
     alone: &[IsolationProfile],
-    recordings: &[Recording],
+    traces: &[IsolatedTrace],
 ) -> Result<Consolidation, PredictError> {
     check::check(alone)?;
-    let consolidation = predictor.predict(alone, recordings)?;
+    let consolidation = predictor.predict(alone, traces)?;
     consolidation.check()?;
     Ok(consolidation)
 }

@@ -17,9 +17,9 @@
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};
 
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -187,7 +187,7 @@ impl Clients {
 }
 
 impl Predictor for QpnClosed {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let clients = alone.iter().map(Clients::of).collect::<Result<Vec<Clients>, PredictError>>()?;
         let service = self.service(&clients)?;
         let threads = [0, 1].map(|kind| clients.iter().map(|clients| clients.threads[kind]).sum::<f64>());

@@ -11,10 +11,10 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Forecast, Outcome, PairPrediction};
 use traces::spec::{Settings, Spec};
 
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
 use crate::registry::{Entry, build};
 use crate::solve::solve;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -144,16 +144,16 @@ fn scaled(forecast: OperationForecast, response: f64, iops: f64, spread: Spread)
 }
 
 impl Predictor for Residual {
-    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let of = |name: &str| {
             let built = build(&Spec { name: name.to_owned(), given: Vec::new() });
-            built.map_err(|error| PredictError::DoesNotHold(error.to_string()))?.predict(alone, recordings)
+            built.map_err(|error| PredictError::DoesNotHold(error.to_string()))?.predict(alone, traces)
         };
         self.learned()?;
         self.corrected(&of(CORRECTED)?, &of(ALONE)?)
     }
 
-    fn plays(&self) -> bool {
+    fn needs_traces(&self) -> bool {
         true
     }
 

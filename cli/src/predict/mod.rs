@@ -115,7 +115,7 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
 pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
     let not_learning = predictors.iter().filter(|(_, predictor)| predictor.learns_from().is_empty());
     let of = |(name, predictor): &Chosen| {
-        (name.clone(), outcome(predictor::predict(&**predictor, &alone.profiles, &alone.recordings)))
+        (name.clone(), outcome(predictor::predict(&**predictor, &alone.profiles, &alone.traces)))
     };
     not_learning.map(of).collect()
 }

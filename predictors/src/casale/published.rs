@@ -9,9 +9,9 @@ use traces::results::isolation::IsolationProfile;
 use traces::spec::Settings;
 
 use super::{FOUND, MAX_CONN, MAX_WRITE_CONN, Responses, rate};
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -27,7 +27,7 @@ struct Casale {
 }
 
 impl Predictor for Casale {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let all: f64 = alone.iter().map(rate).sum();
         let mut vms = Vec::new();
         for (index, profile) in alone.iter().enumerate() {

@@ -9,9 +9,9 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
 use super::{FOUND, MAX_CONN, MAX_WRITE_CONN, Responses, rate};
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
 use crate::registry::Entry;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -30,7 +30,7 @@ type Of = fn(&IsolationProfile) -> &IsolatedOperation;
 const TYPES: [Of; 2] = [|profile| &profile.reads, |profile| &profile.writes];
 
 impl Predictor for Refined {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, alone: &[IsolationProfile], _: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
         let exponent = exponent(alone);
         let rates = TYPES.map(|of| {
             let weights: Vec<f64> = alone.iter().map(|profile| weight(profile, of(profile).iops, exponent)).collect();
