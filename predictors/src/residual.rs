@@ -76,13 +76,13 @@ fn examples(pair: &PairPrediction) -> Option<Vec<Examples>> {
     let twin = machines(forecast_of(pair, CORRECTED)?);
     let alone = machines(forecast_of(pair, ALONE)?);
     let truth = machines(pair.truth.as_ref()?);
-    let of_machine = |((twin, alone), truth): ((&VmForecast, &VmForecast), &VmForecast)| {
+    let of_vm = |((twin, alone), truth): ((&VmForecast, &VmForecast), &VmForecast)| {
         let [twin, alone, truth] = [twin, alone, truth].map(figures);
         std::array::from_fn(|figure| {
             Some((log_ratio(twin[figure], alone[figure])?, log_ratio(truth[figure], twin[figure])?))
         })
     };
-    Some(twin.iter().zip(&alone).zip(&truth).map(of_machine).collect())
+    Some(twin.iter().zip(&alone).zip(&truth).map(of_vm).collect())
 }
 
 /// Of pairs (disturbance, what is missed).
@@ -118,7 +118,7 @@ impl Residual {
 
     fn corrected(&self, twin: &Consolidation, alone: &Consolidation) -> Result<Consolidation, PredictError> {
         let learned = self.learned()?;
-        let of_machine = |(twin, alone): (&VmForecast, &VmForecast)| {
+        let of_vm = |(twin, alone): (&VmForecast, &VmForecast)| {
             let factors: [f64; FIGURES] = std::array::from_fn(|figure| {
                 let [b0, b1] = learned[figure].factors;
                 log_ratio(figures(twin)[figure], figures(alone)[figure]).map_or(1.0, |log| libm::exp(b0 + b1 * log))
@@ -129,7 +129,7 @@ impl Residual {
                 writes: scaled(twin.writes, factors[2], factors[3], spread(2)),
             }
         };
-        let vms = twin.vms.iter().zip(&alone.vms).map(of_machine).collect();
+        let vms = twin.vms.iter().zip(&alone.vms).map(of_vm).collect();
         Ok(Consolidation { vms, notes: twin.notes.clone(), ..Consolidation::default() })
     }
 }

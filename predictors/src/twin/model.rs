@@ -45,7 +45,7 @@ impl<'a> Model<'a> {
     ) -> Result<Model<'a>, PredictError> {
         enough(alone, traces)?;
         let vms = alone.len();
-        let learned = Evidence::of_machines(traces, vms);
+        let learned = Evidence::of_vms(traces, vms);
         let told_by_others = learned.told_by_others(vms);
         let Evidence { traces, disk, policy, sure, .. } = learned;
         // Of others only what an array's streams wait for is told.

@@ -34,7 +34,7 @@ impl<'a> Evidence<'a> {
 
     /// What recordings tell of which the first are of the `vms`. If those of others show no order and the machines' own do, the others
     /// went another way, of which the machines know nothing: data of their writes came behind other requests over a network.
-    pub(crate) fn of_machines(traces: &'a [IsolatedTrace], vms: usize) -> Evidence<'a> {
+    pub(crate) fn of_vms(traces: &'a [IsolatedTrace], vms: usize) -> Evidence<'a> {
         let (own, others) = traces.split_at(vms);
         let all = Evidence::of(traces);
         if others.is_empty() || all.policy != Policy::Unknown {
@@ -76,7 +76,7 @@ mod tests {
         let alone = Campaign { vms: 3, ..Campaign::default() }.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
         let mut traces: Vec<IsolatedTrace> = alone.into_iter().map(|ran| ran.trace).collect();
         let learn = |traces: &[IsolatedTrace]| {
-            let learned = Evidence::of_machines(traces, 2);
+            let learned = Evidence::of_vms(traces, 2);
             let says = learned.told_by_others(2).unwrap_or_default();
             ((learned.policy, learned.sure, learned.traces.len()), says)
         };
@@ -118,7 +118,7 @@ mod tests {
         lone.truncate(400);
         let traces = [of(lone), of(served(member))];
         assert_ne!(Evidence::of(&traces[..1]).policy, Policy::Unknown);
-        let learned = Evidence::of_machines(&traces, 1);
+        let learned = Evidence::of_vms(&traces, 1);
         assert_eq!((learned.policy, learned.traces.len(), learned.left_out), (Policy::Unknown, 2, 0));
     }
 }

@@ -9,7 +9,7 @@ use traces::{Nanos, Sectors, Timestamp};
 use self::dependencies::Dependency;
 use self::journal_waits::JournalWaits;
 use crate::isolated_trace::{IsolatedTrace, each_issued};
-use crate::twin::device::policy::in_machine;
+use crate::twin::device::policy::in_vm;
 
 /// No device that has an arm is done with two requests within so little.
 const TOLD_TOGETHER: Nanos = Nanos::from_us(200);
@@ -32,7 +32,7 @@ pub(crate) struct Workload {
 }
 
 pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
-    let waits = in_machine(trace);
+    let waits = in_vm(trace);
     // Who never keeps anything back shows no limit.
     let depth = if waits.any() { deepest(trace) } else { u32::MAX };
     let mut dependencies = dependencies::infer(&trace.requests);

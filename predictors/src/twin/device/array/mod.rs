@@ -93,13 +93,13 @@ pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedAr
     let Some(geometry) = layout::find(&random, capacity) else { return Default::default() };
     let streams: Vec<usize> = (0..traces.len()).filter(|&vm| controller_caches[vm].reads_ahead() > AHEAD_MIN).collect();
     let keeps = cache.map(|cache| keeps(traces, &cache, &geometry, streams.is_empty())).unwrap_or_default();
-    let of_machines: Vec<Vec<IsolatedTrace>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
+    let of_vms: Vec<Vec<IsolatedTrace>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
     let rows = geometry.capacity().count() / geometry.row_sectors();
-    let samples = samples(traces, &of_machines, &geometry, keeps.first().copied());
+    let samples = samples(traces, &of_vms, &geometry, keeps.first().copied());
     let Some(member) = disk::fit_to(samples, Sectors::new(geometry.row_start(rows)), Further::AsDrives) else {
         return Default::default();
     };
-    let members: Vec<IsolatedTrace> = of_machines.into_iter().flatten().collect();
+    let members: Vec<IsolatedTrace> = of_vms.into_iter().flatten().collect();
     let taken: Vec<Choices> = members.iter().map(|member| policy::at_device(member, Nanos::ZERO)).collect();
     let (order, _) = Choices::of_all(&taken).policy();
     let fitted = FittedArray {
@@ -132,12 +132,12 @@ pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedAr
 /// enough.
 fn samples(
     traces: &[IsolatedTrace],
-    of_machines: &[Vec<IsolatedTrace>],
+    of_vms: &[Vec<IsolatedTrace>],
     geometry: &Geometry,
     keeps: Option<ReadCache>,
 ) -> Vec<Vec<Sample>> {
     let all = |members: &Vec<IsolatedTrace>| members.iter().map(samples::samples).collect::<Vec<_>>();
-    let everything: Vec<Vec<Sample>> = of_machines.iter().flat_map(all).collect();
+    let everything: Vec<Vec<Sample>> = of_vms.iter().flat_map(all).collect();
     let usual = median(everything.iter().flatten().map(|sample| sample.time)).unwrap_or(0.0);
     let Some(ReadCache { ahead, .. }) = keeps.filter(|keeps| keeps.all) else { return everything };
     let within = samples::nanos(usual * DISTURBED);
@@ -146,7 +146,7 @@ fn samples(
         let each = members.iter().zip(&unseen);
         each.map(|(member, unseen)| samples::undisturbed(member, unseen, within)).collect::<Vec<_>>()
     };
-    let undisturbed: Vec<Vec<Sample>> = traces.iter().zip(of_machines).flat_map(undisturbed).collect();
+    let undisturbed: Vec<Vec<Sample>> = traces.iter().zip(of_vms).flat_map(undisturbed).collect();
     if undisturbed.iter().flatten().count() < UNDISTURBED_MIN { everything } else { undisturbed }
 }
 

@@ -160,9 +160,9 @@ fn fit_samples(
     let known = ReadHits { most: read / 4.0, most_bare: 0.0, per_sector };
     let bare = median(plain_reads.iter().map(|sample| known.bare(sample))).unwrap_or(0.0);
     let known = ReadHits { most_bare: bare / 4.0, ..known };
-    let of_machines: Vec<ReadHits> = each.iter().map(|samples| known.of_machine(samples)).collect();
+    let of_vms: Vec<ReadHits> = each.iter().map(|samples| known.of_vm(samples)).collect();
     let part = |(samples, hits): (Vec<Sample>, &ReadHits)| samples.into_iter().partition(|sample| hits.is(sample));
-    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().zip(&of_machines).map(part).collect();
+    let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().zip(&of_vms).map(part).collect();
     let hits: Vec<Sample> = each.iter().flat_map(|(hits, _)| hits).copied().collect();
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
     let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
@@ -175,7 +175,7 @@ fn fit_samples(
         all,
         least,
         read,
-        hits: of_machines,
+        hits: of_vms,
         hit_sector: per_sector,
         empties: None,
         delay: Nanos::from_ns((line.delay * 1e9) as u64),

@@ -49,9 +49,9 @@ impl DiskModel {
     fn positioned(&self, started: Timestamp, request: &Request) -> (f64, Option<f64>) {
         let operation = if self.acknowledges(request) { 1 } else { self.arm_as(request) };
         let line = &self.fitted.line;
-        let residuals = &self.fitted.drawn(self.first + usize::from(request.vm.0)).residuals;
+        let far = &self.fitted.drawn(self.first + usize::from(request.vm.0)).far;
         let seconds = line.time(operation, request.sectors().count() as f64, self.distance(request));
-        let placed = line.turn.and_then(|turn| residuals[operation].at(place(request.lba, started, seconds, turn)));
+        let placed = line.turn.and_then(|turn| far[operation].at(place(request.lba, started, seconds, turn)));
         (seconds, placed)
     }
 
@@ -97,7 +97,7 @@ impl DiskModel {
             _ if follows && distance <= drawn.behind_most => drawn.behind.draw(random),
             _ => None,
         };
-        let residual = residual.or(placed).or_else(|| drawn.residuals[operation].draw(random));
+        let residual = residual.or(placed).or_else(|| drawn.far[operation].draw(random));
         ((line + residual.unwrap_or(0.0)).max(fitted.least), false)
     }
 
@@ -111,7 +111,7 @@ impl DiskModel {
             let near = &fitted.drawn(*first + usize::from(run.vm.0)).destaged;
             let near = if distance < NEAR { near.draw(random) } else { None };
             let seconds = near.unwrap_or_else(|| {
-                let residual = fitted.all.residuals[0].draw(random).unwrap_or(0.0);
+                let residual = fitted.all.far[0].draw(random).unwrap_or(0.0);
                 (fitted.line.destage(run.sectors(), distance) + residual).max(fitted.least)
             });
             self.destaging.put(at, nanos(seconds));

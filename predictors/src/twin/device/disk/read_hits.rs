@@ -30,7 +30,7 @@ impl ReadHits {
 
     /// The same for a machine with such samples. What only the time without its sectors tells has to take as long each time, as what a cache
     /// sends does, and what an arm went for does not; if it does not, that time tells no hits.
-    pub(crate) fn of_machine(self, samples: &[Sample]) -> ReadHits {
+    pub(crate) fn of_vm(self, samples: &[Sample]) -> ReadHits {
         let told = samples.iter().filter(|sample| self.is(sample) && sample.time >= self.most);
         let mut bare: Vec<f64> = told.map(|sample| self.bare(sample)).collect();
         bare.sort_by(f64::total_cmp);
@@ -67,7 +67,7 @@ mod tests {
     fn what_only_the_time_without_sectors_tells_takes_as_long_each_time() {
         let hits = |apart_ms: f64, count: usize| {
             let reads: Vec<Sample> = (0..count).map(|n| read(0.5 + apart_ms * (n % 10) as f64)).collect();
-            let hits = HITS.of_machine(&reads);
+            let hits = HITS.of_vm(&reads);
             // Whatever is shorter than what any arm goes for is one all the same.
             assert!(hits.is(&read(0.09)));
             reads.iter().filter(|read| hits.is(read)).count()

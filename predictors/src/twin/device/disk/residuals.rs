@@ -11,7 +11,7 @@ const BEHIND: f64 = 0.99;
 /// comes behind others comes at a pace of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Residuals {
-    pub(crate) residuals: [EmpiricalTimes; OPERATIONS],
+    pub(crate) far: [EmpiricalTimes; OPERATIONS],
     /// By operation, and whether the device went from one to the other at once.
     pub(crate) near: [[EmpiricalTimes; 2]; OPERATIONS],
     /// Of reads behind a latest read, up to a distance.
@@ -53,7 +53,7 @@ impl Residuals {
         };
         let hit = |hit: &Sample| known.bare(hit) - if hit.idle { line.delay } else { 0.0 };
         Residuals {
-            residuals: std::array::from_fn(|operation| of(operation, &far)),
+            far: std::array::from_fn(|operation| of(operation, &far)),
             behind: of(0, &behind),
             behind_most: quantile(behind.iter().map(|sample| sample.distance), BEHIND),
             near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
@@ -73,24 +73,24 @@ impl Residuals {
     /// The same of all machines: where nobody reads at random, reads behind others have to tell what the arm takes.
     pub(crate) fn of_all(others: &[Sample], hits: &[Sample], line: &Line, known: &ReadHits) -> Residuals {
         let drawn = Residuals::of(others, hits, line, known);
-        let [reads, writes] = drawn.residuals;
-        Residuals { residuals: [or(reads, &drawn.behind), writes], ..drawn }
+        let [reads, writes] = drawn.far;
+        Residuals { far: [or(reads, &drawn.behind), writes], ..drawn }
     }
 
     /// Its own, where it has enough of a kind, or else that of `all`.
     pub(crate) fn or(self, all: &Residuals) -> Residuals {
-        let Residuals { residuals, near, behind, behind_most, hits, hit_share, durable, destaged } = self;
-        let [reads, writes] = residuals;
+        let Residuals { far, near, behind, behind_most, hits, hit_share, durable, destaged } = self;
+        let [reads, writes] = far;
         let [near_reads, near_writes] = near;
         let both = |own: [EmpiricalTimes; 2], all: &[EmpiricalTimes; 2]| {
             let [apart, at_once] = own;
             [or(apart, &all[0]), or(at_once, &all[1])]
         };
         // Reads behind others save time among themselves and never lose any: if they take longer than reads at random, they are so long.
-        let long = behind.quantiles.len() >= FEW && behind.mean() > all.residuals[0].mean();
-        let reads = if long { or(reads, &behind) } else { or(reads, &all.residuals[0]) };
+        let long = behind.quantiles.len() >= FEW && behind.mean() > all.far[0].mean();
+        let reads = if long { or(reads, &behind) } else { or(reads, &all.far[0]) };
         Residuals {
-            residuals: [reads, or(writes, &all.residuals[1])],
+            far: [reads, or(writes, &all.far[1])],
             near: [both(near_reads, &all.near[0]), both(near_writes, &all.near[1])],
             behind_most: if behind.quantiles.len() < FEW { all.behind_most } else { behind_most },
             behind: or(behind, &all.behind),
@@ -142,14 +142,14 @@ mod tests {
         let none = ReadHits { most: 0.0, most_bare: 0.0, per_sector: 0.0 };
         let all = Residuals::of_all(&both, &[], &line, &none);
         let own = Residuals::of(&streams, &[], &line, &none).or(&all);
-        assert_eq!(own.residuals[0], Residuals::of(&random, &[], &line, &none).residuals[0]);
-        assert!(own.behind != own.residuals[0]);
+        assert_eq!(own.far[0], Residuals::of(&random, &[], &line, &none).far[0]);
+        assert!(own.behind != own.far[0]);
         // Unless its own take longer.
         let long = Residuals::of(&self::streams(200, 40.0, false), &[], &line, &none).or(&all);
-        assert_eq!(long.residuals[0], long.behind);
+        assert_eq!(long.far[0], long.behind);
         // Where nobody does, streams have to tell.
         let alone = Residuals::of_all(&streams, &[], &line, &none);
-        assert_eq!(alone.residuals[0], alone.behind);
+        assert_eq!(alone.far[0], alone.behind);
     }
 
     #[test]
@@ -178,6 +178,6 @@ mod tests {
         assert!((near(&of(&one)) - 1e-3).abs() < 1e-9 && (near(&of(&other)) - 3e-3).abs() < 1e-9);
         // Ten are not enough.
         assert_eq!(of(&samples(10, 1.0)).near, all.near);
-        assert_eq!(of(&samples(10, 1.0)).residuals, all.residuals);
+        assert_eq!(of(&samples(10, 1.0)).far, all.far);
     }
 }

@@ -155,7 +155,7 @@ fn overtaken(trace: &IsolatedTrace, at_once: Nanos) -> (u64, u64) {
 }
 
 /// What the machine itself issued next, of those that had arrived.
-pub(crate) fn in_machine(trace: &IsolatedTrace) -> Choices {
+pub(crate) fn in_vm(trace: &IsolatedTrace) -> Choices {
     choices(trace, &[], |request| request.arrival, |request| request.issued, |request| request.issued, AT_ONCE)
 }
 

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::isolated_trace::{IsolatedTrace, TracedRequest};
     use crate::twin::device::policy::choices::LOOKED_AT;
-    use crate::twin::device::policy::{at_device, in_machine};
+    use crate::twin::device::policy::{at_device, in_vm};
 
     /// Requests that come faster than they are served in bursts of 24, taken as `pick` says from the kinds that wait.
     fn served(mut pick: impl FnMut(&[(u64, Operation)]) -> usize) -> IsolatedTrace {
@@ -277,7 +277,7 @@ mod tests {
         trace.unfinished = (0..3).map(|n| request(n * 10, Operation::Write, 10_000_000)).collect();
         assert_eq!(told(&trace), (Policy::ReadPriority, false));
         // Which is what the machine does that has not issued them, and not its device's order.
-        assert!(!in_machine(&trace).prefers_reads());
+        assert!(!in_vm(&trace).prefers_reads());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::fmt;
 use schedulers::Scheduler;
 use traces::spec::Spec;
 
-pub(crate) use self::choices::{Choices, at_device, in_machine};
+pub(crate) use self::choices::{Choices, at_device, in_vm};
 use crate::predictor::PredictError;
 
 /// An order.
