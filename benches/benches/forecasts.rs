@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use predictors::place::{Limits, Task, place};
 use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
 use predictors::twin::Model;
-use predictors::{IsolatedTrace, build, predictor};
+use predictors::{Isolated, IsolatedTrace, build, predictor};
 use traces::results::isolation::IsolationProfile;
 use traces::{Nanos, Sectors};
 
@@ -25,10 +25,10 @@ fn formulas(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("two machines from profiles");
     for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
         let spec = name.parse().expect("a name is a spec");
-        let predictor = build(&spec).expect("a name of the registry");
+        let predictor = build(&spec).expect("a name of the registry").predictor().expect("it forecasts");
         // What a method refuses takes its time, too.
         group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(predictor::predict(&*predictor, black_box(&profiles), &[])));
+            bencher.iter(|| black_box(predictor::predict(&*predictor, Isolated::of_profiles(black_box(&profiles)))));
         });
     }
     group.finish();
@@ -68,7 +68,10 @@ fn placement(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a hundred machines on ten LUNs");
     group.sample_size(10);
     for name in ["sum", "casale"] {
-        let predictor = build(&name.parse().expect("a name is a spec")).expect("a name of the registry");
+        let predictor = build(&name.parse().expect("a name is a spec"))
+            .expect("a name of the registry")
+            .predictor()
+            .expect("it forecasts");
         let task = Task {
             drive_capacity: vec![None; LUNS],
             takes: vec![Sectors::ZERO; MACHINES],

@@ -14,6 +14,7 @@ pub mod hol;
 mod isolated_trace;
 pub mod papers;
 pub mod place;
+mod predict_error;
 pub mod predictor;
 pub mod profile;
 pub mod qpn_closed;
@@ -24,5 +25,8 @@ pub mod synthetic;
 pub mod twin;
 
 pub use isolated_trace::{IsolatedTrace, IsolatedTraceBuilder};
-pub use predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
-pub use registry::{Entry, PREDICTORS, build, find};
+pub use predictor::{
+    Consolidation, Corrector, Entry, Isolated, Method, OperationForecast, Outcomes, PredictError, Predictor, Spread,
+    VmForecast,
+};
+pub use registry::{PREDICTORS, build, find};

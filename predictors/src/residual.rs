@@ -7,13 +7,12 @@
 //!
 //! A correction may be judged only on machines that it has not learned from: leave out every group in which either machine occurs.
 
-use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Forecast, Outcome, PairPrediction};
-use traces::spec::{Settings, Spec};
+use traces::spec::Settings;
 
-use crate::isolated_trace::IsolatedTrace;
-use crate::predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
-use crate::registry::{Entry, build};
+use crate::predictor::{
+    Consolidation, Corrector, Entry, Method, OperationForecast, Outcomes, PredictError, Spread, VmForecast,
+};
 use crate::solve::solve;
 
 /// The registry's row.
@@ -22,7 +21,8 @@ pub const ENTRY: Entry = Entry {
     summary: "the twin, corrected by what it was off by where the truth is known",
     origin: "ridge regression (Hoerl, Kennard 1970) on the twin's errors",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(Residual::default())),
+    needs_traces: true,
+    build: |_: &Settings| Ok(Method::Corrector(Box::new(Residual::default()))),
 };
 
 const CORRECTED: &str = "twin";
@@ -143,20 +143,7 @@ fn scaled(forecast: OperationForecast, response: f64, iops: f64, spread: Spread)
     }
 }
 
-impl Predictor for Residual {
-    fn predict(&self, alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
-        let of = |name: &str| {
-            let built = build(&Spec { name: name.to_owned(), given: Vec::new() });
-            built.map_err(|error| PredictError::DoesNotHold(error.to_string()))?.predict(alone, traces)
-        };
-        self.learned()?;
-        self.corrected(&of(CORRECTED)?, &of(ALONE)?)
-    }
-
-    fn needs_traces(&self) -> bool {
-        true
-    }
-
+impl Corrector for Residual {
     fn learns_from(&self) -> &'static [&'static str] {
         &[CORRECTED, ALONE]
     }
@@ -170,14 +157,14 @@ impl Predictor for Residual {
         self.learned = any.then(|| of_figure.map(|examples| fit(&examples)));
     }
 
-    fn correct(&self, others: &Outcomes) -> Option<Result<Consolidation, PredictError>> {
+    fn correct(&self, others: &Outcomes) -> Result<Consolidation, PredictError> {
         let of = |name: &str| match others.get(name) {
             Some(Outcome::Forecast(forecast)) => Ok(Consolidation::from(forecast)),
             Some(Outcome::Refused { refused }) => Err(PredictError::DoesNotHold(refused.clone())),
             None => Err(PredictError::DoesNotHold(format!("it corrects {name}, of which there is no forecast"))),
         };
-        let corrected = || self.learned().and_then(|_| self.corrected(&of(CORRECTED)?, &of(ALONE)?));
-        Some(corrected())
+        self.learned()?;
+        self.corrected(&of(CORRECTED)?, &of(ALONE)?)
     }
 }
 
@@ -207,7 +194,7 @@ mod tests {
     fn corrected(known: &[PairPrediction], twin_ms: f64) -> VmForecast {
         let mut residual = Residual::default();
         residual.learn(&known.iter().collect::<Vec<_>>());
-        residual.correct(&pair(twin_ms, 1.0).predictors).unwrap().unwrap().vms[0]
+        residual.correct(&pair(twin_ms, 1.0).predictors).unwrap().vms[0]
     }
 
     #[test]
@@ -236,12 +223,12 @@ mod tests {
     #[test]
     fn who_has_learned_nothing_says_so() {
         let mut residual = Residual::default();
-        let said = residual.correct(&pair(10.0, 10.0).predictors).unwrap().unwrap_err().to_string();
+        let said = residual.correct(&pair(10.0, 10.0).predictors).unwrap_err().to_string();
         assert!(said.contains("--learn-from"), "{said}");
         residual.learn(&[&PairPrediction { truth: None, ..pair(10.0, 10.0) }]);
         assert!(residual.learned.is_none());
         residual.learn(&[&pair(10.0, 10.0)]);
-        let said = residual.correct(&Outcomes::new()).unwrap().unwrap_err().to_string();
+        let said = residual.correct(&Outcomes::new()).unwrap_err().to_string();
         assert!(said.contains("no forecast"), "{said}");
     }
 }

@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use predictors::profile::Measure;
 use predictors::{
-    Consolidation, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, PREDICTORS, PredictError, build, predictor,
+    Consolidation, Isolated, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, PREDICTORS, PredictError,
+    predictor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -199,15 +200,13 @@ fn any_recordings_give_figures_or_an_error() {
         let (mut profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) = alone.unzip();
         profiles.truncate(played);
         for entry in PREDICTORS {
-            let predictor = build(&entry.name.parse().unwrap()).unwrap();
+            let Some(predictor) = entry.by_default().unwrap().predictor() else { continue };
+            let alone = Isolated { profiles: &profiles, traces: &traces };
             // Also what profiles would be refused for, where single requests tell.
-            let got = if predictor.needs_traces() {
-                predictor.predict(&profiles, &traces)
-            } else {
-                predictor::predict(&*predictor, &profiles, &traces)
-            };
+            let got =
+                if entry.needs_traces { predictor.predict(alone) } else { predictor::predict(&*predictor, alone) };
             let is = is_forecast(got);
-            forecasts.set(forecasts.get() + u32::from(is && predictor.needs_traces()));
+            forecasts.set(forecasts.get() + u32::from(is && entry.needs_traces));
         }
         Ok(())
     });

@@ -25,7 +25,7 @@ fn machine(name: usize, busy: f64) -> IsolationProfile {
 }
 
 fn sum() -> Box<dyn Predictor> {
-    build(&"sum".parse().unwrap()).unwrap()
+    build(&"sum".parse().unwrap()).unwrap().predictor().unwrap()
 }
 
 fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a> {

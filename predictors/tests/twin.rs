@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
-use predictors::{IsolatedTrace, IsolatedTraceBuilder, PredictError, build, predictor, twin};
+use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder, PredictError, build, predictor, twin};
 use traces::results::isolation::IsolationProfile;
 use traces::{Lba, Nanos, Observed, Operation, Record, Request, Sectors, Timestamp};
 
 fn forecast(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<predictors::Consolidation, PredictError> {
-    predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, traces)
+    let twin = build(&"twin".parse().unwrap()).unwrap().predictor().unwrap();
+    predictor::predict(&*twin, Isolated { profiles: alone, traces })
 }
 
 /// The recordings of some machines, and behind them those of all others.

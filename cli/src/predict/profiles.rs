@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
-use predictors::{IsolatedTrace, IsolatedTraceBuilder};
+use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
 use traces::formats;
 use traces::input::digest;
 use traces::results::isolation::IsolationProfile;
@@ -59,6 +59,11 @@ pub struct Alone {
 }
 
 impl Alone {
+    /// As predictors take them.
+    pub fn isolated(&self) -> Isolated<'_> {
+        Isolated { profiles: &self.profiles, traces: &self.traces }
+    }
+
     /// Some of the machines, by number, and behind their recordings all others.
     pub fn of(&self, members: &[usize]) -> Alone {
         let others = (0..self.traces.len()).filter(|other| !members.contains(other));

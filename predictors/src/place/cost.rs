@@ -4,7 +4,7 @@ use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
 
 use super::{Limits, Task};
-use crate::predictor::{OperationForecast, PredictError, VmForecast};
+use crate::predictor::{Isolated, OperationForecast, PredictError, VmForecast};
 
 /// A figure that limits are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn together(task: &Task<'_>, lun: usize, members: &[usize]) -> Result<Vec<VmFore
         return Ok(members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect());
     }
     let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
-    Ok(task.predictor.predict(&profiles, &[])?.vms)
+    Ok(task.predictor.predict(Isolated::of_profiles(&profiles))?.vms)
 }
 
 /// The 99th percentile of a machine's reads: as forecast, and by methods that have none that alone, longer by as much as the mean.

@@ -30,8 +30,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use self::device::evidence::Evidence;
 pub use self::model::Model;
 use crate::isolated_trace::IsolatedTrace;
-use crate::predictor::{Consolidation, PredictError, Predictor};
-use crate::registry::Entry;
+use crate::predictor::{Consolidation, Entry, Isolated, Method, PredictError, Predictor};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -47,8 +46,10 @@ pub const ENTRY: Entry = Entry {
         ),
         Tunable::new("seed", Unit::Count, "1", "seed of the service times that are drawn"),
     ],
+    needs_traces: true,
     build: |settings: &Settings| {
-        Ok(Box::new(Twin { own: settings.word("device") == "own", seed: settings.count("seed") }))
+        let twin = Twin { own: settings.word("device") == "own", seed: settings.count("seed") };
+        Ok(Method::Predictor(Box::new(twin)))
     },
 };
 
@@ -59,7 +60,7 @@ struct Twin {
 }
 
 impl Predictor for Twin {
-    fn predict(&self, alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, traces }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let (own, _) = traces.split_at(traces.len().min(alone.len()));
         let traces = if self.own { own } else { traces };
         let model = Model::infer(alone, traces, self.seed)?;
@@ -71,10 +72,6 @@ impl Predictor for Twin {
         };
         let notes = model.shown().into_iter().chain(incomplete.map(not_simulated)).collect();
         Ok(Consolidation { vms, policy: Some(model.policy()), notes, ..Consolidation::default() })
-    }
-
-    fn needs_traces(&self) -> bool {
-        true
     }
 }
 

@@ -9,7 +9,7 @@ use drive_models::array::{Contents, Geometry};
 use traces::{Lba, Nanos, Operation, Sectors, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
-use crate::twin::device::controller_cache::{self, BEHIND, CacheTiming};
+use crate::twin::device::controller_cache::{self, BEHIND, CacheTiming, pass};
 use crate::twin::device::latest_reads::LatestReads;
 
 /// As much as a cache holds from which nothing is ever lost: 16 GB.
@@ -66,12 +66,6 @@ pub(crate) fn beginning(geometry: &Geometry, ahead: Sectors, trace: &IsolatedTra
     let mut contents = empty(geometry, ahead, true);
     pass_before(&mut contents, &trace.requests, ahead);
     contents
-}
-
-/// Lets a request of a recording pass. Returns whether it reads, and all of it was there.
-pub(crate) fn pass(contents: &mut Contents, request: &TracedRequest) -> bool {
-    let passed = contents.pass(request.operation, request.lba, Sectors::new(request.sectors.into()));
-    request.operation == Operation::Read && passed.missing.is_none()
 }
 
 /// When each member was sent for something that no recording shows it to be done with: what was read ahead, and reads that lie on

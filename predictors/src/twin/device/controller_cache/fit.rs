@@ -12,10 +12,9 @@
 use drive_models::array::Contents;
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use traces::{Lba, Nanos, Operation, Timestamp};
+use traces::{Lba, Nanos, Operation, Sectors, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
-use crate::twin::device::array::read_cache;
 use crate::twin::device::empirical::{EmpiricalTimes, median};
 use crate::twin::device::latest_reads::LatestReads;
 
@@ -87,6 +86,12 @@ fn depth(seen: &[(usize, Nanos, usize)], most: Nanos, usual: f64, kinds: usize) 
     let deepest = at_once.map(|(found, ..)| *found + 1).max().unwrap_or(usize::MAX);
     let waited = answered().filter(|(found, ..)| *found >= deepest).count();
     if waited < WAITED_MIN { u32::MAX } else { deepest as u32 }
+}
+
+/// Lets a request of a recording pass. Returns whether it reads, and all of it was there.
+pub(crate) fn pass(contents: &mut Contents, request: &TracedRequest) -> bool {
+    let passed = contents.pass(request.operation, request.lba, Sectors::new(request.sectors.into()));
+    request.operation == Operation::Read && passed.missing.is_none()
 }
 
 fn took(request: &TracedRequest) -> Nanos {
@@ -214,7 +219,7 @@ impl ControllerCache {
         let mut others: [Vec<TracedRequest>; 2] = Default::default();
         each_issued(trace.moving(), |request, in_flight| {
             let kind = kind_of(request, &mut latest);
-            let held = known.as_mut().is_some_and(|known| read_cache::pass(known, request));
+            let held = known.as_mut().is_some_and(|known| pass(known, request));
             if held || cache.is_some_and(|cache| in_flight.len() >= cache.depth as usize) {
                 return;
             }

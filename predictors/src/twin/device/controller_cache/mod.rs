@@ -3,5 +3,5 @@
 mod fit;
 mod model;
 
-pub(crate) use self::fit::{BEHIND, CacheTiming, ControllerCache, kind};
+pub(crate) use self::fit::{BEHIND, CacheTiming, ControllerCache, kind, pass};
 pub(crate) use self::model::{CachedDevice, WithControllerCache};
