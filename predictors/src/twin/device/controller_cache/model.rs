@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::AccessCost;
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
-use crate::twin::device::controller_cache::{self, ControllerCache};
+use super::fit::{BEHIND, ControllerCache, kind};
 use crate::twin::device::latest_reads::LatestReads;
 
 /// What is behind such a cache.
@@ -72,9 +72,9 @@ impl<D: CachedDevice> WithControllerCache<D> {
     /// How long the cache takes for a request, if it answers it; seconds.
     fn answer(&mut self, request: &Request) -> Option<f64> {
         let vm = usize::from(request.vm.0);
-        let kind = controller_cache::kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
+        let kind = kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
         let read = request.operation == Operation::Read;
-        if self.read_cache && read && (kind == controller_cache::BEHIND || self.device.holds(request)) {
+        if self.read_cache && read && (kind == BEHIND || self.device.holds(request)) {
             return None;
         }
         let answer = self.controller_caches[vm].answer(kind, &mut self.random);

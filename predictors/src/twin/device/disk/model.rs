@@ -9,8 +9,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::AccessCost;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use crate::twin::device::disk::FittedDisk;
 use crate::twin::device::disk::destage::{Destaging, Empties};
+use crate::twin::device::disk::fit::FittedDisk;
 use crate::twin::device::disk::regression::NEAR;
 use crate::twin::device::disk::samples::nanos;
 use crate::twin::device::latest_reads::LatestReads;
