@@ -4,9 +4,9 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use predictors::place::{Limits, Task, place};
-use predictors::replayed::{Campaign, ROOMS, Ran};
+use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
 use predictors::twin::Model;
-use predictors::{Recording, build, predictor};
+use predictors::{Isolated, IsolatedTrace, build, predictor};
 use traces::results::isolation::IsolationProfile;
 use traces::{Nanos, Sectors};
 
@@ -15,9 +15,9 @@ const DRIVE: usize = 0;
 const ARRAY: usize = 3;
 
 /// Two machines alone in a room for as long as the paper's runs.
-fn alone(room: usize) -> Vec<Ran> {
-    let campaign = Campaign { machines: 2, span: Nanos::from_s(300), ..Campaign::default() };
-    campaign.alone(ROOMS[room], room).expect("a shipped room runs")
+fn alone(setup: usize) -> Vec<Ran> {
+    let campaign = Campaign { vms: 2, span: Nanos::from_s(300), ..Campaign::default() };
+    campaign.alone(SYNTHETIC_SETUPS[setup], setup).expect("a shipped room runs")
 }
 
 fn formulas(criterion: &mut Criterion) {
@@ -25,10 +25,10 @@ fn formulas(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("two machines from profiles");
     for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
         let spec = name.parse().expect("a name is a spec");
-        let predictor = build(&spec).expect("a name of the registry");
+        let predictor = build(&spec).expect("a name of the registry").predictor().expect("it forecasts");
         // What a method refuses takes its time, too.
         group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(predictor::predict(&*predictor, black_box(&profiles), &[])));
+            bencher.iter(|| black_box(predictor::predict(&*predictor, Isolated::of_profiles(black_box(&profiles)))));
         });
     }
     group.finish();
@@ -36,15 +36,15 @@ fn formulas(criterion: &mut Criterion) {
 
 fn twin(criterion: &mut Criterion) {
     const SEED: u64 = 1;
-    for (name, room) in [("a drive", DRIVE), ("an array", ARRAY)] {
-        let (profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) =
-            alone(room).into_iter().map(|ran| (ran.profile, ran.recording)).unzip();
+    for (name, setup) in [("a drive", DRIVE), ("an array", ARRAY)] {
+        let (profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) =
+            alone(setup).into_iter().map(|ran| (ran.profile, ran.trace)).unzip();
         let mut group = criterion.benchmark_group(format!("the twin of two machines of 300 s on {name}"));
         group.sample_size(10);
         group.bench_function("inference", |bencher| {
-            bencher.iter(|| black_box(Model::infer(&profiles, &recordings, SEED)));
+            bencher.iter(|| black_box(Model::infer(&profiles, &traces, SEED)));
         });
-        let model = Model::infer(&profiles, &recordings, SEED).expect("a shipped room's times follow something");
+        let model = Model::infer(&profiles, &traces, SEED).expect("a shipped room's times follow something");
         group.bench_function("forecast", |bencher| bencher.iter(|| black_box(model.forecast())));
         group.finish();
     }
@@ -68,9 +68,12 @@ fn placement(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a hundred machines on ten LUNs");
     group.sample_size(10);
     for name in ["sum", "casale"] {
-        let predictor = build(&name.parse().expect("a name is a spec")).expect("a name of the registry");
+        let predictor = build(&name.parse().expect("a name is a spec"))
+            .expect("a name of the registry")
+            .predictor()
+            .expect("it forecasts");
         let task = Task {
-            room: vec![None; LUNS],
+            drive_capacity: vec![None; LUNS],
             takes: vec![Sectors::ZERO; MACHINES],
             limits: vec![Limits::default(); MACHINES],
             alone: vec![alone.clone(); LUNS],

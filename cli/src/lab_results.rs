@@ -50,17 +50,17 @@ impl Lab<'_> {
     /// # Errors
     /// A capture that cannot be read.
     pub fn machines(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
-        let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
+        let (mut profiles, mut traces) = (Vec::new(), Vec::new());
         for vm in vms {
             let folder = self.folder.join("runs").join(group(vm)).join(repetition.to_string());
             let path = folder.join(format!("{vm}.parquet"));
             let place = self.place(vm);
             let none = AtomicU64::new(0);
-            let (profile, recording) = measure(vm, &path, &ReadOptions::default(), self.window, place, &none)?;
+            let (profile, trace) = measure(vm, &path, &ReadOptions::default(), self.window, place, &none)?;
             profiles.push(profile);
-            recordings.push(recording);
+            traces.push(trace);
         }
-        Ok(Alone { profiles, recordings })
+        Ok(Alone { profiles, traces })
     }
 
     /// The part of each run that is measured.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result};
 use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
-use predictors::replayed::{Door, Ran};
+use predictors::synthetic::{Ran, Tap};
 use replay::host::Single;
 use replay::sources::{Closed, MergedTraces, TimeWindow};
 use replay::stack::StackSpec;
@@ -97,7 +97,7 @@ impl Storage {
     }
 
     fn run<H: Host>(&self, host: H, workload: MergedTraces, vms: &[&Vm]) -> Result<Vec<Ran>> {
-        let ended = Engine::on(Closed::new(workload), host, Door::new(vms.len())).run().context(self.drive.clone())?;
+        let ended = Engine::on(Closed::new(workload), host, Tap::new(vms.len())).run().context(self.drive.clone())?;
         let read = ended.source.workload().read();
         let until = ended.observer.until();
         let names = vms.iter().map(|vm| vm.name.clone());

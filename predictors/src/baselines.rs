@@ -3,9 +3,9 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
-use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
-use crate::registry::Entry;
-use crate::twin::Recording;
+use crate::predictor::{
+    Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
+};
 
 /// Everybody goes on as alone.
 pub const ISOLATION: Entry = Entry {
@@ -13,7 +13,8 @@ pub const ISOLATION: Entry = Entry {
     summary: "baseline: each machine as it is alone",
     origin: "no interference",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(Isolation)),
+    needs_traces: false,
+    build: |_: &Settings| Ok(Method::Predictor(Box::new(Isolation))),
 };
 
 /// Everybody is as the mean machine is alone.
@@ -22,7 +23,8 @@ pub const CONSTANT: Entry = Entry {
     summary: "baseline: for every machine the mean over the machines alone",
     origin: "one number for all",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(Constant)),
+    needs_traces: false,
+    build: |_: &Settings| Ok(Method::Predictor(Box::new(Constant))),
 };
 
 /// Throughputs add up to what the device has.
@@ -31,7 +33,8 @@ pub const SUM: Entry = Entry {
     summary: "baseline: throughputs as alone, scaled down in one proportion where the device would be busy for more than all the time",
     origin: "utilisation law",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(Sum)),
+    needs_traces: false,
+    build: |_: &Settings| Ok(Method::Predictor(Box::new(Sum))),
 };
 
 struct Isolation;
@@ -39,13 +42,13 @@ struct Constant;
 struct Sum;
 
 impl Predictor for Isolation {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         Ok(Consolidation::measured(alone))
     }
 }
 
 impl Predictor for Constant {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let mean = |of: fn(&IsolationProfile) -> &IsolatedOperation| {
             let with: Vec<&IsolatedOperation> = alone.iter().map(of).filter(|operation| operation.iops > 0.0).collect();
             let count = with.len() as f64;
@@ -70,7 +73,7 @@ impl Predictor for Constant {
 }
 
 impl Predictor for Sum {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let share = |profile: &IsolationProfile| {
             profile.busy_share.ok_or_else(|| {
                 PredictError::profile(

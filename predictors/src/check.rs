@@ -2,7 +2,7 @@
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
-use crate::predictor::PredictError;
+use crate::predict_error::PredictError;
 use crate::profile::is_possible;
 
 /// Fewer requests than these say little; one says nothing.

@@ -18,9 +18,9 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
-use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
-use crate::registry::Entry;
-use crate::twin::Recording;
+use crate::predictor::{
+    Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
+};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -28,7 +28,8 @@ pub const ENTRY: Entry = Entry {
     summary: "fixed point of closed readers with priority over batched writes; refused near saturation",
     origin: "Cobham 1954 (priorities), Schweitzer 1979 (closed populations), batches M^X",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(HeadOfLine)),
+    needs_traces: false,
+    build: |_: &Settings| Ok(Method::Predictor(Box::new(HeadOfLine))),
 };
 
 /// The device may be asked for so much of its time.
@@ -134,7 +135,7 @@ fn mates(class: &Class) -> f64 {
 }
 
 impl Predictor for HeadOfLine {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let classes = alone.iter().map(class).collect::<Result<Vec<Class>, PredictError>>()?;
         let writes = alone.iter().any(|profile| profile.writes.iops > 0.0);
         let waits = if writes { "with reads first, writes would wait" } else { "reads would wait" };

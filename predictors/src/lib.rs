@@ -11,16 +11,21 @@ pub mod casale;
 pub mod check;
 pub mod errors;
 pub mod hol;
+mod isolated_trace;
 pub mod place;
+mod predict_error;
 pub mod predictor;
 pub mod profile;
 pub mod qpn_closed;
 pub mod registry;
-pub mod replayed;
 pub mod residual;
 mod solve;
+pub mod synthetic;
 pub mod twin;
 
-pub use predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
-pub use registry::{Entry, PREDICTORS, build, find};
-pub use twin::{Recorder, Recording};
+pub use isolated_trace::{IsolatedTrace, IsolatedTraceBuilder};
+pub use predictor::{
+    Consolidation, Corrector, Entry, Isolated, Method, OperationForecast, Outcomes, PredictError, Predictor, Spread,
+    VmForecast,
+};
+pub use registry::{PREDICTORS, build, find};

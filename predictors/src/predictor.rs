@@ -4,36 +4,101 @@ use std::collections::BTreeMap;
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::prediction::{DevicePolicy, FORECAST_PERCENTILES, Forecast, Intervals, Outcome, PairPrediction};
+use traces::spec::{Settings, Spec, SpecError, Tunable};
 
 use crate::check;
-use crate::twin::Recording;
+use crate::isolated_trace::IsolatedTrace;
+pub use crate::predict_error::PredictError;
 
-/// A method that says what machines get of a device they share.
+/// VMs that each ran alone on the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Isolated<'a> {
+    /// The VMs to forecast.
+    pub profiles: &'a [IsolationProfile],
+    /// Traces of the same VMs in the same order, and behind these of any others that ran alone on the same device; or none.
+    pub traces: &'a [IsolatedTrace],
+}
+
+impl<'a> Isolated<'a> {
+    /// VMs of which there are no traces.
+    pub fn of_profiles(profiles: &'a [IsolationProfile]) -> Isolated<'a> {
+        Isolated { profiles, traces: &[] }
+    }
+}
+
+/// Forecasts what VMs get of a device they share, from each alone.
 pub trait Predictor {
-    /// What `alone`, two or more machines that have passed [`check::check`], get together. `recordings` are of the same machines in the
-    /// same order, and behind these of any others that ran alone on the same device, which tell of it, too; or there are none.
+    /// The forecast for two or more VMs whose profiles have passed [`check::check`].
     ///
     /// # Errors
     /// The method does not hold for them, or a profile lacks what it needs.
-    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError>;
+    fn predict(&self, alone: Isolated<'_>) -> Result<Consolidation, PredictError>;
+}
 
-    /// Whether it plays recordings, and says nothing of machines of which there are only profiles.
-    fn plays(&self) -> bool {
-        false
+/// Corrects forecasts by other predictors.
+pub trait Corrector {
+    /// The predictors whose forecasts it learns from and corrects.
+    fn learns_from(&self) -> &'static [&'static str];
+
+    /// Learns from consolidations whose truth is known, with forecasts of [`Corrector::learns_from`]. What was learned before is forgotten.
+    fn learn(&mut self, known: &[&PairPrediction]);
+
+    /// The corrected forecast of VMs, of which `others` are the forecasts by [`Corrector::learns_from`].
+    ///
+    /// # Errors
+    /// Nothing was learned, or a forecast is missing.
+    fn correct(&self, others: &Outcomes) -> Result<Consolidation, PredictError>;
+}
+
+/// A method, built from its settings.
+pub enum Method {
+    /// It forecasts.
+    Predictor(Box<dyn Predictor>),
+    /// It corrects forecasts.
+    Corrector(Box<dyn Corrector>),
+}
+
+impl Method {
+    /// The predictor, if it is one.
+    pub fn predictor(self) -> Option<Box<dyn Predictor>> {
+        match self {
+            Method::Predictor(predictor) => Some(predictor),
+            Method::Corrector(_) => None,
+        }
+    }
+}
+
+/// A method's row in the registry.
+pub struct Entry {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line on what it does.
+    pub summary: &'static str,
+    /// Where it is from.
+    pub origin: &'static str,
+    /// Its tunables.
+    pub tunables: &'static [Tunable],
+    /// Whether it forecasts from isolated traces, and nothing of VMs of which there are only profiles.
+    pub needs_traces: bool,
+    /// Makes one from settings resolved against `tunables`.
+    pub build: fn(&Settings) -> Result<Method, SpecError>,
+}
+
+impl Entry {
+    /// The method with `spec`'s settings.
+    ///
+    /// # Errors
+    /// An unknown tunable with the nearest ones; a value that is not accepted.
+    pub fn build(&self, spec: &Spec) -> Result<Method, SpecError> {
+        (self.build)(&Settings::resolve(spec, self.tunables)?)
     }
 
-    /// Which other predictors' forecasts this one learns from; none if it does not learn.
-    fn learns_from(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Learns from consolidations whose truth is known, with forecasts of [`Predictor::learns_from`]. What was learned before is forgotten.
-    fn learn(&mut self, _known: &[&PairPrediction]) {}
-
-    /// What one that learns makes of forecasts by [`Predictor::learns_from`], as [`Predictor::predict`] does of the machines. `None` from
-    /// one that does not learn.
-    fn correct(&self, _others: &Outcomes) -> Option<Result<Consolidation, PredictError>> {
-        None
+    /// The method with its default settings.
+    ///
+    /// # Errors
+    /// A default that is not accepted.
+    pub fn by_default(&self) -> Result<Method, SpecError> {
+        self.build(&Spec { name: self.name.to_owned(), given: Vec::new() })
     }
 }
 
@@ -44,46 +109,11 @@ pub type Outcomes = BTreeMap<String, Outcome>;
 ///
 /// # Errors
 /// What is wrong with a profile; why the method does not hold.
-pub fn predict(
-    predictor: &dyn Predictor,
-    alone: &[IsolationProfile],
-    recordings: &[Recording],
-) -> Result<Consolidation, PredictError> {
-    check::check(alone)?;
-    let consolidation = predictor.predict(alone, recordings)?;
+pub fn predict(predictor: &dyn Predictor, alone: Isolated<'_>) -> Result<Consolidation, PredictError> {
+    check::check(alone.profiles)?;
+    let consolidation = predictor.predict(alone)?;
     consolidation.check()?;
     Ok(consolidation)
-}
-
-/// Why there is no forecast.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PredictError {
-    /// Fewer than two machines.
-    #[error("a consolidation is of two machines or more, and there is {0}")]
-    TooFew(usize),
-    /// Two with one name.
-    #[error("two machines are called {0}; give one of them another name (NAME=FILE)")]
-    SameName(String),
-    /// A profile that cannot be.
-    #[error("{vm}: {what}")]
-    Profile {
-        /// The machine.
-        vm: String,
-        /// What is wrong, and what to do.
-        what: String,
-    },
-    /// Profiles that do not go together.
-    #[error("{0}")]
-    Disagree(String),
-    /// The method does not hold here.
-    #[error("{0}")]
-    DoesNotHold(String),
-}
-
-impl PredictError {
-    pub(crate) fn profile(alone: &IsolationProfile, what: impl Into<String>) -> PredictError {
-        PredictError::Profile { vm: alone.vm.clone(), what: what.into() }
-    }
 }
 
 /// Machines together.

@@ -17,9 +17,9 @@
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};
 
-use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
-use crate::registry::Entry;
-use crate::twin::Recording;
+use crate::predictor::{
+    Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
+};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -61,6 +61,7 @@ pub const ENTRY: Entry = Entry {
         )
         .within(1, u64::MAX),
     ],
+    needs_traces: false,
     build: |settings: &Settings| {
         let service = |service: &str, responses: &str| {
             let given = Some(settings.nanos(service).as_ns() as f64 / 1e9).filter(|seconds| *seconds > 0.0);
@@ -80,10 +81,10 @@ pub const ENTRY: Entry = Entry {
                 }
             }
         };
-        Ok(Box::new(QpnClosed {
+        Ok(Method::Predictor(Box::new(QpnClosed {
             given: [service("read_service", "read_responses")?, service("write_service", "write_responses")?],
             weighed: settings.times_at("mixed_responses", 2).iter().map(Weighed::of_responses).collect(),
-        }))
+        })))
     },
 };
 
@@ -187,7 +188,7 @@ impl Clients {
 }
 
 impl Predictor for QpnClosed {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let clients = alone.iter().map(Clients::of).collect::<Result<Vec<Clients>, PredictError>>()?;
         let service = self.service(&clients)?;
         let threads = [0, 1].map(|kind| clients.iter().map(|clients| clients.threads[kind]).sum::<f64>());

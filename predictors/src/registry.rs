@@ -1,23 +1,9 @@
 //! The table of all predictors.
 
-use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
+use traces::spec::{Spec, SpecError, nearest};
 
-use crate::predictor::Predictor;
+use crate::predictor::{Entry, Method};
 use crate::{baselines, casale, hol, qpn_closed, residual, twin};
-
-/// One predictor.
-pub struct Entry {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// One line on what it does.
-    pub summary: &'static str,
-    /// Where it is from.
-    pub origin: &'static str,
-    /// Its tunables.
-    pub tunables: &'static [Tunable],
-    /// Makes one from settings resolved against `tunables`.
-    pub build: fn(&Settings) -> Result<Box<dyn Predictor>, SpecError>,
-}
 
 /// Every predictor; the last three are baselines, which any other has to beat.
 pub const PREDICTORS: &[Entry] = &[
@@ -44,11 +30,10 @@ pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
     })
 }
 
-/// Builds the predictor that `spec` names.
+/// Builds the method that `spec` names.
 ///
 /// # Errors
 /// An unknown name or tunable with the nearest ones; a value that is not accepted.
-pub fn build(spec: &Spec) -> Result<Box<dyn Predictor>, SpecError> {
-    let entry = find(&spec.name)?;
-    (entry.build)(&Settings::resolve(spec, entry.tunables)?)
+pub fn build(spec: &Spec) -> Result<Method, SpecError> {
+    find(&spec.name)?.build(spec)
 }

@@ -7,14 +7,13 @@
 //!
 //! A correction may be judged only on machines that it has not learned from: leave out every group in which either machine occurs.
 
-use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Forecast, Outcome, PairPrediction};
-use traces::spec::{Settings, Spec};
+use traces::spec::Settings;
 
-use crate::predictor::{Consolidation, OperationForecast, Outcomes, PredictError, Predictor, Spread, VmForecast};
-use crate::registry::{Entry, build};
+use crate::predictor::{
+    Consolidation, Corrector, Entry, Method, OperationForecast, Outcomes, PredictError, Spread, VmForecast,
+};
 use crate::solve::solve;
-use crate::twin::Recording;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -22,7 +21,8 @@ pub const ENTRY: Entry = Entry {
     summary: "the twin, corrected by what it was off by where the truth is known",
     origin: "ridge regression (Hoerl, Kennard 1970) on the twin's errors",
     tunables: &[],
-    build: |_: &Settings| Ok(Box::new(Residual::default())),
+    needs_traces: true,
+    build: |_: &Settings| Ok(Method::Corrector(Box::new(Residual::default()))),
 };
 
 const CORRECTED: &str = "twin";
@@ -76,13 +76,13 @@ fn examples(pair: &PairPrediction) -> Option<Vec<Examples>> {
     let twin = machines(forecast_of(pair, CORRECTED)?);
     let alone = machines(forecast_of(pair, ALONE)?);
     let truth = machines(pair.truth.as_ref()?);
-    let of_machine = |((twin, alone), truth): ((&VmForecast, &VmForecast), &VmForecast)| {
+    let of_vm = |((twin, alone), truth): ((&VmForecast, &VmForecast), &VmForecast)| {
         let [twin, alone, truth] = [twin, alone, truth].map(figures);
         std::array::from_fn(|figure| {
             Some((log_ratio(twin[figure], alone[figure])?, log_ratio(truth[figure], twin[figure])?))
         })
     };
-    Some(twin.iter().zip(&alone).zip(&truth).map(of_machine).collect())
+    Some(twin.iter().zip(&alone).zip(&truth).map(of_vm).collect())
 }
 
 /// Of pairs (disturbance, what is missed).
@@ -118,7 +118,7 @@ impl Residual {
 
     fn corrected(&self, twin: &Consolidation, alone: &Consolidation) -> Result<Consolidation, PredictError> {
         let learned = self.learned()?;
-        let of_machine = |(twin, alone): (&VmForecast, &VmForecast)| {
+        let of_vm = |(twin, alone): (&VmForecast, &VmForecast)| {
             let factors: [f64; FIGURES] = std::array::from_fn(|figure| {
                 let [b0, b1] = learned[figure].factors;
                 log_ratio(figures(twin)[figure], figures(alone)[figure]).map_or(1.0, |log| libm::exp(b0 + b1 * log))
@@ -129,7 +129,7 @@ impl Residual {
                 writes: scaled(twin.writes, factors[2], factors[3], spread(2)),
             }
         };
-        let vms = twin.vms.iter().zip(&alone.vms).map(of_machine).collect();
+        let vms = twin.vms.iter().zip(&alone.vms).map(of_vm).collect();
         Ok(Consolidation { vms, notes: twin.notes.clone(), ..Consolidation::default() })
     }
 }
@@ -143,20 +143,7 @@ fn scaled(forecast: OperationForecast, response: f64, iops: f64, spread: Spread)
     }
 }
 
-impl Predictor for Residual {
-    fn predict(&self, alone: &[IsolationProfile], recordings: &[Recording]) -> Result<Consolidation, PredictError> {
-        let of = |name: &str| {
-            let built = build(&Spec { name: name.to_owned(), given: Vec::new() });
-            built.map_err(|error| PredictError::DoesNotHold(error.to_string()))?.predict(alone, recordings)
-        };
-        self.learned()?;
-        self.corrected(&of(CORRECTED)?, &of(ALONE)?)
-    }
-
-    fn plays(&self) -> bool {
-        true
-    }
-
+impl Corrector for Residual {
     fn learns_from(&self) -> &'static [&'static str] {
         &[CORRECTED, ALONE]
     }
@@ -170,14 +157,14 @@ impl Predictor for Residual {
         self.learned = any.then(|| of_figure.map(|examples| fit(&examples)));
     }
 
-    fn correct(&self, others: &Outcomes) -> Option<Result<Consolidation, PredictError>> {
+    fn correct(&self, others: &Outcomes) -> Result<Consolidation, PredictError> {
         let of = |name: &str| match others.get(name) {
             Some(Outcome::Forecast(forecast)) => Ok(Consolidation::from(forecast)),
             Some(Outcome::Refused { refused }) => Err(PredictError::DoesNotHold(refused.clone())),
             None => Err(PredictError::DoesNotHold(format!("it corrects {name}, of which there is no forecast"))),
         };
-        let corrected = || self.learned().and_then(|_| self.corrected(&of(CORRECTED)?, &of(ALONE)?));
-        Some(corrected())
+        self.learned()?;
+        self.corrected(&of(CORRECTED)?, &of(ALONE)?)
     }
 }
 
@@ -207,7 +194,7 @@ mod tests {
     fn corrected(known: &[PairPrediction], twin_ms: f64) -> VmForecast {
         let mut residual = Residual::default();
         residual.learn(&known.iter().collect::<Vec<_>>());
-        residual.correct(&pair(twin_ms, 1.0).predictors).unwrap().unwrap().vms[0]
+        residual.correct(&pair(twin_ms, 1.0).predictors).unwrap().vms[0]
     }
 
     #[test]
@@ -236,12 +223,12 @@ mod tests {
     #[test]
     fn who_has_learned_nothing_says_so() {
         let mut residual = Residual::default();
-        let said = residual.correct(&pair(10.0, 10.0).predictors).unwrap().unwrap_err().to_string();
+        let said = residual.correct(&pair(10.0, 10.0).predictors).unwrap_err().to_string();
         assert!(said.contains("--learn-from"), "{said}");
         residual.learn(&[&PairPrediction { truth: None, ..pair(10.0, 10.0) }]);
         assert!(residual.learned.is_none());
         residual.learn(&[&pair(10.0, 10.0)]);
-        let said = residual.correct(&Outcomes::new()).unwrap().unwrap_err().to_string();
+        let said = residual.correct(&Outcomes::new()).unwrap_err().to_string();
         assert!(said.contains("no forecast"), "{said}");
     }
 }

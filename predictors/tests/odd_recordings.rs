@@ -4,7 +4,10 @@
 use std::cell::Cell;
 
 use predictors::profile::Measure;
-use predictors::{Consolidation, OperationForecast, PREDICTORS, PredictError, Recorder, Recording, build, predictor};
+use predictors::{
+    Consolidation, Isolated, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, PREDICTORS, PredictError,
+    predictor,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use rand::{RngExt, SeedableRng};
@@ -149,16 +152,16 @@ impl Machine {
         (0..self.requests).map(record).collect()
     }
 
-    fn alone(&self, vm: &str) -> (IsolationProfile, Recording) {
+    fn alone(&self, vm: &str) -> (IsolationProfile, IsolatedTrace) {
         let meta = TraceMeta::new("csv", Layer::GuestQueue, "monotonic");
         let mut measure = Measure::new(&meta);
-        let mut recorder = Recorder::new(Sectors::new(self.place), self.device.map(Sectors::new));
+        let mut builder = IsolatedTraceBuilder::new(Sectors::new(self.place), self.device.map(Sectors::new));
         for record in self.records() {
             measure.record(&record);
-            recorder.record(&record);
+            builder.record(&record);
         }
         let provenance = TraceProvenance { vm: vm.to_owned(), ..TraceProvenance::of(&meta, self.requests as u64) };
-        (measure.finish(vm, "test", provenance, &meta).0, recorder.finish())
+        (measure.finish(vm, "test", provenance, &meta).0, builder.finish())
     }
 }
 
@@ -194,18 +197,16 @@ fn any_recordings_give_figures_or_an_error() {
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tried = runner.run(&groups, |(machines, played)| {
         let alone = machines.iter().zip(["a", "b", "c"]).map(|(machine, name)| machine.alone(name));
-        let (mut profiles, recordings): (Vec<IsolationProfile>, Vec<Recording>) = alone.unzip();
+        let (mut profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) = alone.unzip();
         profiles.truncate(played);
         for entry in PREDICTORS {
-            let predictor = build(&entry.name.parse().unwrap()).unwrap();
+            let Some(predictor) = entry.by_default().unwrap().predictor() else { continue };
+            let alone = Isolated { profiles: &profiles, traces: &traces };
             // Also what profiles would be refused for, where single requests tell.
-            let got = if predictor.plays() {
-                predictor.predict(&profiles, &recordings)
-            } else {
-                predictor::predict(&*predictor, &profiles, &recordings)
-            };
+            let got =
+                if entry.needs_traces { predictor.predict(alone) } else { predictor::predict(&*predictor, alone) };
             let is = is_forecast(got);
-            forecasts.set(forecasts.get() + u32::from(is && predictor.plays()));
+            forecasts.set(forecasts.get() + u32::from(is && entry.needs_traces));
         }
         Ok(())
     });

@@ -25,7 +25,7 @@ fn machine(name: usize, busy: f64) -> IsolationProfile {
 }
 
 fn sum() -> Box<dyn Predictor> {
-    build(&"sum".parse().unwrap()).unwrap()
+    build(&"sum".parse().unwrap()).unwrap().predictor().unwrap()
 }
 
 fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a> {
@@ -33,7 +33,7 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
     Task {
         limits: vec![Limits::default(); busy.len()],
         alone: vec![alone; luns],
-        room: vec![None; luns],
+        drive_capacity: vec![None; luns],
         takes: vec![Sectors::ZERO; busy.len()],
         separate: Vec::new(),
         predictor,
@@ -70,7 +70,8 @@ fn fits(task: &Task<'_>, lun_of: &[usize]) -> bool {
         let there = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun);
         there.map(|machine| task.takes[machine].count()).sum()
     };
-    (0..task.room.len()).all(|lun| task.room[lun].is_none_or(|room| taken(lun) <= room.count()))
+    (0..task.drive_capacity.len())
+        .all(|lun| task.drive_capacity[lun].is_none_or(|drive_capacity| taken(lun) <= drive_capacity.count()))
 }
 
 fn keeps_apart(task: &Task<'_>, lun_of: &[usize]) -> bool {
@@ -87,7 +88,7 @@ proptest! {
         limited in 0usize..3,
         apart in any::<bool>(),
         takes in prop::collection::vec(1u64..20, 7),
-        room in prop::collection::vec(prop::option::weighted(0.5, 20u64..80), 4),
+        drive_capacity in prop::collection::vec(prop::option::weighted(0.5, 20u64..80), 4),
     ) {
         let predictor = sum();
         let mut task = task(&busy, luns, &*predictor);
@@ -98,7 +99,7 @@ proptest! {
             task.separate.push((0, 1));
         }
         task.takes = takes.into_iter().take(busy.len()).map(Sectors::new).collect();
-        task.room = room.into_iter().take(luns).map(|room| room.map(Sectors::new)).collect();
+        task.drive_capacity = drive_capacity.into_iter().take(luns).map(|drive_capacity| drive_capacity.map(Sectors::new)).collect();
         let possible = |lun_of: &Vec<usize>| keeps_apart(&task, lun_of) && fits(&task, lun_of);
         let all = || every_assignment(busy.len(), luns).filter(possible);
         let Ok(placed) = place(&task) else {
@@ -149,7 +150,7 @@ fn room_comes_before_limits() {
     task.limits.iter_mut().for_each(|limits| limits.read_iops = Some(170.0));
     assert_eq!(placed(&task).exceeded, 0.0);
     // Neither fits the second LUN: together on the first they get 100 a second each.
-    (task.room[1], task.takes) = (Some(Sectors::new(50)), vec![Sectors::new(60); 2]);
+    (task.drive_capacity[1], task.takes) = (Some(Sectors::new(50)), vec![Sectors::new(60); 2]);
     let placed = placed(&task);
     assert_eq!(placed.lun_of, [0, 0]);
     assert!((placed.exceeded - 2.0 * (1.0 - 100.0 / 170.0)).abs() < 1e-9, "{}", placed.exceeded);
@@ -181,7 +182,7 @@ fn what_nobody_can_place_is_said() {
     let said = place(&apart).unwrap_err().to_string();
     assert!(said.contains("too few LUNs for the separations"), "{said}");
     let mut large = task(&[0.5, 0.4, 0.3], 2, &*predictor);
-    large.room = vec![Some(Sectors::new(100)); 2];
+    large.drive_capacity = vec![Some(Sectors::new(100)); 2];
     large.takes = vec![Sectors::new(60); 3];
     let said = place(&large).unwrap_err().to_string();
     assert!(
@@ -189,7 +190,7 @@ fn what_nobody_can_place_is_said() {
             && said.contains("in the best 120 would be on a LUN that holds 100; there are too few"),
         "{said}"
     );
-    large.room[1] = None;
+    large.drive_capacity[1] = None;
     assert_eq!(placed(&large).lun_of.iter().filter(|lun| **lun == 0).count(), 1);
     let mut wrong = task(&[0.5, 0.4], 1, &*predictor);
     wrong.alone[0][1].reads.iops = f64::NAN;

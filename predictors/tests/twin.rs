@@ -1,19 +1,20 @@
 //! The twin against machine rooms whose truth is known, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use predictors::replayed::{Campaign, ROOMS, Ran};
-use predictors::{PredictError, Recorder, Recording, build, predictor, twin};
+use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
+use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder, PredictError, build, predictor, twin};
 use traces::results::isolation::IsolationProfile;
 use traces::{Lba, Nanos, Observed, Operation, Record, Request, Sectors, Timestamp};
 
-fn forecast(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<predictors::Consolidation, PredictError> {
-    predictor::predict(&*build(&"twin".parse().unwrap()).unwrap(), alone, recordings)
+fn forecast(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<predictors::Consolidation, PredictError> {
+    let twin = build(&"twin".parse().unwrap()).unwrap().predictor().unwrap();
+    predictor::predict(&*twin, Isolated { profiles: alone, traces })
 }
 
 /// The recordings of some machines, and behind them those of all others.
-fn seen(alone: &[Ran], members: &[usize]) -> Vec<Recording> {
+fn seen(alone: &[Ran], members: &[usize]) -> Vec<IsolatedTrace> {
     let others = (0..alone.len()).filter(|other| !members.contains(other));
-    members.iter().copied().chain(others).map(|vm| alone[vm].recording.clone()).collect()
+    members.iter().copied().chain(others).map(|vm| alone[vm].trace.clone()).collect()
 }
 
 /// Absolute relative errors over groups of machines: of read responses, of reads a second, and of the 99th percentiles of reads' and of
@@ -39,28 +40,28 @@ impl Errors {
 }
 
 /// Adds the errors of the groups of so many of a room's machines, with `all` captures of the room or only the machines' own.
-fn add_errors(errors: &mut Errors, campaign: &Campaign, room: usize, size: usize, all: bool) {
-    let alone = campaign.alone(ROOMS[room], room).unwrap();
+fn add_errors(errors: &mut Errors, campaign: &Campaign, setup: usize, size: usize, all: bool) {
+    let alone = campaign.alone(SYNTHETIC_SETUPS[setup], setup).unwrap();
     for members in campaign.groups().into_iter().filter(|members| members.len() == size) {
-        let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
+        let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, &members).unwrap().together;
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
-        let mut recordings = seen(&alone, &members);
-        recordings.truncate(if all { alone.len() } else { size });
-        let together = forecast(&profiles, &recordings).unwrap();
+        let mut traces = seen(&alone, &members);
+        traces.truncate(if all { alone.len() } else { size });
+        let together = forecast(&profiles, &traces).unwrap();
         together.vms.iter().zip(&truth).for_each(|(vm, truth)| errors.add(vm, truth));
     }
 }
 
-fn errors(campaign: &Campaign, room: usize, size: usize, all: bool) -> [f64; 4] {
+fn errors(campaign: &Campaign, setup: usize, size: usize, all: bool) -> [f64; 4] {
     let mut errors = Errors::default();
-    add_errors(&mut errors, campaign, room, size, all);
+    add_errors(&mut errors, campaign, setup, size, all);
     errors.means()
 }
 
 #[test]
 fn disks_that_serve_one_after_another_are_forecast() {
     // What is reached now with the machines' own captures; the aim is 0.05.
-    let campaign = Campaign { machines: 4, ..Campaign::default() };
+    let campaign = Campaign { vms: 4, ..Campaign::default() };
     let found = [errors(&campaign, 0, 2, false), errors(&campaign, 1, 2, false)];
     let within = |[response, rate, ..]: &[f64; 4], most: f64| *response <= most && *rate <= most;
     assert!(within(&found[0], 0.10) && within(&found[1], 0.10), "{found:.3?}");
@@ -69,8 +70,8 @@ fn disks_that_serve_one_after_another_are_forecast() {
 #[test]
 fn with_all_captures_of_a_drive_the_aims_are_met() {
     let campaign = Campaign::default();
-    for (room, name) in [(0, "fcfs"), (1, "read-priority"), (4, "weighted")] {
-        let (pairs, triples) = (errors(&campaign, room, 2, true), errors(&campaign, room, 3, true));
+    for (setup, name) in [(0, "fcfs"), (1, "read-priority"), (4, "weighted")] {
+        let (pairs, triples) = (errors(&campaign, setup, 2, true), errors(&campaign, setup, 3, true));
         assert!(pairs[0] <= 0.05 && pairs[1] <= 0.05, "{name}: {pairs:.3?}");
         assert!(triples[0] <= 0.08 && triples[1] <= 0.08, "{name}: {triples:.3?}");
     }
@@ -81,7 +82,7 @@ fn with_all_captures_the_aims_are_met_in_all_rooms_together() {
     let campaign = Campaign::default();
     for (size, aim) in [(2, 0.05), (3, 0.08)] {
         let mut errors = Errors::default();
-        (0..ROOMS.len()).for_each(|room| add_errors(&mut errors, &campaign, room, size, true));
+        (0..SYNTHETIC_SETUPS.len()).for_each(|setup| add_errors(&mut errors, &campaign, setup, size, true));
         let found = errors.means();
         assert!(errors.0[0].len() > 60, "{}", errors.0[0].len());
         assert!(found[0] <= aim && found[1] <= aim && found[2] <= 0.15 && found[3] <= 0.15, "{size}: {found:.3?}");
@@ -93,11 +94,11 @@ fn with_all_captures_the_policy_is_told_in_nineteen_of_twenty_rooms() {
     let (mut told, mut right) = (0u32, 0u32);
     for seed in 11..15 {
         let campaign = Campaign { seed, ..Campaign::default() };
-        for (index, &room) in ROOMS.iter().enumerate() {
-            let policy = twin::policy(&seen(&campaign.alone(room, index).unwrap(), &[]));
+        for (index, &setup) in SYNTHETIC_SETUPS.iter().enumerate() {
+            let policy = twin::policy(&seen(&campaign.alone(setup, index).unwrap(), &[]));
             told += 1;
-            right += u32::from(policy.name == room.policy);
-            assert!(policy.name == room.policy || !policy.sure, "seed {seed}, room {index}: {policy:?}");
+            right += u32::from(policy.name == setup.policy);
+            assert!(policy.name == setup.policy || !policy.sure, "seed {seed}, room {index}: {policy:?}");
         }
     }
     assert!(f64::from(right) >= 0.95 * f64::from(told), "{right} of {told}");
@@ -106,7 +107,7 @@ fn with_all_captures_the_policy_is_told_in_nineteen_of_twenty_rooms() {
 #[test]
 fn members_of_an_array_show_in_who_waits_for_whom() {
     // Of this seed all machines read at random, too, and none alone fills the controller's cache.
-    let campaign = Campaign { seed: 104, machines: 4, ..Campaign::default() };
+    let campaign = Campaign { seed: 104, vms: 4, ..Campaign::default() };
     let found = errors(&campaign, 3, 2, false);
     assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
 }
@@ -115,10 +116,10 @@ fn members_of_an_array_show_in_who_waits_for_whom() {
 fn random_reads_that_an_array_reads_ahead_of_keep_its_members_busy() {
     // Both find ever more of what they read in the cache; what makes it so is in neither's recording.
     let campaign = Campaign { seed: 7, ..Campaign::default() };
-    let alone = campaign.alone(ROOMS[3], 3).unwrap();
+    let alone = campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap();
     let members = [0, 1, 4];
     for pair in [[0, 1], [1, 2], [1, 4]] {
-        let truth = campaign.together(ROOMS[3], 3, &pair).unwrap().together;
+        let truth = campaign.together(SYNTHETIC_SETUPS[3], 3, &pair).unwrap().together;
         let profiles = pair.map(|vm| alone[vm].profile.clone());
         let together = forecast(&profiles, &seen(&alone, &pair)).unwrap();
         for ((vm, truth), member) in together.vms.iter().zip(&truth).zip(pair) {
@@ -131,13 +132,13 @@ fn random_reads_that_an_array_reads_ahead_of_keep_its_members_busy() {
 }
 
 /// What two machines of a room write together, as forecast and in truth: responses in ms and requests a second, and what was said of it.
-fn written(room: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<String>) {
+fn written(setup: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<String>) {
     let campaign = Campaign::default();
-    let alone = members.map(|vm| campaign.together(ROOMS[room], room, &[vm]).unwrap().together.remove(0));
-    let recordings = campaign.alone(ROOMS[room], room).unwrap();
-    let recordings = members.map(|vm| recordings[vm].recording.clone());
-    let truth = campaign.together(ROOMS[room], room, &members).unwrap().together;
-    let ours = forecast(&alone, &recordings).unwrap();
+    let alone = members.map(|vm| campaign.together(SYNTHETIC_SETUPS[setup], setup, &[vm]).unwrap().together.remove(0));
+    let traces = campaign.alone(SYNTHETIC_SETUPS[setup], setup).unwrap();
+    let traces = members.map(|vm| traces[vm].trace.clone());
+    let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, &members).unwrap().together;
+    let ours = forecast(&alone, &traces).unwrap();
     let of = |(vm, truth): (&predictors::VmForecast, &IsolationProfile)| {
         let ms = |ns: Option<f64>| ns.unwrap_or_default() / 1e6;
         let (writes, truth) = (vm.writes, &truth.writes);
@@ -184,15 +185,15 @@ fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
     let (mut told, mut right, mut sure, mut wrong) = (0u32, 0u32, 0u32, Vec::new());
     for seed in [11, 12] {
         let campaign = Campaign { seed, ..Campaign::default() };
-        for (index, &room) in ROOMS.iter().enumerate() {
-            let alone = campaign.alone(room, index).unwrap();
+        for (index, &setup) in SYNTHETIC_SETUPS.iter().enumerate() {
+            let alone = campaign.alone(setup, index).unwrap();
             for members in campaign.groups() {
-                let recordings: Vec<Recording> = members.iter().map(|&vm| alone[vm].recording.clone()).collect();
-                let policy = twin::policy(&recordings);
+                let traces: Vec<IsolatedTrace> = members.iter().map(|&vm| alone[vm].trace.clone()).collect();
+                let policy = twin::policy(&traces);
                 told += 1;
-                right += u32::from(policy.name == room.policy);
+                right += u32::from(policy.name == setup.policy);
                 sure += u32::from(policy.sure);
-                if policy.name != room.policy {
+                if policy.name != setup.policy {
                     wrong.push((seed, index, members, policy));
                 }
             }
@@ -206,22 +207,22 @@ fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
 
 #[test]
 fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
-    let campaign = Campaign { machines: 2, ..Campaign::default() };
-    let alone = campaign.alone(ROOMS[0], 0).unwrap();
+    let campaign = Campaign { vms: 2, ..Campaign::default() };
+    let alone = campaign.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
     let said = forecast(&profiles, &[]).unwrap_err().to_string();
     assert!(said.contains("give the captures themselves"), "{said}");
-    let recordings = vec![alone[0].recording.clone(), Recording::default()];
-    let said = forecast(&profiles, &recordings).unwrap_err().to_string();
+    let traces = vec![alone[0].trace.clone(), IsolatedTrace::default()];
+    let said = forecast(&profiles, &traces).unwrap_err().to_string();
     assert!(said.contains("room1-vm2") && said.contains("0 requests with completions"), "{said}");
-    let mut beyond = Recorder::new(Sectors::new(u64::MAX - 1000), None);
+    let mut beyond = IsolatedTraceBuilder::new(Sectors::new(u64::MAX - 1000), None);
     for n in 0..200 {
         let at = Timestamp::from_ns(n * 10_000_000);
         let request = Request::new(at, Operation::Read, Lba::new(n * 8), Sectors::new(8));
         let completed = Some(at + Nanos::from_ms(5));
         beyond.record(&Record { request, observed: Observed { issued: Some(at), completed, ..Observed::default() } });
     }
-    let (own, beyond) = (alone[0].recording.clone(), beyond.finish());
+    let (own, beyond) = (alone[0].trace.clone(), beyond.finish());
     let said = forecast(&profiles, &[own.clone(), beyond.clone()]).unwrap_err().to_string();
     assert!(said.contains("room1-vm2") && said.contains("last address or beyond"), "{said}");
     let said = forecast(&profiles, &[own.clone(), own, beyond]).unwrap_err().to_string();
@@ -230,9 +231,9 @@ fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
 
 #[test]
 fn seeds_give_the_same_forecast_again() {
-    let campaign = Campaign { machines: 2, ..Campaign::default() };
-    let alone = campaign.alone(ROOMS[0], 0).unwrap();
+    let campaign = Campaign { vms: 2, ..Campaign::default() };
+    let alone = campaign.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
-    let recordings: Vec<Recording> = alone.iter().map(|ran| ran.recording.clone()).collect();
-    assert_eq!(forecast(&profiles, &recordings), forecast(&profiles, &recordings));
+    let traces: Vec<IsolatedTrace> = alone.iter().map(|ran| ran.trace.clone()).collect();
+    assert_eq!(forecast(&profiles, &traces), forecast(&profiles, &traces));
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use predictors::place::{self, Standing, Task};
-use predictors::replayed::Ran;
-use predictors::{Entry, OperationForecast, PREDICTORS, VmForecast};
+use predictors::synthetic::Ran;
+use predictors::{OperationForecast, PREDICTORS, VmForecast};
 use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
 use traces::Sectors;
@@ -32,18 +32,19 @@ use crate::vms::{self, Named};
 pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let spec: Spec = plan.predictor.parse().map_err(UsageError::from_display)?;
-    let predictor = predictors::build(&spec).map_err(UsageError::from_display)?;
-    if predictor.plays() {
+    let entry = predictors::find(&spec.name).map_err(UsageError::from_display)?;
+    let method = entry.build(&spec).map_err(UsageError::from_display)?;
+    let Some(predictor) = method.predictor().filter(|_| !entry.needs_traces) else {
         return Err(UsageError(by_profiles(&spec.name)).into());
-    }
+    };
     let endings = [".svg".to_owned(), ".png".to_owned()];
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let (alone, takes) = alone(&plan)?;
     // The last on a drive may end where no other could begin.
-    let room = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
+    let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
     let task = Task {
-        room: plan.luns.iter().map(room).collect(),
+        drive_capacity: plan.luns.iter().map(drive_capacity).collect(),
         takes,
         limits: plan.vms.iter().map(Vm::limits).collect(),
         separate: plan.apart().map_err(UsageError)?,
@@ -69,11 +70,7 @@ pub fn run(arguments: &Place) -> Result<()> {
 
 /// Why a predictor that plays captures does not place, and which do.
 fn by_profiles(name: &str) -> String {
-    let plays = |entry: &Entry| {
-        let spec = Spec { name: entry.name.to_owned(), given: Vec::new() };
-        predictors::build(&spec).is_ok_and(|predictor| predictor.plays())
-    };
-    let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !plays(entry)).map(|entry| entry.name).collect();
+    let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !entry.needs_traces).map(|entry| entry.name).collect();
     format!(
         "{name} plays captures request by request, and thousands of groups are forecast before one is chosen; place by \
          one that goes by profiles ({}), and look at the groups that it makes with iocast predict",

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::overlap;
-use predictors::{Consolidation, Outcomes, PREDICTORS, PredictError, Predictor, predictor};
+use predictors::{Consolidation, Method, Outcomes, PREDICTORS, PredictError, predictor};
 use serde::Deserialize;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
@@ -90,7 +90,7 @@ fn overlaps(alone: &[IsolationProfile]) -> Vec<Vec<Option<f64>>> {
 }
 
 /// A predictor under the name that the user gave it.
-pub type Chosen = (String, Box<dyn Predictor>);
+pub type Chosen = (String, Method);
 
 /// The predictors that are asked for, each under the name it was given.
 pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
@@ -102,7 +102,11 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     let built = |spec: &Spec| Ok((spec.to_string(), predictors::build(spec).map_err(UsageError::from_display)?));
     let mut chosen = specs.iter().map(built).collect::<Result<Vec<Chosen>>>()?;
     // Who learns from others brings them along.
-    let needed: Vec<&str> = chosen.iter().flat_map(|(_, predictor)| predictor.learns_from()).copied().collect();
+    let learns_from = |(_, method): &Chosen| match method {
+        Method::Predictor(_) => [].as_slice(),
+        Method::Corrector(corrector) => corrector.learns_from(),
+    };
+    let needed: Vec<&str> = chosen.iter().flat_map(learns_from).copied().collect();
     for name in needed {
         if chosen.iter().all(|(other, _)| other != name) {
             chosen.push(built(&Spec { name: name.to_owned(), given: Vec::new() })?);
@@ -113,19 +117,23 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
 
 /// What the predictors that do not learn make of machines, or why nothing.
 pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
-    let not_learning = predictors.iter().filter(|(_, predictor)| predictor.learns_from().is_empty());
-    let of = |(name, predictor): &Chosen| {
-        (name.clone(), outcome(predictor::predict(&**predictor, &alone.profiles, &alone.recordings)))
+    let of = |(name, method): &Chosen| match method {
+        Method::Predictor(predictor) => {
+            Some((name.clone(), outcome(predictor::predict(&**predictor, alone.isolated()))))
+        }
+        Method::Corrector(_) => None,
     };
-    not_learning.map(of).collect()
+    predictors.iter().filter_map(of).collect()
 }
 
 /// What those that learn make of the `others`' forecasts, after having learned from what is `known`.
 pub fn learned(predictors: &mut [Chosen], others: &Outcomes, known: &[&PairPrediction]) -> Outcomes {
     let mut forecasts = Outcomes::new();
-    for (name, predictor) in predictors {
-        predictor.learn(known);
-        forecasts.extend(predictor.correct(others).map(|corrected| (name.clone(), outcome(corrected))));
+    for (name, method) in predictors {
+        if let Method::Corrector(corrector) = method {
+            corrector.learn(known);
+            forecasts.insert(name.clone(), outcome(corrector.correct(others)));
+        }
     }
     forecasts
 }

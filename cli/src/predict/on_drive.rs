@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use predictors::Consolidation;
-use predictors::replayed::Ran;
+use predictors::synthetic::Ran;
 use replay::sources::TimeWindow;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
@@ -45,21 +45,21 @@ pub fn replay(
     }
     let bytes = |vms: &[Vm]| vms.iter().map(|vm| vm.bytes).sum::<u64>();
     let progress = Progress::new("replaying", 2 * bytes(&own) + bytes(&further), machines.len() + 1);
-    let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
+    let (mut profiles, mut traces) = (Vec::new(), Vec::new());
     for (index, vm) in own.iter().chain(&further).enumerate() {
-        let Ran { profile, recording } = storage.replay(&[vm], &options, window, progress.counter(index))?.remove(0);
+        let Ran { profile, trace } = storage.replay(&[vm], &options, window, progress.counter(index))?.remove(0);
         let requests = profile.reads.requests + profile.writes.requests;
         let path = vm.path.display();
         ensure!(requests > 0, "{path}: too few requests of it are left to replay; a rate takes several");
         profiles.push(profile);
-        recordings.push(recording);
+        traces.push(trace);
     }
     let own: Vec<&Vm> = own.iter().collect();
     let ran = storage.replay(&own, &options, window, progress.counter(machines.len()))?;
     let ran: Vec<IsolationProfile> = ran.into_iter().map(|ran| ran.profile).collect();
     let mut truth = Consolidation::measured(&ran).forecast();
     truth.notes.push(rests_on(&ran));
-    Ok((Alone { profiles, recordings }, truth))
+    Ok((Alone { profiles, traces }, truth))
 }
 
 /// On how much a replay of all together rests.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
-use predictors::{Recorder, Recording};
+use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
 use traces::formats;
 use traces::input::digest;
 use traces::results::isolation::IsolationProfile;
@@ -55,16 +55,21 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
 /// any others on the same device.
 pub struct Alone {
     pub profiles: Vec<IsolationProfile>,
-    pub recordings: Vec<Recording>,
+    pub traces: Vec<IsolatedTrace>,
 }
 
 impl Alone {
+    /// As predictors take them.
+    pub fn isolated(&self) -> Isolated<'_> {
+        Isolated { profiles: &self.profiles, traces: &self.traces }
+    }
+
     /// Some of the machines, by number, and behind their recordings all others.
     pub fn of(&self, members: &[usize]) -> Alone {
-        let others = (0..self.recordings.len()).filter(|other| !members.contains(other));
+        let others = (0..self.traces.len()).filter(|other| !members.contains(other));
         Alone {
             profiles: members.iter().map(|&member| self.profiles[member].clone()).collect(),
-            recordings: members.iter().copied().chain(others).map(|one| self.recordings[one].clone()).collect(),
+            traces: members.iter().copied().chain(others).map(|one| self.traces[one].clone()).collect(),
         }
     }
 }
@@ -84,20 +89,20 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     }
     let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.named.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
-    let (mut profiles, mut recordings) = (Vec::new(), Vec::new());
+    let (mut profiles, mut traces) = (Vec::new(), Vec::new());
     for (index, machine) in machines.iter().enumerate() {
         if machine.is_profile() {
             profiles.push(machine.read()?);
             continue;
         }
-        let (profile, recording) = machine.measure(arguments, &progress.counter(index))?;
+        let (profile, trace) = machine.measure(arguments, &progress.counter(index))?;
         profiles.push(profile);
-        recordings.push(recording);
+        traces.push(trace);
     }
-    if recordings.len() < profiles.len() {
-        recordings.clear();
+    if traces.len() < profiles.len() {
+        traces.clear();
     }
-    Ok(Alone { profiles, recordings })
+    Ok(Alone { profiles, traces })
 }
 
 impl Machine {
@@ -121,7 +126,7 @@ impl Machine {
         Ok(profile)
     }
 
-    fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, Recording)> {
+    fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, IsolatedTrace)> {
         let Named { name, path, place } = &self.named;
         let window = Window { start: arguments.start, end: arguments.end };
         let place = Place { first: place.unwrap_or_default(), device: arguments.capacity };
@@ -173,14 +178,14 @@ pub fn measure(
     window: Window,
     place: Place,
     position: &AtomicU64,
-) -> Result<(IsolationProfile, Recording)> {
+) -> Result<(IsolationProfile, IsolatedTrace)> {
     let format = formats::recognise(path, options)?;
     let members = (format.members)(path)?;
     let mut reader = OneDevice::new(path, (format.open)(path, options)?);
     let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
     let mut measure = Measure::new(reader.meta()).placed(place.first);
-    let mut recorder = Recorder::new(place.first, place.device);
+    let mut builder = IsolatedTraceBuilder::new(place.first, place.device);
     let (mut seen, mut taken) = (0u64, 0u64);
     let mut vm = None;
     while let Some(record) = next {
@@ -195,10 +200,10 @@ pub fn measure(
                 path.display()
             );
             measure.record(&record);
-            recorder.record(&record);
+            builder.record(&record);
             taken += 1;
         } else {
-            recorder.before(&record);
+            builder.before(&record);
         }
         seen += 1;
         if seen.is_multiple_of(RECORDS_PER_LOOK) {
@@ -222,5 +227,5 @@ pub fn measure(
     if left_out > 0 {
         eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());
     }
-    Ok((profile, recorder.finish()))
+    Ok((profile, builder.finish()))
 }

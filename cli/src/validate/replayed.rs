@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use predictors::Consolidation;
-use predictors::replayed::{Campaign, ROOMS, Ran};
+use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
 use traces::results::prediction::{DevicePolicy, Forecast, PairPrediction};
 
 use crate::arguments::ValidateConsolidation;
@@ -14,20 +14,20 @@ use crate::progress::Progress;
 
 /// What the truth is, and every group of every room with its forecasts.
 pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
-    let campaign = Campaign { seed: arguments.seed, machines: usize::from(arguments.machines), ..Campaign::default() };
+    let campaign = Campaign { seed: arguments.seed, vms: usize::from(arguments.machines), ..Campaign::default() };
     let groups = campaign.groups();
-    let progress = Progress::jobs("replaying", (ROOMS.len() * groups.len()) as u64);
+    let progress = Progress::jobs("replaying", (SYNTHETIC_SETUPS.len() * groups.len()) as u64);
     let done = progress.counter(0);
     let mut pairs = Vec::new();
-    for (index, &room) in ROOMS.iter().enumerate() {
-        let ran = campaign.alone(room, index)?.into_iter();
-        let (profiles, recordings) = ran.map(|Ran { profile, recording }| (profile, recording)).unzip();
-        let alone = Alone { profiles, recordings };
+    for (index, &setup) in SYNTHETIC_SETUPS.iter().enumerate() {
+        let ran = campaign.alone(setup, index)?.into_iter();
+        let (profiles, traces) = ran.map(|Ran { profile, trace }| (profile, trace)).unzip();
+        let alone = Alone { profiles, traces };
         for members in &groups {
-            let together = campaign.together(room, index, members)?.together;
+            let together = campaign.together(setup, index, members)?.together;
             let predictors = outcomes(predictors, &alone.of(members));
             let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
-            let policy = Some(DevicePolicy { name: room.policy.to_owned(), sure: true });
+            let policy = Some(DevicePolicy { name: setup.policy.to_owned(), sure: true });
             pairs.push(PairPrediction {
                 vms,
                 truth: Some(Forecast { policy, ..Consolidation::measured(&together).forecast() }),
@@ -36,6 +36,7 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
             done.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let rooms: Vec<String> = ROOMS.iter().map(|room| format!("{}/{}", room.scheduler, room.drive)).collect();
-    Ok((format!("replayed: {} machines in each of {}", campaign.machines, rooms.join(", ")), pairs))
+    let setups: Vec<String> =
+        SYNTHETIC_SETUPS.iter().map(|setup| format!("{}/{}", setup.scheduler, setup.drive)).collect();
+    Ok((format!("replayed: {} machines in each of {}", campaign.vms, setups.join(", ")), pairs))
 }

@@ -7,7 +7,7 @@
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::reproduction::{Bar, Cell, Choice, Source};
 
-use predictors::predictor::{Consolidation, Predictor, predict};
+use predictors::predictor::{Consolidation, Isolated, Predictor, predict};
 
 /// The machines alone: name, reads and writes per second (the solution of Table II), and how much longer than File's a read takes, ms.
 const ALONE: [(&str, f64, f64, f64); 3] = [
@@ -73,7 +73,7 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
         let alone = pair.vms.map(|vm| profile(vm, FREE));
         let name = pair.vms.map(|vm| ALONE[vm].0).join("+");
         // The profiles are constants, which a test predicts from.
-        if let Ok(together) = predict(casale, &alone, &[]) {
+        if let Ok(together) = predict(casale, Isolated::of_profiles(&alone)) {
             table_1(pair, &name, &together, &mut cells, &mut misprints);
             table_2(pair, &name, &together, &mut cells);
             table_3(pair, &name, &together, &mut cells);
@@ -271,7 +271,8 @@ mod tests {
         let casale = casale().unwrap();
         for free in [21.0, 33.0] {
             for pair in &PAIRS {
-                let together = predict(&*casale, &pair.vms.map(|vm| profile(vm, free)), &[]).unwrap();
+                let alone = pair.vms.map(|vm| profile(vm, free));
+                let together = predict(&*casale, Isolated::of_profiles(&alone)).unwrap();
                 for (vm, printed) in together.vms.iter().zip(pair.reads_ms) {
                     assert!((vm.reads.response_ns.unwrap() / 1e6 - printed).abs() < 0.1);
                 }

@@ -15,11 +15,11 @@ use crate::{Paper, ReproduceError};
 use traces::Record;
 use traces::results::SCHEMA_VERSION;
 use traces::results::reproduction::{Choice, Reproduction, Source};
-use traces::spec::{Spec, SpecError};
+use traces::spec::SpecError;
 
 pub use self::own::{MACHINES, PAIRS, Run};
+use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
-use predictors::registry::build;
 
 /// The row of the table of papers.
 pub const PAPER: Paper = Paper {
@@ -30,7 +30,7 @@ pub const PAPER: Paper = Paper {
 };
 
 fn casale() -> Result<Box<dyn Predictor>, SpecError> {
-    build(&Spec { name: "casale".to_owned(), given: Vec::new() })
+    Ok(casale::published::ENTRY.by_default()?.predictor().expect("it forecasts"))
 }
 
 fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {

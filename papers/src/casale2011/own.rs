@@ -3,19 +3,19 @@
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
 use traces::results::reproduction::{Cell, GroupError, Source};
-use traces::spec::Spec;
 use traces::statistics::mean_and_half_width;
 
 use super::formula::TYPES;
-use predictors::predictor::{Consolidation, PredictError, Predictor, VmForecast, predict};
-use predictors::registry::build;
+use predictors::baselines::{CONSTANT, ISOLATION};
+use predictors::casale;
+use predictors::predictor::{Consolidation, Entry, Isolated, PredictError, Predictor, VmForecast, predict};
 
 /// The paper's machines.
 pub const MACHINES: [&str; 3] = ["file", "mail", "web"];
 /// Its pairs, by number.
 pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [2, 1]];
 /// The forecasts that are shown, the paper's first.
-const PREDICTORS: [&str; 3] = ["casale", "isolation", "constant"];
+const PREDICTORS: [&Entry; 3] = [&casale::published::ENTRY, &ISOLATION, &CONSTANT];
 
 /// The machines once.
 #[derive(Clone, Debug)]
@@ -85,11 +85,11 @@ struct Row {
 }
 
 fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
-    let named = |name: &&str| {
-        let built = build(&Spec { name: (*name).to_owned(), given: Vec::new() });
-        built.map_err(|error| PredictError::DoesNotHold(error.to_string()))
+    let built = |entry: &&Entry| {
+        let method = entry.by_default().map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
+        Ok(method.predictor().expect("each of them forecasts"))
     };
-    let predictors = PREDICTORS.iter().map(named).collect::<Result<Vec<_>, PredictError>>()?;
+    let predictors = PREDICTORS.iter().map(built).collect::<Result<Vec<_>, PredictError>>()?;
     let row = |(index, pair): (usize, &[usize; 2])| {
         let truth = |run: &Run| {
             let vms = run.together[index].iter().map(VmForecast::measured).collect();
@@ -98,7 +98,7 @@ fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
         let of = |predictor: &dyn Predictor| {
             let forecast = |run: &Run| {
                 let alone = pair.map(|machine| run.alone[machine].clone());
-                predict(predictor, &alone, &[]).map(|together| together.forecast())
+                predict(predictor, Isolated::of_profiles(&alone)).map(|together| together.forecast())
             };
             runs.iter().map(forecast).collect::<Result<Vec<Forecast>, PredictError>>()
         };
@@ -156,7 +156,9 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             mean_absolute_relative_error: missed.iter().sum::<f64>() / missed.len() as f64,
             bar: None,
         };
-        errors.extend(PREDICTORS.into_iter().zip(&missed).filter(|(_, missed)| !missed.is_empty()).map(group));
+        errors.extend(
+            PREDICTORS.iter().map(|entry| entry.name).zip(&missed).filter(|(_, missed)| !missed.is_empty()).map(group),
+        );
     }
     Ok((cells, errors))
 }

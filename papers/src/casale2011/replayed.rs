@@ -16,7 +16,7 @@ use workloads::programs::description::{Description, seeds};
 use workloads::{Guest, Guests, Until};
 
 use super::own::{MACHINES, PAIRS, Run};
-use predictors::replayed::Door;
+use predictors::synthetic::Tap;
 
 const WORKLOADS: &str = "casale2011";
 const STACK: &str = "esx-3.5-iscsi";
@@ -114,11 +114,11 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
         guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
     }
     let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
-    let room = StackSpec::of(STACK)?.build(drive);
-    let ended = Engine::on(Guests::new(guests, until), room, Door::at_drive(members.len())).run()?;
-    let door = ended.observer;
-    let records = if shown { door.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
+    let stack = StackSpec::of(STACK)?.build(drive);
+    let ended = Engine::on(Guests::new(guests, until), stack, Tap::at_drive(members.len())).run()?;
+    let tap = ended.observer;
+    let records = if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
     let names = members.iter().map(|&member| MACHINES[member].to_owned());
-    let ran = door.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
+    let ran = tap.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
     Ok(Group { machines: ran.into_iter().map(|ran| ran.profile).collect(), records })
 }

@@ -5,13 +5,12 @@
 //! alone and, for every other machine, S^R A^R + (max_write_conn / max_conn) S^W A^W. Sums run over all machines, which for two are
 //! the paper's.
 
-use traces::results::isolation::IsolationProfile;
 use traces::spec::Settings;
 
 use super::{FOUND, MAX_CONN, MAX_WRITE_CONN, Responses, rate};
-use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
-use crate::registry::Entry;
-use crate::twin::Recording;
+use crate::predictor::{
+    Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
+};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -19,7 +18,8 @@ pub const ENTRY: Entry = Entry {
     summary: "mix, throughput and response from rates and arrival-queue lengths, as published",
     origin: "Casale, Kraft, Krishnamurthy 2011, equations (1) to (6)",
     tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
-    build: |settings: &Settings| Ok(Box::new(Casale { responses: Responses::of(settings)? })),
+    needs_traces: false,
+    build: |settings: &Settings| Ok(Method::Predictor(Box::new(Casale { responses: Responses::of(settings)? }))),
 };
 
 struct Casale {
@@ -27,7 +27,7 @@ struct Casale {
 }
 
 impl Predictor for Casale {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let all: f64 = alone.iter().map(rate).sum();
         let mut vms = Vec::new();
         for (index, profile) in alone.iter().enumerate() {

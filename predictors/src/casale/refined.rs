@@ -9,9 +9,9 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
 
 use super::{FOUND, MAX_CONN, MAX_WRITE_CONN, Responses, rate};
-use crate::predictor::{Consolidation, OperationForecast, PredictError, Predictor, VmForecast};
-use crate::registry::Entry;
-use crate::twin::Recording;
+use crate::predictor::{
+    Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
+};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -19,7 +19,8 @@ pub const ENTRY: Entry = Entry {
     summary: "casale with the mix of its own throughputs, and weights fitted on the machines alone",
     origin: "Casale, Kraft, Krishnamurthy 2011, weights generalised",
     tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
-    build: |settings: &Settings| Ok(Box::new(Refined { responses: Responses::of(settings)? })),
+    needs_traces: false,
+    build: |settings: &Settings| Ok(Method::Predictor(Box::new(Refined { responses: Responses::of(settings)? }))),
 };
 
 struct Refined {
@@ -30,7 +31,7 @@ type Of = fn(&IsolationProfile) -> &IsolatedOperation;
 const TYPES: [Of; 2] = [|profile| &profile.reads, |profile| &profile.writes];
 
 impl Predictor for Refined {
-    fn predict(&self, alone: &[IsolationProfile], _: &[Recording]) -> Result<Consolidation, PredictError> {
+    fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let exponent = exponent(alone);
         let rates = TYPES.map(|of| {
             let weights: Vec<f64> = alone.iter().map(|profile| weight(profile, of(profile).iops, exponent)).collect();

@@ -4,7 +4,7 @@ use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
 
 use super::{Limits, Task};
-use crate::predictor::{OperationForecast, PredictError, VmForecast};
+use crate::predictor::{Isolated, OperationForecast, PredictError, VmForecast};
 
 /// A figure that limits are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Cost {
         }
     }
 
-    /// Room comes first, then limits. What rounding may make is no gain.
+    /// Capacity comes first, then limits. What rounding may make is no gain.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
         let Cost { overfull, exceeded, slowdown, .. } = self.minus(other);
@@ -128,7 +128,7 @@ fn together(task: &Task<'_>, lun: usize, members: &[usize]) -> Result<Vec<VmFore
         return Ok(members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect());
     }
     let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
-    Ok(task.predictor.predict(&profiles, &[])?.vms)
+    Ok(task.predictor.predict(Isolated::of_profiles(&profiles))?.vms)
 }
 
 /// The 99th percentile of a machine's reads: as forecast, and by methods that have none that alone, longer by as much as the mean.
@@ -178,8 +178,8 @@ pub(super) fn taken(task: &Task<'_>, members: &[usize]) -> Sectors {
 
 /// What `members` take beyond what `lun` holds, as a share of that.
 fn overfull(task: &Task<'_>, lun: usize, members: &[usize]) -> f64 {
-    let Some(room) = task.room[lun].map(Sectors::count) else { return 0.0 };
-    taken(task, members).count().saturating_sub(room) as f64 / room.max(1) as f64
+    let Some(drive_capacity) = task.drive_capacity[lun].map(Sectors::count) else { return 0.0 };
+    taken(task, members).count().saturating_sub(drive_capacity) as f64 / drive_capacity.max(1) as f64
 }
 
 /// A profile without what no formula reads, so that groups are made quickly.

@@ -40,7 +40,7 @@ pub struct Task<'a> {
     /// By LUN: each machine alone on it.
     pub alone: Vec<Vec<IsolationProfile>>,
     /// By LUN: what it holds, if that bounds who goes there.
-    pub room: Vec<Option<Sectors>>,
+    pub drive_capacity: Vec<Option<Sectors>>,
     /// By machine: what it takes of a LUN.
     pub takes: Vec<Sectors>,
     /// Machines that must not share a LUN.
@@ -87,7 +87,7 @@ pub enum PlaceError {
         "the machines take {takes} sectors, and no assignment was found that fits: in the best {there} would be on a LUN that holds {holds}; \
          there are too few LUNs, or too small ones"
     )]
-    Room {
+    Capacity {
         /// What all machines take.
         takes: Sectors,
         /// What is on a LUN that is too full in the best that was found.

@@ -36,7 +36,7 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     let slim = Task {
         limits: task.limits.clone(),
         alone: task.alone.iter().map(|alone| alone.iter().map(slim).collect()).collect(),
-        room: task.room.clone(),
+        drive_capacity: task.drive_capacity.clone(),
         takes: task.takes.clone(),
         separate: task.separate.clone(),
         ..*task
@@ -47,10 +47,10 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     search.shake();
     if let Some(lun) = search.costs.iter().position(|cost| cost.overfull > 0.0) {
         let everybody: Vec<usize> = (0..machines).collect();
-        return Err(PlaceError::Room {
+        return Err(PlaceError::Capacity {
             takes: taken(task, &everybody),
             there: taken(task, &search.members[lun]),
-            holds: task.room[lun].unwrap_or_default(),
+            holds: task.drive_capacity[lun].unwrap_or_default(),
         });
     }
     Ok(search.placement())

@@ -4,22 +4,25 @@ use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::DevicePolicy;
 
-use super::device::{self, Fit, Played};
-use super::learned::Learned;
-use super::play::{self, Table, play};
-use super::policy::Policy;
-use super::recording::Recording;
-use super::{Inferred, Order, REQUESTS_MIN, ahead, infer, recorded, spread};
+use super::calibration::{self, CalibratedDevice};
+use super::device::evidence::{Evidence, REQUESTS_MIN};
+use super::device::policy::{DispatchOrder, Policy};
+use super::device::{FittedDevice, durable_first};
+use super::intervals;
+use super::simulation::meter::measured;
+use super::simulation::{self, Run, simulate};
+use super::workload::{self, Workload};
+use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
 /// What the recordings of machines alone tell of the machines and of the device that they are to share.
 pub struct Model<'a> {
     /// First those of the machines that are played.
-    recordings: &'a [Recording],
+    traces: &'a [IsolatedTrace],
     /// As far as they tell of the device, of others' recordings behind the machines' own.
-    machines: Vec<Inferred>,
-    fitted: Fit,
-    order: Order,
+    vms: Vec<Workload>,
+    fitted: FittedDevice,
+    order: DispatchOrder,
     /// Whether the order is sure.
     sure: bool,
     /// What each machine gets of the device in a play alone.
@@ -30,34 +33,34 @@ pub struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Of the machines of the profiles `alone`, whose are the first of the `recordings`; all of these tell of the device.
+    /// Of the machines of the profiles `alone`, whose are the first of the `traces`; all of these tell of the device.
     ///
     /// # Errors
     /// [`PredictError::DoesNotHold`] if a recording is missing, too short to be played, reaches beyond the last address, or if times follow
     /// nothing; [`PredictError::Profile`] if one has too few requests.
     pub fn infer(
         alone: &[IsolationProfile],
-        recordings: &'a [Recording],
+        traces: &'a [IsolatedTrace],
         seed: u64,
     ) -> Result<Model<'a>, PredictError> {
-        enough(alone, recordings)?;
-        let machines = alone.len();
-        let learned = Learned::of_machines(recordings, machines);
-        let told_by_others = learned.told_by_others(machines);
-        let Learned { recordings, one_by_one, policy, sure, .. } = learned;
+        enough(alone, traces)?;
+        let vms = alone.len();
+        let learned = Evidence::of_vms(traces, vms);
+        let told_by_others = learned.told_by_others(vms);
+        let Evidence { traces, disk, policy, sure, .. } = learned;
         // Of others only what an array's streams wait for is told.
-        let one_after_another = one_by_one.is_some() && policy != Policy::Unknown;
-        let telling = if one_after_another { machines } else { recordings.len() };
-        let inferred: Vec<Inferred> = recordings[..telling].iter().map(infer).collect();
-        let delay = one_by_one.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
-        let order = Order { policy, durable_first: ahead::goes_ahead(recordings, delay) };
-        let played = device::fit(recordings, &inferred, machines, order, one_by_one, seed)?;
-        let Played { fitted, alone } = played.ok_or_else(|| {
+        let one_after_another = disk.is_some() && policy != Policy::Unknown;
+        let telling = if one_after_another { vms } else { traces.len() };
+        let inferred: Vec<Workload> = traces[..telling].iter().map(workload::infer).collect();
+        let delay = disk.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
+        let order = DispatchOrder { policy, durable_first: durable_first::is_durable_first(traces, delay) };
+        let simulated = calibration::fit(traces, &inferred, vms, order, disk, seed)?;
+        let CalibratedDevice { fitted, alone } = simulated.ok_or_else(|| {
             PredictError::DoesNotHold(
                 "the recordings' service times follow no line; their times cannot be right".to_owned(),
             )
         })?;
-        Ok(Model { recordings, machines: inferred, fitted, order, sure, alone, told_by_others, seed })
+        Ok(Model { traces, vms: inferred, fitted, order, sure, alone, told_by_others, seed })
     }
 
     /// What each machine gets of the device together with the others.
@@ -65,18 +68,18 @@ impl<'a> Model<'a> {
     /// # Errors
     /// [`PredictError::DoesNotHold`] if they cannot be played.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
-        let machines = 0..self.alone.len();
-        let table = Table { fitted: &self.fitted, order: self.order, seed: self.seed, machines, most: play::ALL };
-        let together = play(self.recordings, &self.machines, &table)?;
-        let several = matches!(self.fitted, Fit::Several(_));
-        let vm = |((together, played), recording): ((&VmForecast, &VmForecast), &Recording)| {
-            let recorded = recorded(recording);
+        let vms = 0..self.alone.len();
+        let run = Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, most: simulation::ALL };
+        let together = simulate(self.traces, &self.vms, &run)?;
+        let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
+        let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
+            let measured = measured(trace);
             VmForecast {
-                reads: scaled(together.reads, played.reads, recorded.reads, several),
-                writes: scaled(together.writes, played.writes, recorded.writes, several),
+                reads: scaled(together.reads, simulated.reads, measured.reads, concurrent),
+                writes: scaled(together.writes, simulated.writes, measured.writes, concurrent),
             }
         };
-        Ok(together.iter().zip(&self.alone).zip(self.recordings).map(vm).collect())
+        Ok(together.iter().zip(&self.alone).zip(self.traces).map(vm).collect())
     }
 
     /// In which order the device takes what waits for it.
@@ -91,13 +94,13 @@ impl<'a> Model<'a> {
 }
 
 /// That there is a recording of each machine, with requests in it that a device can have.
-fn enough(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<(), PredictError> {
-    if recordings.len() < alone.len() {
+fn enough(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<(), PredictError> {
+    if traces.len() < alone.len() {
         return Err(PredictError::DoesNotHold(
             "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
         ));
     }
-    if let Some(beyond) = recordings.iter().position(|recording| recording.end().sector() == u64::MAX) {
+    if let Some(beyond) = traces.iter().position(|trace| trace.end().sector() == u64::MAX) {
         let which = alone
             .get(beyond)
             .map_or_else(|| format!("further capture {}", beyond + 1 - alone.len()), |of| of.vm.clone());
@@ -105,28 +108,30 @@ fn enough(alone: &[IsolationProfile], recordings: &[Recording]) -> Result<(), Pr
             "{which}: from its place on the device requests reach up to the last address or beyond; give it another place"
         )));
     }
-    let few = alone.iter().zip(recordings).find(|(_, recording)| recording.len() < REQUESTS_MIN);
-    few.map_or(Ok(()), |(profile, recording)| {
-        let few = recording.len();
+    let few = alone.iter().zip(traces).find(|(_, trace)| trace.len() < REQUESTS_MIN);
+    few.map_or(Ok(()), |(profile, trace)| {
+        let few = trace.len();
         let what = format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
         Err(PredictError::profile(profile, what))
     })
 }
 
 /// What the device is, in words.
-fn shown(fitted: &Fit, order: Order, sure: bool) -> String {
+fn shown(fitted: &FittedDevice, order: DispatchOrder, sure: bool) -> String {
     match fitted {
-        Fit::OneByOne(_) => format!(
+        FittedDevice::Disk(_) => format!(
             "the device takes requests in this order{}: {}{}; it is {} away",
             if sure { "" } else { ", which is not sure" },
             order.policy,
             if order.durable_first { ", durable writes ahead of all" } else { "" },
             Nanos::from_us(fitted.delay().as_ns() / 1000)
         ),
-        Fit::Members(fitted) => fitted.to_string(),
-        Fit::Several(_) => "the device serves several at once, or in no known order: response times go by what is \
+        FittedDevice::Array(fitted) => fitted.to_string(),
+        FittedDevice::Concurrent(_) => {
+            "the device serves several at once, or in no known order: response times go by what is \
                             under way"
-            .to_owned(),
+                .to_owned()
+        }
     }
 }
 
@@ -137,26 +142,28 @@ const FADES: f64 = 0.5;
 /// then they are other machines' doing, of which it says nothing.
 fn scaled(
     together: OperationForecast,
-    played: OperationForecast,
-    recorded: OperationForecast,
-    several: bool,
+    simulated: OperationForecast,
+    measured: OperationForecast,
+    concurrent: bool,
 ) -> OperationForecast {
     // What takes no time is all its own.
-    let responses = played.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
-    let own = responses.map_or(1.0, |(played, together)| (played / together).clamp(0.0, 1.0));
+    let responses = simulated.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
+    let own = responses.map_or(1.0, |(simulated, together)| (simulated / together).clamp(0.0, 1.0));
     let counts = own.powf(FADES);
-    let figure = |together: Option<f64>, played: Option<f64>, recorded: Option<f64>| {
-        let off = recorded.zip(played.filter(|played| *played > 0.0)).map(|(recorded, played)| recorded / played);
+    let figure = |together: Option<f64>, simulated: Option<f64>, measured: Option<f64>| {
+        let off = measured
+            .zip(simulated.filter(|simulated| *simulated > 0.0))
+            .map(|(measured, simulated)| measured / simulated);
         together.map(|together| together * off.map_or(1.0, |off| off.powf(counts)))
     };
     OperationForecast {
-        iops: figure(together.iops, played.iops, recorded.iops),
-        response_ns: figure(together.response_ns, played.response_ns, recorded.response_ns),
+        iops: figure(together.iops, simulated.iops, measured.iops),
+        response_ns: figure(together.response_ns, simulated.response_ns, measured.response_ns),
         percentiles_ns: std::array::from_fn(|index| {
             let of = |operation: &OperationForecast| operation.percentiles_ns[index];
-            figure(of(&together), of(&played), of(&recorded))
+            figure(of(&together), of(&simulated), of(&measured))
         }),
-        spread: spread::of(&together, &played, &recorded, several),
+        spread: intervals::of(&together, &simulated, &measured, concurrent),
     }
 }
 
@@ -166,16 +173,16 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
     use traces::{Lba, Operation, StreamId, Timestamp};
 
-    use super::super::recording::Recorded;
     use super::*;
-    use crate::replayed::{Campaign, ROOMS};
+    use crate::isolated_trace::TracedRequest;
+    use crate::synthetic::{Campaign, SYNTHETIC_SETUPS};
 
     /// How long a request waited, and how long it took then.
     type Times = (Nanos, Nanos);
     type Random = Xoshiro256PlusPlus;
 
     /// Changes of a request after which a recording does not fit together.
-    const CHANGES: [fn(&mut Recorded, &mut Times, usize, &mut Random); 17] = [
+    const CHANGES: [fn(&mut TracedRequest, &mut Times, usize, &mut Random); 17] = [
         |_, (_, took), _, _| *took = Nanos::from_ms(3),
         |_, (_, took), _, _| *took = Nanos::ZERO,
         |_, (_, took), index, _| *took = Nanos::from_ms([1, 9][index % 2]),
@@ -195,8 +202,8 @@ mod tests {
         |request, _, _, _| request.arrival = Timestamp::from_ns(request.arrival.as_ns() / 100),
     ];
 
-    fn change(recording: &mut Recording, change: usize, random: &mut Random) {
-        for (index, request) in recording.requests.iter_mut().enumerate() {
+    fn change(trace: &mut IsolatedTrace, change: usize, random: &mut Random) {
+        for (index, request) in trace.requests.iter_mut().enumerate() {
             let mut times = (request.issued.since(request.arrival), request.completed.since(request.issued));
             CHANGES[change](request, &mut times, index, random);
             let (waited, took) = times;
@@ -217,22 +224,22 @@ mod tests {
             spread.into_iter().flatten().map(Some).for_each(number);
         };
         let span = Nanos::from_s(4);
-        let campaign = Campaign { machines: 3, span, warm_up: Nanos::from_s(1), ..Campaign::default() };
+        let campaign = Campaign { vms: 3, span, warm_up: Nanos::from_s(1), ..Campaign::default() };
         let mut forecast = 0;
-        for (room, plan) in ROOMS.iter().enumerate() {
-            let ran = campaign.alone(*plan, room).unwrap().into_iter();
-            let (profiles, alone): (Vec<IsolationProfile>, Vec<Recording>) =
-                ran.map(|ran| (ran.profile, ran.recording)).unzip();
-            let mut random = Random::seed_from_u64(room as u64);
+        for (number, setup) in SYNTHETIC_SETUPS.iter().enumerate() {
+            let ran = campaign.alone(*setup, number).unwrap().into_iter();
+            let (profiles, alone): (Vec<IsolationProfile>, Vec<IsolatedTrace>) =
+                ran.map(|ran| (ran.profile, ran.trace)).unzip();
+            let mut random = Random::seed_from_u64(number as u64);
             for first in 0..CHANGES.len() {
-                let mut recordings = alone.clone();
+                let mut traces = alone.clone();
                 // One of them or all, and one of these in another way.
-                let machine = random.random_range(0..4);
-                let changed = recordings.iter_mut().enumerate().filter(|(index, _)| machine == 3 || machine == *index);
-                changed.for_each(|(_, recording)| change(recording, first, &mut random));
-                let (machine, other) = (random.random_range(0..3), random.random_range(0..CHANGES.len()));
-                change(&mut recordings[machine], other, &mut random);
-                match Model::infer(&profiles[..2], &recordings, 1).and_then(|model| model.forecast()) {
+                let vm = random.random_range(0..4);
+                let changed = traces.iter_mut().enumerate().filter(|(index, _)| vm == 3 || vm == *index);
+                changed.for_each(|(_, trace)| change(trace, first, &mut random));
+                let (vm, other) = (random.random_range(0..3), random.random_range(0..CHANGES.len()));
+                change(&mut traces[vm], other, &mut random);
+                match Model::infer(&profiles[..2], &traces, 1).and_then(|model| model.forecast()) {
                     Ok(vms) => {
                         vms.iter().for_each(|vm| [vm.reads, vm.writes].iter().for_each(of));
                         forecast += 1;
@@ -250,9 +257,9 @@ mod tests {
 
     #[test]
     fn what_the_twin_is_off_by_alone_fades_as_others_make_it_wait() {
-        let (played, recorded) = (operation(10.0, 100.0), operation(20.0, 50.0));
+        let (simulated, measured) = (operation(10.0, 100.0), operation(20.0, 50.0));
         let forecast = |response_ms: f64, iops: f64| {
-            let scaled = scaled(operation(response_ms, iops), played, recorded, false);
+            let scaled = scaled(operation(response_ms, iops), simulated, measured, false);
             (scaled.response_ns.unwrap() / 1e6, scaled.iops.unwrap())
         };
         // Nobody else: all of it.

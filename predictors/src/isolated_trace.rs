@@ -1,0 +1,241 @@
+//! What a machine alone did, request by request.
+
+use std::collections::BTreeMap;
+
+use traces::{Flags, Lba, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
+
+/// A machine's requests alone, as its device saw them, on the device's addresses and on a clock that begins with the first.
+#[derive(Clone, Debug, Default)]
+pub struct IsolatedTrace {
+    /// By arrival. A request that its machine made of several, with the same times and next to one another, is one.
+    pub(crate) requests: Vec<TracedRequest>,
+    /// How much the device holds, where that is known.
+    pub(crate) device: Option<Sectors>,
+    /// Whether any request was made of several.
+    pub(crate) merges: bool,
+    /// Records that have no completion.
+    pub(crate) incomplete: u64,
+    /// The first of these that were issued: they wait for ever, and only tell what was taken before them.
+    pub(crate) unfinished: Vec<TracedRequest>,
+}
+
+/// A request alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TracedRequest {
+    /// Arrival of the first that it was made of.
+    pub(crate) arrival: Timestamp,
+    pub(crate) issued: Timestamp,
+    pub(crate) completed: Timestamp,
+    pub(crate) lba: Lba,
+    pub(crate) sectors: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) operation: Operation,
+    pub(crate) sync: bool,
+    /// A write with a flush before or behind it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
+    pub(crate) durable: bool,
+}
+
+impl TracedRequest {
+    /// Eight sectors that somebody waits for, sent and issued at `at_us` and done `took_us` later.
+    #[cfg(test)]
+    pub(crate) fn sent(operation: Operation, stream: u32, at_us: u64, took_us: u64) -> TracedRequest {
+        let arrival = Timestamp::from_ns(at_us * 1000);
+        TracedRequest {
+            arrival,
+            issued: arrival,
+            completed: arrival + traces::Nanos::from_us(took_us),
+            lba: Lba::ZERO,
+            sectors: 8,
+            stream: StreamId(stream),
+            operation,
+            sync: true,
+            durable: false,
+        }
+    }
+
+    pub(crate) fn end(&self) -> Lba {
+        self.lba.saturating_add(Sectors::new(self.sectors.into()))
+    }
+
+    /// Whether it moves data; what does not never waits for the device's mechanics.
+    pub(crate) fn moves_data(&self) -> bool {
+        (self.operation as usize) < Operation::MOVING_DATA && self.sectors > 0
+    }
+
+    /// As machine `vm` sends it again, `now`.
+    pub(crate) fn request(&self, vm: VmId, now: Timestamp) -> Request {
+        let mut request = Request::new(now, self.operation, self.lba, Sectors::new(self.sectors.into()));
+        request.vm = vm;
+        request.stream = self.stream;
+        request.flags.set(Flags::SYNC, self.sync);
+        request.flags.set(Flags::FUA, self.durable);
+        request
+    }
+}
+
+/// Shows `see` each of `requests` in the order of their issue, with those that are under way then by completion.
+pub(crate) fn each_issued<'a>(
+    requests: impl Iterator<Item = &'a TracedRequest>,
+    mut see: impl FnMut(&'a TracedRequest, &BTreeMap<(Timestamp, usize), &'a TracedRequest>),
+) {
+    let mut issued: Vec<&TracedRequest> = requests.collect();
+    issued.sort_by_key(|request| (request.issued, request.completed, request.lba));
+    let mut in_flight: BTreeMap<(Timestamp, usize), &TracedRequest> = BTreeMap::new();
+    for (index, request) in issued.into_iter().enumerate() {
+        while let Some(first) = in_flight.first_entry().filter(|first| first.key().0 <= request.issued) {
+            first.remove();
+        }
+        see(request, &in_flight);
+        in_flight.insert((request.completed, index), request);
+    }
+}
+
+/// So many requests without a completion are kept.
+const UNFINISHED: usize = 64;
+
+/// Takes a machine's records while they are read, in the order of their arrival.
+#[derive(Clone, Debug)]
+pub struct IsolatedTraceBuilder {
+    records: Vec<TracedRequest>,
+    zero: Option<Timestamp>,
+    place: Sectors,
+    device: Option<Sectors>,
+    incomplete: u64,
+    unfinished: Vec<TracedRequest>,
+}
+
+impl IsolatedTraceBuilder {
+    /// Of a machine whose sector 0 is sector `place` of a device that holds `device`, if that is known.
+    pub fn new(place: Sectors, device: Option<Sectors>) -> IsolatedTraceBuilder {
+        IsolatedTraceBuilder { records: Vec::new(), zero: None, place, device, incomplete: 0, unfinished: Vec::new() }
+    }
+
+    /// A record from before what is recorded. If it never completes it waits all the time.
+    pub fn before(&mut self, record: &Record) {
+        let Record { request, observed } = record;
+        if observed.completed.is_none() && observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+            let traced = self.traced(record, request.arrival);
+            self.unfinished.push(TracedRequest { arrival: Timestamp::ZERO, issued: Timestamp::ZERO, ..traced });
+        }
+    }
+
+    /// The next record. One that does not tell when it was issued counts as issued on arrival.
+    pub fn record(&mut self, record: &Record) {
+        let Record { request, observed } = record;
+        let zero = *self.zero.get_or_insert(request.arrival);
+        let traced = self.traced(record, zero);
+        if observed.completed.is_some() {
+            self.records.push(traced);
+            return;
+        }
+        self.incomplete += 1;
+        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+            self.unfinished.push(traced);
+        }
+    }
+
+    /// On a clock that begins at `zero`, and at this device's addresses.
+    fn traced(&self, record: &Record, zero: Timestamp) -> TracedRequest {
+        let Record { request, observed } = record;
+        let since = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
+        let arrival = since(request.arrival);
+        let issued = since(observed.issued.unwrap_or(request.arrival)).max(arrival);
+        TracedRequest {
+            arrival,
+            issued,
+            completed: observed.completed.map_or(Timestamp::MAX, since).max(issued),
+            lba: request.lba.saturating_add(self.place),
+            sectors: u32::try_from(request.sectors().count()).unwrap_or(u32::MAX),
+            stream: request.stream,
+            operation: request.operation,
+            sync: request.is_sync() || request.operation == Operation::Flush,
+            durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
+        }
+    }
+
+    /// The end of the trace.
+    pub fn finish(self) -> IsolatedTrace {
+        let IsolatedTraceBuilder { mut records, device, incomplete, unfinished, .. } = self;
+        let total = records.len();
+        records.sort_by_key(|record| {
+            (record.issued, record.completed, record.operation, record.lba, record.arrival, record.stream)
+        });
+        records.dedup_by(|next, kept| {
+            let alike = (next.issued, next.completed, next.operation) == (kept.issued, kept.completed, kept.operation);
+            let joined = alike && next.moves_data() && next.lba == kept.end();
+            let sectors = if joined { kept.sectors.checked_add(next.sectors) } else { None };
+            let Some(sectors) = sectors else { return false };
+            if next.arrival < kept.arrival {
+                (kept.arrival, kept.stream) = (next.arrival, next.stream);
+            }
+            kept.sectors = sectors;
+            kept.sync |= next.sync;
+            kept.durable |= next.durable;
+            true
+        });
+        let merges = records.len() < total;
+        records.sort_by_key(|record| (record.arrival, record.issued, record.lba));
+        IsolatedTrace { requests: records, device, merges, incomplete, unfinished }
+    }
+}
+
+impl IsolatedTrace {
+    /// How many requests the device was given.
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether it was given none.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The requests that move data.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = &TracedRequest> {
+        self.requests.iter().filter(|request| request.moves_data())
+    }
+
+    /// The last sector that is read or written, and one.
+    pub(crate) fn end(&self) -> Lba {
+        self.moving().map(TracedRequest::end).max().unwrap_or_default()
+    }
+
+    /// When the last request arrived.
+    pub(crate) fn span(&self) -> Timestamp {
+        self.requests.last().map_or(Timestamp::ZERO, |last| last.arrival)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::Observed;
+
+    use super::*;
+
+    fn record(at_ms: u64, issued: bool, completed: bool) -> Record {
+        let at = |ms: u64| Timestamp::from_ns(ms * 1_000_000);
+        let request = Request::new(at(at_ms), Operation::Write, Lba::new(at_ms * 8), Sectors::new(8));
+        let issued = issued.then(|| at(at_ms + 1));
+        Record {
+            request,
+            observed: Observed { issued, completed: completed.then(|| at(at_ms + 3)), ..Observed::default() },
+        }
+    }
+
+    #[test]
+    fn what_never_completes_waits_from_its_issue_or_from_the_beginning() {
+        let mut builder = IsolatedTraceBuilder::new(Sectors::new(800), None);
+        builder.before(&record(5, true, true));
+        builder.before(&record(6, true, false));
+        builder.before(&record(7, false, false));
+        builder.record(&record(10, true, true));
+        builder.record(&record(20, true, false));
+        builder.record(&record(30, false, false));
+        let trace = builder.finish();
+        assert_eq!((trace.len(), trace.incomplete), (1, 2));
+        let waits: Vec<(u64, u64)> =
+            trace.unfinished.iter().map(|request| (request.issued.as_ns() / 1_000_000, request.lba.sector())).collect();
+        assert_eq!(waits, [(0, 848), (11, 960)]);
+        assert!(trace.unfinished.iter().all(|request| request.completed == Timestamp::MAX));
+    }
+}
