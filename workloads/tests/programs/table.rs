@@ -46,7 +46,7 @@ fn presets() -> String {
 
 /// The text with what stands between two marks replaced.
 fn with(text: &str, name: &str, table: &str) -> String {
-    let begin = format!("<!-- {name}: written by `replay/tests/programs/table.rs` -->\n");
+    let begin = format!("<!-- {name}: written by `workloads/tests/programs/table.rs` -->\n");
     let (before, rest) = text.split_once(&begin).unwrap();
     let end = format!("<!-- end of {name} -->");
     let (_, after) = rest.split_once(&end).unwrap();
