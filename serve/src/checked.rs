@@ -6,10 +6,10 @@ use traces::spec::{Settings, SpecError};
 use traces::{Lba, Sectors, WriteError};
 
 use crate::description::{Description, Export};
-use crate::front::Front;
 use crate::image::{Image, ImageError, ImageSource};
+use crate::image_placement::ImagePlacement;
 use crate::log::format_of;
-use crate::place::Place;
+use crate::simulated_drive::SimulatedDrive;
 
 /// Why a description cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +65,12 @@ pub enum ServeError {
 
 /// A description whose parts exist and fit one another.
 pub struct Checked {
-    pub(crate) parts: Parts,
-    pub(crate) front: Front,
+    pub(crate) parts: ServedParts,
+    pub(crate) drive_queue: SimulatedDrive,
 }
 
 /// What does not change while a drive is served.
-pub(crate) struct Parts {
+pub(crate) struct ServedParts {
     pub(crate) description: Description,
     pub(crate) drive: Part,
     pub(crate) rotational: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Parts {
 impl Checked {
     /// The drive's capacity.
     pub fn capacity(&self) -> Sectors {
-        self.front.capacity()
+        self.drive_queue.capacity()
     }
 
     /// Whether it is to tell every second how it goes.
@@ -120,18 +120,18 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.named_parts();
     drive.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
-    let front = Front::new(built.drive, scheduler.scheduler, description.depth);
+    let drive_queue = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
     let rotational = built.model.name != drive_models::flash::MODEL.name;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
-    Ok(Checked { parts: Parts { description, drive, rotational, scheduler, exports, image }, front })
+    Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive_queue })
 }
 
 /// The exports, if they lie in an image of this length and the image on the drive.
 fn fits(description: &Description, drive: &str, image: Sectors, capacity: Sectors) -> Result<Vec<Export>, ServeError> {
-    if !description.place.fits(image, capacity) {
-        let place = match description.place {
-            Place::At(lba) => Sectors::new(lba.sector()),
-            Place::Spread => Sectors::ZERO,
+    if !description.placement.fits(image, capacity) {
+        let place = match description.placement {
+            ImagePlacement::At(lba) => Sectors::new(lba.sector()),
+            ImagePlacement::Spread => Sectors::ZERO,
         };
         return Err(ServeError::TooLarge { drive: drive.to_owned(), capacity, place, image });
     }

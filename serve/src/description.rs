@@ -7,7 +7,7 @@ use traces::spec::{Spec, SpecError};
 use traces::{Lba, Sectors};
 
 use crate::image::{ImageSource, Opening};
-use crate::place::Place;
+use crate::image_placement::ImagePlacement;
 
 /// A slice of the image under a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Description {
     /// What may be done to get at them.
     pub opening: Opening,
     /// Where the image lies on the drive.
-    pub place: Place,
+    pub placement: ImagePlacement,
     /// Slices of the image; without any the image is one.
     pub exports: Vec<Export>,
     /// What makes a virtual machine of the log.
@@ -128,7 +128,7 @@ impl Description {
             depth: u32::MAX,
             image,
             opening: Opening::default(),
-            place: Place::At(Lba::ZERO),
+            placement: ImagePlacement::At(Lba::ZERO),
             exports: Vec::new(),
             vm_by: VmBy::default(),
             log: None,
@@ -144,9 +144,9 @@ impl Description {
             ImageSource::Memory(length) => format!("memory:{}", length.bytes()),
             ImageSource::Path(path) => path.display().to_string(),
         };
-        let place = match self.place {
-            Place::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
-            Place::Spread => SPREAD.to_owned(),
+        let place = match self.placement {
+            ImagePlacement::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
+            ImagePlacement::Spread => SPREAD.to_owned(),
         };
         let mut pairs = vec![
             ("drive", self.drive.to_string()),
@@ -189,10 +189,10 @@ impl Description {
                     let depth = value.parse().ok().filter(|&depth| depth > 0);
                     description.depth = depth.ok_or_else(|| refused("depth", value, "a number above 0"))?;
                 }
-                "place" if value == SPREAD => description.place = Place::Spread,
+                "place" if value == SPREAD => description.placement = ImagePlacement::Spread,
                 "place" => {
                     let place = parse_sectors(value).map_err(|error| refused("place", value, error.to_string()))?;
-                    description.place = Place::At(Lba::new(place.count()));
+                    description.placement = ImagePlacement::At(Lba::new(place.count()));
                 }
                 "export" => description.exports.push(value.parse()?),
                 "log" => description.log = Some(PathBuf::from(value)),
@@ -207,7 +207,7 @@ impl Description {
     }
 }
 
-/// The word for [`Place::Spread`].
+/// The word for [`ImagePlacement::Spread`].
 const SPREAD: &str = "spread";
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
             scheduler: "deadline:fifo_batch=8".parse().unwrap(),
             depth: 4,
             opening: Opening { create: None, allow_writes: true },
-            place: Place::At(Lba::new(2048)),
+            placement: ImagePlacement::At(Lba::new(2048)),
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
             vm_by: VmBy::Connection,
             log: Some("/tmp/a log.parquet".into()),
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_the_plugin_is_told_is_what_was_meant() {
         let spread = Description {
-            place: Place::Spread,
+            placement: ImagePlacement::Spread,
             ..Description::new("linear".parse().unwrap(), ImageSource::Memory(Sectors::new(8)))
         };
         for description in [full(), spread] {

@@ -7,18 +7,18 @@
 mod checked;
 mod clock;
 pub mod description;
-pub mod front;
 pub mod image;
+mod image_placement;
+pub mod live_queue;
 pub mod log;
-mod place;
 mod plugin;
 pub mod served;
-mod told;
-pub mod waiting;
+pub mod simulated_drive;
+mod status_line;
 
 pub use checked::{Checked, ServeError, check};
 pub use description::{Description, Export, SettingError, VmBy};
 pub use image::{ImageSource, Opening};
-pub use place::Place;
+pub use image_placement::ImagePlacement;
 pub use served::ServedDrive;
-pub use told::Told;
+pub use status_line::StatusLine;

@@ -2,7 +2,7 @@
 //!
 //! nbdkit hands over the settings as `key=value` ([`Description::from_pairs`]), calls from as many threads as it was
 //! told, and sends the reply when a call returns. Standard output is the line to `iocast serve`: a JSON object of one
-//! line, [`crate::Told`], when it is ready, every second if it was asked to, and at the end. The end of standard input
+//! line, [`crate::StatusLine`], when it is ready, every second if it was asked to, and at the end. The end of standard input
 //! ends the serving if it was told so: nbdkit itself waits, on a signal, for clients that are connected and say nothing,
 //! and a starter that was killed closes it too.
 
@@ -20,7 +20,7 @@ use nbdkit::{Error, FuaFlags, Result, Server, ThreadModel, plugin};
 use crate::checked::{Checked, check};
 use crate::description::Description;
 use crate::served::{Connection, ServedDrive, Zeroing};
-use crate::told::Told;
+use crate::status_line::StatusLine;
 
 /// Errors without a number of the operating system's (`EINVAL`).
 const EINVAL: i32 = 22;
@@ -53,7 +53,7 @@ fn lock<T>(mutex: &'static Mutex<T>) -> std::sync::MutexGuard<'static, T> {
 }
 
 /// One line to whoever started nbdkit; if he is gone, nobody listens.
-fn tell(told: &Told) {
+fn tell(told: &StatusLine) {
     if let (Some(out), Ok(line)) = (lock(&LINE).as_mut(), serde_json::to_string(told)) {
         let _ = out.write_all(format!("{line}\n").as_bytes());
     }
@@ -64,7 +64,7 @@ fn keep_telling(drive: &'static ServedDrive) {
     let (stop, stopped) = channel();
     let spawned = std::thread::Builder::new().name("teller".to_owned()).spawn(move || {
         while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            tell(&Told::Going(Box::new(drive.report())));
+            tell(&StatusLine::Progress(Box::new(drive.report())));
         }
     });
     // Without it there is nothing to look at meanwhile, and the end is told all the same.
@@ -78,7 +78,7 @@ fn end() {
         let _ = thread.join();
     }
     if let Some(drive) = DRIVE.get() {
-        ENDED.call_once(|| tell(&Told::Ended(Box::new(drive.finish()))));
+        ENDED.call_once(|| tell(&StatusLine::Ended(Box::new(drive.finish()))));
     }
 }
 
@@ -137,7 +137,7 @@ impl Server for Client {
         let live = checked.is_live();
         let drive = DRIVE.get_or_init(|| ServedDrive::begin(checked));
         drive.open_log().map_err(refused)?;
-        tell(&Told::Ready);
+        tell(&StatusLine::Ready);
         if live {
             keep_telling(drive);
         }

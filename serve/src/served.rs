@@ -12,12 +12,12 @@ use traces::statistics::Distribution;
 use traces::trace::Clock;
 use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, StreamId, TraceMeta, VmId};
 
-use crate::checked::{Checked, Parts, ServeError};
+use crate::checked::{Checked, ServeError, ServedParts};
 use crate::clock::zero_unix_ns;
 use crate::description::{Export, VmBy};
-use crate::front::Done;
+use crate::live_queue::LiveQueue;
 use crate::log::{Log, LogEntry};
-use crate::waiting::Waiting;
+use crate::simulated_drive::FinishedRequest;
 
 /// The name of a single virtual machine.
 const ONLY_VM: &str = "vm0";
@@ -34,11 +34,11 @@ pub struct UnknownExport {
 
 /// A drive that clients can use.
 pub struct ServedDrive {
-    parts: Parts,
+    parts: ServedParts,
     capacity: Sectors,
     write_cache: WriteCache,
     discards: bool,
-    waiting: Waiting,
+    live_queue: LiveQueue,
     tally: Mutex<Tally>,
     /// `None` when it is finished or there is none.
     log: Mutex<Option<(Log, PathBuf)>>,
@@ -65,17 +65,17 @@ pub struct Connection {
 impl ServedDrive {
     /// The drive's clock starts.
     pub fn begin(checked: Checked) -> ServedDrive {
-        let Checked { parts, front } = checked;
+        let Checked { parts, drive_queue } = checked;
         let vms = match parts.description.vm_by {
             VmBy::Export => parts.exports.iter().map(|export| served_vm(vm_name(export))).collect(),
             VmBy::Connection => Vec::new(),
         };
         ServedDrive {
             parts,
-            capacity: front.capacity(),
-            write_cache: front.write_cache(),
-            discards: front.discards(),
-            waiting: Waiting::new(front),
+            capacity: drive_queue.capacity(),
+            write_cache: drive_queue.write_cache(),
+            discards: drive_queue.discards(),
+            live_queue: LiveQueue::new(drive_queue),
             tally: Mutex::new(Tally { vms, ..Tally::default() }),
             log: Mutex::new(None),
         }
@@ -196,7 +196,7 @@ impl ServedDrive {
     pub fn flush(&self, connection: &Connection) -> io::Result<()> {
         let request = self.request(connection, Operation::Flush, Flags::empty(), (Lba::ZERO, Sectors::ZERO));
         if self.write_cache == WriteCache::Through {
-            let (number, request) = self.waiting.pass(request);
+            let (number, request) = self.live_queue.number_only(request);
             let at = Some(request.arrival);
             let observed = Observed { issued: at, completed: at, ..Observed::default() };
             self.note(connection, number, Record { request, observed });
@@ -234,7 +234,7 @@ impl ServedDrive {
             return Ok(());
         }
         let at = Sectors::new(export.begin.sector()).bytes() + offset;
-        let place = self.parts.description.place.sectors(at, length, self.parts.image.length(), self.capacity);
+        let place = self.parts.description.placement.sectors(at, length, self.parts.image.length(), self.capacity);
         let request = self.request(connection, operation, flags, place);
         self.serve(connection, request, || data(at))
     }
@@ -250,10 +250,10 @@ impl ServedDrive {
         if self.write_cache == WriteCache::Through {
             given.flags.remove(Flags::FUA);
         }
-        let ticket = self.waiting.take_in(given);
+        let ticket = self.live_queue.submit(given);
         let result = data();
-        let Done { issued, completion, .. } = self.waiting.wait(ticket);
-        let (now, due) = (self.waiting.now(), completion.finished);
+        let FinishedRequest { issued, completion, .. } = self.live_queue.wait(ticket);
+        let (now, due) = (self.live_queue.now(), completion.finished);
         let error = result.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(EIO));
         let mut served = ticket.request;
         served.flags = request.flags;
@@ -276,7 +276,7 @@ impl ServedDrive {
         drop(tally);
         if let Some(log) = &connection.log {
             let shifted =
-                |time: traces::Timestamp| traces::Timestamp::from_ns(time.as_ns() + self.waiting.zero().as_ns());
+                |time: traces::Timestamp| traces::Timestamp::from_ns(time.as_ns() + self.live_queue.zero().as_ns());
             let mut record = record;
             record.request.arrival = shifted(record.request.arrival);
             record.observed.issued = record.observed.issued.map(shifted);
@@ -294,7 +294,7 @@ impl ServedDrive {
             drive: self.parts.drive.clone(),
             scheduler: self.parts.scheduler.clone(),
             options: self.options(),
-            span_ns: self.waiting.now().since(traces::Timestamp::ZERO),
+            span_ns: self.live_queue.now().since(traces::Timestamp::ZERO),
             lateness: tally.lateness.figures(),
             response_time: tally.response.figures(),
             vms: tally.vms.clone(),
@@ -353,7 +353,7 @@ impl ServedDrive {
         }
         for export in &self.parts.exports {
             let at = Sectors::new(export.begin.sector()).bytes();
-            let (lba, _) = self.parts.description.place.sectors(at, 1, self.parts.image.length(), self.capacity);
+            let (lba, _) = self.parts.description.placement.sectors(at, 1, self.parts.image.length(), self.capacity);
             add(&format!("place_sectors.{}", vm_name(export)), lba.to_string());
         }
         for (name, ns) in &report.lateness.percentiles_ns {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serve::served::Zeroing;
-use serve::{Description, ImageSource, Place, ServedDrive, VmBy, check};
+use serve::{Description, ImagePlacement, ImageSource, ServedDrive, VmBy, check};
 use traces::trace::ReadOptions;
 use traces::{Flags, Lba, Operation, Record, Sectors, TraceMeta, formats};
 
@@ -108,7 +108,7 @@ fn the_log_has_every_request_in_the_order_of_arrival_with_the_drives_times() {
     let path = folder.path().join("log.parquet");
     let description = Description {
         exports: vec!["mail@0:8m".parse().unwrap(), "web@16m:8m".parse().unwrap()],
-        place: Place::At(Lba::new(5000)),
+        placement: ImagePlacement::At(Lba::new(5000)),
         log: Some(path.clone()),
         ..described("cheetah-15k4-mechanical:queue_depth=8")
     };
@@ -193,8 +193,12 @@ fn nobody_is_early_and_nobody_is_forgotten() {
     for (drive, depth) in
         [("sata-ssd", u32::MAX), ("cheetah-15k4:queue_depth=16,queue_order=look", 40), ("fixed:service=50us", 2)]
     {
-        let description =
-            Description { depth, scheduler: "deadline".parse().unwrap(), place: Place::Spread, ..described(drive) };
+        let description = Description {
+            depth,
+            scheduler: "deadline".parse().unwrap(),
+            placement: ImagePlacement::Spread,
+            ..described(drive)
+        };
         let served = begun(description);
         thread::scope(|scope| {
             for client in 0..24u64 {
@@ -226,7 +230,10 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (described("cheetah-15k4:cache=maybe"), "cache"),
         (Description { scheduler: "dedline".parse().unwrap(), ..described(FLAT) }, "did you mean deadline"),
         (described("linear:capacity=1m"), "does not fit linear of 1048576 bytes"),
-        (Description { place: Place::At(Lba::new(1 << 40)), ..described("linear") }, "from byte 562949953421312"),
+        (
+            Description { placement: ImagePlacement::At(Lba::new(1 << 40)), ..described("linear") },
+            "from byte 562949953421312",
+        ),
         (exports(["a@0:1m", "a@8m:1m"]), "exports a and a have the same name"),
         (exports(["a@0:1m", "b@1023k:1m"]), "exports a and b share a part of the image"),
         (exports(["a@0:1m", "b@31m:2m"]), "export b: it ends at byte 34603008, the image at byte 33554432"),

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ::serve::{Description, Export, Place, Told, VmBy};
+use ::serve::{Description, Export, ImagePlacement, StatusLine, VmBy};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -83,9 +83,9 @@ fn described(arguments: &Serve) -> Result<Description> {
     description.depth = arguments.depth.unwrap_or(u32::MAX);
     description.opening.create = arguments.create;
     description.opening.allow_writes = arguments.allow_writes;
-    description.place = match arguments.map {
-        ServeMap::Exact => Place::At(Lba::new(arguments.place.count())),
-        ServeMap::Scale => Place::Spread,
+    description.placement = match arguments.map {
+        ServeMap::Exact => ImagePlacement::At(Lba::new(arguments.place.count())),
+        ServeMap::Scale => ImagePlacement::Spread,
     };
     let exports = arguments.exports.iter().map(|text| text.parse().map_err(usage));
     description.exports = exports.collect::<Result<Vec<Export>>>()?;
@@ -151,8 +151,8 @@ fn listen_to(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
     for line in BufReader::new(out).lines() {
         let line = line.context("reading what the plugin tells")?;
         match serde_json::from_str(&line).context("the plugin is not of this version of iocast")? {
-            Told::Ready => banner.iter().for_each(|line| eprintln!("iocast: serving {line}")),
-            Told::Going(report) => {
+            StatusLine::Ready => banner.iter().for_each(|line| eprintln!("iocast: serving {line}")),
+            StatusLine::Progress(report) => {
                 let spinner = spinner.get_or_insert_with(|| {
                     let spinner = ProgressBar::new_spinner();
                     spinner.enable_steady_tick(Duration::from_millis(200));
@@ -160,7 +160,7 @@ fn listen_to(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
                 });
                 spinner.set_message(tables::line(&report));
             }
-            Told::Ended(report) => ended = Some(*report),
+            StatusLine::Ended(report) => ended = Some(*report),
         }
     }
     if let Some(spinner) = spinner {

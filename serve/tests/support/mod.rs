@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use serve::Told;
+use serve::StatusLine;
 use tempfile::TempDir;
 use traces::results::serving::Serving;
 
@@ -68,7 +68,7 @@ impl Server {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), Told::Ready, "{settings:?}");
+        assert_eq!(serde_json::from_str::<StatusLine>(&line).unwrap(), StatusLine::Ready, "{settings:?}");
         Server { folder, child, out }
     }
 
@@ -105,7 +105,7 @@ impl Server {
     pub fn ended(mut self) -> (Serving, TempDir) {
         let mut last = None;
         for line in self.out.by_ref().lines() {
-            if let Told::Ended(report) = serde_json::from_str(&line.unwrap()).unwrap() {
+            if let StatusLine::Ended(report) = serde_json::from_str(&line.unwrap()).unwrap() {
                 last = Some(*report);
             }
         }

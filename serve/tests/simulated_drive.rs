@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use replay::sources::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
-use serve::front::{Done, Front};
+use serve::simulated_drive::{FinishedRequest, SimulatedDrive};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// Requests at fixed times.
@@ -50,18 +50,18 @@ fn replayed(drive: &str, scheduler: &str, depth: u32, requests: &[Request]) -> T
 /// The same through the front, whose owner looks after it `late` after something was due, in turn.
 fn fronted(drive: &str, scheduler: &str, depth: u32, requests: &[Request], late: &[u64]) -> Times {
     let (drive, scheduler) = built(drive, scheduler);
-    let mut front = Front::new(drive, scheduler, depth);
-    let (mut done, mut times): (Vec<Done>, Times) = (Vec::new(), Vec::new());
+    let mut front = SimulatedDrive::new(drive, scheduler, depth);
+    let (mut done, mut times): (Vec<FinishedRequest>, Times) = (Vec::new(), Vec::new());
     let mut late = late.iter().copied().cycle();
     let mut now = Timestamp::ZERO;
-    let mut look = |front: &mut Front, until: Timestamp, times: &mut Times| {
+    let mut look = |front: &mut SimulatedDrive, until: Timestamp, times: &mut Times| {
         while let Some(next) = front.next_event() {
             let at = next.saturating_add(Nanos::from_ns(late.next().unwrap())).max(now);
             if at >= until {
                 break;
             }
             front.run(at, &mut done);
-            for Done { request, issued, completion } in done.drain(..) {
+            for FinishedRequest { request, issued, completion } in done.drain(..) {
                 assert!(completion.finished <= at, "told before its time");
                 times.push((request.arrival, issued, completion.started, completion.finished));
                 front.release(completion.id);
@@ -124,7 +124,7 @@ proptest! {
 #[test]
 fn what_arrives_at_once_arrives_in_order() {
     let (drive, scheduler) = built("fixed", "fifo");
-    let mut front = Front::new(drive, scheduler, 1);
+    let mut front = SimulatedDrive::new(drive, scheduler, 1);
     let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
     let now = Timestamp::from_ns(100);
     let arrivals: Vec<u64> = (0..3).map(|_| front.arrive(now, request).1.arrival.as_ns()).collect();

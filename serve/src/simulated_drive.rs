@@ -1,9 +1,8 @@
-//! What stands in front of the drive on a simulated clock: requests wait here, in the order that a scheduler gives
-//! them, for what the drive has no room for.
+//! The served drive on a simulated clock: a scheduler, and a drive model below it.
 //!
-//! It reads no clock. Whoever owns it says what time it is, as late as he likes: everything inside happens at its own
-//! time, so that a late caller gets the same completions as a punctual one. Leaves out merging and splitting, which
-//! whoever sends the requests has done.
+//! It reads no clock; the caller states the time. Each arrival, dispatch and completion takes place at its own simulated
+//! time. A caller that asks late therefore gets the same completions as a punctual caller. This module leaves out merging
+//! and splitting: the client's kernel has already merged and split its requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,73 +11,73 @@ use drive_models::{Completion, DriveModel, Queued, WriteCache};
 use schedulers::{AccessCost, Scheduler};
 use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
 
-/// A request that the drive is done with.
+/// A request that the drive model has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct FinishedRequest {
     /// The request as it arrived.
     pub request: Request,
-    /// When it was sent to the drive.
+    /// When it was issued to the drive.
     pub issued: Timestamp,
-    /// What the drive says of it.
+    /// The drive model's completion.
     pub completion: Completion,
 }
 
-/// A drive and what waits for it.
-pub struct Front {
+/// A drive model with a scheduler in front of it.
+pub struct SimulatedDrive {
     queue: Queued,
-    issues: Issues,
+    issue_times: IssueTimes,
     /// By id.
     requests: Vec<Request>,
-    /// Ids that nobody has.
-    free: Vec<RequestId>,
+    /// Ids that no request uses.
+    free_ids: Vec<RequestId>,
     now: Timestamp,
-    // Reused so that nothing is allocated per request.
+    // Reused to avoid an allocation for each request.
     completions: Vec<Completion>,
 }
 
-impl Front {
-    /// An idle drive behind `scheduler`, which gives it at most `depth` requests at once.
-    pub fn new(drive: Box<dyn DriveModel>, scheduler: Box<dyn Scheduler>, depth: u32) -> Front {
-        let issues = Issues::default();
-        let watched = Watched { drive, issues: issues.clone() };
+impl SimulatedDrive {
+    /// An idle drive behind `scheduler`, which keeps at most `depth` requests at the drive at once.
+    pub fn new(drive: Box<dyn DriveModel>, scheduler: Box<dyn Scheduler>, depth: u32) -> SimulatedDrive {
+        let issue_times = IssueTimes::default();
+        let recorded = IssueRecorder { drive, issue_times: issue_times.clone() };
         let limits = QueueLimits { held: u32::MAX, at_drive: depth, age: None };
-        Front {
-            queue: Queued::new(Box::new(watched), scheduler, limits),
-            issues,
+        SimulatedDrive {
+            queue: Queued::new(Box::new(recorded), scheduler, limits),
+            issue_times,
             requests: Vec::new(),
-            free: Vec::new(),
+            free_ids: Vec::new(),
             now: Timestamp::ZERO,
             completions: Vec::new(),
         }
     }
 
-    /// The drive's capacity.
+    /// The drive capacity.
     pub fn capacity(&self) -> Sectors {
         self.queue.capacity()
     }
 
-    /// What the drive does with written data.
+    /// The kind of the drive's write cache.
     pub fn write_cache(&self) -> WriteCache {
         self.queue.write_cache()
     }
 
-    /// Whether the drive understands discards.
+    /// Whether the drive supports discards.
     pub fn discards(&self) -> bool {
         self.queue.discards()
     }
 
-    /// Sets the request's arrival: `now`, or just after what happened last if that is later. No two things happen at
-    /// once.
+    /// Sets the request's arrival to `now`, or to 1 ns after the previous event if that is later. No two events share a
+    /// timestamp.
     pub fn stamp(&mut self, now: Timestamp, mut request: Request) -> Request {
         self.now = now.max(self.now.saturating_add(Nanos::from_ns(1)));
         request.arrival = self.now;
         request
     }
 
-    /// Takes a request in that arrives at `now`, as [`Front::stamp`] has it.
+    /// Accepts a request that arrives at `now`. Returns its id, and the request as stamped by [`SimulatedDrive::stamp`].
     pub fn arrive(&mut self, now: Timestamp, request: Request) -> (RequestId, Request) {
         let request = self.stamp(now, request);
-        let id = self.free.pop().unwrap_or(RequestId(self.requests.len() as u32));
+        let id = self.free_ids.pop().unwrap_or(RequestId(self.requests.len() as u32));
         if id.index() == self.requests.len() {
             self.requests.push(request);
         }
@@ -87,46 +86,46 @@ impl Front {
         (id, request)
     }
 
-    /// When something will happen next if nothing arrives.
+    /// The time of the next event if no further request arrives.
     pub fn next_event(&self) -> Option<Timestamp> {
         self.queue.next_event()
     }
 
-    /// Lets everything happen up to `now` and appends what is done.
-    pub fn run(&mut self, now: Timestamp, done: &mut Vec<Done>) {
+    /// Simulates up to `now` and appends the requests that have completed to `finished`.
+    pub fn run(&mut self, now: Timestamp, finished: &mut Vec<FinishedRequest>) {
         self.now = self.now.max(now);
         self.queue.advance(self.now, &mut self.completions);
-        let issues = self.issues.times();
+        let issue_times = self.issue_times.lock();
         for completion in self.completions.drain(..) {
             let index = completion.id.index();
-            done.push(Done { request: self.requests[index], issued: issues[index], completion });
+            finished.push(FinishedRequest { request: self.requests[index], issued: issue_times[index], completion });
         }
     }
 
-    /// Takes back the id of a request that is done.
+    /// Frees the id of a completed request.
     pub fn release(&mut self, id: RequestId) {
-        self.free.push(id);
+        self.free_ids.push(id);
     }
 }
 
-/// When the requests were sent to the drive, by id.
+/// When each request was issued to the drive, by id.
 #[derive(Clone, Default)]
-struct Issues(Arc<Mutex<Vec<Timestamp>>>);
+struct IssueTimes(Arc<Mutex<Vec<Timestamp>>>);
 
-impl Issues {
-    fn times(&self) -> MutexGuard<'_, Vec<Timestamp>> {
-        // Times that somebody has written are as good after his panic as before.
+impl IssueTimes {
+    fn lock(&self) -> MutexGuard<'_, Vec<Timestamp>> {
+        // A thread that panicked leaves no time half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The drive with a note of when it was given what.
-struct Watched {
+/// A drive model that records when each request was issued to it.
+struct IssueRecorder {
     drive: Box<dyn DriveModel>,
-    issues: Issues,
+    issue_times: IssueTimes,
 }
 
-impl DriveModel for Watched {
+impl DriveModel for IssueRecorder {
     fn capacity(&self) -> Sectors {
         self.drive.capacity()
     }
@@ -136,7 +135,7 @@ impl DriveModel for Watched {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let mut times = self.issues.times();
+        let mut times = self.issue_times.lock();
         if id.index() >= times.len() {
             times.resize(id.index() + 1, now);
         }
