@@ -11,7 +11,7 @@ use traces::VmId;
 
 /// How requests are given to virtual machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VmBy {
+pub enum AttributeBy {
     /// Each device is a virtual machine's.
     #[default]
     Device,
@@ -26,11 +26,11 @@ pub(super) const UNATTRIBUTED: &str = "unattributed";
 /// More virtual machines are not told apart.
 const VMS_MAX: usize = 4096;
 /// So many processes are remembered; when they are more, all are looked at again.
-const PROCESSES_MAX: usize = 1 << 16;
+const REMEMBERED_PROCESSES_MAX: usize = 1 << 16;
 
 /// Gives processes to virtual machines.
 pub(super) struct Attribution {
-    by: VmBy,
+    by: AttributeBy,
     proc: PathBuf,
     /// Names by [`VmId`].
     vms: Vec<String>,
@@ -43,15 +43,15 @@ pub(super) struct Attribution {
 
 impl Attribution {
     /// Of the processes of this machine, or the devices of these names.
-    pub(super) fn new(by: VmBy, devices: impl Iterator<Item = String>) -> Attribution {
+    pub(super) fn new(by: AttributeBy, devices: impl Iterator<Item = String>) -> Attribution {
         Attribution::within(by, devices, Path::new("/proc"))
     }
 
-    fn within(by: VmBy, devices: impl Iterator<Item = String>, proc: &Path) -> Attribution {
+    fn within(by: AttributeBy, devices: impl Iterator<Item = String>, proc: &Path) -> Attribution {
         let vms = match by {
-            VmBy::Device => devices.collect(),
+            AttributeBy::Device => devices.collect(),
             // The first, so that it is there whatever comes.
-            VmBy::Cgroup | VmBy::Process => vec![UNATTRIBUTED.to_owned()],
+            AttributeBy::Cgroup | AttributeBy::Process => vec![UNATTRIBUTED.to_owned()],
         };
         let (known, proc) = (BTreeMap::new(), proc.to_owned());
         Attribution { by, proc, vms, known, last: None, requests: 0, unattributed: 0 }
@@ -64,7 +64,7 @@ impl Attribution {
 
     /// A process has queued a request.
     pub(super) fn see(&mut self, pid: u32) {
-        if self.by != VmBy::Device && self.last.is_none_or(|(last, _)| last != pid) {
+        if self.by != AttributeBy::Device && self.last.is_none_or(|(last, _)| last != pid) {
             let vm = match self.known.get(&pid) {
                 Some(vm) => *vm,
                 None => self.look(pid),
@@ -76,7 +76,7 @@ impl Attribution {
     /// The virtual machine of a request of a process, on the device of that number; counts it.
     pub(super) fn vm(&mut self, pid: u32, device: usize) -> VmId {
         self.requests += 1;
-        if self.by == VmBy::Device {
+        if self.by == AttributeBy::Device {
             return VmId(u16::try_from(device).unwrap_or(0));
         }
         let vm = self.known.get(&pid).copied().unwrap_or_default();
@@ -86,15 +86,15 @@ impl Attribution {
 
     /// The share of requests that are nobody's; `None` if there was none, or they were not looked at.
     pub(super) fn unattributed_share(&self) -> Option<f64> {
-        (self.by != VmBy::Device && self.requests > 0).then(|| self.unattributed as f64 / self.requests as f64)
+        (self.by != AttributeBy::Device && self.requests > 0).then(|| self.unattributed as f64 / self.requests as f64)
     }
 
     fn look(&mut self, pid: u32) -> VmId {
-        if self.known.len() >= PROCESSES_MAX {
+        if self.known.len() >= REMEMBERED_PROCESSES_MAX {
             self.known.clear();
         }
         let name = match self.by {
-            VmBy::Cgroup => self.cgroup(pid),
+            AttributeBy::Cgroup => self.cgroup(pid),
             _ => self.process(pid),
         };
         let vm = name.map_or(VmId(0), |name| self.number(name));
@@ -187,7 +187,7 @@ mod tests {
         proc
     }
 
-    fn names(by: VmBy, pids: &[u32]) -> (Vec<String>, Option<f64>) {
+    fn names(by: AttributeBy, pids: &[u32]) -> (Vec<String>, Option<f64>) {
         let proc = machine();
         let mut found = Attribution::within(by, ["sda".to_owned(), "sdb".to_owned()].into_iter(), proc.path());
         pids.iter().for_each(|pid| found.see(*pid));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn guests_are_known_by_process() {
-        let (names, share) = names(VmBy::Process, &[10, 11, 12, 13, 14, 0, 10, 99]);
+        let (names, share) = names(AttributeBy::Process, &[10, 11, 12, 13, 14, 0, 10, 99]);
         assert_eq!(
             names,
             ["web", "mail", "domain 3 xvda", "unattributed", "fio", "unattributed", "web", "unattributed"]
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn guests_are_known_by_control_group() {
-        let (names, share) = names(VmBy::Cgroup, &[10, 11, 12, 13, 14]);
+        let (names, share) = names(AttributeBy::Cgroup, &[10, 11, 12, 13, 14]);
         let unknown = "unattributed";
         assert_eq!(names, ["/machine.slice/web.scope", "/mail", unknown, unknown, "/user.slice"]);
         assert_eq!(share, Some(2.0 / 5.0));
@@ -218,6 +218,6 @@ mod tests {
 
     #[test]
     fn by_device_nobody_is_looked_at() {
-        assert_eq!(names(VmBy::Device, &[10, 0]), (vec!["sdb".to_owned(), "sdb".to_owned()], None));
+        assert_eq!(names(AttributeBy::Device, &[10, 0]), (vec!["sdb".to_owned(), "sdb".to_owned()], None));
     }
 }

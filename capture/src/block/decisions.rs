@@ -5,14 +5,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::device::Device;
+use super::device::BlockDevice;
 
-/// Limits and switches of a queue that decide how much choice its scheduler has.
+/// StopLimits and switches of a queue that decide how much choice its scheduler has.
 const SETTINGS: [&str; 7] =
     ["nr_requests", "nomerges", "rotational", "read_ahead_kb", "max_sectors_kb", "wbt_lat_usec", "rq_affinity"];
 
 /// The scheduler of a device with its tunables, and the settings of its queue, as the kernel has them.
-pub fn describe_queue(device: &Device) -> Value {
+pub fn describe_queue(device: &BlockDevice) -> Value {
     let queue = device.folder.join("queue");
     let read = |name: &str| fs::read_to_string(queue.join(name)).ok().map(|text| text.trim().to_owned());
     let schedulers = read("scheduler").unwrap_or_default();
@@ -60,7 +60,7 @@ mod tests {
         fs::write(queue.join("nr_requests"), "256\n").unwrap();
         fs::create_dir_all(folder.path().join("mq/0")).unwrap();
         fs::write(folder.path().join("mq/0/nr_tags"), "4\n").unwrap();
-        let device = Device {
+        let device = BlockDevice {
             path: PathBuf::new(),
             name: "sda".to_owned(),
             number: 8 << 20,

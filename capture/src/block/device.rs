@@ -14,11 +14,11 @@ use super::error::CaptureError;
 /// Where the kernel describes block devices by their number.
 const BY_NUMBER: &str = "/sys/dev/block";
 /// Devices that stand on one another are followed so deep.
-const DEPTH_MAX: usize = 16;
+const STACKED_DEVICES_MAX: usize = 16;
 
 /// A disk that can be traced.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct BlockDevice {
     /// As it was named.
     pub path: PathBuf,
     /// The kernel's name, `sda`.
@@ -33,12 +33,12 @@ pub struct Device {
     pub(super) sequence: Option<u64>,
 }
 
-impl Device {
+impl BlockDevice {
     /// The disk at `path`, or of that name.
     ///
     /// # Errors
     /// What is no block device, is a partition, or has no medium.
-    pub fn find(path: &Path) -> Result<Device, CaptureError> {
+    pub fn find(path: &Path) -> Result<BlockDevice, CaptureError> {
         let refuse = |why: &str| CaptureError::Device { path: path.to_owned(), why: why.to_owned() };
         let in_dev = Path::new("/dev").join(path);
         let found = if path.components().count() == 1 && !path.exists() { in_dev } else { path.to_owned() };
@@ -60,9 +60,9 @@ impl Device {
             return Err(refuse(&format!("this is a partition; its requests are those of its disk: name /dev/{disk}")));
         }
         let (number, sequence) = (kernel_number(metadata.rdev()), value(&folder, "diskseq"));
-        let device = Device { path: found, name, number, capacity: Sectors::new(0), folder, sequence };
+        let device = BlockDevice { path: found, name, number, capacity: Sectors::new(0), folder, sequence };
         match device.sectors() {
-            Some(sectors) if sectors > 0 => Ok(Device { capacity: Sectors::new(sectors), ..device }),
+            Some(sectors) if sectors > 0 => Ok(BlockDevice { capacity: Sectors::new(sectors), ..device }),
             _ => Err(refuse("this device has no medium: its size is 0")),
         }
     }
@@ -111,7 +111,7 @@ pub(super) fn below(path: &Path) -> Result<BTreeSet<u32>, CaptureError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let at = if path.exists() { path } else { folder };
     let mut found = BTreeSet::new();
-    follow_file(at, &mut found, DEPTH_MAX).map_err(|error| CaptureError::io(at, error))?;
+    follow_file(at, &mut found, STACKED_DEVICES_MAX).map_err(|error| CaptureError::io(at, error))?;
     Ok(found)
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn message(path: &str) -> String {
-        Device::find(Path::new(path)).unwrap_err().to_string()
+        BlockDevice::find(Path::new(path)).unwrap_err().to_string()
     }
 
     #[test]

@@ -8,14 +8,14 @@ use super::summary::StopReason;
 
 /// What ends a capture by itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct StopLimits {
     pub(super) seconds: Option<Duration>,
     pub(super) size_bytes: Option<u64>,
     /// Free space on the output's file system below which it ends.
     pub(super) free_bytes: u64,
 }
 
-impl Limits {
+impl StopLimits {
     /// Why the capture is to end now, if it is.
     pub(super) fn reached(&self, lasted: Duration, written: u64, output: Option<&Path>) -> Option<StopReason> {
         if self.seconds.is_some_and(|most| lasted >= most) {
@@ -31,16 +31,16 @@ impl Limits {
 
 /// Events that may pass in every second; the others are counted and dropped.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(super) struct RateLimit {
     per_second: Option<u64>,
     second: u64,
     passed: u64,
     dropped: u64,
 }
 
-impl Rate {
-    pub(super) fn new(per_second: Option<u64>) -> Rate {
-        Rate { per_second, second: 0, passed: 0, dropped: 0 }
+impl RateLimit {
+    pub(super) fn new(per_second: Option<u64>) -> RateLimit {
+        RateLimit { per_second, second: 0, passed: 0, dropped: 0 }
     }
 
     /// Whether an event of that time (nanoseconds) may pass.
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn events_above_the_rate_are_counted() {
-        let mut rate = Rate::new(Some(2));
+        let mut rate = RateLimit::new(Some(2));
         let admitted: Vec<bool> =
             [0, 1, 2, 999_999_999, 1_000_000_000, 3_000_000_000].into_iter().map(|time| rate.admits(time)).collect();
         assert_eq!(admitted, [true, true, false, false, true, true]);
         assert_eq!(rate.dropped(), 2);
-        assert!((0..100).all(|_| Rate::new(None).admits(0)));
+        assert!((0..100).all(|_| RateLimit::new(None).admits(0)));
     }
 
     #[test]
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn a_capture_ends_by_time_and_by_size() {
-        let limits = Limits { seconds: Some(Duration::from_secs(2)), size_bytes: Some(100), free_bytes: 0 };
+        let limits = StopLimits { seconds: Some(Duration::from_secs(2)), size_bytes: Some(100), free_bytes: 0 };
         assert_eq!(limits.reached(Duration::from_secs(1), 99, None), None);
         assert_eq!(limits.reached(Duration::from_secs(2), 0, None), Some(StopReason::Time));
         assert_eq!(limits.reached(Duration::ZERO, 100, None), Some(StopReason::Size));
-        let full = Limits { free_bytes: u64::MAX, ..Limits::default() };
+        let full = StopLimits { free_bytes: u64::MAX, ..StopLimits::default() };
         assert_eq!(full.reached(Duration::ZERO, 0, Some(Path::new("/tmp/x"))), Some(StopReason::FreeSpace));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
 
-use super::device::{Device, below};
+use super::device::{BlockDevice, below};
 use super::error::CaptureError;
 
 /// Where a trace goes.
@@ -81,7 +81,7 @@ impl Output {
     ///
     /// # Errors
     /// That it is; a folder that is not there.
-    pub(super) fn check_apart(&self, devices: &[Device]) -> Result<(), CaptureError> {
+    pub(super) fn check_apart(&self, devices: &[BlockDevice]) -> Result<(), CaptureError> {
         let Some(path) = self.file() else { return Ok(()) };
         let below = below(path)?;
         let traced = devices.iter().find(|device| below.contains(&device.number));
@@ -93,7 +93,7 @@ impl Output {
 }
 
 /// The piece of that number: `mail.0003.parquet` of `mail.parquet`.
-pub(super) fn piece(path: &Path, number: u32) -> PathBuf {
+pub(super) fn rotated_path(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() => format!("{stem}.{number:04}.{ending}"),
@@ -103,15 +103,15 @@ pub(super) fn piece(path: &Path, number: u32) -> PathBuf {
 }
 
 /// What bytes are written to.
-pub(super) enum Sink {
+pub(super) enum OutputSink {
     File(File),
     Standard(io::Stdout),
     Unix(UnixStream),
 }
 
-impl Sink {
+impl OutputSink {
     /// Opens an output, of which `path` is the file of this turn.
-    pub(super) fn open(output: &Output, path: &Path, force: bool) -> Result<Sink, CaptureError> {
+    pub(super) fn open(output: &Output, path: &Path, force: bool) -> Result<OutputSink, CaptureError> {
         let fail = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 CaptureError::Output { path: path.to_owned(), why: "it exists; --force overwrites it".to_owned() }
@@ -119,8 +119,8 @@ impl Sink {
             _ => CaptureError::Output { path: path.to_owned(), why: error.to_string() },
         };
         match output {
-            Output::Standard => Ok(Sink::Standard(io::stdout())),
-            Output::Unix(path) => UnixStream::connect(path).map(Sink::Unix).map_err(fail),
+            Output::Standard => Ok(OutputSink::Standard(io::stdout())),
+            Output::Unix(path) => UnixStream::connect(path).map(OutputSink::Unix).map_err(fail),
             Output::File(_) => {
                 let mut options = OpenOptions::new();
                 options.read(true).write(true);
@@ -129,7 +129,7 @@ impl Sink {
                 } else {
                     options.create_new(true)
                 };
-                options.open(path).map(Sink::File).map_err(fail)
+                options.open(path).map(OutputSink::File).map_err(fail)
             }
         }
     }
@@ -137,26 +137,26 @@ impl Sink {
     /// Makes durable what was written.
     pub(super) fn sync(&self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.sync_data(),
-            Sink::Standard(_) | Sink::Unix(_) => Ok(()),
+            OutputSink::File(file) => file.sync_data(),
+            OutputSink::Standard(_) | OutputSink::Unix(_) => Ok(()),
         }
     }
 }
 
-impl Write for Sink {
+impl Write for OutputSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Sink::File(file) => file.write(bytes),
-            Sink::Standard(stdout) => stdout.write(bytes),
-            Sink::Unix(stream) => stream.write(bytes),
+            OutputSink::File(file) => file.write(bytes),
+            OutputSink::Standard(stdout) => stdout.write(bytes),
+            OutputSink::Unix(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.flush(),
-            Sink::Standard(stdout) => stdout.flush(),
-            Sink::Unix(stream) => stream.flush(),
+            OutputSink::File(file) => file.flush(),
+            OutputSink::Standard(stdout) => stdout.flush(),
+            OutputSink::Unix(stream) => stream.flush(),
         }
     }
 }
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn pieces_are_numbered_before_their_ending() {
-        assert_eq!(piece(Path::new("a/mail.parquet"), 3), Path::new("a/mail.0003.parquet"));
-        assert_eq!(piece(Path::new("mail"), 12), Path::new("mail.0012"));
-        assert_eq!(piece(Path::new(".x"), 1), Path::new(".x.0001"));
+        assert_eq!(rotated_path(Path::new("a/mail.parquet"), 3), Path::new("a/mail.0003.parquet"));
+        assert_eq!(rotated_path(Path::new("mail"), 12), Path::new("mail.0012"));
+        assert_eq!(rotated_path(Path::new(".x"), 1), Path::new(".x.0001"));
     }
 
     #[test]

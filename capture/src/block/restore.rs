@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::backends::blk_tracer::{self, Saved};
+use super::backends::blk_tracer::{self, SavedTracer};
 use super::backends::tracefs;
 use super::error::CaptureError;
 
@@ -14,8 +14,8 @@ use super::error::CaptureError;
 pub(super) const INSTANCE_PREFIX: &str = "iocast-";
 /// An instance cannot be removed while somebody reads its files; the kernel closes those of a process that
 /// was killed a moment later.
-const TRIES: usize = 50;
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+const REMOVE_TRIES: usize = 50;
+const REMOVE_TRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A process by its number and when it began, so that another of the same number is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +69,12 @@ pub(super) fn remove_instance(instance: &Path) -> io::Result<()> {
     // Whatever comes of the removal, nothing is traced any more.
     fs::write(instance.join("tracing_on"), "0")?;
     fs::write(instance.join("events/enable"), "0")?;
-    let mut tries = TRIES;
+    let mut tries = REMOVE_TRIES;
     loop {
         match fs::remove_dir(instance) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if tries > 0 => thread::sleep(BETWEEN_TRIES),
+            Err(_) if tries > 0 => thread::sleep(REMOVE_TRY_INTERVAL),
             Err(error) => return Err(error),
         }
         tries -= 1;
@@ -123,7 +123,9 @@ fn clean_instances(folder: &Path) -> Result<Vec<Cleaned>, CaptureError> {
 
 fn clean_blk_tracer() -> Result<Option<Cleaned>, CaptureError> {
     let path = blk_tracer::state_file();
-    let Some(saved) = Saved::load(&path).map_err(|error| CaptureError::io(&path, error))? else { return Ok(None) };
+    let Some(saved) = SavedTracer::load(&path).map_err(|error| CaptureError::io(&path, error))? else {
+        return Ok(None);
+    };
     if saved.owner().is_some_and(Owner::lives) {
         return Ok(Some(Cleaned::InUse(path, saved.owner().map_or(0, |owner| owner.pid))));
     }

@@ -13,16 +13,16 @@ use traces::formats::parquet::{GrowingWriter, recover};
 use traces::{Record, TraceMeta, WriteError};
 
 use super::error::CaptureError;
-use super::output::{Output, Sink, piece};
+use super::output::{Output, OutputSink, rotated_path};
 
 /// What can wait to be written: more is left to the kernel's buffers, which count what they drop.
-const MESSAGES: usize = 64;
+const QUEUED_MESSAGES_MAX: usize = 64;
 /// The longest that rows wait for their row group.
-const CHECKPOINT: Duration = Duration::from_secs(5);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 /// A capture that lasts writes larger row groups: so many by time, then they wait twice as long.
-const GROUPS_PER_PACE: u32 = 1024;
+const GROUPS_PER_DOUBLING: u32 = 1024;
 /// At most so often.
-const PACES_MAX: u32 = 4;
+const DOUBLINGS_MAX: u32 = 4;
 
 /// When a new file is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,43 +33,43 @@ pub enum Rotate {
     Time(Duration),
 }
 
-enum Message {
+enum StoreMessage {
     Records(Vec<Record>),
     Meta(Box<TraceMeta>),
     End(Box<TraceMeta>),
 }
 
 #[derive(Default)]
-struct Shared {
+struct StoreShared {
     bytes: AtomicU64,
     failure: Mutex<Option<String>>,
     files: Mutex<Vec<PathBuf>>,
 }
 
 /// The store's end that records are given to.
-pub(super) struct Store {
-    sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+pub(super) struct TraceStore {
+    sender: SyncSender<StoreMessage>,
+    shared: Arc<StoreShared>,
     thread: JoinHandle<()>,
 }
 
 /// What came of a store.
-pub(super) struct Stored {
+pub(super) struct StoreOutcome {
     pub(super) bytes: u64,
     pub(super) files: Vec<PathBuf>,
     pub(super) failure: Option<String>,
 }
 
-impl Store {
+impl TraceStore {
     /// Opens the output and begins a trace.
     pub(super) fn begin(
         output: &Output,
         rotate: Option<Rotate>,
         force: bool,
         meta: TraceMeta,
-    ) -> Result<Store, CaptureError> {
-        let shared = Arc::new(Shared::default());
-        let mut pieces = Pieces {
+    ) -> Result<TraceStore, CaptureError> {
+        let shared = Arc::new(StoreShared::default());
+        let mut pieces = TraceFiles {
             output: output.clone(),
             rotate,
             force,
@@ -79,19 +79,19 @@ impl Store {
             shared: Arc::clone(&shared),
         };
         let writer = pieces.next()?;
-        let (sender, receiver) = sync_channel(MESSAGES);
+        let (sender, receiver) = sync_channel(QUEUED_MESSAGES_MAX);
         let thread = thread::spawn(move || pieces.run(writer, &receiver));
-        Ok(Store { sender, shared, thread })
+        Ok(TraceStore { sender, shared, thread })
     }
 
     /// Gives records; false if the output has failed.
     pub(super) fn records(&self, records: Vec<Record>) -> bool {
-        self.sender.send(Message::Records(records)).is_ok()
+        self.sender.send(StoreMessage::Records(records)).is_ok()
     }
 
     /// Gives metadata for the checkpoints to come, before records of VMs that are new in it.
     pub(super) fn meta(&self, meta: TraceMeta) -> bool {
-        self.sender.send(Message::Meta(Box::new(meta))).is_ok()
+        self.sender.send(StoreMessage::Meta(Box::new(meta))).is_ok()
     }
 
     /// Bytes written so far.
@@ -105,63 +105,63 @@ impl Store {
     }
 
     /// Completes the trace.
-    pub(super) fn end(self, meta: TraceMeta) -> Stored {
+    pub(super) fn end(self, meta: TraceMeta) -> StoreOutcome {
         // One that has failed has completed what it could.
-        let _ = self.sender.send(Message::End(Box::new(meta)));
+        let _ = self.sender.send(StoreMessage::End(Box::new(meta)));
         drop(self.sender);
         let panicked = self.thread.join().is_err();
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let failure = failure.or_else(|| panicked.then(|| "the writing thread gave up".to_owned()));
         let files = std::mem::take(&mut *self.shared.files.lock().unwrap_or_else(PoisonError::into_inner));
-        Stored { bytes: self.shared.bytes.load(Ordering::Relaxed), files, failure }
+        StoreOutcome { bytes: self.shared.bytes.load(Ordering::Relaxed), files, failure }
     }
 }
 
 /// One file of the trace, while it is written.
-struct Piece {
+struct TraceFile {
     path: PathBuf,
-    writer: GrowingWriter<Sink>,
+    writer: GrowingWriter<OutputSink>,
     begun: Instant,
     checkpoint: Instant,
     groups_by_time: u32,
 }
 
 /// The thread's side.
-struct Pieces {
+struct TraceFiles {
     output: Output,
     rotate: Option<Rotate>,
     force: bool,
     meta: TraceMeta,
     number: u32,
     finished_bytes: u64,
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
 }
 
-impl Pieces {
+impl TraceFiles {
     /// Begins the next piece.
-    fn next(&mut self) -> Result<Piece, CaptureError> {
+    fn next(&mut self) -> Result<TraceFile, CaptureError> {
         self.number += 1;
         let named = self.output.name();
-        let path = if self.rotate.is_some() { piece(&named, self.number) } else { named };
-        let sink = Sink::open(&self.output, &path, self.force)?;
+        let path = if self.rotate.is_some() { rotated_path(&named, self.number) } else { named };
+        let sink = OutputSink::open(&self.output, &path, self.force)?;
         let writer = GrowingWriter::begin(&path, sink, &self.meta)?;
         if self.output.file().is_some() {
             self.shared.files.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
         }
         let now = Instant::now();
-        Ok(Piece { path, writer, begun: now, checkpoint: now, groups_by_time: 0 })
+        Ok(TraceFile { path, writer, begun: now, checkpoint: now, groups_by_time: 0 })
     }
 
-    fn run(mut self, first: Piece, receiver: &Receiver<Message>) {
+    fn run(mut self, first: TraceFile, receiver: &Receiver<StoreMessage>) {
         let mut piece = first;
         loop {
-            let step = match receiver.recv_timeout(CHECKPOINT / 10) {
-                Ok(Message::Records(records)) => self.write(&mut piece, &records),
-                Ok(Message::Meta(meta)) => {
+            let step = match receiver.recv_timeout(CHECKPOINT_INTERVAL / 10) {
+                Ok(StoreMessage::Records(records)) => self.write(&mut piece, &records),
+                Ok(StoreMessage::Meta(meta)) => {
                     self.meta = *meta;
                     self.checkpoint_if_due(&mut piece)
                 }
-                Ok(Message::End(meta)) => {
+                Ok(StoreMessage::End(meta)) => {
                     self.meta = *meta;
                     let path = piece.path.clone();
                     let finished = self.finish(piece);
@@ -184,7 +184,7 @@ impl Pieces {
         }
     }
 
-    fn write(&mut self, piece: &mut Piece, records: &[Record]) -> Result<(), WriteError> {
+    fn write(&mut self, piece: &mut TraceFile, records: &[Record]) -> Result<(), WriteError> {
         let safe = piece.writer.safe_bytes();
         for record in records {
             piece.writer.write(record, &self.meta)?;
@@ -195,9 +195,9 @@ impl Pieces {
         self.checkpoint_if_due(piece)
     }
 
-    fn checkpoint_if_due(&self, piece: &mut Piece) -> Result<(), WriteError> {
-        let pace = 1 << (piece.groups_by_time / GROUPS_PER_PACE).min(PACES_MAX);
-        if piece.writer.waiting() == 0 || piece.checkpoint.elapsed() < CHECKPOINT * pace {
+    fn checkpoint_if_due(&self, piece: &mut TraceFile) -> Result<(), WriteError> {
+        let pace = 1 << (piece.groups_by_time / GROUPS_PER_DOUBLING).min(DOUBLINGS_MAX);
+        if piece.writer.waiting() == 0 || piece.checkpoint.elapsed() < CHECKPOINT_INTERVAL * pace {
             return Ok(());
         }
         piece.writer.checkpoint(&self.meta)?;
@@ -205,14 +205,14 @@ impl Pieces {
         self.sync(piece)
     }
 
-    fn sync(&self, piece: &mut Piece) -> Result<(), WriteError> {
+    fn sync(&self, piece: &mut TraceFile) -> Result<(), WriteError> {
         piece.checkpoint = Instant::now();
         let synced = piece.writer.sink().sync();
         synced.map_err(|error| WriteError::new(&piece.path, WriteProblem::Io(error)))
     }
 
     /// The piece to go on with: a new one, if it is time.
-    fn rotated(&mut self, piece: Piece) -> Result<Piece, CaptureError> {
+    fn rotated(&mut self, piece: TraceFile) -> Result<TraceFile, CaptureError> {
         let due = match self.rotate {
             None => false,
             Some(Rotate::Bytes(most)) => piece.writer.bytes() >= most,
@@ -225,7 +225,7 @@ impl Pieces {
         self.next()
     }
 
-    fn finish(&mut self, piece: Piece) -> Result<(), CaptureError> {
+    fn finish(&mut self, piece: TraceFile) -> Result<(), CaptureError> {
         let path = piece.path;
         let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
         let before = piece.writer.bytes();
@@ -233,7 +233,7 @@ impl Pieces {
         std::io::Write::flush(&mut sink).map_err(fail)?;
         sink.sync().map_err(fail)?;
         let bytes = match &sink {
-            Sink::File(file) => file.metadata().map_or(before, |metadata| metadata.len()),
+            OutputSink::File(file) => file.metadata().map_or(before, |metadata| metadata.len()),
             _ => before,
         };
         self.finished_bytes += bytes;

@@ -18,13 +18,13 @@ pub enum StopReason {
     DeviceGone,
     /// The output failed: a full disk, a reader that is gone.
     OutputFailed,
-    /// Reading the events failed.
+    /// ClockReading the events failed.
     InputFailed,
 }
 
 /// What came of a capture, as it is printed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct CaptureSummary {
     /// Version of this layout.
     pub schema_version: u32,
     /// The backend.
@@ -65,7 +65,7 @@ pub struct Summary {
     pub failure: Option<String>,
 }
 
-impl Summary {
+impl CaptureSummary {
     /// CPU seconds for a million events; `None` if there was none.
     pub fn cpu_s_per_million_events(&self) -> Option<f64> {
         (self.events > 0).then(|| self.cpu_ns as f64 / 1e9 / (self.events as f64 / 1e6))

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use super::backends::blk_tracer::Saved;
+use super::backends::blk_tracer::SavedTracer;
 use super::error::CaptureError;
 use super::restore::remove_instance;
 
@@ -87,7 +87,7 @@ pub fn supervise(orders: impl BufRead) -> Result<Vec<PathBuf>, CaptureError> {
             }
         } else if let Some(path) = line.strip_prefix(BLK_TRACER).map(PathBuf::from) {
             let fail = |error| CaptureError::io(&path, error);
-            if let Some(saved) = Saved::load(&path).map_err(fail)? {
+            if let Some(saved) = SavedTracer::load(&path).map_err(fail)? {
                 saved.restore().map_err(fail)?;
                 fs::remove_file(&path).map_err(fail)?;
                 restored.push(path);

@@ -4,7 +4,7 @@ use traces::{Flags, Operation};
 
 /// What a disk is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum CdbRequest {
     /// Blocks from an address on. `to_end` where a length of zero means up to the last block.
     Blocks {
         /// Read, write or discard.
@@ -18,7 +18,7 @@ pub enum Asked {
         /// Whether no length means everything behind the address.
         to_end: bool,
         /// Whether the expected data transfer length is the blocks' size.
-        moves_blocks: bool,
+        transfers_blocks: bool,
     },
     /// To make its cache durable.
     Flush,
@@ -33,35 +33,35 @@ pub enum Asked {
     Other,
 }
 
-const FUA: u8 = 0x08;
-const UNMAP: u8 = 0x08;
+const FUA_BIT: u8 = 0x08;
+const UNMAP_BIT: u8 = 0x08;
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// What the command descriptor block `cdb` of 16 bytes asks for.
-pub fn asked(cdb: &[u8]) -> Asked {
-    let access = |operation, block: u64, blocks: u64| Asked::Blocks {
+pub fn parse(cdb: &[u8]) -> CdbRequest {
+    let access = |operation, block: u64, blocks: u64| CdbRequest::Blocks {
         operation,
         block,
         blocks: blocks as u32,
-        flags: if cdb[0] >= 0x20 && cdb[1] & FUA != 0 { Flags::FUA } else { Flags::empty() },
+        flags: if cdb[0] >= 0x20 && cdb[1] & FUA_BIT != 0 { Flags::FUA } else { Flags::empty() },
         to_end: false,
-        moves_blocks: true,
+        transfers_blocks: true,
     };
     let read_or_write = |read: bool| if read { Operation::Read } else { Operation::Write };
-    // WRITE AND VERIFY has another bit in FUA's place.
-    let plain = |asked: Asked, moves: bool| match asked {
-        Asked::Blocks { operation, block, blocks, to_end, .. } => {
-            Asked::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, moves_blocks: moves }
+    // WRITE AND VERIFY has another bit in FUA_BIT's place.
+    let plain = |asked: CdbRequest, moves: bool| match asked {
+        CdbRequest::Blocks { operation, block, blocks, to_end, .. } => {
+            CdbRequest::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, transfers_blocks: moves }
         }
         other => other,
     };
     let same = |block: u64, blocks: u64| {
-        let operation = if cdb[1] & UNMAP != 0 { Operation::Discard } else { Operation::Write };
+        let operation = if cdb[1] & UNMAP_BIT != 0 { Operation::Discard } else { Operation::Write };
         let (blocks, flags) = (blocks as u32, Flags::empty());
-        Asked::Blocks { operation, block, blocks, flags, to_end: blocks == 0, moves_blocks: false }
+        CdbRequest::Blocks { operation, block, blocks, flags, to_end: blocks == 0, transfers_blocks: false }
     };
     match cdb[0] {
         0x08 | 0x0a => {
@@ -76,18 +76,18 @@ pub fn asked(cdb: &[u8]) -> Asked {
         0x8e => plain(access(Operation::Write, number(&cdb[2..10]), number(&cdb[10..14])), true),
         // Twice the blocks go over the wire: to compare with, and to write.
         0x89 => match access(Operation::Write, number(&cdb[2..10]), u64::from(cdb[13])) {
-            Asked::Blocks { operation, block, blocks, flags, to_end, .. } => {
-                Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks: false }
+            CdbRequest::Blocks { operation, block, blocks, flags, to_end, .. } => {
+                CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks: false }
             }
             other => other,
         },
         0x41 => same(number(&cdb[2..6]), number(&cdb[7..9])),
         0x93 => same(number(&cdb[2..10]), number(&cdb[10..14])),
-        0x35 | 0x91 => Asked::Flush,
-        0x42 => Asked::Unmap,
-        0x25 => Asked::Capacity { address_bytes: 4 },
-        0x9e if cdb[1] & 0x1f == 0x10 => Asked::Capacity { address_bytes: 8 },
-        _ => Asked::Other,
+        0x35 | 0x91 => CdbRequest::Flush,
+        0x42 => CdbRequest::Unmap,
+        0x25 => CdbRequest::Capacity { address_bytes: 4 },
+        0x9e if cdb[1] & 0x1f == 0x10 => CdbRequest::Capacity { address_bytes: 8 },
+        _ => CdbRequest::Other,
     }
 }
 
@@ -181,13 +181,13 @@ mod tests {
         cdb
     }
 
-    /// Operation, first block, blocks, whether FUA, whether to the end, whether the blocks go over the wire.
+    /// Operation, first block, blocks, whether FUA_BIT, whether to the end, whether the blocks go over the wire.
     type Access = (Operation, u64, u32, bool, bool, bool);
 
     fn blocks(bytes: &[u8]) -> Access {
-        match asked(&cdb(bytes)) {
-            Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
-                (operation, block, blocks, flags.contains(Flags::FUA), to_end, moves_blocks)
+        match parse(&cdb(bytes)) {
+            CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks } => {
+                (operation, block, blocks, flags.contains(Flags::FUA), to_end, transfers_blocks)
             }
             other => panic!("{bytes:x?} is {other:?}"),
         }
@@ -223,16 +223,16 @@ mod tests {
     #[test]
     fn what_is_no_access_is_told_apart() {
         for (bytes, expected) in [
-            (&[0x35_u8][..], Asked::Flush),
-            (&[0x91], Asked::Flush),
-            (&[0x42], Asked::Unmap),
-            (&[0x25], Asked::Capacity { address_bytes: 4 }),
-            (&[0x9e, 0x10], Asked::Capacity { address_bytes: 8 }),
-            (&[0x9e, 0x12], Asked::Other),
-            (&[0x12], Asked::Other),
-            (&[0xa0], Asked::Other),
+            (&[0x35_u8][..], CdbRequest::Flush),
+            (&[0x91], CdbRequest::Flush),
+            (&[0x42], CdbRequest::Unmap),
+            (&[0x25], CdbRequest::Capacity { address_bytes: 4 }),
+            (&[0x9e, 0x10], CdbRequest::Capacity { address_bytes: 8 }),
+            (&[0x9e, 0x12], CdbRequest::Other),
+            (&[0x12], CdbRequest::Other),
+            (&[0xa0], CdbRequest::Other),
         ] {
-            assert_eq!(asked(&cdb(bytes)), expected, "{bytes:x?}");
+            assert_eq!(parse(&cdb(bytes)), expected, "{bytes:x?}");
         }
     }
 

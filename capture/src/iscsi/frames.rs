@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use super::packets::Link;
+use super::packets::LinkType;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,9 +79,9 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Takes a frame of `wire_bytes` bytes apart, of which `bytes` were captured.
-pub fn dissect(link: Link, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
+pub fn dissect(link: LinkType, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
     let network_at = match link {
-        Link::Ethernet => {
+        LinkType::Ethernet => {
             let mut at = 12;
             let mut kind = u16_at(bytes, at);
             for _ in 0..TAGS_MAX {
@@ -96,20 +96,20 @@ pub fn dissect(link: Link, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
             }
             at + 2
         }
-        Link::LinuxCooked => {
+        LinkType::LinuxCooked => {
             if !matches!(u16_at(bytes, 14), Some(IPV4 | IPV6)) {
                 return Frame::Other;
             }
             16
         }
-        Link::LinuxCooked2 => {
+        LinkType::LinuxCooked2 => {
             if !matches!(u16_at(bytes, 0), Some(IPV4 | IPV6)) {
                 return Frame::Other;
             }
             20
         }
-        Link::Loopback => 4,
-        Link::Ip => 0,
+        LinkType::Loopback => 4,
+        LinkType::Ip => 0,
     };
     match bytes.get(network_at).map(|byte| byte >> 4) {
         Some(4) => ipv4(bytes, network_at, wire_bytes),

@@ -16,7 +16,7 @@ pub const NO_TAG: u32 = 0xffff_ffff;
 pub const NOP_OUT: u8 = 0x00;
 /// SCSI command.
 pub const COMMAND: u8 = 0x01;
-/// Task management request.
+/// ScsiTask management request.
 pub const TASK_REQUEST: u8 = 0x02;
 /// Login request.
 pub const LOGIN_REQUEST: u8 = 0x03;
@@ -32,7 +32,7 @@ pub const SNACK: u8 = 0x10;
 pub const NOP_IN: u8 = 0x20;
 /// SCSI response.
 pub const RESPONSE: u8 = 0x21;
-/// Task management response.
+/// ScsiTask management response.
 pub const TASK_RESPONSE: u8 = 0x22;
 /// Login response.
 pub const LOGIN_RESPONSE: u8 = 0x23;

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::analysis::{Analysis, Keep};
+use super::analysis::{Analysis, PacketObserver};
 use super::frames::{Frame, Segment, dissect};
-use super::packets::{Link, Packet, PacketWriter};
+use super::packets::{LinkType, Packet, PacketWriter};
 use super::rename::Renamer;
 
 /// Packets and bytes that wait at most until it is known what they hold.
-const WAITING_MAX: usize = 1 << 14;
-const WAITING_BYTES_MAX: usize = 1 << 25;
+const QUEUED_PACKETS_MAX: usize = 1 << 14;
+const QUEUED_BYTES_MAX: usize = 1 << 25;
 
 /// What becomes of names.
 #[derive(Default)]
 pub struct ScrubOptions {
-    /// Keep the text of logins, without what authenticates.
+    /// PacketObserver the text of logins, without what authenticates.
     pub keep_login: bool,
     /// Rename what is kept.
     pub rename: Option<Renamer>,
@@ -35,13 +35,13 @@ pub struct ScrubCounts {
     /// Checksums of TCP that could not be made anew because the packet was cut, and are zero.
     pub void_checksums: u64,
     /// Packets written before it was known what they hold, so without headers that they may have had.
-    pub hurried: u64,
+    pub written_undecided: u64,
 }
 
-struct Waiting {
+struct QueuedPacket {
     number: u64,
     time_ns: u64,
-    link: Link,
+    link: LinkType,
     link_number: u16,
     wire_bytes: u32,
     bytes: Vec<u8>,
@@ -54,35 +54,35 @@ struct Waiting {
 pub struct Scrubber {
     options: ScrubOptions,
     writer: PacketWriter,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    spare: Vec<Waiting>,
+    queued: VecDeque<QueuedPacket>,
+    queued_bytes: usize,
+    spare: Vec<QueuedPacket>,
     /// What was done so far.
     pub counts: ScrubCounts,
 }
 
-impl Keep for Scrubber {
+impl PacketObserver for Scrubber {
     fn keep(&mut self, frame: u64, offset: usize, bytes: usize) {
-        if let Some(waiting) = self.find(frame).filter(|_| bytes > 0) {
-            waiting.kept.push((offset, bytes));
+        if let Some(packet_in_queue) = self.find(frame).filter(|_| bytes > 0) {
+            packet_in_queue.kept.push((offset, bytes));
         }
     }
 
     fn text(&mut self, frame: u64, offset: usize, bytes: usize) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.texts.push((offset, bytes));
+        if let Some(packet_in_queue) = self.find(frame) {
+            packet_in_queue.texts.push((offset, bytes));
         }
     }
 
     fn held(&mut self, frame: u64) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.held += 1;
+        if let Some(packet_in_queue) = self.find(frame) {
+            packet_in_queue.held += 1;
         }
     }
 
     fn released(&mut self, frame: u64) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.held = waiting.held.saturating_sub(1);
+        if let Some(packet_in_queue) = self.find(frame) {
+            packet_in_queue.held = packet_in_queue.held.saturating_sub(1);
         }
     }
 }
@@ -93,16 +93,16 @@ impl Scrubber {
         Scrubber {
             options,
             writer,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            queued: VecDeque::new(),
+            queued_bytes: 0,
             spare: Vec::new(),
             counts: ScrubCounts::default(),
         }
     }
 
-    fn find(&mut self, frame: u64) -> Option<&mut Waiting> {
-        let place = self.waiting.binary_search_by_key(&frame, |waiting| waiting.number).ok()?;
-        self.waiting.get_mut(place)
+    fn find(&mut self, frame: u64) -> Option<&mut QueuedPacket> {
+        let place = self.queued.binary_search_by_key(&frame, |packet_in_queue| packet_in_queue.number).ok()?;
+        self.queued.get_mut(place)
     }
 
     /// Takes in a packet and gives it to the analysis, which says what of it is a header.
@@ -110,7 +110,7 @@ impl Scrubber {
     /// # Errors
     /// Those of the output.
     pub fn packet(&mut self, packet: &Packet<'_>, analysis: &mut Analysis) -> io::Result<()> {
-        let mut waiting = self.spare.pop().unwrap_or_else(|| Waiting {
+        let mut packet_in_queue = self.spare.pop().unwrap_or_else(|| QueuedPacket {
             number: 0,
             time_ns: 0,
             link: packet.link,
@@ -121,15 +121,16 @@ impl Scrubber {
             texts: Vec::new(),
             held: 0,
         });
-        waiting.bytes.extend_from_slice(packet.bytes);
-        (waiting.number, waiting.time_ns) = (packet.number, packet.time_ns);
-        (waiting.link, waiting.link_number, waiting.wire_bytes) = (packet.link, packet.link_number, packet.wire_bytes);
-        self.waiting_bytes += packet.bytes.len();
-        self.waiting.push_back(waiting);
+        packet_in_queue.bytes.extend_from_slice(packet.bytes);
+        (packet_in_queue.number, packet_in_queue.time_ns) = (packet.number, packet.time_ns);
+        (packet_in_queue.link, packet_in_queue.link_number, packet_in_queue.wire_bytes) =
+            (packet.link, packet.link_number, packet.wire_bytes);
+        self.queued_bytes += packet.bytes.len();
+        self.queued.push_back(packet_in_queue);
         if !analysis.packet(packet, self) {
             self.counts.left_out += 1;
-            if let Some(waiting) = self.waiting.pop_back() {
-                self.recycle(waiting);
+            if let Some(packet_in_queue) = self.queued.pop_back() {
+                self.recycle(packet_in_queue);
             }
         }
         self.pass_on(false)
@@ -153,66 +154,66 @@ impl Scrubber {
         Ok(self.counts)
     }
 
-    fn recycle(&mut self, mut waiting: Waiting) {
-        self.waiting_bytes -= waiting.bytes.len();
-        waiting.bytes.clear();
-        waiting.kept.clear();
-        waiting.texts.clear();
-        waiting.held = 0;
-        self.spare.push(waiting);
+    fn recycle(&mut self, mut packet_in_queue: QueuedPacket) {
+        self.queued_bytes -= packet_in_queue.bytes.len();
+        packet_in_queue.bytes.clear();
+        packet_in_queue.kept.clear();
+        packet_in_queue.texts.clear();
+        packet_in_queue.held = 0;
+        self.spare.push(packet_in_queue);
     }
 
     /// Writes the packets at the front of which everything is known.
     fn pass_on(&mut self, all: bool) -> io::Result<()> {
         loop {
-            let full = self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX;
-            match self.waiting.front() {
-                Some(waiting) if waiting.held == 0 || full || all => {}
+            let full = self.queued.len() > QUEUED_PACKETS_MAX || self.queued_bytes > QUEUED_BYTES_MAX;
+            match self.queued.front() {
+                Some(packet_in_queue) if packet_in_queue.held == 0 || full || all => {}
                 _ => return Ok(()),
             }
-            let Some(mut waiting) = self.waiting.pop_front() else { return Ok(()) };
-            self.counts.hurried += u64::from(waiting.held > 0 && !all);
-            self.scrub(&mut waiting);
-            let Waiting { number, time_ns, link, link_number, wire_bytes, ref bytes, .. } = waiting;
+            let Some(mut packet_in_queue) = self.queued.pop_front() else { return Ok(()) };
+            self.counts.written_undecided += u64::from(packet_in_queue.held > 0 && !all);
+            self.scrub(&mut packet_in_queue);
+            let QueuedPacket { number, time_ns, link, link_number, wire_bytes, ref bytes, .. } = packet_in_queue;
             self.writer.write(&Packet { number, time_ns, link, link_number, wire_bytes, bytes })?;
             self.counts.packets += 1;
-            self.recycle(waiting);
+            self.recycle(packet_in_queue);
         }
     }
 
-    fn scrub(&mut self, waiting: &mut Waiting) {
+    fn scrub(&mut self, packet_in_queue: &mut QueuedPacket) {
         let Frame::Segment(Segment { payload_at, network_at, transport_at, length, payload, .. }) =
-            dissect(waiting.link, &waiting.bytes, waiting.wire_bytes)
+            dissect(packet_in_queue.link, &packet_in_queue.bytes, packet_in_queue.wire_bytes)
         else {
             return;
         };
         let (captured, whole) = (payload.len(), payload.len() == length as usize);
         self.counts.payload_bytes += captured as u64;
-        for &(at, bytes) in &waiting.texts {
-            let text = &mut waiting.bytes[at..at + bytes];
+        for &(at, bytes) in &packet_in_queue.texts {
+            let text = &mut packet_in_queue.bytes[at..at + bytes];
             if self.options.keep_login {
                 clean(text, self.options.rename.as_ref());
             } else {
                 keep_digests(text);
             }
         }
-        waiting.kept.append(&mut waiting.texts);
-        waiting.kept.sort_unstable();
+        packet_in_queue.kept.append(&mut packet_in_queue.texts);
+        packet_in_queue.kept.sort_unstable();
         let mut from = payload_at;
-        for &(at, bytes) in &waiting.kept {
+        for &(at, bytes) in &packet_in_queue.kept {
             let at = at.max(from);
-            waiting.bytes[from..at].fill(0);
+            packet_in_queue.bytes[from..at].fill(0);
             from = from.max(at + bytes);
             self.counts.kept_bytes += bytes as u64;
         }
         // Behind the segment there may be padding.
-        let end = waiting.bytes.len();
-        waiting.bytes[from.min(end)..].fill(0);
+        let end = packet_in_queue.bytes.len();
+        packet_in_queue.bytes[from.min(end)..].fill(0);
         if let Some(renamer) = &mut self.options.rename {
-            rename_addresses(renamer, waiting.link, network_at, &mut waiting.bytes);
+            rename_addresses(renamer, packet_in_queue.link, network_at, &mut packet_in_queue.bytes);
         }
         let transport_end = payload_at + captured;
-        let valid = checksums(&mut waiting.bytes, network_at, transport_at, transport_end, whole);
+        let valid = checksums(&mut packet_in_queue.bytes, network_at, transport_at, transport_end, whole);
         self.counts.void_checksums += u64::from(!valid);
     }
 }
@@ -271,13 +272,13 @@ fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
     }
 }
 
-fn rename_addresses(renamer: &mut Renamer, link: Link, network_at: usize, bytes: &mut [u8]) {
+fn rename_addresses(renamer: &mut Renamer, link: LinkType, network_at: usize, bytes: &mut [u8]) {
     let (hardware, network) = bytes.split_at_mut(network_at);
     let macs: &[usize] = match link {
-        Link::Ethernet => &[0, 6],
-        Link::LinuxCooked => &[6],
-        Link::LinuxCooked2 => &[12],
-        Link::Loopback | Link::Ip => &[],
+        LinkType::Ethernet => &[0, 6],
+        LinkType::LinuxCooked => &[6],
+        LinkType::LinuxCooked2 => &[12],
+        LinkType::Loopback | LinkType::Ip => &[],
     };
     for &at in macs {
         if let Some(address) = hardware[at..].first_chunk_mut() {

@@ -90,7 +90,7 @@ impl Sessions {
         session.last = session.last.max(session.extended(number) - 1);
     }
 
-    /// Numbers that were never seen.
+    /// SequenceNumbers that were never seen.
     pub fn lost(&self) -> u64 {
         self.sessions.iter().map(Session::lost).sum::<u64>()
     }

@@ -22,15 +22,15 @@ use super::analysis::{Summary, summary};
 use super::live::{found, said_by};
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
-use super::stream::At;
-use super::tasks::{Ledger, Tasks};
+use super::reassembly::PacketRef;
+use super::tasks::{ConnectionTasks, WireState};
 
 const PROGRAM: &str = "tshark";
 /// What it is to show: these protocols, and of what it would leave out these.
-const SHOWN: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
+const PROTOCOLS: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
 
 /// Packets that it is to show: commands, logins, task management, and what ends them.
-const WANTED: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
+const DISPLAY_FILTER: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
     iscsi.opcode == 0x22 || iscsi.scsidata.S == 1";
 
 /// Why tshark gives nothing.
@@ -53,13 +53,13 @@ pub enum TsharkError {
 /// What tshark makes of packets.
 #[derive(Default)]
 pub struct TsharkAnalysis {
-    ledger: Ledger,
-    connections: BTreeMap<u32, Tasks>,
+    state: WireState,
+    connections: BTreeMap<u32, ConnectionTasks>,
     stream_names: BTreeMap<u32, String>,
     /// Packets' times in ns since 1970, in order.
     times: Vec<u64>,
     /// Packets that tshark has shown before their times were known.
-    untimed: VecDeque<Shown>,
+    untimed: VecDeque<DissectedPacket>,
     position_bytes: u64,
     commands: u64,
     finished: bool,
@@ -71,7 +71,7 @@ pub struct TsharkAnalysis {
 
 /// One packet as tshark shows it.
 #[derive(Default)]
-struct Shown {
+struct DissectedPacket {
     frame: u64,
     stream: u32,
     from: String,
@@ -98,14 +98,14 @@ impl<R: Read> Read for Tee<R> {
 }
 
 /// A packet that was read: its time, and the bytes up to its end.
-type Fed = (u64, u64);
+type PacketTime = (u64, u64);
 
 /// Reads all packets, which hands them on, and tells their times, which never go back.
 fn feed(
     path: &Path,
     tee: Tee<Box<dyn Read + Send>>,
     lenient: bool,
-    told: &Sender<Fed>,
+    told: &Sender<PacketTime>,
 ) -> Result<FileCounts, ReadError> {
     let mut reader = PacketReader::from_reader(path, Box::new(tee), lenient)?;
     let mut newest = 0;
@@ -120,7 +120,7 @@ fn feed(
 /// Runs tshark over what comes through its standard input.
 fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
     let mut command = Command::new(found(PROGRAM));
-    command.args(["-n", "-l", "-r", "-", "-Y", WANTED, "-T", "pdml", "-j", SHOWN]);
+    command.args(["-n", "-l", "-r", "-", "-Y", DISPLAY_FILTER, "-T", "pdml", "-j", PROTOCOLS]);
     command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
     for port in ports {
         command.args(["-d", &format!("tcp.port=={port},iscsi")]);
@@ -175,7 +175,7 @@ impl TsharkAnalysis {
         let path = path.to_owned();
         let fed = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
         let mut output = BufReader::with_capacity(1 << 18, output);
-        let (mut line, mut shown) = (Vec::new(), Shown::default());
+        let (mut line, mut shown) = (Vec::new(), DissectedPacket::default());
         loop {
             line.clear();
             if output.read_until(b'\n', &mut line).map_err(TsharkError::NotRun)? == 0 {
@@ -194,15 +194,15 @@ impl TsharkAnalysis {
         self.timed();
         let counts = finish(child, said, fed)?;
         for tasks in self.connections.values_mut() {
-            tasks.close(&mut self.ledger);
+            tasks.close(&mut self.state);
         }
         self.finished = true;
         each(self)?;
         Ok(counts)
     }
 
-    fn know(&mut self, (time_ns, position_bytes): Fed) {
-        self.ledger.zero_ns.get_or_insert(time_ns);
+    fn know(&mut self, (time_ns, position_bytes): PacketTime) {
+        self.state.zero_ns.get_or_insert(time_ns);
         self.times.push(time_ns);
         self.position_bytes = position_bytes;
     }
@@ -217,10 +217,10 @@ impl TsharkAnalysis {
     }
 
     /// Takes in a line of PDML; true at the end of a packet.
-    fn line(&mut self, line: &str, shown: &mut Shown) -> bool {
+    fn line(&mut self, line: &str, shown: &mut DissectedPacket) -> bool {
         let line = line.trim_start();
         if line.starts_with("<packet") {
-            *shown = Shown::default();
+            *shown = DissectedPacket::default();
         } else if line.starts_with("</packet") {
             return true;
         } else if line.starts_with("<proto") {
@@ -265,11 +265,11 @@ impl TsharkAnalysis {
         false
     }
 
-    fn packet(&mut self, shown: &Shown) {
-        let at = |frame: u64| At { frame, time_ns: self.time(frame) };
+    fn packet(&mut self, shown: &DissectedPacket) {
+        let at = |frame: u64| PacketRef { frame, time_ns: self.time(frame) };
         let end = at(shown.frame);
         let mut begin = at(shown.first_segment.unwrap_or(shown.frame));
-        self.ledger.recorder.now(self.ledger.time(end));
+        self.state.reorder.now(self.state.time(end));
         for pdu in &shown.pdus {
             let opcode = number(pdu, "iscsi.opcode") as u8;
             if matches!(
@@ -291,13 +291,20 @@ impl TsharkAnalysis {
         frame.checked_sub(1).and_then(|index| self.times.get(index as usize)).copied().unwrap_or_default()
     }
 
-    fn pdu(&mut self, fields: &BTreeMap<String, String>, opcode: u8, shown: &Shown, begin: At, end: At) {
+    fn pdu(
+        &mut self,
+        fields: &BTreeMap<String, String>,
+        opcode: u8,
+        shown: &DissectedPacket,
+        begin: PacketRef,
+        end: PacketRef,
+    ) {
         let is_request = matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::TASK_REQUEST);
         let (initiator, target) = if is_request { (&shown.from, &shown.to) } else { (&shown.to, &shown.from) };
         let number_of = self.connections.len() as u32 + 1;
         let tasks = self.connections.entry(shown.stream).or_insert_with(|| {
             self.stream_names.insert(number_of, initiator.clone());
-            Tasks::new(initiator.clone(), target.clone(), number_of)
+            ConnectionTasks::new(initiator.clone(), target.clone(), number_of)
         });
         let mut header: Header = [0; HEADER_BYTES];
         header[0] = opcode;
@@ -316,18 +323,18 @@ impl TsharkAnalysis {
                 self.commands += 1;
                 self.frames_of_commands.insert((shown.stream, tag), shown.frame);
                 command(fields, &mut header);
-                tasks.request(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.state);
             }
             pdu::TASK_REQUEST => {
                 header[1] = 0x80 | number(fields, "iscsi.taskmanfun.function") as u8;
                 header[8..10].copy_from_slice(&(number(fields, "scsi.lun") as u16).to_be_bytes());
                 let referenced = number(fields, "iscsi.taskmanfun.referencedtasktag") as u32;
                 header[20..24].copy_from_slice(&referenced.to_be_bytes());
-                tasks.request(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.state);
             }
             pdu::TASK_RESPONSE => {
                 header[2] = number(fields, "iscsi.taskmanfun.response") as u8;
-                tasks.response(begin, &header, &mut self.ledger);
+                tasks.response(begin, &header, &mut self.state);
             }
             _ => {
                 let asked = self.frames_of_commands.remove(&(shown.stream, tag));
@@ -338,8 +345,8 @@ impl TsharkAnalysis {
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
                 // Its sequence numbers are tshark's business.
                 header[24..28].copy_from_slice(&[0; 4]);
-                tasks.response(begin, &header, &mut self.ledger);
-                tasks.ended(Some(end), &mut self.ledger);
+                tasks.response(begin, &header, &mut self.state);
+                tasks.ended(Some(end), &mut self.state);
             }
         }
     }
@@ -351,19 +358,19 @@ impl TsharkAnalysis {
 
     /// The next record; after the run every one.
     pub fn record(&mut self) -> Option<Record> {
-        let record = self.ledger.recorder.next(self.finished)?;
+        let record = self.state.reorder.next(self.finished)?;
         self.records += 1;
         Some(record)
     }
 
     /// What is known of the trace.
     pub fn meta(&self) -> TraceMeta {
-        self.ledger.meta(&self.stream_names)
+        self.state.meta(&self.stream_names)
     }
 
     /// What was seen.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
-        let mut figures = summary(&self.ledger, Summary { file, records: self.records });
+        let mut figures = summary(&self.state, Summary { file, records: self.records });
         figures.engine = PROGRAM.to_owned();
         figures.packets.packets = self.times.len() as u64;
         figures.tcp.connections = self.connections.len() as u64;

@@ -15,11 +15,11 @@ use super::process::find;
 /// The program's name.
 pub const PROGRAM: &str = "filebench";
 /// What a personality says where it is to run.
-const RUN: &str = "run ${RUNTIME}";
+const RUN_LINE: &str = "run ${RUNTIME}";
 /// Where the guest's disk is mounted.
-const DISK: &str = "/mnt";
+const DISK_MOUNT: &str = "/mnt";
 /// FileBench's megabyte, in bytes.
-const MEGABYTE: f64 = 1_048_576.0;
+const MEGABYTE_BYTES: f64 = 1_048_576.0;
 
 /// The personality in the file `name` of `folder`, which runs for so many seconds: it lays its files out and waits until
 /// the lab's script in the guest goes on.
@@ -29,14 +29,14 @@ const MEGABYTE: f64 = 1_048_576.0;
 pub fn personality(name: &str, folder: &Path, seconds: u32) -> std::io::Result<String> {
     let text = std::fs::read_to_string(folder.join(name))?;
     let wrong = |problem: String| Err(Error::new(ErrorKind::InvalidData, problem));
-    if text.lines().filter(|line| line.trim() == RUN).count() != 1 {
-        return wrong(format!("the personality has to say {RUN}, in one line of its own"));
+    if text.lines().filter(|line| line.trim() == RUN_LINE).count() != 1 {
+        return wrong(format!("the personality has to say {RUN_LINE}, in one line of its own"));
     }
-    if !text.contains(DISK) {
-        return wrong(format!("the personality has to keep its files on the disk: set $dir={DISK}"));
+    if !text.contains(DISK_MOUNT) {
+        return wrong(format!("the personality has to keep its files on the disk: set $dir={DISK_MOUNT}"));
     }
     let lines = text.lines().map(|line| match line.trim() {
-        RUN => format!("create fileset\nsystem \"sh /job/laid.sh\"\nrun {seconds}\n"),
+        RUN_LINE => format!("create fileset\nsystem \"sh /job/laid.sh\"\nrun {seconds}\n"),
         _ => format!("{line}\n"),
     });
     Ok(lines.collect())
@@ -88,7 +88,7 @@ fn parse(figures: &str) -> Option<LabFileBench> {
         operations_per_s: before(&["ops/s"])?.parse().ok()?,
         reads_per_s: reads.parse().ok()?,
         writes_per_s: writes.parse().ok()?,
-        bytes_per_s: with("mb/s")? * MEGABYTE,
+        bytes_per_s: with("mb/s")? * MEGABYTE_BYTES,
         mean_latency_ns: latency_ms * 1e6,
     })
 }

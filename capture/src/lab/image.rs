@@ -10,11 +10,11 @@ use super::plan::Accelerator;
 use super::process::{Process, run};
 
 /// Builds kernel and initramfs of Debian packages.
-const BUILD: &str = include_str!("../../lab/build-guest.sh");
+const BUILD_SCRIPT: &str = include_str!("../../lab/build-guest.sh");
 const KERNEL: &str = "vmlinuz";
 const INITRAMFS: &str = "initramfs.cpio";
 /// How long a kernel without a file system takes to give up under KVM, many times over.
-const PROBE: Duration = Duration::from_secs(8);
+const KVM_PROBE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What guests boot.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl GuestImage {
         if !version.is_file() {
             std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
             let script = folder.join("build-guest.sh");
-            std::fs::write(&script, BUILD).map_err(LabError::io(&script))?;
+            std::fs::write(&script, BUILD_SCRIPT).map_err(LabError::io(&script))?;
             let said = run(Command::new("sh").arg(&script).arg(&folder), "dash")?;
             std::fs::write(&version, said.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
         }
@@ -91,7 +91,7 @@ impl GuestImage {
         command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
         let mut probe = Process::start(&mut command, "qemu-system-x86", &scratch.join("kvm-probe.log"))?;
         let mut status = None;
-        let over = probe.wait_until(PROBE, || false);
+        let over = probe.wait_until(KVM_PROBE_TIMEOUT, || false);
         if let Ok(Some(ended)) = probe.ended() {
             status = Some(ended);
         }
@@ -104,7 +104,7 @@ impl GuestImage {
 /// The folder in `cache` of what this version of the script builds.
 fn folder(cache: &Path) -> PathBuf {
     let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(BUILD.as_bytes());
+    hasher.write(BUILD_SCRIPT.as_bytes());
     cache.join(format!("guest-{:016x}", hasher.finish()))
 }
 

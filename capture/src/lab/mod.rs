@@ -6,7 +6,6 @@
 //! and leaves everything in one folder.
 
 mod filebench;
-mod guest;
 mod image;
 mod plan;
 mod process;
@@ -14,6 +13,7 @@ mod results;
 mod run;
 mod sandbox;
 mod storage;
+mod vm;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use traces::described::DescriptionError;
 use traces::error::ReadError;
 
 pub use image::GuestImage;
-pub use plan::{Accelerator, Group, Lun, Plan, Together, TogetherName, Transport, Vm};
+pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
 pub use results::doubts;
-pub use run::{Lab, LabWatch, check_programs, check_rights, run};
+pub use run::{Lab, LabProgress, check_programs, check_rights, run};
 pub use sandbox::{enter, is_entered};
 pub use workload::WORKLOADS;
 
@@ -67,7 +67,7 @@ pub enum LabError {
     },
     /// A guest did not do what it should.
     #[error("guest {vm}: {problem}; its console is in {}", console.display())]
-    Guest {
+    Vm {
         /// Which.
         vm: String,
         /// What happened.

@@ -10,9 +10,9 @@ use traces::quantity::parse_bytes;
 use super::{filebench, workload};
 
 /// The size that slices of the LUN are multiples of, in bytes: what partitions are aligned to.
-pub const ALIGNMENT: u64 = 1 << 20;
+pub const SLICE_ALIGNMENT_BYTES: u64 = 1 << 20;
 /// The smallest disk that the workloads' files and ext4 fit on, in bytes.
-const SMALLEST_DISK: u64 = 64 << 20;
+const DISK_BYTES_MIN: u64 = 64 << 20;
 
 /// A plan: virtual machines, the disk they share, who runs together.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,13 +33,13 @@ pub struct Plan {
     #[serde(default)]
     pub together: Together,
     /// The disk they share.
-    pub lun: Lun,
+    pub lun: PlannedLun,
     /// What the machines are like.
     #[serde(default)]
-    pub guest: Guest,
+    pub guest: GuestSettings,
     /// The machines, in the order of their places on the disk.
     #[serde(rename = "vm")]
-    pub vms: Vec<Vm>,
+    pub vms: Vec<PlannedVm>,
 }
 
 /// Who runs together, beside each alone.
@@ -68,7 +68,7 @@ pub enum TogetherName {
 /// The disk that the machines share, which `iocast serve` serves.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lun {
+pub struct PlannedLun {
     /// A drive with its tunables, as `iocast list drives` has them.
     pub drive: String,
     /// Who decides what waits in front of it; the order of arrival if nobody.
@@ -81,7 +81,7 @@ pub struct Lun {
 /// What the machines are like.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Guest {
+pub struct GuestSettings {
     /// Memory, in bytes; about 100 MB of it hold the guest's programs.
     #[serde(deserialize_with = "bytes")]
     pub memory: u64,
@@ -89,20 +89,26 @@ pub struct Guest {
     pub accelerator: Accelerator,
     /// The scheduler of their disk; what the kernel chooses if none is named.
     pub scheduler: Option<String>,
-    /// How many requests their disk takes at once, at most [`DEEPEST`]; a power of two for virtio disks.
+    /// How many requests their disk takes at once, at most [`QUEUE_DEPTH_MAX`]; a power of two for virtio disks.
     pub queue_depth: u32,
     /// Record in the guest by `iocast capture block` and tracepoints too, beside blktrace.
     pub tracefs: bool,
 }
 
-impl Default for Guest {
-    fn default() -> Guest {
-        Guest { memory: 512 << 20, accelerator: Accelerator::Auto, scheduler: None, queue_depth: 8, tracefs: false }
+impl Default for GuestSettings {
+    fn default() -> GuestSettings {
+        GuestSettings {
+            memory: 512 << 20,
+            accelerator: Accelerator::Auto,
+            scheduler: None,
+            queue_depth: 8,
+            tracefs: false,
+        }
     }
 }
 
 /// nbdfuse passes on so many requests of a file at once: libfuse (3.14) has ten threads unless its caller asks for others.
-pub const DEEPEST: u32 = 10;
+pub const QUEUE_DEPTH_MAX: u32 = 10;
 
 /// What runs the guests' instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -119,7 +125,7 @@ pub enum Accelerator {
 /// A virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Vm {
+pub struct PlannedVm {
     /// Its name: letters, digits and `-`.
     pub name: String,
     /// A workload of the lab by name, or the path of a fio job.
@@ -147,7 +153,7 @@ pub enum Transport {
 
 /// Machines that run at once, by their index in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct LabGroup {
     /// `alone-mail`, `together-mail-web`.
     pub name: String,
     /// Who, in the plan's order.
@@ -176,7 +182,7 @@ impl Plan {
     }
 
     /// The runs of one repetition: each machine alone, then those together.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&self) -> Vec<LabGroup> {
         let machines = self.vms.len();
         let mut groups: Vec<Vec<usize>> = (0..machines).map(|vm| vec![vm]).collect();
         match &self.together {
@@ -191,7 +197,7 @@ impl Plan {
                 members
             })),
         }
-        groups.into_iter().map(|members| Group { name: self.name_of(&members), members }).collect()
+        groups.into_iter().map(|members| LabGroup { name: self.name_of(&members), members }).collect()
     }
 
     /// Where a machine's slice of the LUN begins, in bytes.
@@ -204,7 +210,7 @@ impl Plan {
     /// # Errors
     /// Names it: there is no such workload and no such file, or the file is none that ends; or the plan names both or neither.
     pub fn job(&self, vm: usize, folder: &Path) -> Result<String, String> {
-        let Vm { name, workload, filebench, .. } = &self.vms[vm];
+        let PlannedVm { name, workload, filebench, .. } = &self.vms[vm];
         match (workload, filebench) {
             (Some(job), None) => {
                 workload::job(job, folder).map_err(|error| format!("workload {job} of {name}: {error}"))
@@ -216,7 +222,7 @@ impl Plan {
     }
 
     fn slice(&self) -> u64 {
-        self.lun.size / self.vms.len() as u64 / ALIGNMENT * ALIGNMENT
+        self.lun.size / self.vms.len() as u64 / SLICE_ALIGNMENT_BYTES * SLICE_ALIGNMENT_BYTES
     }
 
     fn vm(&self, name: &str) -> Option<usize> {
@@ -255,9 +261,9 @@ impl Plan {
         Ok(())
     }
 
-    fn check_disk(&self, vm: &Vm) -> Result<(), String> {
-        if vm.size < SMALLEST_DISK || !vm.size.is_multiple_of(ALIGNMENT) {
-            return Err(format!("size of {}: whole megabytes, at least {} MB", vm.name, SMALLEST_DISK >> 20));
+    fn check_disk(&self, vm: &PlannedVm) -> Result<(), String> {
+        if vm.size < DISK_BYTES_MIN || !vm.size.is_multiple_of(SLICE_ALIGNMENT_BYTES) {
+            return Err(format!("size of {}: whole megabytes, at least {} MB", vm.name, DISK_BYTES_MIN >> 20));
         }
         if vm.size > self.slice() {
             let (share, vms) = (self.slice() >> 20, self.vms.len());
@@ -270,11 +276,11 @@ impl Plan {
         Ok(())
     }
 
-    fn check_depth(&self, vm: &Vm) -> Result<(), String> {
+    fn check_depth(&self, vm: &PlannedVm) -> Result<(), String> {
         let depth = self.guest.queue_depth;
-        if !(1..=DEEPEST).contains(&depth) {
+        if !(1..=QUEUE_DEPTH_MAX).contains(&depth) {
             return Err(format!(
-                "queue_depth {depth}: 1 to {DEEPEST}; what stands between a guest and the drive passes on {DEEPEST} requests at once, \
+                "queue_depth {depth}: 1 to {QUEUE_DEPTH_MAX}; what stands between a guest and the drive passes on {QUEUE_DEPTH_MAX} requests at once, \
                  and more would wait where neither sees them"
             ));
         }
@@ -301,7 +307,7 @@ fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionErro
     DescriptionError { what: "lab plan", name: path.display().to_string(), line, problem }
 }
 
-impl Vm {
+impl PlannedVm {
     /// The name of its target.
     pub fn target(&self) -> String {
         format!("iqn.2026-11.org.iocast.lab:disk-{}", self.name)
@@ -414,8 +420,8 @@ size = "1g"
     fn what_a_plan_leaves_open_is_the_plain_case() {
         let plan = read(PAIR).unwrap();
         assert_eq!((plan.warm_up_seconds, plan.repetitions, plan.seed), (0, 1, 1));
-        assert_eq!((plan.guest, plan.lun.scheduler), (Guest::default(), None));
-        assert_eq!(Guest::default().memory, 512 << 20);
+        assert_eq!((plan.guest, plan.lun.scheduler), (GuestSettings::default(), None));
+        assert_eq!(GuestSettings::default().memory, 512 << 20);
     }
 
     #[test]

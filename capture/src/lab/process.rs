@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::LabError;
 
 /// How often something that is waited for is looked at.
-pub const LOOK: Duration = Duration::from_millis(20);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Where programs for administrators are, which others do not look for.
-pub const ADMINISTRATORS: [&str; 2] = ["/usr/sbin", "/sbin"];
+pub const ADMIN_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// How many of a log's last lines a message quotes.
 const QUOTED_LINES: usize = 3;
 
@@ -70,7 +70,7 @@ impl Process {
             if begun.elapsed() > patience {
                 return Err(self.failed(&format!("was not ready within {} s", patience.as_secs())));
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Process {
                 self.kill();
                 return Err(self.failed(&format!("did not end within {} s of being asked to", patience.as_secs())));
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -130,7 +130,7 @@ impl Drop for Process {
 /// Where `program` is, on the PATH or where programs for administrators are.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from));
+    let folders = std::env::split_paths(&path).chain(ADMIN_FOLDERS.map(PathBuf::from));
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 

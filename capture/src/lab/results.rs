@@ -13,7 +13,7 @@ use traces::statistics::mean_and_half_width;
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Nanos, Operation, Record, Timestamp};
 
-use super::plan::{Accelerator, Group, Plan, Transport};
+use super::plan::{Accelerator, LabGroup, Plan, Transport};
 use super::{LabError, filebench};
 
 /// The unit in which /proc has processor times, in nanoseconds: USER_HZ is 100 on every architecture QEMU's guests have here.
@@ -25,7 +25,7 @@ const TICK_NS: u64 = 10_000_000;
 /// A capture cannot be read, or a guest has left no clock readings.
 pub fn measure(
     plan: &Plan,
-    group: &Group,
+    group: &LabGroup,
     repetition: u32,
     folder: &Path,
     begun_unix_ns: i64,
@@ -113,16 +113,16 @@ pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<
 }
 
 /// A figure of a machine in a run.
-type Taken = (&'static str, fn(&LabFigures) -> f64);
+type MeanFigure = (&'static str, fn(&LabFigures) -> f64);
 
 fn means(group: &str, vm: &str, seen: &str, figures: &[&LabFigures]) -> Vec<LabMean> {
-    let take: [Taken; 4] = [
+    let take: [MeanFigure; 4] = [
         ("read_iops", |figures| figures.reads.iops),
         ("read_response_ns", |figures| figures.reads.mean_response_ns),
         ("write_iops", |figures| figures.writes.iops),
         ("write_response_ns", |figures| figures.writes.mean_response_ns),
     ];
-    let mean_of = |(figure, value): Taken| {
+    let mean_of = |(figure, value): MeanFigure| {
         let values: Vec<f64> = figures.iter().map(|figures| value(figures)).collect();
         let (mean, half) = mean_and_half_width(&values);
         let [group, vm, seen, figure] = [group, vm, seen, figure].map(str::to_owned);
@@ -132,23 +132,23 @@ fn means(group: &str, vm: &str, seen: &str, figures: &[&LabFigures]) -> Vec<LabM
 }
 
 /// The records of a trace on its clock.
-struct Recorded {
+struct TraceRecords {
     records: Vec<Record>,
     /// The wall-clock time of timestamp zero, in nanoseconds since 1970.
     zero_unix_ns: i64,
 }
 
 /// The records of a trace, of one of its VMs if one is named.
-fn records(path: &Path, vm: Option<&str>) -> Result<Recorded, ReadError> {
+fn records(path: &Path, vm: Option<&str>) -> Result<TraceRecords, ReadError> {
     read(path, vm, ArrivalPoint::Queued)
 }
 
 /// The requests that a guest's capture saw issued, as they were after merging, in that order.
-fn issued(capture: &Path) -> Result<Recorded, ReadError> {
+fn issued(capture: &Path) -> Result<TraceRecords, ReadError> {
     read(capture, None, ArrivalPoint::Issued)
 }
 
-fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Recorded, ReadError> {
+fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<TraceRecords, ReadError> {
     let mut reader = open(path, &ReadOptions { arrivals, ..ReadOptions::default() })?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {
@@ -161,7 +161,7 @@ fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<Recorde
             |found: &String| found.split_once("/lun").map_or(found.as_str(), |(initiator, _)| initiator) == name;
         records.retain(|record| names.get(usize::from(record.request.vm.0)).is_some_and(is_it));
     }
-    Ok(Recorded { records, zero_unix_ns: reader.meta().clock.zero_unix_ns.unwrap_or(0) })
+    Ok(TraceRecords { records, zero_unix_ns: reader.meta().clock.zero_unix_ns.unwrap_or(0) })
 }
 
 /// When the workload began by the guest's own clock, in nanoseconds since 1970: `begin SECONDS.NANOSECONDS UPTIME`.
@@ -177,7 +177,7 @@ fn began(clocks: &Path) -> Result<i64, LabError> {
 }
 
 /// Reads and writes that arrived within the measured seconds of a workload that began at `began_unix_ns`.
-fn figures(recorded: &Recorded, plan: &Plan, began_unix_ns: i64) -> LabFigures {
+fn figures(recorded: &TraceRecords, plan: &Plan, began_unix_ns: i64) -> LabFigures {
     let began = Timestamp::from_ns(u64::try_from(began_unix_ns - recorded.zero_unix_ns).unwrap_or(0));
     let at = |seconds: u32| began.saturating_add(Nanos::from_s(seconds.into()));
     let (begin, end) = (at(plan.warm_up_seconds), at(plan.seconds));
@@ -211,7 +211,7 @@ fn measured(records: &[Record], operation: Operation, begin: Timestamp, end: Tim
 }
 
 /// How the requests of `input` are found in `reference`.
-fn agreement(reference: &Recorded, input: &Recorded, named: &Path) -> Result<AlignmentFigures, LabError> {
+fn agreement(reference: &TraceRecords, input: &TraceRecords, named: &Path) -> Result<AlignmentFigures, LabError> {
     let aligned = align(&samples(&reference.records), &samples(&input.records));
     let (_, figures) = aligned.map_err(|error| LabError::Host(format!("{}: {error}", named.display())))?;
     Ok(figures)
@@ -269,7 +269,7 @@ mod tests {
             record(6, Operation::Read, 100),
         ];
         // The trace's zero is at 90 s, its first record 5 s later, when the workload begins.
-        let recorded = Recorded { records, zero_unix_ns: 90_000_000_000 };
+        let recorded = TraceRecords { records, zero_unix_ns: 90_000_000_000 };
         let found = figures(&recorded, &plan(2, 6), 95_000_000_000);
         assert_eq!((found.reads.requests, found.reads.bytes, found.reads.iops), (2, 2 * 16 * 512, 0.5));
         assert_eq!((found.reads.mean_response_ns, found.reads.mean_device_ns), (6e6, Some(5e6)));
@@ -288,7 +288,7 @@ mod tests {
         let mut merged = record(2, Operation::Read, 9);
         merged.observed.issued = None;
         let records = vec![unanswered, empty, merged, record(3, Operation::Read, 3)];
-        let found = figures(&Recorded { records, zero_unix_ns: 0 }, &plan(0, 4), 5_000_000_000);
+        let found = figures(&TraceRecords { records, zero_unix_ns: 0 }, &plan(0, 4), 5_000_000_000);
         assert_eq!((found.reads.requests, found.reads.bytes, found.reads.iops), (2, 2 * 16 * 512, 0.5));
         // One of the two was not seen being issued.
         assert_eq!((found.reads.mean_response_ns, found.reads.mean_device_ns), (6e6, Some(2e6)));
@@ -322,7 +322,7 @@ mod tests {
         store(&folder.path().join("lun.parquet"), 995, &["b", "a", "a/lun2"], &served);
         std::fs::create_dir(folder.path().join("a")).unwrap();
         std::fs::write(folder.path().join("a/clocks.txt"), "begin 1050.0 7.1\n").unwrap();
-        let group = Group { name: "alone-a".to_owned(), members: vec![0] };
+        let group = LabGroup { name: "alone-a".to_owned(), members: vec![0] };
         let run = measure(&plan(2, 6), &group, 3, folder.path(), 1_000_000_000_000).unwrap();
         assert_eq!((run.group.as_str(), run.repetition, run.folder.as_str()), ("alone-a", 3, "runs/alone-a/3"));
         assert_eq!((run.begun_unix_ns, run.vms.len(), run.vms[0].vm.as_str()), (1_000_000_000_000, 1, "a"));

@@ -9,35 +9,35 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use traces::results::lab::{LabResults, LabRun};
 
-use super::guest::{Guest, Machine};
 use super::image::GuestImage;
-use super::plan::{Accelerator, Group, Plan, Transport, Vm, uuid};
+use super::plan::{Accelerator, LabGroup, Plan, PlannedVm, Transport, uuid};
 use super::process::{Process, require, run as run_command};
 use super::results::{measure, summarise};
-use super::storage::{Storage, devices};
+use super::storage::{ServedStorage, devices};
+use super::vm::{RunningVm, VmStart};
 use super::{LabError, filebench, sandbox};
 
 /// The plan, in the folder of its results.
-const PLAN: &str = "plan.toml";
+const PLAN_FILE: &str = "plan.toml";
 /// The figures of a run, in its folder; written last.
-const FIGURES: &str = "run.json";
+const FIGURES_FILE: &str = "run.json";
 /// How long a guest may take to boot, attach its disk and mount it; TCG on a busy machine.
-const BOOT: Duration = Duration::from_secs(240);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(240);
 /// How long it may take to write its files.
-const PREPARE: Duration = Duration::from_secs(900);
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(900);
 /// How much longer than planned a workload may take: its last requests and the archive of its results.
-const LATE: Duration = Duration::from_secs(180);
+const WORKLOAD_OVERRUN_MAX: Duration = Duration::from_secs(180);
 /// What a virtio disk takes at once while it is prepared.
-const PREPARING: u32 = 8;
+const PREPARE_QUEUE_DEPTH: u32 = 8;
 /// About how long it takes to prepare a disk, and what a run takes beside its workload; for the time that is shown to
 /// be left.
-const DISK: Duration = Duration::from_secs(45);
-const RUN: Duration = Duration::from_secs(25);
+const DISK_ESTIMATE: Duration = Duration::from_secs(45);
+const RUN_OVERHEAD_ESTIMATE: Duration = Duration::from_secs(25);
 /// How long the capture of the wire takes to begin, many times over, and how long it may take to end.
-const LISTENING: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(30);
+const CAPTURE_START_DELAY: Duration = Duration::from_secs(2);
+const CAPTURE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How disks are copied, in bytes.
-const PIECE: usize = 1 << 20;
+const COPY_CHUNK_BYTES: usize = 1 << 20;
 
 /// Where a lab works and with what.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Lab {
 }
 
 /// Who is told how far a lab is.
-pub trait LabWatch {
+pub trait LabProgress {
     /// `what` begins, step `step` of `steps`; it and the rest take about `left`.
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
 }
@@ -82,7 +82,7 @@ pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
 }
 
 /// The host's programs and libraries that a machine's workload takes along.
-fn carried(vm: &Vm) -> Result<Vec<PathBuf>, LabError> {
+fn carried(vm: &PlannedVm) -> Result<Vec<PathBuf>, LabError> {
     vm.filebench.as_ref().map_or(Ok(Vec::new()), |asked| filebench::files(&vm.name, asked))
 }
 
@@ -90,7 +90,7 @@ fn carried(vm: &Vm) -> Result<Vec<PathBuf>, LabError> {
 ///
 /// # Errors
 /// The first run that fails ends it, or `stop` does; what was finished before stays.
-pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<LabResults, LabError> {
+pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<LabResults, LabError> {
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     keep_plan(lab)?;
@@ -99,10 +99,10 @@ pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<Lab
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
     let steps = disks + all_runs;
     let left = |disks: usize, runs: usize| {
-        DISK * disks as u32 + (RUN + Duration::from_secs(plan.seconds.into())) * runs as u32
+        DISK_ESTIMATE * disks as u32 + (RUN_OVERHEAD_ESTIMATE + Duration::from_secs(plan.seconds.into())) * runs as u32
     };
     let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
-    let bench = Bench { lab, accelerator, sockets: scratch.path(), stop };
+    let bench = LabRunner { lab, accelerator, sockets: scratch.path(), stop };
     for vm in 0..disks {
         watch.begins(
             &format!("preparing the disk of {}", plan.vms[vm].name),
@@ -128,14 +128,14 @@ pub fn run(lab: &Lab, watch: &mut dyn LabWatch, stop: &AtomicBool) -> Result<Lab
 }
 
 /// What all runs share.
-struct Bench<'a> {
+struct LabRunner<'a> {
     lab: &'a Lab,
     accelerator: Accelerator,
     sockets: &'a Path,
     stop: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl LabRunner<'_> {
     /// Makes the file system of a machine and the files that its workload begins with, at full speed. A disk that is
     /// there from an earlier call stays as it is.
     fn prepare(&self, vm: usize) -> Result<(), LabError> {
@@ -150,47 +150,47 @@ impl Bench<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let mut devices = devices(Transport::Virtio, PREPARING, &unfinished);
+        let mut devices = devices(Transport::Virtio, PREPARE_QUEUE_DEPTH, &unfinished);
         // Nobody needs it should the host lose power now.
         devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
-        let mut guest = Guest::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
-        guest.expect("done", BOOT + PREPARE, self.stop)?;
+        let mut guest = RunningVm::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
+        guest.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
         guest.finish()?;
         std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
     }
 
     /// Runs the members of a group at once.
-    fn run(&self, group: &Group, repetition: u32) -> Result<LabRun, LabError> {
+    fn run(&self, group: &LabGroup, repetition: u32) -> Result<LabRun, LabError> {
         let plan = &self.lab.plan;
         let folder = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string());
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         let disk = self.compose(&group.members)?;
-        let storage = Storage::start(plan, &group.members, &disk, &self.lab.iocast, &folder, self.sockets)?;
+        let storage = ServedStorage::start(plan, &group.members, &disk, &self.lab.iocast, &folder, self.sockets)?;
         let wire = self.wire(group, &folder)?;
         let mut guests = Vec::new();
         for &member in &group.members {
             let vm = &plan.vms[member];
             let (job, place) = (self.job(member)?, folder.join(&vm.name));
             let machine = self.machine(member, "run", vm.disk, storage.devices(vm), &job, &place)?;
-            guests.push(Guest::start(&machine)?);
+            guests.push(RunningVm::start(&machine)?);
         }
         // FileBench lays its files out by then.
         let lays_out = group.members.iter().any(|&vm| plan.vms[vm].filebench.is_some());
         for guest in &mut guests {
-            guest.expect("ready", BOOT + if lays_out { PREPARE } else { Duration::ZERO }, self.stop)?;
+            guest.expect("ready", BOOT_TIMEOUT + if lays_out { PREPARE_TIMEOUT } else { Duration::ZERO }, self.stop)?;
         }
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for guest in &mut guests {
             guest.say("go")?;
         }
         for guest in &mut guests {
-            guest.expect("done", Duration::from_secs(plan.seconds.into()) + LATE, self.stop)?;
+            guest.expect("done", Duration::from_secs(plan.seconds.into()) + WORKLOAD_OVERRUN_MAX, self.stop)?;
         }
         for guest in guests {
             guest.finish()?;
         }
         if let Some(wire) = wire {
-            wire.end(PATIENCE)?;
+            wire.end(CAPTURE_TIMEOUT)?;
         }
         storage.stop()?;
         std::fs::remove_file(&disk).map_err(LabError::io(&disk))?;
@@ -199,15 +199,15 @@ impl Bench<'_> {
         }
         let begun = i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX);
         let figures = measure(plan, group, repetition, &folder, begun)?;
-        let path = folder.join(FIGURES);
+        let path = folder.join(FIGURES_FILE);
         let text = serde_json::to_string_pretty(&figures).map_err(|error| LabError::io(&path)(error.into()))?;
         std::fs::write(&path, text).map_err(LabError::io(&path))?;
         Ok(figures)
     }
 
     /// The figures of a run that was made before.
-    fn made(&self, group: &Group, repetition: u32) -> Result<Option<LabRun>, LabError> {
-        let path = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string()).join(FIGURES);
+    fn made(&self, group: &LabGroup, repetition: u32) -> Result<Option<LabRun>, LabError> {
+        let path = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string()).join(FIGURES_FILE);
         if !path.is_file() {
             return Ok(None);
         }
@@ -229,7 +229,7 @@ impl Bench<'_> {
     }
 
     /// Records the wire if somebody uses it.
-    fn wire(&self, group: &Group, folder: &Path) -> Result<Option<Process>, LabError> {
+    fn wire(&self, group: &LabGroup, folder: &Path) -> Result<Option<Process>, LabError> {
         if group.members.iter().all(|&vm| self.lab.plan.vms[vm].disk != Transport::Iscsi) {
             return Ok(None);
         }
@@ -239,12 +239,12 @@ impl Bench<'_> {
         let mut capture = Process::start(&mut command, "wireshark-common", &folder.join("wire.log"))?;
         // It does not say when it listens; guests take longer to boot.
         let started = Instant::now();
-        capture.wait_until(PATIENCE, || started.elapsed() > LISTENING)?;
+        capture.wait_until(CAPTURE_TIMEOUT, || started.elapsed() > CAPTURE_START_DELAY)?;
         Ok(Some(capture))
     }
 
     /// The guest's capture as a trace that goes anywhere.
-    fn convert(&self, vm: &Vm, folder: &Path) -> Result<(), LabError> {
+    fn convert(&self, vm: &PlannedVm, folder: &Path) -> Result<(), LabError> {
         let (from, to) = (folder.join(&vm.name), folder.join(format!("{}.parquet", vm.name)));
         let mut command = Command::new(&self.lab.iocast);
         command.arg("convert").arg(from.join(format!("{}.blktrace.0", vm.name))).arg(&to);
@@ -260,7 +260,7 @@ impl Bench<'_> {
         devices: Vec<String>,
         job: &'b str,
         folder: &'b Path,
-    ) -> Result<Machine<'b>, LabError> {
+    ) -> Result<VmStart<'b>, LabError> {
         let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
         let carried = carried(&plan.vms[vm])?;
         let transport = match disk {
@@ -285,7 +285,7 @@ impl Bench<'_> {
         let (image, accelerator, memory, sockets) =
             (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
         let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
-        Ok(Machine { image, accelerator, memory, name, devices, settings, job, recorder, carried, folder, sockets })
+        Ok(VmStart { image, accelerator, memory, name, devices, settings, job, recorder, carried, folder, sockets })
     }
 
     fn job(&self, vm: usize) -> Result<String, LabError> {
@@ -299,7 +299,7 @@ impl Bench<'_> {
 
 /// Keeps the plan with its results. Where there are some, they have to be of the same plan, but for the number of repetitions.
 fn keep_plan(lab: &Lab) -> Result<(), LabError> {
-    let kept = lab.folder.join(PLAN);
+    let kept = lab.folder.join(PLAN_FILE);
     if kept.is_file() {
         let before = Plan { repetitions: lab.plan.repetitions, ..Plan::parse(&kept)? };
         if before != lab.plan {
@@ -312,7 +312,7 @@ fn keep_plan(lab: &Lab) -> Result<(), LabError> {
 
 /// Copies what is not zero to `place`, where there are zeros.
 fn copy_sparse(from: &mut File, to: &mut File, place: u64) -> std::io::Result<()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; COPY_CHUNK_BYTES];
     let mut at = place;
     loop {
         let read = from.read(&mut piece)?;
@@ -390,7 +390,7 @@ mod tests {
                 let begun_unix_ns = runs.len() as i64;
                 let run =
                     LabRun { group: group.to_owned(), repetition, folder: String::new(), begun_unix_ns, vms: vec![vm] };
-                std::fs::write(place.join(FIGURES), serde_json::to_string(&run).unwrap()).unwrap();
+                std::fs::write(place.join(FIGURES_FILE), serde_json::to_string(&run).unwrap()).unwrap();
                 runs.push(run);
             }
         }
@@ -399,17 +399,17 @@ mod tests {
 
     /// Something at its beginning, a piece of nothing, one of nothing but something, and an end that is no whole piece.
     fn disk(name: &str) -> Vec<u8> {
-        let mut disk = vec![0; 3 * PIECE + 300];
+        let mut disk = vec![0; 3 * COPY_CHUNK_BYTES + 300];
         let letter = name.as_bytes()[0];
-        disk[2 * PIECE..3 * PIECE].fill(letter);
-        (disk[0], disk[3 * PIECE + 299]) = (letter, letter);
+        disk[2 * COPY_CHUNK_BYTES..3 * COPY_CHUNK_BYTES].fill(letter);
+        (disk[0], disk[3 * COPY_CHUNK_BYTES + 299]) = (letter, letter);
         disk
     }
 
     #[derive(Default)]
-    struct Told(Vec<(String, usize, usize, u64)>);
+    struct SeenSteps(Vec<(String, usize, usize, u64)>);
 
-    impl LabWatch for Told {
+    impl LabProgress for SeenSteps {
         fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration) {
             self.0.push((what.to_owned(), step, steps, left.as_secs()));
         }
@@ -420,14 +420,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (lab, stop) = (lab(folder.path(), PLAN_TEXT), AtomicBool::new(false));
         let expected = made(folder.path());
-        let mut told = Told::default();
+        let mut told = SeenSteps::default();
         assert_eq!(run(&lab, &mut told, &stop).unwrap().runs, expected);
         let [first, second] = ["a", "b"].map(|name| format!("preparing the disk of {name}"));
         assert_eq!(told.0, [(first, 1, 8, 2 * 45 + 6 * 35), (second, 2, 8, 45 + 6 * 35)]);
 
         // Nothing serves the disk here, so that it ends with the first run that is to be made.
-        std::fs::remove_file(folder.path().join("runs/alone-b/2").join(FIGURES)).unwrap();
-        let mut told = Told::default();
+        std::fs::remove_file(folder.path().join("runs/alone-b/2").join(FIGURES_FILE)).unwrap();
+        let mut told = SeenSteps::default();
         assert!(matches!(run(&lab, &mut told, &stop), Err(LabError::Missing { package: "nbdkit", .. })));
         assert_eq!(told.0[2], ("alone-b, repetition 2 of 2".to_owned(), 7, 8, 2 * 35));
         assert_eq!(told.0.len(), 3);
@@ -443,7 +443,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         made(folder.path());
         let (lab, stop) = (lab(folder.path(), PLAN_TEXT), AtomicBool::new(false));
-        let bench = Bench { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
+        let bench = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
         let mut lun = vec![0; 8 << 20];
         for (slice, name) in [(0, "a"), (4 << 20, "b")] {
             lun[slice..slice + disk(name).len()].copy_from_slice(&disk(name));
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_folder_is_of_one_plan_with_any_number_of_repetitions() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = folder.path().join(PLAN);
+        let kept = folder.path().join(PLAN_FILE);
         for text in [PLAN_TEXT, &PLAN_TEXT.replace("repetitions = 2", "repetitions = 5")] {
             keep_plan(&lab(folder.path(), text)).unwrap();
             assert_eq!(std::fs::read_to_string(&kept).unwrap(), text);
@@ -479,7 +479,7 @@ mod tests {
         let text =
             text.replace("[guest]", "[guest]\ntracefs = true\nscheduler = \"bfq\"\nqueue_depth = 4\nmemory = \"1g\"");
         let (lab, stop) = (lab(folder.path(), &text), AtomicBool::new(false));
-        let bench = Bench { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
+        let bench = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
         let job = bench.job(1).unwrap();
         assert!(job.contains("[get]"));
         for (stage, recorder) in [("run", Some(lab.iocast.as_path())), ("prepare", None)] {

@@ -5,14 +5,14 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::LabError;
-use super::process::{ADMINISTRATORS, run};
+use super::process::{ADMIN_FOLDERS, run};
 
 /// Set within.
-const ENTERED: &str = "IOCAST_LAB_SANDBOX";
+const SANDBOX_VARIABLE: &str = "IOCAST_LAB_SANDBOX";
 
 /// Whether this process is within.
 pub fn is_entered() -> bool {
-    std::env::var_os(ENTERED).is_some()
+    std::env::var_os(SANDBOX_VARIABLE).is_some()
 }
 
 /// Within: brings the loopback device up. Outside: replaces this process by itself, started within; returns only if that
@@ -43,8 +43,8 @@ pub fn enter() -> Result<(), LabError> {
         .arg("--")
         .arg(program)
         .args(std::env::args_os().skip(1))
-        .env(ENTERED, "1")
-        .env("PATH", format!("{}:{}", std::env::var("PATH").unwrap_or_default(), ADMINISTRATORS.join(":")))
+        .env(SANDBOX_VARIABLE, "1")
+        .env("PATH", format!("{}:{}", std::env::var("PATH").unwrap_or_default(), ADMIN_FOLDERS.join(":")))
         .exec();
     Err(LabError::Host(format!("unshare: {error}")))
 }

@@ -11,21 +11,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::LabError;
-use super::plan::{DEEPEST, Plan, Transport, Vm};
+use super::plan::{Plan, PlannedVm, QUEUE_DEPTH_MAX, Transport};
 use super::process::{Process, run};
 
 /// How long a server may take to be ready.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take to write its log's end.
-const LAST_WORDS: Duration = Duration::from_secs(30);
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections of each disk to the server, which each have one request under way: one for each that nbdfuse passes on at once.
-const CONNECTIONS: u32 = DEEPEST;
+const NBD_CONNECTIONS: u32 = QUEUE_DEPTH_MAX;
 /// Where the target listens: within the lab's own network.
 pub const PORTAL: &str = "127.0.0.1:3260";
 
 /// The drive, served, with the targets that iSCSI disks need.
 #[derive(Debug)]
-pub struct Storage {
+pub struct ServedStorage {
     server: Process,
     /// Where the served disks are files.
     folder: PathBuf,
@@ -36,7 +36,7 @@ pub struct Storage {
     queue_depth: u32,
 }
 
-impl Storage {
+impl ServedStorage {
     /// Serves `image` as the plan's drive, a slice for each of `members`. `iocast` is the program that serves; the
     /// request log and the report of its timing go to `folder`, sockets to `sockets`.
     ///
@@ -49,7 +49,7 @@ impl Storage {
         iocast: &Path,
         folder: &Path,
         sockets: &Path,
-    ) -> Result<Storage, LabError> {
+    ) -> Result<ServedStorage, LabError> {
         let socket = sockets.join("lun");
         let mut command = Command::new(iocast);
         command.args(["serve", "--force", "--drive", &plan.lun.drive]);
@@ -63,14 +63,14 @@ impl Storage {
         }
         command.arg("--log").arg(folder.join("lun.parquet")).arg("--report").arg(folder.join("lun.json"));
         let mut server = Process::start(&mut command, "nbdkit", &folder.join("serve.log"))?;
-        server.wait_until(PATIENCE, || socket.exists())?;
+        server.wait_until(START_TIMEOUT, || socket.exists())?;
         let queue_depth = plan.guest.queue_depth;
         let mut storage =
-            Storage { server, files: Vec::new(), folder: sockets.join("files"), target: None, queue_depth };
+            ServedStorage { server, files: Vec::new(), folder: sockets.join("files"), target: None, queue_depth };
         for &member in members {
             storage.mount(&plan.vms[member], &socket, folder)?;
         }
-        let over_iscsi: Vec<&Vm> =
+        let over_iscsi: Vec<&PlannedVm> =
             members.iter().map(|&vm| &plan.vms[vm]).filter(|vm| vm.disk == Transport::Iscsi).collect();
         if !over_iscsi.is_empty() {
             storage.offer(&over_iscsi, folder)?;
@@ -79,12 +79,12 @@ impl Storage {
     }
 
     /// QEMU's arguments for the disk of `vm`.
-    pub fn devices(&self, vm: &Vm) -> Vec<String> {
+    pub fn devices(&self, vm: &PlannedVm) -> Vec<String> {
         devices(vm.disk, self.queue_depth, &self.file(vm))
     }
 
     /// The served disk of `vm` as a file.
-    fn file(&self, vm: &Vm) -> PathBuf {
+    fn file(&self, vm: &PlannedVm) -> PathBuf {
         self.folder.join(&vm.name).join("disk")
     }
 
@@ -98,31 +98,31 @@ impl Storage {
             target.kill();
         }
         for file in self.files.drain(..) {
-            file.end(LAST_WORDS)?;
+            file.end(END_TIMEOUT)?;
         }
         let _ = std::fs::remove_dir_all(&self.folder);
         self.server.check()?;
-        self.server.end(LAST_WORDS)?;
+        self.server.end(END_TIMEOUT)?;
         Ok(())
     }
 
     /// Makes the served disk of `vm` a file.
-    fn mount(&mut self, vm: &Vm, socket: &Path, folder: &Path) -> Result<(), LabError> {
+    fn mount(&mut self, vm: &PlannedVm, socket: &Path, folder: &Path) -> Result<(), LabError> {
         let file = self.file(vm);
         let mount = self.folder.join(&vm.name);
         std::fs::create_dir_all(&mount).map_err(LabError::io(&mount))?;
         let mut command = Command::new("nbdfuse");
-        command.args(["--connections", &CONNECTIONS.to_string()]);
+        command.args(["--connections", &NBD_CONNECTIONS.to_string()]);
         command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, socket.display()));
         let log = folder.join(format!("nbdfuse-{}.log", vm.name));
         let mut process = Process::start(&mut command, "libnbd-bin", &log)?;
-        process.wait_until(PATIENCE, || file.exists())?;
+        process.wait_until(START_TIMEOUT, || file.exists())?;
         self.files.push(process);
         Ok(())
     }
 
     /// A target for each machine, over the file that is its served disk.
-    fn offer(&mut self, vms: &[&Vm], folder: &Path) -> Result<(), LabError> {
+    fn offer(&mut self, vms: &[&PlannedVm], folder: &Path) -> Result<(), LabError> {
         let control = Path::new("/run/tgtd");
         std::fs::create_dir_all(control).map_err(LabError::io(control))?;
         // Another target of this machine has its control socket there, which is not seen in the lab.
@@ -130,7 +130,7 @@ impl Storage {
         let mut command = Command::new("tgtd");
         command.args(["-f", "--iscsi", &format!("portal={PORTAL}")]);
         let mut target = Process::start(&mut command, "tgt", &folder.join("tgtd.log"))?;
-        target.wait_until(PATIENCE, || administer(&["--mode", "sys", "--op", "show"]).is_ok())?;
+        target.wait_until(START_TIMEOUT, || administer(&["--mode", "sys", "--op", "show"]).is_ok())?;
         for (index, vm) in vms.iter().enumerate() {
             let id = (index + 1).to_string();
             let file = self.file(vm);

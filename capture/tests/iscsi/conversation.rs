@@ -7,11 +7,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::WireCapture;
 use traces::{Operation, Record, TraceMeta};
 
-use crate::decoys::{self, Known, Lie};
+use crate::decoys::{self, DecoyFault, Known};
 
 /// How a conversation goes.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ConversationPlan {
     pub seed: u64,
     pub connections: usize,
     pub commands: usize,
@@ -25,7 +25,7 @@ pub struct Plan {
     pub batch: usize,
     /// What is wrong with the PDUs that data imitates, at the beginnings of packets too; `None` where it does so now and
     /// then and all is random.
-    pub lie: Option<Lie>,
+    pub fault: Option<DecoyFault>,
 }
 
 /// What really happened to one command: address, length, operation, packet of its first byte, packet with its end.
@@ -33,13 +33,13 @@ pub type Truth = (u64, u64, Operation, u64, u64);
 
 /// A packet before it is written.
 #[derive(Clone, Debug)]
-pub struct Wire {
+pub struct RawPacket {
     pub time_ns: u64,
     pub bytes: Vec<u8>,
 }
 
 pub struct Conversation {
-    pub packets: Vec<Wire>,
+    pub packets: Vec<RawPacket>,
     /// In order of the commands' first bytes; `completed` none where no response came.
     pub truth: Vec<Truth>,
 }
@@ -57,7 +57,7 @@ pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// One direction of a connection.
-pub struct Way {
+pub struct DirectionStream {
     from: (u32, u16),
     to: (u32, u16),
     pub sequence: u32,
@@ -68,14 +68,14 @@ pub struct Way {
     decoys: Vec<usize>,
 }
 
-impl Way {
+impl DirectionStream {
     /// From one address and port to another; its first byte has this number.
-    pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> Way {
-        Way { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
+    pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> DirectionStream {
+        DirectionStream { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
     }
 
     /// A packet over Ethernet and IPv4 at its place in the stream.
-    pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> Wire {
+    pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> RawPacket {
         let mut bytes = vec![0u8; 12];
         bytes.extend_from_slice(&[8, 0]);
         let total = 40 + payload.len();
@@ -88,7 +88,7 @@ impl Way {
         bytes.extend_from_slice(&self.sequence.to_be_bytes());
         bytes.extend_from_slice(&[0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
         bytes.extend_from_slice(payload);
-        Wire { time_ns, bytes }
+        RawPacket { time_ns, bytes }
     }
 }
 
@@ -101,7 +101,7 @@ struct Outstanding {
 }
 
 struct Connection {
-    ways: [Way; 2],
+    ways: [DirectionStream; 2],
     command_number: u32,
     status_number: u32,
     tag: u32,
@@ -124,7 +124,7 @@ pub fn put(header: &mut [u8; 48], at: usize, value: u32) {
 }
 
 /// Appends a PDU and returns where it begins, and where it ends but for a digest.
-fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
+fn push(way: &mut DirectionStream, plan: &ConversationPlan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
     let begin = way.bytes.len();
     way.bytes.extend_from_slice(header);
     let login = matches!(header[0] & 0x3f, 3 | 0x23);
@@ -145,7 +145,7 @@ fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, u
 }
 
 /// Plays a conversation.
-pub fn play(plan: &Plan) -> Conversation {
+pub fn generate(plan: &ConversationPlan) -> Conversation {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let mut packets = Vec::new();
     let mut truth: Vec<(u64, u64, Operation, u64, u64)> = Vec::new();
@@ -155,7 +155,7 @@ pub fn play(plan: &Plan) -> Conversation {
             let (initiator, target) = ((0x0a00_0001, 40_000 + index as u16), (0x0a00_0002, 3260));
             let way = |from, to, random: &mut Xoshiro256PlusPlus| {
                 // Near the end, so that numbers wrap.
-                Way::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
+                DirectionStream::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
             };
             Connection {
                 ways: [way(initiator, target, &mut random), way(target, initiator, &mut random)],
@@ -202,7 +202,7 @@ pub fn play(plan: &Plan) -> Conversation {
     Conversation { packets, truth }
 }
 
-fn login(connection: &mut Connection, plan: &Plan) {
+fn login(connection: &mut Connection, plan: &ConversationPlan) {
     let digest = |on: bool| if on { "CRC32C" } else { "None" };
     let request = b"InitiatorName=iqn.2026-11.example:vm\0TargetName=iqn.2026-11.example:disk\0CHAP_R=0xsecret\0";
     let mut begin = header(0x43, 0x87, request.len(), 0xffff_0000);
@@ -222,7 +222,7 @@ fn login(connection: &mut Connection, plan: &Plan) {
 
 fn command(
     connection: &mut Connection,
-    plan: &Plan,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     number: usize,
     truth: &mut Vec<Truth>,
@@ -286,7 +286,7 @@ fn command(
     connection.outstanding.push(Outstanding { command: index, tag, blocks, operation });
 }
 
-fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusPlus) {
+fn answer(connection: &mut Connection, plan: &ConversationPlan, random: &mut Xoshiro256PlusPlus) {
     let pick = random.random_range(0..connection.outstanding.len());
     let Outstanding { command, tag, blocks, operation } = connection.outstanding.swap_remove(pick);
     let numbers = |head: &mut [u8; 48], connection: &Connection| {
@@ -323,12 +323,12 @@ fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusP
 /// Data of so many blocks, and the places where it looks like a PDU that is to mislead.
 fn data_of(
     connection: &Connection,
-    plan: &Plan,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     blocks: u32,
 ) -> (Vec<u8>, Vec<usize>) {
     let bytes = blocks as usize * 512;
-    let Some(lie) = plan.lie else { return (payload(random, bytes), Vec::new()) };
+    let Some(fault) = plan.fault else { return (payload(random, bytes), Vec::new()) };
     let Connection { command_number, status_number, outstanding, .. } = connection;
     let known = |random: &mut Xoshiro256PlusPlus| {
         let used = outstanding.get(random.random_range(0..2 * outstanding.len() + 1)).map(|one| one.tag);
@@ -337,7 +337,7 @@ fn data_of(
         let tag = used.unwrap_or_else(|| random.random_range(0..1000));
         Known { command_number, status_number, tag, header_digest: plan.header_digest }
     };
-    decoys::data(lie, known, bytes, random)
+    decoys::data(fault, known, bytes, random)
 }
 
 /// Data, some of which looks like a PDU.
@@ -358,11 +358,11 @@ fn payload(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
 }
 
 fn send(
-    way: &mut Way,
-    plan: &Plan,
+    way: &mut DirectionStream,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     time: &mut u64,
-    packets: &mut Vec<Wire>,
+    packets: &mut Vec<RawPacket>,
     truth: &mut [Truth],
     whole: bool,
 ) {
@@ -370,7 +370,7 @@ fn send(
     let marks = std::mem::take(&mut way.marks);
     let decoys = std::mem::take(&mut way.decoys);
     // Time to tell at once what there is to tell.
-    *time += if plan.lie.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
+    *time += if plan.fault.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
     let mut at = 0;
     while at < bytes.len() {
         let mut step =
@@ -399,7 +399,7 @@ fn send(
 }
 
 /// The packets as a pcap file, cut to `snaplen`, in this order.
-pub fn file(packets: &[Wire], snaplen: usize) -> Vec<u8> {
+pub fn file(packets: &[RawPacket], snaplen: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for field in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
         file.extend_from_slice(&field.to_le_bytes());

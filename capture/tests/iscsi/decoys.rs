@@ -8,7 +8,7 @@ use crate::conversation::{crc32c, put};
 
 /// What is wrong with a decoy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum DecoyFault {
     /// A bit of the opcode's byte that is always 0.
     Opcode,
     /// Flags that a command does not have.
@@ -22,7 +22,7 @@ pub enum Lie {
     /// The reserved task tag.
     Tag,
     /// Data to transfer, and neither read nor written.
-    Way,
+    TransferDirection,
     /// Neither the last PDU of its command nor one that writes.
     Unfinished,
     /// Data with a command that only reads.
@@ -55,27 +55,27 @@ pub enum Lie {
 
 /// All that can be told where the numbers are known. A header that fits, with one behind it that does not and is cut
 /// before its numbers, cannot.
-pub const LIES: [Lie; 20] = [
-    Lie::Opcode,
-    Lie::Flags,
-    Lie::Attribute,
-    Lie::Reserved,
-    Lie::Additional,
-    Lie::Tag,
-    Lie::Way,
-    Lie::Unfinished,
-    Lie::DataOfRead,
-    Lie::DataTooLong,
-    Lie::Unit,
-    Lie::Command,
-    Lie::Tail,
-    Lie::CommandNumber,
-    Lie::StatusNumber,
-    Lie::Old,
-    Lie::Early,
-    Lie::BehindData,
-    Lie::Digest,
-    Lie::Nothing,
+pub const DECOY_FAULTS: [DecoyFault; 20] = [
+    DecoyFault::Opcode,
+    DecoyFault::Flags,
+    DecoyFault::Attribute,
+    DecoyFault::Reserved,
+    DecoyFault::Additional,
+    DecoyFault::Tag,
+    DecoyFault::TransferDirection,
+    DecoyFault::Unfinished,
+    DecoyFault::DataOfRead,
+    DecoyFault::DataTooLong,
+    DecoyFault::Unit,
+    DecoyFault::Command,
+    DecoyFault::Tail,
+    DecoyFault::CommandNumber,
+    DecoyFault::StatusNumber,
+    DecoyFault::Old,
+    DecoyFault::Early,
+    DecoyFault::BehindData,
+    DecoyFault::Digest,
+    DecoyFault::Nothing,
 ];
 
 /// What a connection has come to.
@@ -95,36 +95,39 @@ pub const CUT: usize = 72;
 /// Bytes of a long one's data. None begins where this ends.
 const LONG: u32 = 1000;
 
-/// A decoy with what makes a reader that overlooks the lie believe it: more of its kind behind it, or data up to a place
+/// A decoy with what makes a reader that overlooks the fault believe it: more of its kind behind it, or data up to a place
 /// that need not have been captured.
-fn decoy(lie: Lie, known: Known, room: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
-    let answer =
-        random.random_bool(0.3) && matches!(lie, Lie::CommandNumber | Lie::StatusNumber | Lie::Old | Lie::Nothing);
+fn decoy(fault: DecoyFault, known: Known, room: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+    let answer = random.random_bool(0.3)
+        && matches!(
+            fault,
+            DecoyFault::CommandNumber | DecoyFault::StatusNumber | DecoyFault::Old | DecoyFault::Nothing
+        );
     // Numbers that fit and more headers behind them cannot be told from PDUs.
-    let alone = matches!(lie, Lie::Nothing | Lie::Early) || room < APART;
-    let chained = matches!(lie, Lie::Unrelated | Lie::BehindData);
+    let alone = matches!(fault, DecoyFault::Nothing | DecoyFault::Early) || room < APART;
+    let chained = matches!(fault, DecoyFault::Unrelated | DecoyFault::BehindData);
     let long = room > 2 * LONG as usize
         && !chained
-        && match lie {
-            Lie::Nothing | Lie::DataOfRead => false,
-            Lie::Early => true,
+        && match fault {
+            DecoyFault::Nothing | DecoyFault::DataOfRead => false,
+            DecoyFault::Early => true,
             _ => random.random_bool(0.3),
         };
     let mut bytes = Vec::new();
     for number in 0..if alone || long { 1 } else { 3 } {
         let mut header = if answer { response(known, number) } else { command(known, number, long, random) };
         if chained && number == 0 {
-            if lie == Lie::BehindData {
+            if fault == DecoyFault::BehindData {
                 (header[0], header[1]) = (5, 0x80);
                 header[24..28].fill(0);
                 header[32..].fill(0);
             }
         } else {
-            spoil(&mut header, lie, known, answer, random);
+            spoil(&mut header, fault, known, answer, random);
         }
         bytes.extend_from_slice(&header);
         if known.header_digest {
-            let wrong = u8::from(lie == Lie::Digest);
+            let wrong = u8::from(fault == DecoyFault::Digest);
             bytes.extend_from_slice(&crc32c(&header).map(|byte| byte ^ wrong));
         }
     }
@@ -161,53 +164,53 @@ fn response(known: Known, number: u32) -> [u8; 48] {
     header
 }
 
-fn spoil(header: &mut [u8; 48], lie: Lie, known: Known, answer: bool, random: &mut Xoshiro256PlusPlus) {
+fn spoil(header: &mut [u8; 48], fault: DecoyFault, known: Known, answer: bool, random: &mut Xoshiro256PlusPlus) {
     let far = random.random_range(1 << 18..1 << 31);
     let add = |header: &mut [u8; 48], at: usize, step: u32| {
         let number = u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         put(header, at, number.wrapping_add(step));
     };
-    match lie {
-        Lie::Opcode => header[0] |= 0x80,
-        Lie::Flags => header[1] |= [8, 16][random.random_range(0..2usize)],
-        Lie::Attribute => header[1] |= 7,
-        Lie::Reserved => header[random.random_range(2..4usize)] = 1,
-        Lie::Additional => header[4] = (length(known, 80) / 4) as u8,
-        Lie::Tag => put(header, 16, u32::MAX),
-        Lie::Way => {
+    match fault {
+        DecoyFault::Opcode => header[0] |= 0x80,
+        DecoyFault::Flags => header[1] |= [8, 16][random.random_range(0..2usize)],
+        DecoyFault::Attribute => header[1] |= 7,
+        DecoyFault::Reserved => header[random.random_range(2..4usize)] = 1,
+        DecoyFault::Additional => header[4] = (length(known, 80) / 4) as u8,
+        DecoyFault::Tag => put(header, 16, u32::MAX),
+        DecoyFault::TransferDirection => {
             header[1] &= !0x60;
             put(header, 4, 0);
         }
-        Lie::Unfinished => {
+        DecoyFault::Unfinished => {
             header[1] = 0x41;
             put(header, 4, 0);
         }
-        Lie::DataOfRead => put(header, 4, length(known, 512)),
-        Lie::DataTooLong => {
+        DecoyFault::DataOfRead => put(header, 4, length(known, 512)),
+        DecoyFault::DataTooLong => {
             header[1] = 0xa1;
             put(header, 4, length(known, 5008));
         }
-        Lie::Unit => match random.random_bool(0.5) {
+        DecoyFault::Unit => match random.random_bool(0.5) {
             true => header[8] = 0x80,
             false => header[13] = 1,
         },
-        Lie::Command => header[32] = [0x5d, 0xc1, 0x6f][random.random_range(0..3usize)],
-        Lie::Tail => header[42 + random.random_range(0..6usize)] = 1,
-        Lie::CommandNumber if answer => {
+        DecoyFault::Command => header[32] = [0x5d, 0xc1, 0x6f][random.random_range(0..3usize)],
+        DecoyFault::Tail => header[42 + random.random_range(0..6usize)] = 1,
+        DecoyFault::CommandNumber if answer => {
             add(header, 28, far);
             add(header, 32, far);
         }
-        Lie::CommandNumber | Lie::Unrelated | Lie::BehindData => add(header, 24, far),
-        Lie::StatusNumber => add(header, if answer { 24 } else { 28 }, far),
-        Lie::Old => add(header, 24, random.random_range(200..2000u32).wrapping_neg()),
-        Lie::Early => add(header, 24, random.random_range(2000..30_000)),
-        Lie::Digest | Lie::Nothing => {}
+        DecoyFault::CommandNumber | DecoyFault::Unrelated | DecoyFault::BehindData => add(header, 24, far),
+        DecoyFault::StatusNumber => add(header, if answer { 24 } else { 28 }, far),
+        DecoyFault::Old => add(header, 24, random.random_range(200..2000u32).wrapping_neg()),
+        DecoyFault::Early => add(header, 24, random.random_range(2000..30_000)),
+        DecoyFault::Digest | DecoyFault::Nothing => {}
     }
 }
 
 /// Random data of so many bytes with decoys in it, and their places.
 pub fn data(
-    lie: Lie,
+    fault: DecoyFault,
     known: impl Fn(&mut Xoshiro256PlusPlus) -> Known,
     bytes: usize,
     random: &mut Xoshiro256PlusPlus,
@@ -218,7 +221,7 @@ pub fn data(
     // Each has what follows it in its packet.
     while at + APART <= bytes {
         let known = known(random);
-        let decoy = decoy(lie, known, bytes - at, random);
+        let decoy = decoy(fault, known, bytes - at, random);
         data[at..at + decoy.len()].copy_from_slice(&decoy);
         places.push(at);
         at += APART + 16 * random.random_range(0..APART / 16);
@@ -226,10 +229,10 @@ pub fn data(
     // The last ends where the data does, so that a header follows.
     let known = known(random);
     let last = bytes - if known.header_digest { 52 } else { 48 };
-    if !matches!(lie, Lie::Nothing | Lie::Unrelated | Lie::BehindData)
+    if !matches!(fault, DecoyFault::Nothing | DecoyFault::Unrelated | DecoyFault::BehindData)
         && places.last().is_none_or(|place| place + APART <= last)
     {
-        data[last..].copy_from_slice(&decoy(lie, known, bytes - last, random));
+        data[last..].copy_from_slice(&decoy(fault, known, bytes - last, random));
         places.push(last);
     }
     (data, places)

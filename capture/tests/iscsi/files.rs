@@ -5,11 +5,11 @@ use std::path::Path;
 
 use capture::iscsi::PacketReader;
 
-use crate::conversation::{Plan, Wire, analysed, file, plain, play};
+use crate::conversation::{ConversationPlan, RawPacket, analysed, file, generate, plain};
 
 fn conversation() -> crate::conversation::Conversation {
     let (header_digest, data_digest, login) = (false, false, true);
-    play(&Plan {
+    generate(&ConversationPlan {
         seed: 7,
         connections: 1,
         commands: 50,
@@ -18,7 +18,7 @@ fn conversation() -> crate::conversation::Conversation {
         login,
         segment_max: 1448,
         batch: 3,
-        lie: None,
+        fault: None,
     })
 }
 
@@ -59,7 +59,7 @@ fn what_is_no_capture_is_refused_by_name_place_and_remedy() {
 }
 
 /// pcapng of either byte order with two interfaces, microseconds and 2⁻²⁰ s, and blocks that nobody knows.
-fn pcapng(packets: &[Wire], big: bool) -> Vec<u8> {
+fn pcapng(packets: &[RawPacket], big: bool) -> Vec<u8> {
     let u32s = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let u16s = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut out = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use capture::iscsi::{Analysis, AnalysisOptions, PacketReader, PacketWriter, Renamer, ScrubOptions, Scrubber};
 
-use crate::conversation::{Plan, analysed, file, plain, play};
+use crate::conversation::{ConversationPlan, analysed, file, generate, plain};
 
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
@@ -44,7 +44,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 fn commands_stay_and_data_and_secrets_go() {
     for (seed, digests) in [(1, [false, false]), (2, [true, true]), (3, [true, false])] {
         let [header_digest, data_digest] = digests;
-        let plan = Plan {
+        let plan = ConversationPlan {
             seed,
             connections: 2,
             commands: 200,
@@ -53,9 +53,9 @@ fn commands_stay_and_data_and_secrets_go() {
             login: true,
             segment_max: 1448,
             batch: 4,
-            lie: None,
+            fault: None,
         };
-        let conversation = play(&plan);
+        let conversation = generate(&plan);
         let whole = file(&conversation.packets, usize::MAX);
         let (before, _) = analysed(whole.clone());
         let clean = scrubbed(whole.clone(), ScrubOptions::default());
@@ -71,7 +71,7 @@ fn commands_stay_and_data_and_secrets_go() {
 
 #[test]
 fn logins_that_are_kept_lose_what_authenticates_and_names_are_changed() {
-    let plan = Plan {
+    let plan = ConversationPlan {
         seed: 5,
         connections: 1,
         commands: 40,
@@ -80,9 +80,9 @@ fn logins_that_are_kept_lose_what_authenticates_and_names_are_changed() {
         login: true,
         segment_max: 1448,
         batch: 2,
-        lie: None,
+        fault: None,
     };
-    let whole = file(&play(&plan).packets, usize::MAX);
+    let whole = file(&generate(&plan).packets, usize::MAX);
     let kept = scrubbed(whole.clone(), ScrubOptions { keep_login: true, rename: None });
     assert!(holds(&kept, "InitiatorName=iqn.2026-11.example:vm"));
     assert!(holds(&kept, "CHAP_R=xxxx") && !holds(&kept, "secret"));

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use capture::block::{Device, Options, Output, VmBy, describe_queue};
+use capture::block::{AttributeBy, BlockDevice, CaptureOptions, Output, describe_queue};
 
 use crate::arguments::capture::Decisions;
 use crate::capture::running;
 
 pub fn run(arguments: &Decisions) -> Result<()> {
-    let device = Device::find(&arguments.device)?;
+    let device = BlockDevice::find(&arguments.device)?;
     let queue = describe_queue(&device);
     if queue["scheduler"] == "none" {
         eprintln!(
@@ -20,7 +20,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
         );
     }
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-decisions", device.name)));
-    let options = Options {
+    let options = CaptureOptions {
         devices: vec![device],
         // The only one that tells I/O priorities.
         backend: Some("tracefs".to_owned()),
@@ -30,7 +30,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
         decisions_only: true,
         force: arguments.force,
         allow_self_capture: false,
-        vm_by: VmBy::Device,
+        vm_by: AttributeBy::Device,
         layer: None,
         buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
         seconds: arguments.until.seconds.map(|time| Duration::from_nanos(time.as_ns())),

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use capture::lab::{self, GuestImage, Lab, LabError, LabWatch, Plan};
+use capture::lab::{self, GuestImage, Lab, LabError, LabProgress, Plan};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
 use crate::arguments::{Interrupted, OutputFormat, UsageError};
 use crate::output::{self, Table};
 
 /// The file of the results in their folder.
-const RESULTS: &str = "lab.json";
+const RESULTS_FILE: &str = "lab.json";
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
@@ -50,7 +50,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     })?;
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
-    let path = lab.folder.join(RESULTS);
+    let path = lab.folder.join(RESULTS_FILE);
     std::fs::write(&path, json).with_context(|| path.display().to_string())?;
     for doubt in results.runs.iter().flat_map(lab::doubts) {
         eprintln!("iocast: warning: {doubt}");
@@ -72,7 +72,7 @@ fn cache() -> Result<PathBuf> {
 /// A line for each step, on a terminal.
 struct Steps;
 
-impl LabWatch for Steps {
+impl LabProgress for Steps {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration) {
         if stderr().is_terminal() {
             let minutes = left.as_secs() / 60;

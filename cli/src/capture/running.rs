@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use capture::block::{Options, Progress, StopReason, Summary, Supervisor, record};
+use capture::block::{CaptureOptions, CaptureProgress, CaptureSummary, StopReason, Supervisor, record};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -14,7 +14,7 @@ use crate::arguments::{Interrupted, OutputFormat};
 use crate::output::{Table, print, print_json};
 
 /// Captures, and says on standard error how it goes.
-pub fn run(options: &Options) -> Result<Summary> {
+pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
@@ -30,7 +30,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     Ok(summary)
 }
 
-fn show(progress: &Progress, is_terminal: bool) {
+fn show(progress: &CaptureProgress, is_terminal: bool) {
     let clear = if is_terminal { "\r\x1b[K" } else { "" };
     for note in &progress.notes {
         eprintln!("{clear}iocast: {note}");
@@ -50,7 +50,7 @@ fn show(progress: &Progress, is_terminal: bool) {
 }
 
 /// Says what came of it: on standard output, unless the trace went there.
-pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<()> {
+pub fn tell(summary: &CaptureSummary, format: OutputFormat, to_stdout: bool) -> Result<()> {
     for (name, why) in &summary.refused {
         eprintln!("iocast: not by {name}: {why}");
     }
@@ -89,7 +89,7 @@ pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<
 }
 
 /// What keeps events from being lost.
-fn remedy(summary: &Summary) -> String {
+fn remedy(summary: &CaptureSummary) -> String {
     let room = "a larger --buffer or a higher --max-cpu avoids";
     match summary.above_rate_events {
         0 => format!("{room} that"),
@@ -98,7 +98,7 @@ fn remedy(summary: &Summary) -> String {
     }
 }
 
-fn table(summary: &Summary) -> Table {
+fn table(summary: &CaptureSummary) -> Table {
     let mut rows = vec![
         ("backend", summary.backend.to_owned()),
         ("devices", summary.devices.join(", ")),

@@ -90,7 +90,7 @@ fn figures(counts: &ScrubCounts, commands: u64, path: &Path) -> Figures {
         payload_bytes: counts.payload_bytes,
         kept_payload_bytes: counts.kept_bytes,
         void_checksums: counts.void_checksums,
-        hurried_packets: counts.hurried,
+        hurried_packets: counts.written_undecided,
         output_bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
     }
 }

@@ -16,14 +16,14 @@ use traces::events::Placed;
 use traces::formats::blktrace::{FORMAT, LiveRecords};
 
 use super::tracefs::find_root;
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::Owner;
 use crate::block::supervisor::Supervisor;
 
 /// What is changed at the top of tracefs, in the order in which it is put back, and to what.
-const CHANGED: [(&str, &str); 7] = [
+const TRACER_SETTINGS: [(&str, &str); 7] = [
     ("current_tracer", "blk"),
     ("trace_clock", "mono"),
     ("options/bin", "1"),
@@ -33,8 +33,8 @@ const CHANGED: [(&str, &str); 7] = [
     ("tracing_on", "1"),
 ];
 /// As for the buffers of an instance.
-const SETTLING_NS: u64 = 50_000_000;
-const READ_BYTES: usize = 1 << 16;
+const EVENT_SETTLING_NS: u64 = 50_000_000;
+const READ_BUFFER_BYTES: usize = 1 << 16;
 
 /// Where what was changed is kept while the tracer is in use.
 pub(in crate::block) fn state_file() -> PathBuf {
@@ -48,26 +48,26 @@ pub(in crate::block) fn state_file() -> PathBuf {
 
 /// What was there before.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::block) struct Saved {
+pub(in crate::block) struct SavedTracer {
     owner: String,
     /// Files and what they held, in the order in which they are written back.
     files: Vec<(PathBuf, String)>,
 }
 
-impl Saved {
+impl SavedTracer {
     /// Takes note of what will be changed.
-    fn take(root: &Path, setup: &Setup) -> Result<Saved, CaptureError> {
+    fn take(root: &Path, setup: &BackendSetup) -> Result<SavedTracer, CaptureError> {
         let mut paths: Vec<PathBuf> = setup.devices.iter().map(|device| device.folder.join("trace/enable")).collect();
-        paths.extend(CHANGED.iter().map(|(name, _)| root.join(name)));
+        paths.extend(TRACER_SETTINGS.iter().map(|(name, _)| root.join(name)));
         paths.push(root.join("buffer_size_kb"));
         let files = paths.into_iter().map(|path| match fs::read_to_string(&path) {
             Ok(text) => Ok((path, chosen(&text))),
             Err(error) => Err(CaptureError::io(&path, error)),
         });
-        Ok(Saved { owner: Owner::this().name(), files: files.collect::<Result<_, _>>()? })
+        Ok(SavedTracer { owner: Owner::this().name(), files: files.collect::<Result<_, _>>()? })
     }
 
-    pub(in crate::block) fn load(path: &Path) -> io::Result<Option<Saved>> {
+    pub(in crate::block) fn load(path: &Path) -> io::Result<Option<SavedTracer>> {
         match fs::read(path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::other),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -104,7 +104,7 @@ fn chosen(text: &str) -> String {
     bracketed.or_else(|| text.split_whitespace().next()).unwrap_or_default().to_owned()
 }
 
-pub(super) fn probe(setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     if setup.raw.is_some() {
         return Err("it is not kept raw; --backend tracefs or blktrace are".to_owned());
     }
@@ -130,18 +130,18 @@ fn check_idle(root: &Path) -> Result<(), CaptureError> {
     Ok(())
 }
 
-pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     let root = find_root()?;
     check_idle(&root)?;
     let state = state_file();
-    let saved = Saved::take(&root, setup)?;
+    let saved = SavedTracer::take(&root, setup)?;
     let fail = |error| CaptureError::io(&state, error);
     saved.store(&state).map_err(fail)?;
     supervisor.blk_tracer(&state).map_err(fail)?;
-    let switched = Switched { saved, state };
+    let switched = TracerGuard { saved, state };
     let size = root.join("buffer_size_kb");
     fs::write(&size, setup.buffer_kib.to_string()).map_err(|error| CaptureError::io(&size, error))?;
-    for (name, value) in CHANGED {
+    for (name, value) in TRACER_SETTINGS {
         let path = root.join(name);
         fs::write(&path, value).map_err(|error| CaptureError::io(&path, error))?;
     }
@@ -154,7 +154,7 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
     let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path);
     let pipe = pipe.map_err(|error| CaptureError::io(&path, error))?;
     let lost_before = lost(&root);
-    let (records, buffer) = (LiveRecords::new(), vec![0; READ_BYTES]);
+    let (records, buffer) = (LiveRecords::new(), vec![0; READ_BUFFER_BYTES]);
     Ok(Box::new(BlkTracer {
         pipe: Some(pipe),
         switched: Some(switched),
@@ -167,12 +167,12 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
 }
 
 /// Puts back what was changed when it is dropped.
-struct Switched {
-    saved: Saved,
+struct TracerGuard {
+    saved: SavedTracer,
     state: PathBuf,
 }
 
-impl Drop for Switched {
+impl Drop for TracerGuard {
     fn drop(&mut self) {
         // What could not be put back is left to `iocast capture cleanup`.
         if self.saved.restore().is_ok() {
@@ -184,7 +184,7 @@ impl Drop for Switched {
 struct BlkTracer {
     // Before what is put back: the tracer cannot be changed while its pipe is open.
     pipe: Option<File>,
-    switched: Option<Switched>,
+    switched: Option<TracerGuard>,
     root: PathBuf,
     path: PathBuf,
     records: LiveRecords,
@@ -224,7 +224,7 @@ fn lost(root: &Path) -> u64 {
 
 impl Backend for BlkTracer {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        let complete = monotonic().saturating_sub(SETTLING_NS);
+        let complete = monotonic().saturating_sub(EVENT_SETTLING_NS);
         self.read()?;
         self.count_lost();
         self.records.release(complete, events);
@@ -283,23 +283,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("options")).unwrap();
-        for (name, _) in CHANGED {
+        for (name, _) in TRACER_SETTINGS {
             fs::write(root.join(name), "0\n").unwrap();
         }
         fs::write(root.join("current_tracer"), "nop\n").unwrap();
         fs::write(root.join("trace_clock"), "[local] global mono\n").unwrap();
         fs::write(root.join("buffer_size_kb"), "7 (expanded: 1408)\n").unwrap();
-        let setup = Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only: false };
-        Saved::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
-        for (name, value) in CHANGED {
+        let setup =
+            BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only: false };
+        SavedTracer::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
+        for (name, value) in TRACER_SETTINGS {
             fs::write(root.join(name), value).unwrap();
         }
-        let saved = Saved::load(&root.join("state")).unwrap().unwrap();
+        let saved = SavedTracer::load(&root.join("state")).unwrap().unwrap();
         assert_eq!(saved.owner(), Some(Owner::this()));
         saved.restore().unwrap();
         let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
         assert_eq!((read("current_tracer"), read("trace_clock")), ("nop".to_owned(), "local".to_owned()));
         assert_eq!((read("options/bin"), read("buffer_size_kb")), ("0".to_owned(), "7".to_owned()));
-        assert!(Saved::load(&root.join("none")).unwrap().is_none());
+        assert!(SavedTracer::load(&root.join("none")).unwrap().is_none());
     }
 }

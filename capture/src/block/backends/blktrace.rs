@@ -18,7 +18,7 @@ use traces::events::Placed;
 use traces::formats::blktrace::{FORMAT, LiveRecords};
 
 use super::tracefs::with_ending;
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::supervisor::Supervisor;
@@ -28,19 +28,19 @@ const PROGRAM: &str = "blktrace";
 const DEBUGFS: &str = "/sys/kernel/debug/block";
 /// How long a record may be on its way through relay buffers and the program, which looks every 50 ms when it
 /// writes to a pipe, nanoseconds.
-const ON_ITS_WAY_NS: u64 = 1_000_000_000;
+const RECORD_DELAY_MAX_NS: u64 = 1_000_000_000;
 /// So long it is given to fail at once.
-const START: Duration = Duration::from_millis(500);
+const START_CHECK: Duration = Duration::from_millis(500);
 /// So long it is given to end when it is told to.
-const END: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(20);
-const READ_BYTES: usize = 1 << 18;
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const READ_BUFFER_BYTES: usize = 1 << 18;
 
-pub(super) fn probe(setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     probe_at(setup, Path::new("/sys/kernel/security/lockdown"), Path::new(DEBUGFS))
 }
 
-fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
+fn probe_at(setup: &BackendSetup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
     if setup.decisions_only {
         return Err("it does not tell I/O priorities".to_owned());
     }
@@ -61,7 +61,7 @@ fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String
     Ok(())
 }
 
-pub(super) fn open(setup: &Setup, _supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, _supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     Ok(Box::new(Blktrace::begin(setup, PROGRAM)?))
 }
 
@@ -76,7 +76,7 @@ struct Blktrace {
 }
 
 impl Blktrace {
-    fn begin(setup: &Setup, program: &str) -> Result<Blktrace, CaptureError> {
+    fn begin(setup: &BackendSetup, program: &str) -> Result<Blktrace, CaptureError> {
         let mut command = Command::new(program);
         for device in &setup.devices {
             command.arg("-d").arg(&device.path);
@@ -106,7 +106,7 @@ impl Blktrace {
         }
         let raw = setup.raw.clone();
         let records = LiveRecords::new();
-        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BYTES], raw };
+        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BUFFER_BYTES], raw };
         begun.check_start()?;
         Ok(begun)
     }
@@ -114,12 +114,12 @@ impl Blktrace {
     /// What cannot be traced it says at once.
     fn check_start(&mut self) -> Result<(), CaptureError> {
         let from = Instant::now();
-        while from.elapsed() < START {
+        while from.elapsed() < START_CHECK {
             if let Some(status) = self.child.try_wait().map_err(|error| failed(error.to_string()))? {
                 let said = self.said();
                 return Err(failed(if said.is_empty() { format!("it ended at once with {status}") } else { said }));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ fn failed(why: String) -> CaptureError {
 
 impl Backend for Blktrace {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        let complete = monotonic().saturating_sub(ON_ITS_WAY_NS);
+        let complete = monotonic().saturating_sub(RECORD_DELAY_MAX_NS);
         let goes_on = self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none();
         if !goes_on {
             let said = self.said();
@@ -174,10 +174,10 @@ impl Backend for Blktrace {
         self.tell_to_end();
         let from = Instant::now();
         while self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
-            if from.elapsed() > END {
+            if from.elapsed() > END_TIMEOUT {
                 return Err(failed("it does not end".to_owned()));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         // What it wrote last.
         self.read()?;
@@ -224,13 +224,13 @@ mod tests {
     use traces::{Record, Sectors};
 
     use super::*;
-    use crate::block::VmBy;
+    use crate::block::AttributeBy;
     use crate::block::attribution::Attribution;
-    use crate::block::device::Device;
-    use crate::block::gather::Gatherer;
+    use crate::block::device::BlockDevice;
+    use crate::block::merge::RecordMerger;
 
-    fn setup(decisions_only: bool) -> Setup {
-        Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
+    fn setup(decisions_only: bool) -> BackendSetup {
+        BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let mut events = Vec::new();
         backend.sweep(&mut events).unwrap();
         backend.stop(&mut events).unwrap();
-        let device = Device {
+        let device = BlockDevice {
             path: PathBuf::new(),
             name: "vdb".to_owned(),
             number: events[0].event.device,
@@ -276,10 +276,10 @@ mod tests {
             folder: PathBuf::new(),
             sequence: None,
         };
-        let mut gatherer = Gatherer::new(&[device], FORMAT.name);
-        gatherer.hand(&events, &mut Attribution::new(VmBy::Device, std::iter::empty()));
+        let mut merger = RecordMerger::new(&[device], FORMAT.name);
+        merger.hand(&events, &mut Attribution::new(AttributeBy::Device, std::iter::empty()));
         let mut live = Vec::new();
-        gatherer.give(true, &mut live).unwrap();
+        merger.give(true, &mut live).unwrap();
         let mut reader = traces::formats::open(&data, &ReadOptions::default()).unwrap();
         let offline: Vec<(usize, Record)> = std::iter::from_fn(|| Some((0, reader.next().unwrap()?))).collect();
         assert!(offline.len() > 200);
@@ -294,7 +294,7 @@ mod tests {
         let program = stand_in(folder.path(), "sleep 0.7; echo no more >&2");
         let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
         let mut tries = (0..100).map(|_| {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
             backend.sweep(&mut Vec::new())
         });
         let error = tries.find_map(Result::err).unwrap().to_string();

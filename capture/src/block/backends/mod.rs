@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use traces::Losses;
 use traces::events::Placed;
 
-use super::device::Device;
+use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::supervisor::Supervisor;
 
 /// What is to be traced, and how.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub struct BackendSetup {
     /// The devices.
-    pub devices: Vec<Device>,
+    pub devices: Vec<BlockDevice>,
     /// Write what the kernel gives to files that begin so.
     pub raw: Option<PathBuf>,
     /// Give the events, too, where raw files are written.
@@ -72,7 +72,7 @@ pub trait Backend {
 }
 
 /// A backend that has begun to trace.
-pub type Opened = Result<Box<dyn Backend>, CaptureError>;
+pub type BackendResult = Result<Box<dyn Backend>, CaptureError>;
 
 /// A backend of the registry.
 pub struct BackendRow {
@@ -81,9 +81,9 @@ pub struct BackendRow {
     /// What it is.
     pub summary: &'static str,
     /// Whether it can be tried here; if not, why.
-    pub probe: fn(&Setup) -> Result<(), String>,
+    pub probe: fn(&BackendSetup) -> Result<(), String>,
     /// Begins to trace.
-    pub open: fn(&Setup, &mut Supervisor) -> Opened,
+    pub open: fn(&BackendSetup, &mut Supervisor) -> BackendResult,
 }
 
 /// Every backend, in the order in which they are tried.
@@ -109,14 +109,18 @@ pub const BACKENDS: &[BackendRow] = &[
 ];
 
 /// A backend that works, and why those before it do not.
-pub(super) struct Chosen {
+pub(super) struct ChosenBackend {
     pub(super) name: &'static str,
     pub(super) backend: Box<dyn Backend>,
     pub(super) refused: Vec<(&'static str, String)>,
 }
 
 /// Opens the backend of that name, or the first that works.
-pub(super) fn choose(setup: &Setup, named: Option<&str>, supervisor: &mut Supervisor) -> Result<Chosen, CaptureError> {
+pub(super) fn choose(
+    setup: &BackendSetup,
+    named: Option<&str>,
+    supervisor: &mut Supervisor,
+) -> Result<ChosenBackend, CaptureError> {
     let mut refused = Vec::new();
     for row in BACKENDS.iter().filter(|row| named.is_none_or(|name| row.name == name)) {
         let opened = match (row.probe)(setup) {
@@ -124,7 +128,7 @@ pub(super) fn choose(setup: &Setup, named: Option<&str>, supervisor: &mut Superv
             Err(why) => Err(why),
         };
         match opened {
-            Ok(backend) => return Ok(Chosen { name: row.name, backend, refused }),
+            Ok(backend) => return Ok(ChosenBackend { name: row.name, backend, refused }),
             Err(why) => refused.push((row.name, why)),
         }
     }

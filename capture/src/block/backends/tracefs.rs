@@ -14,7 +14,7 @@ use traces::Losses;
 use traces::events::Placed;
 use traces::formats::trace_pipe_raw::{FORMAT, FORMATS_ENDING, INFIX, LivePages};
 
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
@@ -35,19 +35,19 @@ const EVENTS: [&str; 11] = [
     "block_rq_complete",
 ];
 /// Those that say what a scheduler decided.
-const OF_DECISIONS: [&str; 5] =
+const DECISION_EVENTS: [&str; 5] =
     ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
 
 /// How long an event may take from its time stamp until it can be read, nanoseconds: nothing newer leaves.
 /// The kernel writes one with preemption off, in well under a microsecond, unless an interrupt or the host of a
 /// virtual machine comes between.
-const SETTLING_NS: u64 = 50_000_000;
+const EVENT_SETTLING_NS: u64 = 50_000_000;
 /// Pages that are handed on at a time.
-const PAGES_AT_ONCE: usize = 64;
+const PAGES_PER_READ: usize = 64;
 /// More than any description of the kernel has.
-const DESCRIPTION_BYTES: usize = 1 << 16;
+const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
 /// Between two looks at counters and CPUs.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where tracefs is mounted.
 ///
@@ -65,7 +65,7 @@ pub(in crate::block) fn find_root() -> Result<PathBuf, CaptureError> {
     Ok(if first == usual || mounted.any(|point| point == usual) { usual.to_owned() } else { first })
 }
 
-pub(super) fn probe(_setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(_setup: &BackendSetup) -> Result<(), String> {
     let root = find_root().map_err(|error| error.to_string())?;
     let instances = root.join("instances");
     fs::read_dir(&instances).map_err(|error| CaptureError::io(&instances, error).to_string())?;
@@ -73,13 +73,13 @@ pub(super) fn probe(_setup: &Setup) -> Result<(), String> {
     fs::read(&event).map(drop).map_err(|error| CaptureError::io(&event, error).to_string())
 }
 
-pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     let root = find_root()?;
     Ok(Box::new(Tracefs::begin(&root, setup, supervisor)?))
 }
 
 /// The buffer of one CPU.
-struct Cpu {
+struct CpuBuffer {
     number: u32,
     path: PathBuf,
     pipe: File,
@@ -103,7 +103,7 @@ impl Drop for Instance {
 
 struct Tracefs {
     // Before the instance, which cannot be removed while its files are open.
-    cpus: BTreeMap<u32, Cpu>,
+    cpus: BTreeMap<u32, CpuBuffer>,
     instance: Instance,
     pages: LivePages,
     raw: Option<PathBuf>,
@@ -125,7 +125,7 @@ struct Tracefs {
 }
 
 impl Tracefs {
-    fn begin(root: &Path, setup: &Setup, supervisor: &mut Supervisor) -> Result<Tracefs, CaptureError> {
+    fn begin(root: &Path, setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Tracefs, CaptureError> {
         let name = format!("{INSTANCE_PREFIX}{}", Owner::this().name());
         let path = root.join("instances").join(name);
         let fail = |error| CaptureError::io(&path, error);
@@ -149,7 +149,7 @@ impl Tracefs {
         let mut backend = Tracefs {
             cpus: BTreeMap::new(),
             instance,
-            buffer: vec![0; pages.page_bytes() * PAGES_AT_ONCE],
+            buffer: vec![0; pages.page_bytes() * PAGES_PER_READ],
             pages_max: usize::try_from(setup.buffer_kib).unwrap_or(usize::MAX) * 1024 / pages.page_bytes() + 2,
             pages,
             raw: setup.raw.clone(),
@@ -186,7 +186,7 @@ impl Tracefs {
             let stats = folder.join("stats");
             self.cpus.insert(
                 number,
-                Cpu { number, pipe, stats, dropped: 0, unsaid: 0, raw: raw.transpose()?, path: path.clone() },
+                CpuBuffer { number, pipe, stats, dropped: 0, unsaid: 0, raw: raw.transpose()?, path: path.clone() },
             );
         }
         Ok(())
@@ -272,8 +272,8 @@ impl Tracefs {
 impl Backend for Tracefs {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         // Whatever has an earlier time is in the buffers now.
-        let complete = monotonic().saturating_sub(SETTLING_NS);
-        if self.looked.elapsed() >= LOOK {
+        let complete = monotonic().saturating_sub(EVENT_SETTLING_NS);
+        if self.looked.elapsed() >= CHECK_INTERVAL {
             self.look()?;
         }
         self.read()?;
@@ -341,9 +341,9 @@ fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
 }
 
 /// Switches the events of the devices on.
-fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
+fn enable(instance: &Path, setup: &BackendSetup) -> Result<(), CaptureError> {
     let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
-    let events: &[&str] = if setup.decisions_only { &OF_DECISIONS } else { &EVENTS };
+    let events: &[&str] = if setup.decisions_only { &DECISION_EVENTS } else { &EVENTS };
     for event in events {
         let name = format!("events/block/{event}");
         if instance.join(&name).exists() {
@@ -382,7 +382,7 @@ fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
 /// Reads a file of which the kernel gives all in one read, and nothing in a second (`header_page`).
 fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let mut text = vec![0; DESCRIPTION_BYTES];
+    let mut text = vec![0; DESCRIPTION_BYTES_MAX];
     let mut filled = 0;
     while filled < text.len() {
         match file.read(&mut text[filled..])? {

@@ -1,11 +1,11 @@
 //! Files of captured packets: pcap and pcapng, plain or compressed, read as a stream in bounded memory.
 //!
-//! The layouts are those of the IETF drafts "PCAP Capture File Format" (draft-ietf-opsawg-pcap) and "PCAP Next
-//! Generation Capture File Format" (draft-ietf-opsawg-pcapng). A packet is lent out of the read buffer, never copied.
+//! The layouts are those of the IETF drafts "PCAP Capture File FileFormat" (draft-ietf-opsawg-pcap) and "PCAP Next
+//! Generation Capture File FileFormat" (draft-ietf-opsawg-pcapng). A packet is lent out of the read buffer, never copied.
 
 mod pcap;
 mod pcapng;
-mod window;
+mod read_window;
 mod writer;
 
 use std::io::Read;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use traces::input::Input;
 use traces::{Place, Problem, ReadError};
 
-use window::Window;
+use read_window::ReadWindow;
 pub use writer::PacketWriter;
 
 /// The longest packet that is taken for one; a longer length is damage. Above any snap length in use (256 KiB).
@@ -22,7 +22,7 @@ pub(crate) const PACKET_BYTES_MAX: u32 = 1 << 24;
 
 /// What stands before the network layer in each packet of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkType {
     /// `LINKTYPE_ETHERNET`, 1.
     Ethernet,
     /// Four bytes that name the family, in either byte order: `LINKTYPE_NULL` 0 and `LINKTYPE_LOOP` 108.
@@ -35,18 +35,18 @@ pub enum Link {
     LinuxCooked2,
 }
 
-impl Link {
-    /// Numbers and names of the link types that are read.
+impl LinkType {
+    /// SequenceNumbers and names of the link types that are read.
     pub const READ: &str = "Ethernet (1), loopback (0, 108), raw IP (12, 14, 101, 228, 229), Linux cooked (113, 276)";
 
     /// The link type with this number of the pcap registry, if it is read.
-    pub fn from_number(number: u16) -> Option<Link> {
+    pub fn from_number(number: u16) -> Option<LinkType> {
         match number {
-            1 => Some(Link::Ethernet),
-            0 | 108 => Some(Link::Loopback),
-            12 | 14 | 101 | 228 | 229 => Some(Link::Ip),
-            113 => Some(Link::LinuxCooked),
-            276 => Some(Link::LinuxCooked2),
+            1 => Some(LinkType::Ethernet),
+            0 | 108 => Some(LinkType::Loopback),
+            12 | 14 | 101 | 228 | 229 => Some(LinkType::Ip),
+            113 => Some(LinkType::LinuxCooked),
+            276 => Some(LinkType::LinuxCooked2),
             _ => None,
         }
     }
@@ -60,7 +60,7 @@ pub struct Packet<'a> {
     /// When it was captured, nanoseconds since 1970 UTC.
     pub time_ns: u64,
     /// Its link type.
-    pub link: Link,
+    pub link: LinkType,
     /// The number of the link type as the file gives it.
     pub link_number: u16,
     /// Its length on the wire.
@@ -82,15 +82,15 @@ pub struct FileCounts {
     pub truncated: bool,
 }
 
-enum Format {
+enum FileFormat {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
 }
 
 /// Reads a file of packets.
 pub struct PacketReader {
-    window: Window,
-    format: Format,
+    window: ReadWindow,
+    format: FileFormat,
     lenient: bool,
     number: u64,
     counts: FileCounts,
@@ -110,14 +110,14 @@ impl PacketReader {
     /// # Errors
     /// As [`PacketReader::open`].
     pub fn from_reader(path: &Path, input: Box<dyn Read + Send>, lenient: bool) -> Result<PacketReader, ReadError> {
-        let mut window = Window::new(path, input);
+        let mut window = ReadWindow::new(path, input);
         if !window.has(4)? {
             let problem = if window.is_empty() { Problem::Empty } else { Problem::Truncated("the first bytes".into()) };
             return Err(ReadError::new(path, Place::Whole, problem));
         }
         let format = match window.bytes(4) {
-            [0x0a, 0x0d, 0x0d, 0x0a] => Format::Pcapng(pcapng::Pcapng::default()),
-            _ => Format::Pcap(pcap::Pcap::begin(&mut window)?),
+            [0x0a, 0x0d, 0x0d, 0x0a] => FileFormat::Pcapng(pcapng::Pcapng::default()),
+            _ => FileFormat::Pcap(pcap::Pcap::begin(&mut window)?),
         };
         Ok(PacketReader { window, format, lenient, number: 0, counts: FileCounts::default() })
     }
@@ -129,8 +129,8 @@ impl PacketReader {
     pub fn packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         self.window.release();
         let found = match &mut self.format {
-            Format::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),
-            Format::Pcapng(pcapng) => pcapng.next(&mut self.window, self.number + 1, &mut self.counts),
+            FileFormat::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),
+            FileFormat::Pcapng(pcapng) => pcapng.next(&mut self.window, self.number + 1, &mut self.counts),
         };
         let found = match found {
             Err(ReadError { problem: Problem::Truncated(_), .. }) if self.lenient => {
@@ -142,7 +142,7 @@ impl PacketReader {
             }
             other => other?,
         };
-        let Some(Found { time_ns, link, link_number, wire_bytes, captured }) = found else { return Ok(None) };
+        let Some(PacketHeader { time_ns, link, link_number, wire_bytes, captured }) = found else { return Ok(None) };
         self.number += 1;
         let bytes = self.window.lend(captured);
         Ok(Some(Packet { number: self.number, time_ns, link, link_number, wire_bytes, bytes }))
@@ -165,45 +165,45 @@ impl PacketReader {
 }
 
 /// A packet that lies next in the window.
-struct Found {
+struct PacketHeader {
     time_ns: u64,
-    link: Link,
+    link: LinkType,
     link_number: u16,
     wire_bytes: u32,
     captured: usize,
 }
 
-/// Numbers in the byte order of a file.
+/// SequenceNumbers in the byte order of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     #[default]
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     fn u16(self, bytes: &[u8]) -> u16 {
         let bytes = [bytes[0], bytes[1]];
         match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
+            ByteOrder::Little => u16::from_le_bytes(bytes),
+            ByteOrder::Big => u16::from_be_bytes(bytes),
         }
     }
 
     fn u32(self, bytes: &[u8]) -> u32 {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
         match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+            ByteOrder::Big => u32::from_be_bytes(bytes),
         }
     }
 }
 
 /// The link type, or an error that names it.
-fn link(window: &Window, number: u16) -> Result<Link, ReadError> {
-    Link::from_number(number).ok_or_else(|| {
+fn link(window: &ReadWindow, number: u16) -> Result<LinkType, ReadError> {
+    LinkType::from_number(number).ok_or_else(|| {
         window
             .malformed(format!("packets have link type {number}, which is not read"))
-            .remedy(format!("capture on an IP interface; read are {}", Link::READ))
+            .remedy(format!("capture on an IP interface; read are {}", LinkType::READ))
     })
 }

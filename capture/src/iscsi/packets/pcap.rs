@@ -2,7 +2,7 @@
 
 use traces::ReadError;
 
-use super::{Found, Link, Order, PACKET_BYTES_MAX, Window, link};
+use super::{ByteOrder, LinkType, PACKET_BYTES_MAX, PacketHeader, ReadWindow, link};
 
 const FILE_HEADER_BYTES: usize = 24;
 const PACKET_HEADER_BYTES: usize = 16;
@@ -11,17 +11,17 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
 pub(super) struct Pcap {
-    order: Order,
+    order: ByteOrder,
     /// Nanoseconds per unit of the second part of a time.
     unit_ns: u64,
-    link: Link,
+    link: LinkType,
     link_number: u16,
 }
 
 impl Pcap {
-    pub(super) fn begin(window: &mut Window) -> Result<Pcap, ReadError> {
+    pub(super) fn begin(window: &mut ReadWindow) -> Result<Pcap, ReadError> {
         let magic = window.bytes(4);
-        let found = [Order::Little, Order::Big].into_iter().find_map(|order| match order.u32(magic) {
+        let found = [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
             MICROSECONDS => Some((order, 1000)),
             NANOSECONDS => Some((order, 1)),
             _ => None,
@@ -42,7 +42,7 @@ impl Pcap {
         Ok(Pcap { order, unit_ns, link, link_number })
     }
 
-    pub(super) fn next(&mut self, window: &mut Window, number: u64) -> Result<Option<Found>, ReadError> {
+    pub(super) fn next(&mut self, window: &mut ReadWindow, number: u64) -> Result<Option<PacketHeader>, ReadError> {
         if !window.has(PACKET_HEADER_BYTES)? {
             if window.is_empty() {
                 return Ok(None);
@@ -65,6 +65,6 @@ impl Pcap {
         window.pass(PACKET_HEADER_BYTES);
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit_ns;
         let (link, link_number) = (self.link, self.link_number);
-        Ok(Some(Found { time_ns, link, link_number, wire_bytes: wire_bytes.max(captured as u32), captured }))
+        Ok(Some(PacketHeader { time_ns, link, link_number, wire_bytes: wire_bytes.max(captured as u32), captured }))
     }
 }

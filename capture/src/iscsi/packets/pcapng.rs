@@ -2,7 +2,7 @@
 
 use traces::ReadError;
 
-use super::{FileCounts, Found, Link, Order, PACKET_BYTES_MAX, Window, link};
+use super::{ByteOrder, FileCounts, LinkType, PACKET_BYTES_MAX, PacketHeader, ReadWindow, link};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -18,7 +18,7 @@ const INTERFACES_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    link: Result<Link, u16>,
+    link: Result<LinkType, u16>,
     link_number: u16,
     resolution: Resolution,
     offset_s: i64,
@@ -48,7 +48,7 @@ impl Resolution {
 
 #[derive(Default)]
 pub(super) struct Pcapng {
-    order: Order,
+    order: ByteOrder,
     interfaces: Vec<Interface>,
     /// Padding, options and the closing length behind the packet that was found last.
     behind: u64,
@@ -57,10 +57,10 @@ pub(super) struct Pcapng {
 impl Pcapng {
     pub(super) fn next(
         &mut self,
-        window: &mut Window,
+        window: &mut ReadWindow,
         number: u64,
         counts: &mut FileCounts,
-    ) -> Result<Option<Found>, ReadError> {
+    ) -> Result<Option<PacketHeader>, ReadError> {
         loop {
             let behind = std::mem::take(&mut self.behind);
             if !window.pass_over(behind)? {
@@ -75,8 +75,8 @@ impl Pcapng {
             let head = window.bytes(12);
             if self.order.u32(head) == SECTION {
                 self.order = match &head[8..12] {
-                    [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
-                    bytes if Order::Little.u32(bytes) == BYTE_ORDER_MAGIC => Order::Little,
+                    [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
+                    bytes if ByteOrder::Little.u32(bytes) == BYTE_ORDER_MAGIC => ByteOrder::Little,
                     _ => return Err(window.malformed("a section begins without the byte-order magic 1a2b3c4d")),
                 };
                 self.interfaces.clear();
@@ -103,11 +103,11 @@ impl Pcapng {
 
     fn packet(
         &mut self,
-        window: &mut Window,
+        window: &mut ReadWindow,
         number: u64,
         length: u32,
         obsolete: bool,
-    ) -> Result<Option<Found>, ReadError> {
+    ) -> Result<Option<PacketHeader>, ReadError> {
         const HEADER: u32 = 28;
         if length < HEADER + 4 {
             return Err(window.malformed(format!("the block of packet {number} is only {length} bytes long")));
@@ -145,10 +145,16 @@ impl Pcapng {
         window.pass(HEADER as usize);
         self.behind = u64::from(length - HEADER - captured);
         let wire_bytes = wire_bytes.max(captured);
-        Ok(Some(Found { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
+        Ok(Some(PacketHeader { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
     }
 
-    fn other(&mut self, window: &mut Window, kind: u32, length: u32, counts: &mut FileCounts) -> Result<(), ReadError> {
+    fn other(
+        &mut self,
+        window: &mut ReadWindow,
+        kind: u32,
+        length: u32,
+        counts: &mut FileCounts,
+    ) -> Result<(), ReadError> {
         if !matches!(kind, INTERFACE | STATISTICS) || length > PACKET_BYTES_MAX {
             match kind {
                 SECTION => {}
@@ -176,8 +182,8 @@ impl Pcapng {
                 if let Some(value) = self.option(options, 5).filter(|value| value.len() == 8) {
                     let (first, second) = (self.order.u32(value), self.order.u32(&value[4..]));
                     counts.dropped += match self.order {
-                        Order::Little => u64::from(second) << 32 | u64::from(first),
-                        Order::Big => u64::from(first) << 32 | u64::from(second),
+                        ByteOrder::Little => u64::from(second) << 32 | u64::from(first),
+                        ByteOrder::Big => u64::from(first) << 32 | u64::from(second),
                     };
                 }
             }
@@ -202,11 +208,11 @@ impl Pcapng {
         };
         let offset_s = self.option(options, 14).filter(|value| value.len() == 8).map_or(0, |value| {
             let (first, second) = (self.order.u32(value), self.order.u32(&value[4..]));
-            let (low, high) = if self.order == Order::Little { (first, second) } else { (second, first) };
+            let (low, high) = if self.order == ByteOrder::Little { (first, second) } else { (second, first) };
             (u64::from(high) << 32 | u64::from(low)) as i64
         });
         // An interface of a link type that is not read is no error until a packet is of it.
-        let link = Link::from_number(number).ok_or(number);
+        let link = LinkType::from_number(number).ok_or(number);
         Ok(Interface { link, link_number: number, resolution, offset_s })
     }
 

@@ -12,7 +12,7 @@ const SNAP_BYTES: u32 = 262_144;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const ZSTD_LEVEL: i32 = 6;
 
-enum Sink {
+enum PacketSink {
     Plain(Box<dyn Write>),
     Gzip(GzEncoder<Box<dyn Write>>),
     Zstd(zstd::Encoder<'static, Box<dyn Write>>),
@@ -20,7 +20,7 @@ enum Sink {
 
 /// Writes packets of one link type.
 pub struct PacketWriter {
-    sink: Sink,
+    sink: PacketSink,
     link_number: Option<u16>,
 }
 
@@ -31,11 +31,11 @@ impl PacketWriter {
     /// That of zstd, if it cannot begin.
     pub fn new(name: &str, out: Box<dyn Write>) -> io::Result<PacketWriter> {
         let sink = if name.ends_with(".gz") {
-            Sink::Gzip(GzEncoder::new(out, Compression::new(6)))
+            PacketSink::Gzip(GzEncoder::new(out, Compression::new(6)))
         } else if name.ends_with(".zst") {
-            Sink::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?)
+            PacketSink::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?)
         } else {
-            Sink::Plain(out)
+            PacketSink::Plain(out)
         };
         Ok(PacketWriter { sink, link_number: None })
     }
@@ -84,9 +84,9 @@ impl PacketWriter {
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Plain(out) => out.write_all(bytes),
-            Sink::Gzip(out) => out.write_all(bytes),
-            Sink::Zstd(out) => out.write_all(bytes),
+            PacketSink::Plain(out) => out.write_all(bytes),
+            PacketSink::Gzip(out) => out.write_all(bytes),
+            PacketSink::Zstd(out) => out.write_all(bytes),
         }
     }
 
@@ -96,9 +96,9 @@ impl PacketWriter {
     /// Those of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Plain(out) => out.flush(),
-            Sink::Gzip(out) => out.flush(),
-            Sink::Zstd(out) => out.flush(),
+            PacketSink::Plain(out) => out.flush(),
+            PacketSink::Gzip(out) => out.flush(),
+            PacketSink::Zstd(out) => out.flush(),
         }
     }
 
@@ -111,9 +111,9 @@ impl PacketWriter {
             self.header(1)?;
         }
         let mut out = match self.sink {
-            Sink::Plain(out) => out,
-            Sink::Gzip(out) => out.finish()?,
-            Sink::Zstd(out) => out.finish()?,
+            PacketSink::Plain(out) => out,
+            PacketSink::Gzip(out) => out.finish()?,
+            PacketSink::Zstd(out) => out.finish()?,
         };
         out.flush()
     }

@@ -2,8 +2,8 @@
 //! segment the other goes on. So a response waits until all that was sent before it is known, and a task whose tag was used
 //! again waits for its response.
 
-use super::super::stream::At;
-use super::{Ledger, Task, Tasks, missed};
+use super::super::reassembly::PacketRef;
+use super::{ConnectionTasks, ScsiTask, WireState, missed};
 
 /// Responses that are kept for a command whose packet is still held.
 const EARLY_MAX: usize = 1024;
@@ -12,12 +12,12 @@ const WAITING_MAX: usize = 1024;
 
 /// A PDU that ends a task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Final {
+pub(super) struct FinalPdu {
     pub tag: u32,
     /// The packet in which it begins.
     pub frame: u64,
     /// The packet in which it ends, if it was captured.
-    pub end: Option<At>,
+    pub end: Option<PacketRef>,
     pub error: i32,
     /// The command that the target expects next.
     pub expected: u32,
@@ -27,76 +27,76 @@ pub(super) struct Final {
 
 /// What waits until all that was sent before it is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Waiting {
+pub(super) enum HeldReply {
     /// A response.
-    Final(Final),
+    FinalPdu(FinalPdu),
     /// The response to task management.
     Managed { tag: u32, response: u8, frame: u64 },
 }
 
-impl Waiting {
+impl HeldReply {
     fn frame(&self) -> u64 {
         match self {
-            Waiting::Final(last) => last.frame,
-            Waiting::Managed { frame, .. } => *frame,
+            HeldReply::FinalPdu(last) => last.frame,
+            HeldReply::Managed { frame, .. } => *frame,
         }
     }
 }
 
-impl Tasks {
+impl ConnectionTasks {
     /// The last byte of the PDU that ends a task has passed; `None` where it was not captured.
-    pub fn ended(&mut self, at: Option<At>, ledger: &mut Ledger) {
+    pub fn ended(&mut self, at: Option<PacketRef>, state: &mut WireState) {
         if let Some(last) = self.ending.take() {
-            self.take(Waiting::Final(Final { end: at, ..last }), ledger);
+            self.take(HeldReply::FinalPdu(FinalPdu { end: at, ..last }), state);
         }
     }
 
     /// Takes what a target has said, or has it wait.
-    pub(super) fn take(&mut self, said: Waiting, ledger: &mut Ledger) {
+    pub(super) fn take(&mut self, said: HeldReply, state: &mut WireState) {
         self.waiting.push_back(said);
         if !self.behind {
-            self.caught_up(ledger);
+            self.caught_up(state);
         } else if self.waiting.len() > WAITING_MAX
             && let Some(first) = self.waiting.pop_front()
         {
-            self.settle(first, ledger);
+            self.settle(first, state);
         }
     }
 
     /// Whether segments of the initiator's are missing before some that were captured.
-    pub fn is_behind(&mut self, behind: bool, ledger: &mut Ledger) {
+    pub fn is_behind(&mut self, behind: bool, state: &mut WireState) {
         self.behind = behind;
         if !behind {
-            self.caught_up(ledger);
+            self.caught_up(state);
         }
     }
 
-    fn caught_up(&mut self, ledger: &mut Ledger) {
+    fn caught_up(&mut self, state: &mut WireState) {
         while let Some(first) = self.waiting.pop_front() {
-            self.settle(first, ledger);
+            self.settle(first, state);
         }
     }
 
     /// All that was sent before this packet is known.
-    pub(super) fn known_before(&mut self, frame: u64, ledger: &mut Ledger) {
+    pub(super) fn known_before(&mut self, frame: u64, state: &mut WireState) {
         while self.waiting.front().is_some_and(|first| first.frame() < frame)
             && let Some(first) = self.waiting.pop_front()
         {
-            self.settle(first, ledger);
+            self.settle(first, state);
         }
     }
 
-    fn settle(&mut self, said: Waiting, ledger: &mut Ledger) {
+    fn settle(&mut self, said: HeldReply, state: &mut WireState) {
         let last = match said {
-            Waiting::Managed { tag, response, .. } => return self.managed(tag, response, ledger),
-            Waiting::Final(last) => last,
+            HeldReply::Managed { tag, response, .. } => return self.managed(tag, response, state),
+            HeldReply::FinalPdu(last) => last,
         };
         self.expects(last.expected, last.frame);
-        if !self.complete(last, ledger) {
+        if !self.complete(last, state) {
             self.early.push_back(last);
             if self.early.len() > EARLY_MAX {
                 self.early.pop_front();
-                ledger.counts.orphan_responses += 1;
+                state.counts.orphan_responses += 1;
             }
         }
     }
@@ -109,51 +109,51 @@ impl Tasks {
     }
 
     /// Takes the response to a task that was captured before it, if there is one.
-    pub(super) fn answer_early(&mut self, tag: u32, at: At, ledger: &mut Ledger) {
+    pub(super) fn answer_early(&mut self, tag: u32, at: PacketRef, state: &mut WireState) {
         if let Some(place) = self.early.iter().position(|last| last.tag == tag && last.frame > at.frame)
             && let Some(last) = self.early.remove(place)
         {
-            self.complete(last, ledger);
+            self.complete(last, state);
         }
     }
 
     /// Whether the task that `last` ends was found: one that was sent before it.
-    fn complete(&mut self, last: Final, ledger: &mut Ledger) -> bool {
-        let before = |task: &Task| task.frame < last.frame;
+    fn complete(&mut self, last: FinalPdu, state: &mut WireState) -> bool {
+        let before = |task: &ScsiTask| task.frame < last.frame;
         if self.pending.get(&last.tag).is_some_and(before) {
             if let Some(task) = self.pending.remove(&last.tag) {
-                self.answer(task, last, ledger);
+                self.answer(task, last, state);
             }
             return true;
         }
         // The last that was sent before it: the earlier ones had theirs before their tag was used again.
         let old = self.superseded.iter().rposition(|(tag, task)| *tag == last.tag && before(task));
         let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
-        self.answer(task, last, ledger);
+        self.answer(task, last, state);
         true
     }
 
-    /// A response with a task's tag: the task's own, unless that cannot be told. Tasks from before a command and a status
+    /// A response with a task's tag: the task's own, unless that cannot be told. ConnectionTasks from before a command and a status
     /// were both missed may have been answered by that status, and their tag used again by that command.
-    fn answer(&mut self, task: Task, last: Final, ledger: &mut Ledger) {
+    fn answer(&mut self, task: ScsiTask, last: FinalPdu, state: &mut WireState) {
         if task.frame < self.command_missed_at.min(last.status_missed_at) {
-            ledger.counts.orphan_responses += 1;
-            return self.unanswered(task, ledger);
+            state.counts.orphan_responses += 1;
+            return self.unanswered(task, state);
         }
         match last.end {
-            Some(end) => self.finish(task, end, last.error, ledger),
-            None => self.unanswered(task, ledger),
+            Some(end) => self.finish(task, end, last.error, state),
+            None => self.unanswered(task, state),
         }
     }
 
-    fn finish(&mut self, task: Task, end: At, error: i32, ledger: &mut Ledger) {
-        ledger.counts.paired += 1;
-        ledger.counts.failed += u64::from(error != 0);
+    fn finish(&mut self, task: ScsiTask, end: PacketRef, error: i32, state: &mut WireState) {
+        state.counts.paired += 1;
+        state.counts.failed += u64::from(error != 0);
         if let Some(place) = task.place {
-            let completed = ledger.time(end);
-            let observed = &mut ledger.recorder.record(place).observed;
+            let completed = state.time(end);
+            let observed = &mut state.reorder.record(place).observed;
             (observed.completed, observed.error) = (Some(completed), error);
         }
-        self.end(task, ledger);
+        self.end(task, state);
     }
 }

@@ -4,13 +4,13 @@
 /// Segments that one direction may hold before a gap is given up.
 const HELD_MAX: usize = 256;
 /// Captured bytes that one direction may hold.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const HELD_SEGMENT_BYTES_MAX: usize = 1 << 20;
 /// A step larger than any window: another connection on the same ports whose opening was not captured.
 const STEP_MAX: i32 = 1 << 26;
 
 /// The packet that something was in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct At {
+pub struct PacketRef {
     /// Number of the packet in its file, from 1.
     pub frame: u64,
     /// When it was captured, nanoseconds since 1970.
@@ -19,9 +19,9 @@ pub struct At {
 
 /// A run of the stream, in order.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct StreamChunk<'a> {
     /// The packet it came in.
-    pub at: At,
+    pub at: PacketRef,
     /// Bytes on the wire.
     pub length: u32,
     /// As many of them, from the first, as were captured.
@@ -30,10 +30,10 @@ pub struct Piece<'a> {
     pub offset: usize,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> StreamChunk<'a> {
     /// Without its first bytes.
-    fn behind(self, bytes: u32) -> Piece<'a> {
-        Piece {
+    fn behind(self, bytes: u32) -> StreamChunk<'a> {
+        StreamChunk {
             length: self.length - bytes,
             payload: self.payload.get(bytes as usize..).unwrap_or_default(),
             offset: self.offset + bytes as usize,
@@ -43,13 +43,13 @@ impl<'a> Piece<'a> {
 }
 
 /// Takes a stream in order.
-pub trait Sink {
+pub trait StreamSink {
     /// The stream begins here, at its very beginning or in the middle.
     fn begins(&mut self, opened: bool);
     /// So many bytes were not captured.
     fn gap(&mut self, bytes: u32);
     /// The next bytes.
-    fn piece(&mut self, piece: Piece<'_>);
+    fn piece(&mut self, piece: StreamChunk<'_>);
     /// A packet is held until its turn.
     fn held(&mut self, _frame: u64) {}
     /// A packet that was held is done with.
@@ -58,7 +58,7 @@ pub trait Sink {
 
 /// What was seen of TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamCounts {
+pub struct ReassemblyCounts {
     /// Segments with payload.
     pub segments: u64,
     /// Of these, without anything new.
@@ -73,9 +73,9 @@ pub struct StreamCounts {
     pub gaps: u64,
 }
 
-impl StreamCounts {
+impl ReassemblyCounts {
     /// Adds others'.
-    pub fn add(&mut self, other: &StreamCounts) {
+    pub fn add(&mut self, other: &ReassemblyCounts) {
         self.segments += other.segments;
         self.repeated += other.repeated;
         self.early += other.early;
@@ -86,9 +86,9 @@ impl StreamCounts {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldSegment {
     sequence: u32,
-    at: At,
+    at: PacketRef,
     length: u32,
     payload: Vec<u8>,
     offset: usize,
@@ -96,17 +96,17 @@ struct Held {
 
 /// One direction.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub struct Reassembler {
     /// The sequence number that comes next; `None` before the first segment.
     next: Option<u32>,
     /// By sequence number.
-    held: Vec<Held>,
+    held: Vec<HeldSegment>,
     held_bytes: usize,
     /// What was counted.
-    pub counts: StreamCounts,
+    pub counts: ReassemblyCounts,
 }
 
-impl Stream {
+impl Reassembler {
     /// Whether segments are held.
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
@@ -124,11 +124,11 @@ impl Stream {
 
     /// Forgets the stream, not what was counted.
     pub fn restart(&mut self) {
-        *self = Stream { counts: self.counts, ..Stream::default() };
+        *self = Reassembler { counts: self.counts, ..Reassembler::default() };
     }
 
     /// The connection is opened: `sequence` is the SYN's.
-    pub fn open(&mut self, sequence: u32, sink: &mut impl Sink) {
+    pub fn open(&mut self, sequence: u32, sink: &mut impl StreamSink) {
         let next = sequence.wrapping_add(1);
         if self.next == Some(next) {
             return;
@@ -139,7 +139,7 @@ impl Stream {
     }
 
     /// Takes in a segment with payload.
-    pub fn segment(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+    pub fn segment(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
         self.counts.segments += 1;
         if piece.payload.len() < piece.length as usize {
             self.counts.cut += 1;
@@ -165,7 +165,7 @@ impl Stream {
     }
 
     /// Takes what is new of a segment that begins at the next number or before.
-    fn take(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+    fn take(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
         let old = self.next.unwrap_or(sequence).wrapping_sub(sequence);
         if old >= piece.length {
             self.counts.repeated += 1;
@@ -175,28 +175,28 @@ impl Stream {
         sink.piece(if old == 0 { piece } else { piece.behind(old) });
     }
 
-    fn hold(&mut self, sequence: u32, piece: Piece<'_>, sink: &mut impl Sink) {
+    fn hold(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
         sink.held(piece.at.frame);
         self.held_bytes += piece.payload.len();
         let place = self.held.partition_point(|held| sequence.wrapping_sub(held.sequence) as i32 >= 0);
-        let Piece { at, length, payload, offset } = piece;
-        self.held.insert(place, Held { sequence, at, length, payload: payload.to_vec(), offset });
-        while self.held.len() > HELD_MAX || self.held_bytes > HELD_BYTES_MAX {
+        let StreamChunk { at, length, payload, offset } = piece;
+        self.held.insert(place, HeldSegment { sequence, at, length, payload: payload.to_vec(), offset });
+        while self.held.len() > HELD_MAX || self.held_bytes > HELD_SEGMENT_BYTES_MAX {
             self.give_up(sink);
         }
     }
 
     /// Takes what its turn has come for.
-    fn drain(&mut self, sink: &mut impl Sink) {
+    fn drain(&mut self, sink: &mut impl StreamSink) {
         let mut done = 0;
         while let (Some(next), Some(held)) = (self.next, self.held.get(done)) {
             if (held.sequence.wrapping_sub(next) as i32) > 0 {
                 break;
             }
-            let Held { sequence, at, length, offset, .. } = *held;
+            let HeldSegment { sequence, at, length, offset, .. } = *held;
             let payload = std::mem::take(&mut self.held[done].payload);
             self.held_bytes -= payload.len();
-            self.take(sequence, Piece { at, length, payload: &payload, offset }, sink);
+            self.take(sequence, StreamChunk { at, length, payload: &payload, offset }, sink);
             sink.released(at.frame);
             done += 1;
         }
@@ -204,7 +204,7 @@ impl Stream {
     }
 
     /// The bytes before the first held segment will not come.
-    pub fn give_up(&mut self, sink: &mut impl Sink) {
+    pub fn give_up(&mut self, sink: &mut impl StreamSink) {
         let (Some(next), Some(first)) = (self.next, self.held.first()) else { return };
         let missing = first.sequence.wrapping_sub(next);
         self.counts.gaps += 1;
@@ -215,7 +215,7 @@ impl Stream {
     }
 
     /// Nothing more comes: what is held is taken, with gaps.
-    pub fn flush(&mut self, sink: &mut impl Sink) {
+    pub fn flush(&mut self, sink: &mut impl StreamSink) {
         while !self.held.is_empty() {
             self.give_up(sink);
         }

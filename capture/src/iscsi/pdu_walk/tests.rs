@@ -1,21 +1,21 @@
 use super::*;
 
-/// Task tags of the headers that were told, and the packets in which their PDUs ended.
+/// ScsiTask tags of the headers that were told, and the packets in which their PDUs ended.
 #[derive(Default)]
 struct Told {
     tags: Vec<u32>,
     ends: Vec<u64>,
 }
 
-impl Handler for Told {
-    fn header(&mut self, _at: At, header: &Header, _shared: &mut Shared) -> Wanted {
+impl PduHandler for Told {
+    fn header(&mut self, _at: PacketRef, header: &Header, _shared: &mut ConnectionState) -> PayloadInterest {
         self.tags.push(pdu::task_tag(header));
-        Wanted { end: true, ..Wanted::default() }
+        PayloadInterest { end: true, ..PayloadInterest::default() }
     }
 
-    fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut Shared) {}
+    fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut ConnectionState) {}
 
-    fn end(&mut self, at: Option<At>) {
+    fn end(&mut self, at: Option<PacketRef>) {
         self.ends.extend(at.map(|at| at.frame));
     }
 }
@@ -35,14 +35,14 @@ const NONE: [u32; 0] = [];
 /// Takes packets whose chain of PDUs is lost, and of which so many bytes were captured.
 fn told(packets: &[Vec<u8>], captured: usize) -> Told {
     let digests = Digests { header: Some(false), data: Some(false) };
-    let mut shared = Shared { digests, numbers: Numbers::default() };
+    let mut shared = ConnectionState { digests, numbers: SequenceNumbers::default() };
     // Command 1 was seen.
     shared.numbers.note(write(1, 0).first_chunk().unwrap(), Direction::ToTarget);
-    let (mut walk, mut told) = (Walk::new(Direction::ToTarget), Told::default());
+    let (mut walk, mut told) = (PduWalk::new(Direction::ToTarget), Told::default());
     for (frame, packet) in packets.iter().enumerate() {
-        let at = At { frame: frame as u64, time_ns: 0 };
+        let at = PacketRef { frame: frame as u64, time_ns: 0 };
         let payload = &packet[..packet.len().min(captured)];
-        walk.piece(Piece { at, length: packet.len() as u32, payload, offset: 0 }, &mut shared, &mut told);
+        walk.piece(StreamChunk { at, length: packet.len() as u32, payload, offset: 0 }, &mut shared, &mut told);
     }
     told
 }
@@ -70,10 +70,11 @@ fn what_was_found_is_told_as_soon_as_its_end_or_its_follower_is_seen() {
 
 #[test]
 fn what_turns_out_to_be_no_header_tells_nothing_of_digests() {
-    let (mut walk, mut told, mut shared) = (Walk::new(Direction::ToTarget), Told::default(), Shared::default());
-    let mut take = |packet: &[u8], shared: &mut Shared, told: &mut Told| {
-        let at = At::default();
-        walk.piece(Piece { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, told);
+    let (mut walk, mut told, mut shared) =
+        (PduWalk::new(Direction::ToTarget), Told::default(), ConnectionState::default());
+    let mut take = |packet: &[u8], shared: &mut ConnectionState, told: &mut Told| {
+        let at = PacketRef::default();
+        walk.piece(StreamChunk { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, told);
         shared.digests.header
     };
     let digested = |number| {

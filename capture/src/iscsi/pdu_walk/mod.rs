@@ -5,9 +5,9 @@
 use traces::results::wire::PduFigures;
 
 use super::digest::crc32c;
-use super::numbers::{Fit, Numbers};
 use super::pdu::{self, Direction, HEADER_BYTES, Header};
-use super::stream::{At, Piece};
+use super::reassembly::{PacketRef, StreamChunk};
+use super::sequence_numbers::{NumberFit, SequenceNumbers};
 
 /// Bytes of a header with its digest.
 const HEADER_AND_DIGEST: usize = HEADER_BYTES + 4;
@@ -25,16 +25,16 @@ pub struct Digests {
 
 /// What both directions of a connection share.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shared {
+pub struct ConnectionState {
     /// Its digests.
     pub digests: Digests,
     /// Its sequence numbers.
-    pub numbers: Numbers,
+    pub numbers: SequenceNumbers,
 }
 
 /// What whoever takes a header wants of the rest of its PDU.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct PayloadInterest {
     /// So many bytes of its data.
     pub data_bytes: u32,
     /// Whether these tell nothing of what users store.
@@ -44,13 +44,13 @@ pub struct Wanted {
 }
 
 /// Takes what the walk finds.
-pub trait Handler {
+pub trait PduHandler {
     /// A PDU whose header begins in the packet `at`.
-    fn header(&mut self, at: At, header: &Header, shared: &mut Shared) -> Wanted;
+    fn header(&mut self, at: PacketRef, header: &Header, shared: &mut ConnectionState) -> PayloadInterest;
     /// The data that was asked for, or what was captured of it.
-    fn data(&mut self, data: &[u8], complete: bool, shared: &mut Shared);
+    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState);
     /// The last byte of the PDU passed in the packet `at`; `None` where that was not captured.
-    fn end(&mut self, at: Option<At>);
+    fn end(&mut self, at: Option<PacketRef>);
     /// These bytes of a packet are a header, or harmless data.
     fn keep(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes of a packet are text of a login.
@@ -74,10 +74,10 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     header: Header,
-    at: At,
+    at: PacketRef,
     offset: usize,
     /// Whether it has, and in which packet if that was captured.
-    ended: Option<Option<At>>,
+    ended: Option<Option<PacketRef>>,
     /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
     near: bool,
     /// Whether its digest, or that it has none, is all that is known of digests.
@@ -86,7 +86,7 @@ struct Candidate {
 
 /// One direction.
 #[derive(Debug)]
-pub struct Walk {
+pub struct PduWalk {
     direction: Direction,
     state: State,
     /// Whether the chain was never lost since the connection was opened.
@@ -94,9 +94,9 @@ pub struct Walk {
     /// The part of a header that has come.
     part: [u8; HEADER_AND_DIGEST],
     part_bytes: usize,
-    part_at: At,
+    part_at: PacketRef,
     /// The packet of its fifth byte, with which it begins if there is a digest before it.
-    part_behind_digest_at: At,
+    part_behind_digest_at: PacketRef,
     candidate: Option<Candidate>,
     /// Whether the PDU before had data, and whether it was one of a login.
     had_data: bool,
@@ -117,17 +117,17 @@ pub struct Walk {
     pub counts: PduFigures,
 }
 
-impl Walk {
+impl PduWalk {
     /// A direction of which nothing is known.
-    pub fn new(direction: Direction) -> Walk {
-        Walk {
+    pub fn new(direction: Direction) -> PduWalk {
+        PduWalk {
             direction,
             state: State::Lost,
             unbroken: false,
             part: [0; HEADER_AND_DIGEST],
             part_bytes: 0,
-            part_at: At::default(),
-            part_behind_digest_at: At::default(),
+            part_at: PacketRef::default(),
+            part_behind_digest_at: PacketRef::default(),
             candidate: None,
             had_data: false,
             data: Vec::new(),
@@ -144,16 +144,16 @@ impl Walk {
     }
 
     /// The stream begins: with a PDU if the connection was `opened`.
-    pub fn begin<H: Handler>(&mut self, opened: bool, shared: &mut Shared, handler: &mut H) {
+    pub fn begin<H: PduHandler>(&mut self, opened: bool, shared: &mut ConnectionState, handler: &mut H) {
         self.finish(shared, handler);
-        *self = Walk { counts: self.counts, data: std::mem::take(&mut self.data), ..Walk::new(self.direction) };
+        *self = PduWalk { counts: self.counts, data: std::mem::take(&mut self.data), ..PduWalk::new(self.direction) };
         if opened {
             (self.state, self.unbroken) = (State::Within(0), true);
         }
     }
 
     /// So many bytes were not captured.
-    pub fn gap<H: Handler>(&mut self, bytes: u32, shared: &mut Shared, handler: &mut H) {
+    pub fn gap<H: PduHandler>(&mut self, bytes: u32, shared: &mut ConnectionState, handler: &mut H) {
         self.stop_data(shared, handler);
         if matches!(self.state, State::Within(left) if (1..=u64::from(bytes)).contains(&left)) {
             self.pass_end(None, handler);
@@ -175,7 +175,7 @@ impl Walk {
     }
 
     /// The next bytes of the stream.
-    pub fn piece<H: Handler>(&mut self, piece: Piece<'_>, shared: &mut Shared, handler: &mut H) {
+    pub fn piece<H: PduHandler>(&mut self, piece: StreamChunk<'_>, shared: &mut ConnectionState, handler: &mut H) {
         let length = piece.length as usize;
         let mut at = 0;
         loop {
@@ -215,11 +215,11 @@ impl Walk {
     }
 
     /// Nothing more comes.
-    pub fn finish<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+    pub fn finish<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
         self.lose(self.may_go_on(shared), shared, handler);
     }
 
-    fn pass_end<H: Handler>(&mut self, at: Option<At>, handler: &mut H) {
+    fn pass_end<H: PduHandler>(&mut self, at: Option<PacketRef>, handler: &mut H) {
         if let Some(candidate) = &mut self.candidate {
             candidate.ended.get_or_insert(at);
         }
@@ -230,11 +230,11 @@ impl Walk {
 
     /// Takes the header at `at`, or as much of it as there is. Where it ends in the piece; `None` if it does not, or the
     /// chain is lost.
-    fn next_header<H: Handler>(
+    fn next_header<H: PduHandler>(
         &mut self,
-        piece: &Piece<'_>,
+        piece: &StreamChunk<'_>,
         at: usize,
-        shared: &mut Shared,
+        shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<usize> {
         let captured = piece.payload.get(at..).unwrap_or_default();
@@ -286,18 +286,18 @@ impl Walk {
     }
 
     /// Whether what stands where a header must is none, and a digest that is not known of may stand before it.
-    fn may_stand_behind_a_digest(&self, header: &Header, shared: &Shared) -> bool {
+    fn may_stand_behind_a_digest(&self, header: &Header, shared: &ConnectionState) -> bool {
         let unknown = if self.had_data { shared.digests.data } else { shared.digests.header };
         unknown.is_none() && self.part_bytes < HEADER_AND_DIGEST && !pdu::is_plausible(header, self.direction)
     }
 
     /// Decides what the first bytes of `part` are: a digest with a header behind it, or a header nevertheless.
-    fn accept_shifted<H: Handler>(
+    fn accept_shifted<H: PduHandler>(
         &mut self,
         first: &Header,
-        at: At,
+        at: PacketRef,
         behind: &[u8],
-        shared: &mut Shared,
+        shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<()> {
         let second: Header = *self.part.last_chunk().unwrap_or(first);
@@ -329,20 +329,20 @@ impl Walk {
     }
 
     /// Takes a header where one must be; `None` if it is none.
-    fn accept<H: Handler>(
+    fn accept<H: PduHandler>(
         &mut self,
         header: &Header,
-        at: At,
+        at: PacketRef,
         behind: &[u8],
-        shared: &mut Shared,
+        shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<()> {
         let believed = if self.unbroken {
             pdu::is_possible(header, self.direction)
         } else {
             pdu::is_plausible(header, self.direction)
-                && shared.numbers.fit(header, self.direction) != Fit::Far
-                && self.candidate.is_none_or(|before| Numbers::follows(&before.header, header, self.direction))
+                && shared.numbers.fit(header, self.direction) != NumberFit::Far
+                && self.candidate.is_none_or(|before| SequenceNumbers::follows(&before.header, header, self.direction))
         };
         if !believed || !self.check_digest(header, behind, shared) {
             self.counts.lost_by_content += 1;
@@ -358,7 +358,7 @@ impl Walk {
     }
 
     /// Whether the digest behind the header, if there is one, is right. Finds out whether there is one.
-    fn check_digest(&mut self, header: &Header, behind: &[u8], shared: &mut Shared) -> bool {
+    fn check_digest(&mut self, header: &Header, behind: &[u8], shared: &mut ConnectionState) -> bool {
         let extra = pdu::additional_bytes(header);
         if extra > 0 || pdu::is_login(header) || shared.digests.header == Some(false) {
             return true;
@@ -377,7 +377,7 @@ impl Walk {
         }
     }
 
-    fn emit<H: Handler>(&mut self, header: &Header, at: At, shared: &mut Shared, handler: &mut H) {
+    fn emit<H: PduHandler>(&mut self, header: &Header, at: PacketRef, shared: &mut ConnectionState, handler: &mut H) {
         self.counts.pdus += 1;
         shared.numbers.note(header, self.direction);
         let wanted = handler.header(at, header, shared);
@@ -390,7 +390,7 @@ impl Walk {
     }
 
     /// Goes on behind a header.
-    fn go_on(&mut self, header: &Header, shared: &Shared) {
+    fn go_on(&mut self, header: &Header, shared: &ConnectionState) {
         let digests = if pdu::is_login(header) { Digests::default() } else { shared.digests };
         let before = pdu::additional_bytes(header) + if digests.header == Some(true) { 4 } else { 0 };
         let data = pdu::data_bytes(header);
@@ -401,12 +401,12 @@ impl Walk {
         self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)));
     }
 
-    fn take_data<H: Handler>(
+    fn take_data<H: PduHandler>(
         &mut self,
-        piece: &Piece<'_>,
+        piece: &StreamChunk<'_>,
         at: usize,
         step: usize,
-        shared: &mut Shared,
+        shared: &mut ConnectionState,
         handler: &mut H,
     ) {
         let skip = (self.data_skip as usize).min(step);
@@ -438,7 +438,7 @@ impl Walk {
     }
 
     /// No more of the data that was asked for will come.
-    fn stop_data<H: Handler>(&mut self, shared: &mut Shared, handler: &mut H) {
+    fn stop_data<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
         if std::mem::take(&mut self.data_left) > 0 {
             handler.data(&self.data, false, shared);
         }
@@ -449,7 +449,7 @@ impl Walk {
         self.candidate.is_some_and(|candidate| !candidate.near)
     }
 
-    fn believe<H: Handler>(&mut self, found: &Candidate, shared: &mut Shared, handler: &mut H) {
+    fn believe<H: PduHandler>(&mut self, found: &Candidate, shared: &mut ConnectionState, handler: &mut H) {
         if !found.near {
             handler.keep(found.at.frame, found.offset, HEADER_BYTES);
             handler.released(found.at.frame);
@@ -465,7 +465,7 @@ impl Walk {
     }
 
     /// Decides on what was found as long as nobody knows what follows: it may be a header, or cannot.
-    fn settle<H: Handler>(&mut self, may_be: bool, shared: &mut Shared, handler: &mut H) {
+    fn settle<H: PduHandler>(&mut self, may_be: bool, shared: &mut ConnectionState, handler: &mut H) {
         match self.candidate {
             Some(found) if found.near && may_be => {
                 self.candidate = None;
@@ -476,13 +476,13 @@ impl Walk {
     }
 
     /// Whether what has come of the next header may be one.
-    fn may_go_on(&self, shared: &Shared) -> bool {
+    fn may_go_on(&self, shared: &ConnectionState) -> bool {
         let digest = if self.had_data { shared.digests.data } else { shared.digests.header };
         digest.is_none() || pdu::may_begin(&self.part[..self.part_bytes], self.direction)
     }
 
     /// Loses the chain: where something stands that is no header, or where nobody knows whether what stands there `may_be`.
-    fn lose<H: Handler>(&mut self, may_be: bool, shared: &mut Shared, handler: &mut H) {
+    fn lose<H: PduHandler>(&mut self, may_be: bool, shared: &mut ConnectionState, handler: &mut H) {
         self.stop_data(shared, handler);
         self.settle(may_be, shared, handler);
         if let Some(found) = self.candidate.take() {
@@ -498,15 +498,15 @@ impl Walk {
     }
 
     /// Looks for a header at the beginning of a packet while the chain is lost.
-    fn look<H: Handler>(&mut self, piece: &Piece<'_>, shared: &mut Shared, handler: &mut H) -> bool {
+    fn look<H: PduHandler>(&mut self, piece: &StreamChunk<'_>, shared: &mut ConnectionState, handler: &mut H) -> bool {
         let header = piece.payload.first_chunk::<HEADER_BYTES>();
         let found = header.filter(|header| pdu::is_plausible(header, self.direction));
-        let fit = found.map_or(Fit::Far, |header| shared.numbers.fit(header, self.direction));
-        let Some(header) = found.filter(|_| fit != Fit::Far) else {
+        let fit = found.map_or(NumberFit::Far, |header| shared.numbers.fit(header, self.direction));
+        let Some(header) = found.filter(|_| fit != NumberFit::Far) else {
             self.counts.skipped_packets += 1;
             self.skipped_in_a_row += 1;
             if self.skipped_in_a_row == FORGET_AFTER {
-                shared.numbers = Numbers::default();
+                shared.numbers = SequenceNumbers::default();
                 self.skipped_in_a_row = 0;
             }
             return false;
@@ -518,13 +518,13 @@ impl Walk {
         }
         let told_digests = unknown && shared.digests.header.is_some();
         self.counts.found += 1;
-        let near = fit == Fit::Near;
+        let near = fit == NumberFit::Near;
         if near {
             handler.keep(piece.at.frame, piece.offset, HEADER_BYTES);
         } else {
             handler.held(piece.at.frame);
         }
-        let Piece { at, offset, .. } = *piece;
+        let StreamChunk { at, offset, .. } = *piece;
         self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, told_digests });
         (self.data_left, self.tell_end) = (0, false);
         self.go_on(header, shared);

@@ -6,7 +6,7 @@ use traces::{Sectors, VmId};
 
 /// One logical unit as one initiator uses it.
 #[derive(Clone, Debug)]
-pub struct Unit {
+pub struct LogicalUnit {
     /// The initiator's name, or its address.
     pub initiator: String,
     /// The target's name, or its address.
@@ -25,23 +25,23 @@ pub struct Unit {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub struct Units {
-    units: Vec<Unit>,
+pub struct LogicalUnits {
+    units: Vec<LogicalUnit>,
     /// Those that have records, by [`VmId`].
     vms: Vec<usize>,
 }
 
-/// Units that are told apart; more are not recorded.
+/// LogicalUnits that are told apart; more are not recorded.
 const UNITS_MAX: usize = 1 << 16;
 
-impl Units {
+impl LogicalUnits {
     /// The unit with this name and number; `None` if there are more than can be numbered.
     pub fn find(&mut self, initiator: &str, target: &str, lun: u64) -> Option<usize> {
-        let same = |unit: &Unit| unit.lun == lun && unit.initiator == initiator && unit.target == target;
+        let same = |unit: &LogicalUnit| unit.lun == lun && unit.initiator == initiator && unit.target == target;
         if let Some(index) = self.units.iter().position(same) {
             return Some(index);
         }
-        self.units.push(Unit {
+        self.units.push(LogicalUnit {
             initiator: initiator.to_owned(),
             target: target.to_owned(),
             lun,
@@ -54,7 +54,7 @@ impl Units {
     }
 
     /// One of them.
-    pub fn unit(&mut self, index: usize) -> &mut Unit {
+    pub fn unit(&mut self, index: usize) -> &mut LogicalUnit {
         &mut self.units[index]
     }
 
@@ -69,12 +69,12 @@ impl Units {
     }
 
     /// The units with records.
-    fn used(&self) -> Vec<&Unit> {
+    fn used(&self) -> Vec<&LogicalUnit> {
         self.vms.iter().map(|&index| &self.units[index]).collect()
     }
 
     /// Its name: the initiator, with the number of the unit where it has several, and the target where that has to be.
-    fn name(&self, unit: &Unit) -> String {
+    fn name(&self, unit: &LogicalUnit) -> String {
         let used = self.used();
         let several =
             used.iter().filter(|other| other.initiator == unit.initiator).count() > usize::from(unit.vm.is_some());
@@ -112,7 +112,7 @@ impl Units {
 
     /// The figures of each, named.
     pub fn figures(&self) -> Vec<UnitFigures> {
-        let of = |unit: &Unit| UnitFigures {
+        let of = |unit: &LogicalUnit| UnitFigures {
             vm: self.name(unit),
             initiator: unit.initiator.clone(),
             target: unit.target.clone(),

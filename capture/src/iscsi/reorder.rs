@@ -11,7 +11,7 @@ const SETTLED: Nanos = Nanos::from_ms(1000);
 
 /// A record that is held: its place in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct RecordHandle(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -25,7 +25,7 @@ enum State {
 
 /// Holds records until their turn.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub struct ReorderBuffer {
     held: Vec<(Record, State)>,
     free: Vec<u32>,
     order: VecDeque<(Timestamp, u32)>,
@@ -37,9 +37,9 @@ pub struct Recorder {
     pub moved: u64,
 }
 
-impl Recorder {
+impl ReorderBuffer {
     /// Takes in a record whose command has not completed.
-    pub fn open(&mut self, mut record: Record) -> Place {
+    pub fn open(&mut self, mut record: Record) -> RecordHandle {
         let arrival = &mut record.request.arrival;
         if *arrival < self.given {
             *arrival = self.given;
@@ -64,25 +64,25 @@ impl Recorder {
             }
             _ => self.order.push_back((arrival, place)),
         }
-        Place(place)
+        RecordHandle(place)
     }
 
     /// The record itself, to be changed.
-    pub fn record(&mut self, place: Place) -> &mut Record {
+    pub fn record(&mut self, place: RecordHandle) -> &mut Record {
         &mut self.held[place.0 as usize].0
     }
 
     /// Its command has completed, or will not.
-    pub fn done(&mut self, place: Place) {
+    pub fn done(&mut self, place: RecordHandle) {
         self.settle(place, State::Done);
     }
 
     /// It is no record after all.
-    pub fn dropped(&mut self, place: Place) {
+    pub fn dropped(&mut self, place: RecordHandle) {
         self.settle(place, State::Dropped);
     }
 
-    fn settle(&mut self, Place(place): Place, state: State) {
+    fn settle(&mut self, RecordHandle(place): RecordHandle, state: State) {
         let held = &mut self.held[place as usize].1;
         match held {
             State::Given => {

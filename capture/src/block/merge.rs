@@ -9,17 +9,17 @@ use traces::trace::ReadOptions;
 use traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
 
 use super::attribution::Attribution;
-use super::device::Device;
+use super::device::BlockDevice;
 
 /// The events of one device that were handed over and not yet taken.
-pub(super) struct Handed {
+pub(super) struct EventQueue {
     waiting: Vec<Placed>,
     run: Vec<Placed>,
     zero: u64,
     losses: Losses,
 }
 
-impl EventSource for Handed {
+impl EventSource for EventQueue {
     fn advance(&mut self) -> Result<bool, ReadError> {
         self.run.clear();
         std::mem::swap(&mut self.run, &mut self.waiting);
@@ -58,13 +58,13 @@ impl EventSource for Handed {
     }
 }
 
-struct Member {
-    reader: PairedReader<Handed>,
+struct DeviceStream {
+    reader: PairedReader<EventQueue>,
     /// Records that wait for earlier ones of other devices.
     ready: VecDeque<Record>,
 }
 
-impl Member {
+impl DeviceStream {
     /// Takes the records that the reader has.
     fn take(&mut self) -> Result<(), ReadError> {
         while let Some(record) = self.reader.next_so_far()? {
@@ -75,13 +75,13 @@ impl Member {
 }
 
 /// Pairs the events of each device and merges the records.
-pub(super) struct Gatherer {
+pub(super) struct RecordMerger {
     format: &'static str,
     options: ReadOptions,
     /// Which member the events of a device are of, by the kernel's number.
     numbers: BTreeMap<u32, usize>,
     /// None before the first event, whose time is the zero of them all.
-    members: Vec<Member>,
+    members: Vec<DeviceStream>,
     devices: usize,
     zero: Option<u64>,
     /// Time of the latest event.
@@ -90,10 +90,10 @@ pub(super) struct Gatherer {
     given_up: u64,
 }
 
-impl Gatherer {
-    pub(super) fn new(devices: &[Device], format: &'static str) -> Gatherer {
+impl RecordMerger {
+    pub(super) fn new(devices: &[BlockDevice], format: &'static str) -> RecordMerger {
         let numbers = (0..).zip(devices).map(|(at, device)| (device.number, at));
-        Gatherer {
+        RecordMerger {
             format,
             options: ReadOptions { lenient: true, ..ReadOptions::default() },
             numbers: numbers.collect(),
@@ -115,9 +115,14 @@ impl Gatherer {
         let Some(first) = events.first() else { return };
         if self.zero.is_none() {
             self.zero = Some(first.event.time);
-            let member = || Member {
+            let member = || DeviceStream {
                 reader: PairedReader::new(
-                    Handed { waiting: Vec::new(), run: Vec::new(), zero: first.event.time, losses: Losses::default() },
+                    EventQueue {
+                        waiting: Vec::new(),
+                        run: Vec::new(),
+                        zero: first.event.time,
+                        losses: Losses::default(),
+                    },
                     self.format,
                     "",
                     &self.options,
@@ -154,7 +159,7 @@ impl Gatherer {
 
     fn merge(&mut self, ended: bool, into: &mut Vec<(usize, Record)>) {
         loop {
-            let ready = |(at, member): (usize, &Member)| Some((member.ready.front()?.request.arrival, at));
+            let ready = |(at, member): (usize, &DeviceStream)| Some((member.ready.front()?.request.arrival, at));
             let first = self.members.iter().enumerate().filter_map(ready).min();
             let Some((arrival, at)) = first else { return };
             if !ended && let Some(blocking) = self.blocking(arrival, at) {
@@ -174,7 +179,7 @@ impl Gatherer {
 
     /// A device from which an earlier record than one of `arrival` may still come.
     fn blocking(&self, arrival: Timestamp, of: usize) -> Option<usize> {
-        let earlier = |(at, member): &(usize, &Member)| {
+        let earlier = |(at, member): &(usize, &DeviceStream)| {
             let oldest = member.reader.oldest();
             *at != of && member.ready.is_empty() && oldest.is_some_and(|oldest| oldest < arrival)
         };
@@ -230,10 +235,10 @@ mod tests {
     use traces::events::{Category, Event};
 
     use super::*;
-    use crate::block::VmBy;
+    use crate::block::AttributeBy;
 
-    fn devices(count: u32) -> Vec<Device> {
-        let device = |number| Device {
+    fn devices(count: u32) -> Vec<BlockDevice> {
+        let device = |number| BlockDevice {
             path: PathBuf::new(),
             name: format!("d{number}"),
             number,
@@ -250,8 +255,11 @@ mod tests {
         Placed { event: Event { time, device, sector, bytes: 4096, action, pid: 7, ..Event::default() }, at: 0 }
     }
 
-    fn gathered(count: u32) -> (Gatherer, Attribution) {
-        (Gatherer::new(&devices(count), "trace-pipe-raw"), Attribution::new(VmBy::Device, std::iter::empty()))
+    fn gathered(count: u32) -> (RecordMerger, Attribution) {
+        (
+            RecordMerger::new(&devices(count), "trace-pipe-raw"),
+            Attribution::new(AttributeBy::Device, std::iter::empty()),
+        )
     }
 
     fn arrivals(records: &[(usize, Record)]) -> Vec<(usize, u64)> {
@@ -260,34 +268,34 @@ mod tests {
 
     #[test]
     fn records_of_several_devices_leave_in_the_order_of_arrival() {
-        let (mut gatherer, mut attribution) = gathered(2);
+        let (mut merger, mut attribution) = gathered(2);
         let (queued, completed) = (action::QUEUE, action::COMPLETE);
         let mut given = Vec::new();
-        gatherer
+        merger
             .hand(&[event(queued, 1, 100, 0), event(queued, 2, 110, 0), event(completed, 2, 120, 0)], &mut attribution);
-        gatherer.give(false, &mut given).unwrap();
+        merger.give(false, &mut given).unwrap();
         // The first device's is older and not complete.
-        assert_eq!((given.len(), gatherer.held()), (0, 1));
-        gatherer.hand(&[event(completed, 1, 130, 0), event(queued, 2, 140, 8)], &mut attribution);
-        gatherer.give(false, &mut given).unwrap();
+        assert_eq!((given.len(), merger.held()), (0, 1));
+        merger.hand(&[event(completed, 1, 130, 0), event(queued, 2, 140, 8)], &mut attribution);
+        merger.give(false, &mut given).unwrap();
         assert_eq!(arrivals(&given), [(0, 0), (1, 10)]);
-        gatherer.give(true, &mut given).unwrap();
+        merger.give(true, &mut given).unwrap();
         assert_eq!(arrivals(&given), [(0, 0), (1, 10), (1, 40)]);
-        assert_eq!(gatherer.losses().unmatched.get("Q without C"), Some(&1));
+        assert_eq!(merger.losses().unmatched.get("Q without C"), Some(&1));
     }
 
     #[test]
     fn a_request_that_never_completes_does_not_fill_the_memory() {
-        let (mut gatherer, mut attribution) = gathered(2);
+        let (mut merger, mut attribution) = gathered(2);
         let mut given = Vec::new();
-        gatherer.hand(&[event(action::QUEUE, 1, 0, 0)], &mut attribution);
+        merger.hand(&[event(action::QUEUE, 1, 0, 0)], &mut attribution);
         let mut time = 0;
         while given.is_empty() {
             time += 10;
             let pair = [event(action::QUEUE, 2, time, 8), event(action::COMPLETE, 2, time + 1, 8)];
-            gatherer.hand(&pair, &mut attribution);
-            gatherer.give(false, &mut given).unwrap();
-            assert!(gatherer.held() as u64 <= PENDING_RECORDS);
+            merger.hand(&pair, &mut attribution);
+            merger.give(false, &mut given).unwrap();
+            assert!(merger.held() as u64 <= PENDING_RECORDS);
         }
         assert_eq!(arrivals(&given)[..2], [(0, 0), (1, 10)]);
         assert_eq!(given[0].1.observed.completed, None);

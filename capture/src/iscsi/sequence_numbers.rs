@@ -7,7 +7,7 @@ use super::pdu::{
 
 /// The sequence numbers that a connection has come to, as far as seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub struct SequenceNumbers {
     /// The command number that comes next.
     command: Option<u32>,
     /// The status number that comes next.
@@ -21,7 +21,7 @@ pub struct Numbers {
 
 /// Whether a header's sequence numbers are near those of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum NumberFit {
     /// They are.
     Near,
     /// Nobody knows.
@@ -33,7 +33,7 @@ pub enum Fit {
 /// How far numbers may be from the last that were seen: more than any queue is deep.
 const NEAR: u32 = 1 << 16;
 
-impl Numbers {
+impl SequenceNumbers {
     /// Takes note of a header that is known to be one.
     pub fn note(&mut self, header: &Header, direction: Direction) {
         let given = &mut self.given[direction.index()];
@@ -73,10 +73,10 @@ impl Numbers {
     }
 
     /// Holds a header against them.
-    pub fn fit(&self, header: &Header, direction: Direction) -> Fit {
+    pub fn fit(&self, header: &Header, direction: Direction) -> NumberFit {
         // A new login begins with numbers of its own.
         if is_login(header) {
-            return Fit::Open;
+            return NumberFit::Open;
         }
         match direction {
             Direction::ToTarget => {
@@ -86,40 +86,40 @@ impl Numbers {
             Direction::ToInitiator => {
                 let status = carries_status_number(header).then(|| self.fit_of_status(u32_at(header, 24)));
                 let room = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
-                if room > NEAR { Fit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
+                if room > NEAR { NumberFit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
             }
         }
     }
 
     /// One that was given out before is of a copy of an old command. One that is not allowed yet may be: the PDU that
     /// allows it need not have been captured.
-    fn fit_of_command(&self, number: u32) -> Fit {
+    fn fit_of_command(&self, number: u32) -> NumberFit {
         let allowed = |number: u32| self.allowed.is_none_or(|last| !is_before(last, number));
         // What was taken for a command and was none may have had any number.
         let given = self.given[0].filter(|given| allowed(given.wrapping_sub(1)));
         match near(self.command, number) {
-            Fit::Near if given.is_some_and(|given| is_before(number, given)) => Fit::Far,
-            Fit::Near if !allowed(number) => Fit::Open,
+            NumberFit::Near if given.is_some_and(|given| is_before(number, given)) => NumberFit::Far,
+            NumberFit::Near if !allowed(number) => NumberFit::Open,
             fit => fit,
         }
     }
 
-    fn fit_of_status(&self, number: u32) -> Fit {
+    fn fit_of_status(&self, number: u32) -> NumberFit {
         match near(self.status, number) {
-            Fit::Near if self.given[1].is_some_and(|given| is_before(number, given)) => Fit::Far,
+            NumberFit::Near if self.given[1].is_some_and(|given| is_before(number, given)) => NumberFit::Far,
             fit => fit,
         }
     }
 
     /// Whether another header, of the PDU that follows in the same direction, has numbers near this one's.
     pub fn follows(first: &Header, second: &Header, direction: Direction) -> bool {
-        let mut numbers = Numbers::default();
+        let mut numbers = SequenceNumbers::default();
         numbers.note(first, direction);
-        numbers.fit(second, direction) != Fit::Far
+        numbers.fit(second, direction) != NumberFit::Far
     }
 }
 
-/// Numbers go forward, unless they are somewhere else altogether.
+/// SequenceNumbers go forward, unless they are somewhere else altogether.
 fn advance(known: &mut Option<u32>, number: u32) {
     match known {
         Some(known) if is_before(number, *known) && known.wrapping_sub(number) < NEAR => {}
@@ -132,19 +132,19 @@ fn is_before(number: u32, other: u32) -> bool {
     (number.wrapping_sub(other) as i32) < 0
 }
 
-fn near(known: Option<u32>, number: u32) -> Fit {
+fn near(known: Option<u32>, number: u32) -> NumberFit {
     match known {
-        None => Fit::Open,
-        Some(known) if number.wrapping_sub(known).wrapping_add(NEAR) <= 2 * NEAR => Fit::Near,
-        Some(_) => Fit::Far,
+        None => NumberFit::Open,
+        Some(known) if number.wrapping_sub(known).wrapping_add(NEAR) <= 2 * NEAR => NumberFit::Near,
+        Some(_) => NumberFit::Far,
     }
 }
 
-fn both(first: Fit, second: Option<Fit>) -> Fit {
+fn both(first: NumberFit, second: Option<NumberFit>) -> NumberFit {
     match (first, second.unwrap_or(first)) {
-        (Fit::Far, _) | (_, Fit::Far) => Fit::Far,
-        (Fit::Near, Fit::Near) => Fit::Near,
-        _ => Fit::Open,
+        (NumberFit::Far, _) | (_, NumberFit::Far) => NumberFit::Far,
+        (NumberFit::Near, NumberFit::Near) => NumberFit::Near,
+        _ => NumberFit::Open,
     }
 }
 
@@ -169,8 +169,8 @@ mod tests {
         header(opcode, 0x80, &[(16, tag), (24, status), (28, expected), (32, allowed)])
     }
 
-    fn after(noted: &[(Header, Direction)]) -> Numbers {
-        let mut numbers = Numbers::default();
+    fn after(noted: &[(Header, Direction)]) -> SequenceNumbers {
+        let mut numbers = SequenceNumbers::default();
         noted.iter().for_each(|(header, direction)| numbers.note(header, *direction));
         numbers
     }
@@ -178,29 +178,35 @@ mod tests {
     #[test]
     fn numbers_are_given_out_once_and_as_far_as_they_are_allowed() {
         let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(10), ToTarget)]);
-        for (number, fit) in [(9, Fit::Far), (10, Fit::Far), (11, Fit::Near), (20, Fit::Near), (21, Fit::Open)] {
+        for (number, fit) in [
+            (9, NumberFit::Far),
+            (10, NumberFit::Far),
+            (11, NumberFit::Near),
+            (20, NumberFit::Near),
+            (21, NumberFit::Open),
+        ] {
             assert_eq!(numbers.fit(&command(number), ToTarget), fit, "{number}");
         }
-        for (status, fit) in [(6, Fit::Far), (7, Fit::Near), (9, Fit::Near)] {
+        for (status, fit) in [(6, NumberFit::Far), (7, NumberFit::Near), (9, NumberFit::Near)] {
             assert_eq!(numbers.fit(&answer(RESPONSE, 1, status, 11, 20), ToInitiator), fit, "{status}");
         }
         // They begin anew behind the last, and nobody knows what is allowed where the target was not seen.
         let numbers = after(&[(command(u32::MAX), ToTarget)]);
-        assert_eq!(numbers.fit(&command(u32::MAX), ToTarget), Fit::Far);
-        assert_eq!(numbers.fit(&command(0), ToTarget), Fit::Near);
-        assert_eq!(numbers.fit(&command(50_000), ToTarget), Fit::Near);
+        assert_eq!(numbers.fit(&command(u32::MAX), ToTarget), NumberFit::Far);
+        assert_eq!(numbers.fit(&command(0), ToTarget), NumberFit::Near);
+        assert_eq!(numbers.fit(&command(50_000), ToTarget), NumberFit::Near);
     }
 
     #[test]
     fn what_takes_no_number_leaves_it_to_the_next() {
         // A ping is sent before commands that wait with lower numbers.
         let numbers = after(&[(command(10), ToTarget), (ping(13), ToTarget)]);
-        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
+        assert_eq!(numbers.fit(&command(11), ToTarget), NumberFit::Near);
         for (before, fit) in [
-            (answer(NOP_IN, NO_TAG, 7, 9, 20), Fit::Near),
-            (answer(NOP_IN, 3, 7, 9, 20), Fit::Far),
-            (answer(ASYNC, NO_TAG, 7, 9, 20), Fit::Far),
-            (answer(R2T, 3, 7, 9, 20), Fit::Open),
+            (answer(NOP_IN, NO_TAG, 7, 9, 20), NumberFit::Near),
+            (answer(NOP_IN, 3, 7, 9, 20), NumberFit::Far),
+            (answer(ASYNC, NO_TAG, 7, 9, 20), NumberFit::Far),
+            (answer(R2T, 3, 7, 9, 20), NumberFit::Open),
         ] {
             let numbers = after(&[(before, ToInitiator)]);
             assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), fit, "{:#x}", before[0]);
@@ -213,17 +219,18 @@ mod tests {
         let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 900_000)]);
         let logged_in = answer(LOGIN_RESPONSE, 1, 6, 9, 20);
         let asked = [(command(100), ToTarget), (login, ToTarget)];
-        for (numbers, fit) in
-            [(after(&asked), Fit::Open), (after(&[&asked[..], &[(logged_in, ToInitiator)]].concat()), Fit::Near)]
-        {
+        for (numbers, fit) in [
+            (after(&asked), NumberFit::Open),
+            (after(&[&asked[..], &[(logged_in, ToInitiator)]].concat()), NumberFit::Near),
+        ] {
             assert_eq!(numbers.fit(&command(3), ToTarget), fit);
-            assert_eq!(numbers.fit(&command(2), ToTarget), Fit::Far);
+            assert_eq!(numbers.fit(&command(2), ToTarget), NumberFit::Far);
         }
         let numbers = after(&[(answer(RESPONSE, 1, 90, 9, 20), ToInitiator), (logged_in, ToInitiator)]);
-        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), Fit::Far);
-        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), Fit::Near);
+        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), NumberFit::Far);
+        assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), NumberFit::Near);
         // Taken for a command, and none: the target allows far less.
         let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(5000), ToTarget)]);
-        assert_eq!(numbers.fit(&command(11), ToTarget), Fit::Near);
+        assert_eq!(numbers.fit(&command(11), ToTarget), NumberFit::Near);
     }
 }

@@ -5,28 +5,28 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::{PduFigures, WireCapture};
 
-use crate::conversation::{Conversation, Plan, Wire, analysed, file, plain, play};
-use crate::decoys::{LIES, Lie};
+use crate::conversation::{Conversation, ConversationPlan, RawPacket, analysed, file, generate, plain};
+use crate::decoys::{DECOY_FAULTS, DecoyFault};
 
 const SEEDS: u64 = 6;
 const COMMANDS: usize = 160;
 
-fn conversation(seed: u64, lie: Lie) -> Conversation {
-    play(&Plan {
+fn conversation(seed: u64, fault: DecoyFault) -> Conversation {
+    generate(&ConversationPlan {
         seed,
         connections: 1 + (seed % 2) as usize,
         commands: COMMANDS,
-        header_digest: lie == Lie::Digest || seed.is_multiple_of(3),
+        header_digest: fault == DecoyFault::Digest || seed.is_multiple_of(3),
         data_digest: seed % 3 == 1,
         login: true,
         segment_max: 1448,
         batch: 6,
-        lie: Some(lie),
+        fault: Some(fault),
     })
 }
 
 /// All packets but a `share`; the logins stay.
-fn thinned(packets: &[Wire], seed: u64, share: f64) -> Vec<Wire> {
+fn thinned(packets: &[RawPacket], seed: u64, share: f64) -> Vec<RawPacket> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     packets
         .iter()
@@ -55,12 +55,12 @@ fn check(conversation: &Conversation, capture: Vec<u8>, whole: bool, case: &str)
 }
 
 /// What was lost and found over all seeds of a kind of capture, and how many commands were found.
-fn over_seeds(lie: Lie, snaplen: usize, share: f64) -> (PduFigures, u64) {
+fn over_seeds(fault: DecoyFault, snaplen: usize, share: f64) -> (PduFigures, u64) {
     let (mut pdus, mut found) = (PduFigures::default(), 0);
     for seed in 0..SEEDS {
-        let conversation = conversation(seed, lie);
+        let conversation = conversation(seed, fault);
         let packets = thinned(&conversation.packets, seed, share);
-        let case = format!("{lie:?}, seed {seed}, cut to {snaplen}, {share} missing");
+        let case = format!("{fault:?}, seed {seed}, cut to {snaplen}, {share} missing");
         let figures = check(&conversation, file(&packets, snaplen), share == 0.0, &case);
         pdus.add(&figures.pdus);
         found += figures.commands.commands;
@@ -70,22 +70,22 @@ fn over_seeds(lie: Lie, snaplen: usize, share: f64) -> (PduFigures, u64) {
 
 #[test]
 fn cut_packets_are_no_place_to_believe_data() {
-    for lie in LIES {
+    for fault in DECOY_FAULTS {
         for snaplen in [128, 160, 256, 400] {
-            let (pdus, found) = over_seeds(lie, snaplen, 0.0);
-            assert!(pdus.lost_by_cut > 100 && pdus.skipped_packets > 1000, "{lie:?}, {snaplen}: {pdus:?}");
-            assert!(found > SEEDS * COMMANDS as u64 / 3, "{lie:?}, {snaplen}: {found} found, {pdus:?}");
+            let (pdus, found) = over_seeds(fault, snaplen, 0.0);
+            assert!(pdus.lost_by_cut > 100 && pdus.skipped_packets > 1000, "{fault:?}, {snaplen}: {pdus:?}");
+            assert!(found > SEEDS * COMMANDS as u64 / 3, "{fault:?}, {snaplen}: {found} found, {pdus:?}");
         }
     }
 }
 
 #[test]
 fn missing_packets_are_no_reason_to_believe_data() {
-    for lie in LIES {
+    for fault in DECOY_FAULTS {
         for (snaplen, share) in [(usize::MAX, 0.02), (usize::MAX, 0.1), (256, 0.05)] {
-            let (pdus, found) = over_seeds(lie, snaplen, share);
-            assert!(pdus.lost_by_gap > 20 && pdus.skipped_packets > 100, "{lie:?}, {snaplen}, {share}: {pdus:?}");
-            assert!(found > SEEDS * COMMANDS as u64 / 4, "{lie:?}, {snaplen}, {share}: {found} found, {pdus:?}");
+            let (pdus, found) = over_seeds(fault, snaplen, share);
+            assert!(pdus.lost_by_gap > 20 && pdus.skipped_packets > 100, "{fault:?}, {snaplen}, {share}: {pdus:?}");
+            assert!(found > SEEDS * COMMANDS as u64 / 4, "{fault:?}, {snaplen}, {share}: {found} found, {pdus:?}");
         }
     }
 }
@@ -93,18 +93,25 @@ fn missing_packets_are_no_reason_to_believe_data() {
 #[test]
 fn where_no_number_is_known_yet_headers_must_agree() {
     // A chain of headers whose numbers are wrong alike cannot be told from PDUs there, nor can digests be.
-    let numbered = [Lie::CommandNumber, Lie::StatusNumber, Lie::Old, Lie::Early, Lie::BehindData, Lie::Digest];
-    for lie in LIES.into_iter().filter(|lie| !numbered.contains(lie)).chain([Lie::Unrelated]) {
+    let numbered = [
+        DecoyFault::CommandNumber,
+        DecoyFault::StatusNumber,
+        DecoyFault::Old,
+        DecoyFault::Early,
+        DecoyFault::BehindData,
+        DecoyFault::Digest,
+    ];
+    for fault in DECOY_FAULTS.into_iter().filter(|fault| !numbered.contains(fault)).chain([DecoyFault::Unrelated]) {
         let mut found = 0;
         for seed in 0..SEEDS {
-            let conversation = conversation(seed, lie);
+            let conversation = conversation(seed, fault);
             let all = conversation.packets.len() as u64;
             for from in [all / 4 + seed, all / 3 + seed, all / 2 + seed] {
-                let case = format!("{lie:?}, seed {seed}, from packet {from}");
+                let case = format!("{fault:?}, seed {seed}, from packet {from}");
                 let late = &conversation.packets[from as usize..];
                 found += check(&conversation, file(late, usize::MAX), false, &case).commands.commands;
             }
         }
-        assert!(found > SEEDS * COMMANDS as u64, "{lie:?}: {found} found");
+        assert!(found > SEEDS * COMMANDS as u64, "{fault:?}: {found} found");
     }
 }

@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use traces::results::wire::CommandFigures;
 use traces::{Layer, Lba, Operation, Record, Request, SECTOR_BYTES, Sectors, StreamId, Timestamp, TraceMeta};
 
-use super::cdb::{self, Asked};
+use super::cdb::{self, CdbRequest};
+use super::logical_units::LogicalUnits;
 use super::pdu::{self, Header, NO_TAG};
-use super::recorder::{Place, Recorder};
+use super::pdu_walk::PayloadInterest;
+use super::reassembly::PacketRef;
+use super::reorder::{RecordHandle, ReorderBuffer};
 use super::sessions::Sessions;
-use super::stream::At;
-use super::units::Units;
-use super::walk::Wanted;
-use management::{Management, Reset};
-use pairing::{Final, Waiting};
+use management::{ManagementRequest, SessionReset};
+use pairing::{FinalPdu, HeldReply};
 
 /// Commands whose tag was used again and whose response may still be held.
 const SUPERSEDED_MAX: usize = 1024;
@@ -33,11 +33,11 @@ const ECANCELED: i32 = 125;
 
 /// What all connections share.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct WireState {
     /// Records on their way out.
-    pub recorder: Recorder,
+    pub reorder: ReorderBuffer,
     /// Logical units.
-    pub units: Units,
+    pub units: LogicalUnits,
     /// Sessions and their command numbers.
     pub sessions: Sessions,
     /// Counts.
@@ -47,17 +47,17 @@ pub struct Ledger {
     /// The time of the first packet.
     pub zero_ns: Option<u64>,
     /// What other connections of their sessions have not yet been told.
-    pub resets: Vec<Reset>,
+    pub resets: Vec<SessionReset>,
 }
 
-impl Ledger {
+impl WireState {
     /// A packet's time on the trace's clock.
-    pub fn time(&self, at: At) -> Timestamp {
+    pub fn time(&self, at: PacketRef) -> Timestamp {
         Timestamp::from_ns(at.time_ns.saturating_sub(self.zero_ns.unwrap_or(at.time_ns)))
     }
 }
 
-impl Ledger {
+impl WireState {
     /// What is known of the trace, with the names of its connections.
     pub fn meta(&self, streams: &BTreeMap<u32, String>) -> TraceMeta {
         let mut meta = TraceMeta::new("iscsi", Layer::Wire, "realtime");
@@ -71,18 +71,18 @@ impl Ledger {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Task {
+struct ScsiTask {
     frame: u64,
-    place: Option<Place>,
+    place: Option<RecordHandle>,
     unit: Option<usize>,
-    asked: Asked,
+    asked: CdbRequest,
     /// Whether an UNMAP's list has been read.
     listed: bool,
 }
 
 /// Data that is awaited from one direction.
 #[derive(Clone, Copy, Debug, Default)]
-enum Awaited {
+enum AwaitedData {
     #[default]
     Nothing,
     Unmap(u32),
@@ -91,7 +91,7 @@ enum Awaited {
 
 /// One connection's tasks.
 #[derive(Debug, Default)]
-pub struct Tasks {
+pub struct ConnectionTasks {
     /// Name or address of the initiator, and of the target.
     pub initiator: String,
     /// See `initiator`.
@@ -100,35 +100,35 @@ pub struct Tasks {
     pub stream: u32,
     /// Its session.
     pub session: Option<usize>,
-    pending: HashMap<u32, Task>,
-    superseded: VecDeque<(u32, Task)>,
-    early: VecDeque<Final>,
-    waiting: VecDeque<Waiting>,
+    pending: HashMap<u32, ScsiTask>,
+    superseded: VecDeque<(u32, ScsiTask)>,
+    early: VecDeque<FinalPdu>,
+    waiting: VecDeque<HeldReply>,
     /// Whether segments of the initiator's are missing before some that were captured.
     behind: bool,
-    management: Vec<Management>,
+    management: Vec<ManagementRequest>,
     units: Vec<(u64, Option<usize>)>,
-    awaited: [Awaited; 2],
-    ending: Option<Final>,
+    awaited: [AwaitedData; 2],
+    ending: Option<FinalPdu>,
     /// The numbers that come next, and the last packets that showed that some were missed.
     next_command: Option<u32>,
     next_status: Option<u32>,
     command_missed_at: u64,
     status_missed_at: u64,
     /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
-    parts: Vec<(u64, Place)>,
+    parts: Vec<(u64, RecordHandle)>,
 }
 
-impl Tasks {
+impl ConnectionTasks {
     /// Those of a connection between these two, as long as no login tells their names.
-    pub fn new(initiator: String, target: String, stream: u32) -> Tasks {
-        Tasks { initiator, target, stream, ..Tasks::default() }
+    pub fn new(initiator: String, target: String, stream: u32) -> ConnectionTasks {
+        ConnectionTasks { initiator, target, stream, ..ConnectionTasks::default() }
     }
 
     /// An initiator's PDU that is part of no login.
-    pub fn request(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+    pub fn request(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
-        self.known_before(at.frame, ledger);
+        self.known_before(at.frame, state);
         if pdu::has_command_number(header) && !pdu::is_immediate(header) {
             let number = pdu::u32_at(header, 24);
             if missed(&mut self.next_command, number, number.wrapping_add(1)) {
@@ -136,23 +136,23 @@ impl Tasks {
             }
         }
         match pdu::opcode(header) {
-            pdu::COMMAND => return self.command(at, header, tag, ledger),
+            pdu::COMMAND => return self.command(at, header, tag, state),
             pdu::DATA_OUT => {
-                ledger.counts.data_out += 1;
+                state.counts.data_out += 1;
                 let begins = pdu::u32_at(header, 40) == 0;
-                let unmap = self.pending.get(&tag).is_some_and(|task| task.asked == Asked::Unmap && !task.listed);
+                let unmap = self.pending.get(&tag).is_some_and(|task| task.asked == CdbRequest::Unmap && !task.listed);
                 if begins && unmap {
-                    return self.awaits(0, Awaited::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
+                    return self.awaits(0, AwaitedData::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
                 }
             }
             pdu::TASK_REQUEST => self.manage(at, header),
             _ => {}
         }
-        Wanted::default()
+        PayloadInterest::default()
     }
 
     /// A target's PDU that is part of no login.
-    pub fn response(&mut self, at: At, header: &Header, ledger: &mut Ledger) -> Wanted {
+    pub fn response(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
         let expected = pdu::u32_at(header, 28);
         if !self.behind {
@@ -166,82 +166,89 @@ impl Tasks {
             }
         }
         match pdu::opcode(header) {
-            pdu::R2T => ledger.counts.ready_to_transfer += 1,
-            pdu::DATA_IN => ledger.counts.data_in += 1,
+            pdu::R2T => state.counts.ready_to_transfer += 1,
+            pdu::DATA_IN => state.counts.data_in += 1,
             pdu::TASK_RESPONSE => {
-                self.take(Waiting::Managed { tag, response: header[2], frame: at.frame }, ledger);
+                self.take(HeldReply::Managed { tag, response: header[2], frame: at.frame }, state);
             }
             _ => {}
         }
-        let mut wanted = Wanted::default();
+        let mut wanted = PayloadInterest::default();
         if pdu::opcode(header) == pdu::DATA_IN
             && pdu::u32_at(header, 40) == 0
-            && matches!(self.pending.get(&tag), Some(Task { asked: Asked::Capacity { .. }, .. }))
+            && matches!(self.pending.get(&tag), Some(ScsiTask { asked: CdbRequest::Capacity { .. }, .. }))
         {
-            wanted = self.awaits(1, Awaited::Capacity(tag), CAPACITY_BYTES);
+            wanted = self.awaits(1, AwaitedData::Capacity(tag), CAPACITY_BYTES);
         }
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
             let status_missed_at = self.status_missed_at;
-            self.ending = Some(Final { tag, frame: at.frame, end: None, error, expected, status_missed_at });
+            self.ending = Some(FinalPdu { tag, frame: at.frame, end: None, error, expected, status_missed_at });
             wanted.end = true;
         }
         wanted
     }
 
-    fn awaits(&mut self, direction: usize, what: Awaited, bytes: u32) -> Wanted {
+    fn awaits(&mut self, direction: usize, what: AwaitedData, bytes: u32) -> PayloadInterest {
         if bytes == 0 {
-            return Wanted::default();
+            return PayloadInterest::default();
         }
         self.awaited[direction] = what;
-        Wanted { data_bytes: bytes, harmless: true, end: false }
+        PayloadInterest { data_bytes: bytes, harmless: true, end: false }
     }
 
-    fn command(&mut self, at: At, header: &Header, tag: u32, ledger: &mut Ledger) -> Wanted {
-        ledger.counts.commands += 1;
-        *ledger.opcodes.entry(header[32]).or_default() += 1;
-        let unit = self.unit(lun(header), ledger);
-        let asked = cdb::asked(&header[32..]);
+    fn command(&mut self, at: PacketRef, header: &Header, tag: u32, state: &mut WireState) -> PayloadInterest {
+        state.counts.commands += 1;
+        *state.opcodes.entry(header[32]).or_default() += 1;
+        let unit = self.unit(lun(header), state);
+        let asked = cdb::parse(&header[32..]);
         if let Some(unit) = unit {
-            ledger.units.unit(unit).figures.commands += 1;
+            state.units.unit(unit).figures.commands += 1;
         } else {
-            ledger.counts.inexpressible += 1;
+            state.counts.inexpressible += 1;
         }
-        let place = unit.and_then(|unit| self.record(at, header, unit, asked, ledger));
-        let task = Task { frame: at.frame, place, unit, asked, listed: false };
+        let place = unit.and_then(|unit| self.record(at, header, unit, asked, state));
+        let task = ScsiTask { frame: at.frame, place, unit, asked, listed: false };
         if let Some(old) = self.pending.insert(tag, task) {
             self.superseded.push_back((tag, old));
             if self.superseded.len() > SUPERSEDED_MAX
                 && let Some((_, task)) = self.superseded.pop_front()
             {
-                ledger.counts.reused_tags += 1;
-                self.unanswered(task, ledger);
+                state.counts.reused_tags += 1;
+                self.unanswered(task, state);
             }
         }
         let immediate = pdu::data_bytes(header);
-        if asked == Asked::Unmap && immediate > 0 {
-            return self.awaits(0, Awaited::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
+        if asked == CdbRequest::Unmap && immediate > 0 {
+            return self.awaits(0, AwaitedData::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
         }
-        self.answer_early(tag, at, ledger);
-        Wanted::default()
+        self.answer_early(tag, at, state);
+        PayloadInterest::default()
     }
 
-    fn unit(&mut self, lun: u64, ledger: &mut Ledger) -> Option<usize> {
+    fn unit(&mut self, lun: u64, state: &mut WireState) -> Option<usize> {
         if let Some(&(_, unit)) = self.units.iter().find(|(known, _)| *known == lun) {
             return unit;
         }
-        let unit = ledger.units.find(&self.initiator, &self.target, lun);
+        let unit = state.units.find(&self.initiator, &self.target, lun);
         self.units.push((lun, unit));
         unit
     }
 
     /// Opens a command's record, if it has one.
-    fn record(&self, at: At, header: &Header, index: usize, asked: Asked, ledger: &mut Ledger) -> Option<Place> {
-        let arrival = ledger.time(at);
-        let unit = ledger.units.unit(index);
+    fn record(
+        &self,
+        at: PacketRef,
+        header: &Header,
+        index: usize,
+        asked: CdbRequest,
+        state: &mut WireState,
+    ) -> Option<RecordHandle> {
+        let arrival = state.time(at);
+        let unit = state.units.unit(index);
         let mut request = match asked {
-            Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
-                if moves_blocks && !matches!(unit.block, Some((_, true))) {
+            CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks } => {
+                if transfers_blocks && !matches!(unit.block, Some((_, true))) {
                     learn_block(&mut unit.block, u64::from(pdu::u32_at(header, 20)), u64::from(blocks));
                 }
                 let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
@@ -251,11 +258,11 @@ impl Tasks {
                     (true, None) => u64::MAX,
                 };
                 if blocks == 0 {
-                    ledger.counts.empty += 1;
+                    state.counts.empty += 1;
                     return None;
                 }
                 let Some((lba, sectors)) = range(block, blocks, size) else {
-                    ledger.counts.inexpressible += 1;
+                    state.counts.inexpressible += 1;
                     return None;
                 };
                 let figures = &mut unit.figures;
@@ -274,107 +281,107 @@ impl Tasks {
                 request.flags = flags;
                 request
             }
-            Asked::Flush => {
+            CdbRequest::Flush => {
                 unit.figures.flushes += 1;
                 Request::new(arrival, Operation::Flush, Lba::ZERO, Sectors::ZERO)
             }
             // Its place is kept until its list is read.
-            Asked::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
-            Asked::Capacity { .. } | Asked::Other => return None,
+            CdbRequest::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
+            CdbRequest::Capacity { .. } | CdbRequest::Other => return None,
         };
-        (request.vm, request.stream) = (ledger.units.vm(index), StreamId(self.stream));
+        (request.vm, request.stream) = (state.units.vm(index), StreamId(self.stream));
         let mut record = Record::arrived(request);
         record.observed.issued = Some(arrival);
-        Some(ledger.recorder.open(record))
+        Some(state.reorder.open(record))
     }
 
     /// Data that was awaited from a direction.
-    pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, ledger: &mut Ledger) {
+    pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, state: &mut WireState) {
         match std::mem::take(&mut self.awaited[direction]) {
-            Awaited::Nothing => {}
-            Awaited::Capacity(tag) => {
-                if let Some(&Task { unit: Some(unit), asked: Asked::Capacity { address_bytes }, .. }) =
+            AwaitedData::Nothing => {}
+            AwaitedData::Capacity(tag) => {
+                if let Some(&ScsiTask { unit: Some(unit), asked: CdbRequest::Capacity { address_bytes }, .. }) =
                     self.pending.get(&tag)
                     && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
                 {
-                    let unit = ledger.units.unit(unit);
+                    let unit = state.units.unit(unit);
                     (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
                 }
             }
-            Awaited::Unmap(tag) => self.unmap(tag, data, complete, ledger),
+            AwaitedData::Unmap(tag) => self.unmap(tag, data, complete, state),
         }
     }
 
     /// One record per range of the list, all of the command's time; the command completes with its first.
-    fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, ledger: &mut Ledger) {
+    fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, state: &mut WireState) {
         let Some(task) = self.pending.get_mut(&tag) else { return };
         let (Some(place), Some(index), true) = (task.place, task.unit, complete) else { return };
-        let unit = ledger.units.unit(index);
+        let unit = state.units.unit(index);
         let size = u64::from(unit.block.map_or(512, |(bytes, _)| bytes)) / SECTOR_BYTES;
         let mut first = true;
         for (block, blocks) in cdb::descriptors(list) {
             let Some((lba, sectors)) = range(block, u64::from(blocks), size) else {
-                ledger.counts.inexpressible += 1;
+                state.counts.inexpressible += 1;
                 continue;
             };
-            ledger.units.unit(index).figures.discards += 1;
+            state.units.unit(index).figures.discards += 1;
             if std::mem::take(&mut first) {
-                let request = &mut ledger.recorder.record(place).request;
+                let request = &mut state.reorder.record(place).request;
                 request.lba = lba;
                 request.set_sectors(sectors);
                 task.listed = true;
                 continue;
             }
-            let mut record = *ledger.recorder.record(place);
+            let mut record = *state.reorder.record(place);
             record.request.lba = lba;
             record.request.set_sectors(sectors);
-            let other = ledger.recorder.open(record);
+            let other = state.reorder.open(record);
             self.parts.push((task.frame, other));
         }
     }
 
     /// The connection has ended: no more responses come.
-    pub fn close(&mut self, ledger: &mut Ledger) {
-        self.is_behind(false, ledger);
-        ledger.counts.orphan_responses += self.early.len() as u64;
+    pub fn close(&mut self, state: &mut WireState) {
+        self.is_behind(false, state);
+        state.counts.orphan_responses += self.early.len() as u64;
         self.early.clear();
         for (_, task) in std::mem::take(&mut self.superseded) {
-            ledger.counts.reused_tags += 1;
-            self.unanswered(task, ledger);
+            state.counts.reused_tags += 1;
+            self.unanswered(task, state);
         }
-        let mut pending: Vec<(u32, Task)> = self.pending.drain().collect();
+        let mut pending: Vec<(u32, ScsiTask)> = self.pending.drain().collect();
         pending.sort_unstable_by_key(|(_, task)| task.frame);
         for (_, task) in pending {
-            self.unanswered(task, ledger);
+            self.unanswered(task, state);
         }
         self.management.clear();
         (self.awaited, self.ending) = Default::default();
         self.units.clear();
     }
 
-    fn unanswered(&mut self, task: Task, ledger: &mut Ledger) {
-        ledger.counts.unanswered += 1;
-        self.end(task, ledger);
+    fn unanswered(&mut self, task: ScsiTask, state: &mut WireState) {
+        state.counts.unanswered += 1;
+        self.end(task, state);
     }
 
     /// Nothing more will be known of a task.
-    fn end(&mut self, task: Task, ledger: &mut Ledger) {
+    fn end(&mut self, task: ScsiTask, state: &mut WireState) {
         let Some(place) = task.place else { return };
-        if task.asked == Asked::Unmap && !task.listed {
-            ledger.counts.unmaps_without_list += 1;
-            return ledger.recorder.dropped(place);
+        if task.asked == CdbRequest::Unmap && !task.listed {
+            state.counts.unmaps_without_list += 1;
+            return state.reorder.dropped(place);
         }
-        if task.asked == Asked::Unmap {
-            let observed = ledger.recorder.record(place).observed;
+        if task.asked == CdbRequest::Unmap {
+            let observed = state.reorder.record(place).observed;
             self.parts.retain(|&(frame, part)| {
                 if frame == task.frame {
-                    ledger.recorder.record(part).observed = observed;
-                    ledger.recorder.done(part);
+                    state.reorder.record(part).observed = observed;
+                    state.reorder.done(part);
                 }
                 frame != task.frame
             });
         }
-        ledger.recorder.done(place);
+        state.reorder.done(place);
     }
 }
 

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use super::LabError;
 use super::image::GuestImage;
 use super::plan::Accelerator;
-use super::process::{LOOK, Process, run};
+use super::process::{POLL_INTERVAL, Process, run};
 
 /// What runs inside.
-const SCRIPT: &str = include_str!("../../lab/run.sh");
+const GUEST_SCRIPT: &str = include_str!("../../lab/run.sh");
 /// The disk that brings the job in and the results out, in bytes; sparse.
-const CARRIER: u64 = 1 << 30;
+const CARRIER_DISK_BYTES: u64 = 1 << 30;
 /// How long a guest may take to end once it has said that it is done.
-const POWER_OFF: Duration = Duration::from_secs(60);
+const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a guest is started with.
 #[derive(Clone, Debug)]
-pub struct Machine<'a> {
+pub struct VmStart<'a> {
     /// What it boots.
     pub image: &'a GuestImage,
     /// What runs its instructions.
@@ -49,7 +49,7 @@ pub struct Machine<'a> {
 
 /// A guest that runs.
 #[derive(Debug)]
-pub struct Guest {
+pub struct RunningVm {
     name: String,
     qemu: Process,
     control: UnixStream,
@@ -59,12 +59,12 @@ pub struct Guest {
     carrier: PathBuf,
 }
 
-impl Guest {
+impl RunningVm {
     /// Starts it. It boots while the caller goes on.
     ///
     /// # Errors
     /// A file cannot be written, or QEMU does not start.
-    pub fn start(machine: &Machine<'_>) -> Result<Guest, LabError> {
+    pub fn start(machine: &VmStart<'_>) -> Result<RunningVm, LabError> {
         let folder = machine.folder.to_owned();
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         let carrier = folder.join("carrier.img");
@@ -79,7 +79,7 @@ impl Guest {
         })?;
         let Some(control) = control else { return Err(qemu.failed("has no control line")) };
         control.set_nonblocking(true).map_err(LabError::io(&socket))?;
-        Ok(Guest { name: machine.name.to_owned(), qemu, control, said: Vec::new(), folder, carrier })
+        Ok(RunningVm { name: machine.name.to_owned(), qemu, control, said: Vec::new(), folder, carrier })
     }
 
     /// Waits for a line that begins with `word`; the rest of it.
@@ -106,7 +106,7 @@ impl Guest {
             if begun.elapsed() > patience {
                 return Err(self.failed(&format!("did not say {word:?} within {} s", patience.as_secs())));
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -127,10 +127,10 @@ impl Guest {
     pub fn finish(mut self) -> Result<(), LabError> {
         let begun = Instant::now();
         while self.qemu.ended()?.is_none() {
-            if begun.elapsed() > POWER_OFF {
+            if begun.elapsed() > POWER_OFF_TIMEOUT {
                 return Err(self.failed("did not power off"));
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         run(Command::new("tar").arg("-x").arg("-f").arg(&self.carrier).arg("-C").arg(&self.folder), "tar")?;
         std::fs::remove_file(&self.carrier).map_err(LabError::io(&self.carrier))
@@ -152,17 +152,17 @@ impl Guest {
 
     fn failed(&self, problem: &str) -> LabError {
         let console = self.folder.join("console.txt");
-        LabError::Guest { vm: self.name.clone(), problem: problem.to_owned(), console }
+        LabError::Vm { vm: self.name.clone(), problem: problem.to_owned(), console }
     }
 }
 
 /// Puts the job on the disk that carries it in: an archive from its first byte on.
-fn pack_job(machine: &Machine<'_>, folder: &Path, carrier: &Path) -> Result<(), LabError> {
+fn pack_job(machine: &VmStart<'_>, folder: &Path, carrier: &Path) -> Result<(), LabError> {
     let job = folder.join("job");
     std::fs::create_dir_all(&job).map_err(LabError::io(&job))?;
     let settings: String =
         machine.settings.iter().map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', ""))).collect();
-    for (name, text) in [("run.sh", SCRIPT), ("settings", &settings), ("job", machine.job)] {
+    for (name, text) in [("run.sh", GUEST_SCRIPT), ("settings", &settings), ("job", machine.job)] {
         let path = job.join(name);
         std::fs::write(&path, text).map_err(LabError::io(&path))?;
     }
@@ -177,10 +177,10 @@ fn pack_job(machine: &Machine<'_>, folder: &Path, carrier: &Path) -> Result<(), 
     run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."), "tar")?;
     std::fs::remove_dir_all(&along).map_err(LabError::io(&along))?;
     let file = std::fs::OpenOptions::new().write(true).open(carrier).map_err(LabError::io(carrier))?;
-    file.set_len(CARRIER).map_err(LabError::io(carrier))
+    file.set_len(CARRIER_DISK_BYTES).map_err(LabError::io(carrier))
 }
 
-fn command(machine: &Machine<'_>, carrier: &Path, socket: &Path) -> Command {
+fn command(machine: &VmStart<'_>, carrier: &Path, socket: &Path) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
     match machine.accelerator {
         Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),

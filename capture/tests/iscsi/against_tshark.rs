@@ -9,8 +9,8 @@ use std::process::Command;
 use traces::results::wire::WireCapture;
 use traces::{Operation, Record, TraceMeta};
 
-use crate::conversation::{Wire, file, taken_apart};
-use crate::shapes::{Script, fragmented, play, tagged, version_6};
+use crate::conversation::{RawPacket, file, taken_apart};
+use crate::session::{SessionScript, fragmented, generate, tagged, version_6};
 
 const FIELDS: [&str; 21] = [
     "frame.number",
@@ -44,11 +44,11 @@ const TASK_RESPONSE: u64 = 0x22;
 const CANCELED: i32 = 125;
 
 /// A packet as tshark shows it: what it says by field. A PDU is in the packet with its last byte.
-type Shown = BTreeMap<&'static str, String>;
+type DissectedPacket = BTreeMap<&'static str, String>;
 
 /// A command, as both can say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Asked {
+struct SeenCommand {
     arrival_ns: u64,
     /// Whether it reads, writes or flushes.
     operation: u8,
@@ -60,8 +60,8 @@ struct Asked {
 }
 
 /// What tshark makes of a file.
-struct Theirs {
-    commands: Vec<Asked>,
+struct TsharkView {
+    commands: Vec<SeenCommand>,
     opcodes: BTreeMap<u64, u64>,
     /// Commands that a response names.
     answered: u64,
@@ -71,12 +71,12 @@ struct Theirs {
     connections: usize,
 }
 
-fn text<'a>(shown: &'a Shown, name: &str) -> Option<&'a str> {
+fn text<'a>(shown: &'a DissectedPacket, name: &str) -> Option<&'a str> {
     shown.get(name).map(String::as_str).filter(|text| !text.is_empty())
 }
 
 /// A number that tshark shows once, or several times the same: of the header, of the command in it.
-fn number(shown: &Shown, name: &str) -> Option<u64> {
+fn number(shown: &DissectedPacket, name: &str) -> Option<u64> {
     let all = text(shown, name)?;
     let text = all.split(',').next()?;
     assert!(all.split(',').all(|other| other == text), "tshark shows {name} as {all}");
@@ -97,7 +97,7 @@ fn nanoseconds(text: &str) -> u64 {
 }
 
 /// Every packet as tshark shows it, with a second pass, which lets a command name its response.
-fn shown(packets: &[Wire]) -> Vec<Shown> {
+fn shown(packets: &[RawPacket]) -> Vec<DissectedPacket> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shapes.pcap");
     std::fs::write(&path, file(packets, usize::MAX)).unwrap();
@@ -113,12 +113,12 @@ fn shown(packets: &[Wire]) -> Vec<Shown> {
 }
 
 /// Commands and what became of them, by tshark.
-fn theirs(packets: &[Wire]) -> Theirs {
+fn theirs(packets: &[RawPacket]) -> TsharkView {
     let shown = shown(packets);
     let time = |frame: u64| {
         nanoseconds(&shown[frame as usize - 1]["frame.time_epoch"]) - nanoseconds(&shown[0]["frame.time_epoch"])
     };
-    let mut theirs = Theirs {
+    let mut theirs = TsharkView {
         commands: Vec::new(),
         opcodes: BTreeMap::new(),
         answered: 0,
@@ -157,7 +157,7 @@ fn theirs(packets: &[Wire]) -> Theirs {
             Some(0x18) => 52,
             Some(other) => panic!("status {other:#x}"),
         };
-        theirs.commands.push(Asked {
+        theirs.commands.push(SeenCommand {
             arrival_ns: time(first),
             operation: operation as u8,
             lba: any(&FIELDS[18..]),
@@ -172,8 +172,8 @@ fn theirs(packets: &[Wire]) -> Theirs {
 }
 
 /// Numbers that no command or task management request has, of those between the first and the last of the one session.
-fn missing_numbers(shown: &[Shown]) -> u64 {
-    let counted = |one: &&Shown| {
+fn missing_numbers(shown: &[DissectedPacket]) -> u64 {
+    let counted = |one: &&DissectedPacket| {
         matches!(number(one, "iscsi.opcode"), Some(COMMAND | TASK_REQUEST)) && number(one, "iscsi.I") == Some(0)
     };
     let numbers: Vec<u32> =
@@ -188,9 +188,9 @@ fn missing_numbers(shown: &[Shown]) -> u64 {
 
 /// The packets of the commands that task management ended: those before its request that no response names, if its own
 /// response says that it was done.
-fn aborted(shown: &[Shown]) -> BTreeSet<u64> {
-    let frame = |one: &Shown| number(one, "frame.number").unwrap();
-    let same = |one: &Shown, other: &Shown, name: &str| number(one, name) == number(other, name);
+fn aborted(shown: &[DissectedPacket]) -> BTreeSet<u64> {
+    let frame = |one: &DissectedPacket| number(one, "frame.number").unwrap();
+    let same = |one: &DissectedPacket, other: &DissectedPacket, name: &str| number(one, name) == number(other, name);
     let mut aborted = BTreeSet::new();
     for (at, request) in shown.iter().enumerate().filter(|(_, one)| number(one, "iscsi.opcode") == Some(TASK_REQUEST)) {
         let mut behind = shown[at..].iter().filter(|one| number(one, "iscsi.opcode") == Some(TASK_RESPONSE));
@@ -200,7 +200,7 @@ fn aborted(shown: &[Shown]) -> BTreeSet<u64> {
             continue;
         }
         let one_task = number(request, "iscsi.taskmanfun.function") == Some(1);
-        let ended = |one: &&Shown| {
+        let ended = |one: &&DissectedPacket| {
             let meant = if one_task {
                 same(one, request, "tcp.stream")
                     && number(one, "iscsi.initiatortasktag") == number(request, "iscsi.taskmanfun.referencedtasktag")
@@ -215,17 +215,17 @@ fn aborted(shown: &[Shown]) -> BTreeSet<u64> {
 }
 
 /// The same by us.
-fn ours(packets: &[Wire]) -> (Vec<Asked>, WireCapture) {
+fn ours(packets: &[RawPacket]) -> (Vec<SeenCommand>, WireCapture) {
     let (records, figures, meta) = taken_apart(file(packets, usize::MAX));
-    let mut commands: Vec<Asked> = records.iter().map(|record| asked(record, &meta)).collect();
+    let mut commands: Vec<SeenCommand> = records.iter().map(|record| asked(record, &meta)).collect();
     commands.sort_unstable();
     (commands, figures)
 }
 
-fn asked(record: &Record, meta: &TraceMeta) -> Asked {
+fn asked(record: &Record, meta: &TraceMeta) -> SeenCommand {
     let request = &record.request;
     let (_, lun) = meta.vms[usize::from(request.vm.0)].rsplit_once("/lun").unwrap();
-    Asked {
+    SeenCommand {
         arrival_ns: request.arrival.as_ns(),
         operation: request.operation as u8,
         lba: request.lba.sector(),
@@ -254,7 +254,7 @@ fn named(opcodes: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
 }
 
 /// Nothing is missing: both say the same of every command.
-fn agree(packets: &[Wire], commands: u64) -> (Theirs, WireCapture) {
+fn agree(packets: &[RawPacket], commands: u64) -> (TsharkView, WireCapture) {
     let (theirs, (ours, figures)) = (theirs(packets), ours(packets));
     assert_eq!(theirs.opcodes.values().sum::<u64>(), commands, "tshark does not see all");
     for (ours, theirs) in ours.iter().zip(&theirs.commands) {
@@ -270,27 +270,28 @@ fn agree(packets: &[Wire], commands: u64) -> (Theirs, WireCapture) {
     (theirs, figures)
 }
 
-const ONE: Script = Script { seed: 1, connections: 1, commands: 80, aborts: false };
+const ONE: SessionScript = SessionScript { seed: 1, connections: 1, commands: 80, aborts: false };
 
 #[test]
 fn commands_over_ipv4_are_as_tshark_says() {
-    let (theirs, _) = agree(&play(ONE), 80);
+    let (theirs, _) = agree(&generate(ONE), 80);
     assert_eq!((theirs.answered, theirs.missing_numbers), (80, 0));
 }
 
 #[test]
 fn commands_over_ipv6_are_as_tshark_says() {
-    let packets: Vec<Wire> = play(ONE).iter().enumerate().map(|(at, packet)| version_6(packet, at % 3 == 0)).collect();
+    let packets: Vec<RawPacket> =
+        generate(ONE).iter().enumerate().map(|(at, packet)| version_6(packet, at % 3 == 0)).collect();
     assert_eq!(agree(&packets, 80).0.answered, 80);
 }
 
 #[test]
 fn commands_behind_one_and_two_vlan_tags_are_as_tshark_says() {
     for kinds in [&[0x8100][..], &[0x88a8, 0x8100]] {
-        let plain = play(ONE);
-        let packets: Vec<Wire> = plain.iter().map(|packet| tagged(packet, kinds)).collect();
+        let plain = generate(ONE);
+        let packets: Vec<RawPacket> = plain.iter().map(|packet| tagged(packet, kinds)).collect();
         assert_eq!(agree(&packets, 80).0.answered, 80);
-        let packets: Vec<Wire> = plain.iter().map(|packet| tagged(&version_6(packet, false), kinds)).collect();
+        let packets: Vec<RawPacket> = plain.iter().map(|packet| tagged(&version_6(packet, false), kinds)).collect();
         assert_eq!(agree(&packets, 80).0.answered, 80);
     }
 }
@@ -298,7 +299,7 @@ fn commands_behind_one_and_two_vlan_tags_are_as_tshark_says() {
 /// Two connections of one session, interleaved: each with tags that the other uses too, command numbers are the session's.
 #[test]
 fn commands_of_two_connections_in_one_session_are_as_tshark_says() {
-    let packets = play(Script { connections: 2, ..ONE });
+    let packets = generate(SessionScript { connections: 2, ..ONE });
     let (theirs, figures) = agree(&packets, 80);
     assert_eq!((theirs.answered, theirs.missing_numbers, theirs.connections), (80, 0, 2));
     // One initiator, whichever connection it takes.
@@ -309,8 +310,8 @@ fn commands_of_two_connections_in_one_session_are_as_tshark_says() {
 fn aborted_commands_are_as_tshark_says() {
     for connections in 1..=2 {
         for seed in 0..4 {
-            let script = Script { seed, connections, commands: 120, aborts: true };
-            let packets = play(script);
+            let script = SessionScript { seed, connections, commands: 120, aborts: true };
+            let packets = generate(script);
             let commands = shown(&packets).iter().filter(|one| number(one, "iscsi.opcode") == Some(COMMAND)).count();
             let (theirs, _) = agree(&packets, commands as u64);
             assert!(theirs.aborted >= 8 && theirs.answered >= 40, "{} {}", theirs.aborted, theirs.answered);
@@ -320,10 +321,10 @@ fn aborted_commands_are_as_tshark_says() {
 }
 
 /// A session's packets of which every so many is in fragments if it is long, and how many fragments there are.
-fn partly_fragmented(seed: u64, every: usize) -> (Vec<Wire>, u64) {
+fn partly_fragmented(seed: u64, every: usize) -> (Vec<RawPacket>, u64) {
     let mut packets = Vec::new();
     let mut fragments = 0;
-    for (at, packet) in play(Script { seed, commands: 300, ..ONE }).into_iter().enumerate() {
+    for (at, packet) in generate(SessionScript { seed, commands: 300, ..ONE }).into_iter().enumerate() {
         if at % every == every - 1 && packet.bytes.len() > 500 {
             let parts = fragmented(&packet, at as u16);
             fragments += parts.len() as u64;
@@ -344,11 +345,11 @@ fn what_is_left_beside_ip_fragments_is_as_tshark_says() {
         let (packets, _) = partly_fragmented(seed, every);
         let (theirs, (ours, _)) = (theirs(&packets), ours(&packets));
         assert_eq!((theirs.answered, theirs.missing_numbers), (300, 0));
-        let all: BTreeMap<u64, &Asked> = theirs.commands.iter().map(|one| (one.arrival_ns, one)).collect();
+        let all: BTreeMap<u64, &SeenCommand> = theirs.commands.iter().map(|one| (one.arrival_ns, one)).collect();
         for one in &ours {
             let theirs = all[&one.arrival_ns];
             // Its response was in fragments, or behind some, where nobody knows where a PDU begins.
-            let unanswered = Asked { completed_ns: None, error: 0, ..*theirs };
+            let unanswered = SeenCommand { completed_ns: None, error: 0, ..*theirs };
             assert!(one == theirs || *one == unanswered, "seed {seed}: {one:?}, tshark {theirs:?}");
         }
         adds_up(seed, every);

@@ -4,11 +4,11 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::conversation::{Way, Wire, header, put};
+use crate::conversation::{DirectionStream, RawPacket, header, put};
 
 /// Bytes of a segment at most, so that data takes several.
 const SEGMENT_BYTES: usize = 600;
-/// Bytes of Ethernet's header, and of the headers that [`Way::packet`] writes.
+/// Bytes of Ethernet's header, and of the headers that [`DirectionStream::packet`] writes.
 const ETHERNET_BYTES: usize = 14;
 const NETWORK_BYTES: usize = 20;
 /// Logical units as a command names them: two peripheral devices of bus 0, and one by flat addressing (SAM-5, section 4.7).
@@ -23,7 +23,7 @@ const ABORTS: [(u8, u8); 6] = [(1, 0), (5, 0), (1, 1), (2, 0), (1, 5), (5, 255)]
 
 /// What a session does.
 #[derive(Clone, Copy, Debug)]
-pub struct Script {
+pub struct SessionScript {
     pub seed: u64,
     pub connections: usize,
     pub commands: usize,
@@ -41,11 +41,11 @@ struct Command {
 }
 
 /// A session while it is played.
-struct Session {
+struct SessionGenerator {
     random: Xoshiro256PlusPlus,
-    packets: Vec<Wire>,
+    packets: Vec<RawPacket>,
     time_ns: u64,
-    ways: Vec<[Way; 2]>,
+    ways: Vec<[DirectionStream; 2]>,
     /// The number of the next status of each connection, and of the session's next command.
     status_numbers: Vec<u32>,
     command_number: u32,
@@ -54,8 +54,8 @@ struct Session {
 }
 
 /// The packets of a session.
-pub fn play(script: Script) -> Vec<Wire> {
-    let mut session = Session {
+pub fn generate(script: SessionScript) -> Vec<RawPacket> {
+    let mut session = SessionGenerator {
         random: Xoshiro256PlusPlus::seed_from_u64(script.seed),
         packets: Vec::new(),
         time_ns: 1_700_000_000_000_000_000,
@@ -83,7 +83,7 @@ pub fn play(script: Script) -> Vec<Wire> {
     session.packets
 }
 
-impl Session {
+impl SessionGenerator {
     fn pick(&mut self) -> Option<usize> {
         (!self.outstanding.is_empty()).then(|| self.random.random_range(0..self.outstanding.len()))
     }
@@ -91,8 +91,10 @@ impl Session {
     /// A connection and its login: the first begins the session, others name it by its handle (RFC 7143, section 6.3.1).
     fn open(&mut self, connection: usize) {
         let (initiator, target) = ((0x0a00_0001, 40_000 + connection as u16), (0x0a00_0002, 3260));
-        let mut ways =
-            [Way::new(initiator, target, self.random.random()), Way::new(target, initiator, self.random.random())];
+        let mut ways = [
+            DirectionStream::new(initiator, target, self.random.random()),
+            DirectionStream::new(target, initiator, self.random.random()),
+        ];
         for (way, flags) in ways.iter_mut().zip([2, 0x12]) {
             self.packets.push(way.packet(self.time_ns, flags, &[]));
             way.sequence = way.sequence.wrapping_add(1);
@@ -257,15 +259,15 @@ impl Session {
 }
 
 /// A packet with VLAN tags, the outermost first: their kinds of Ethernet frame (IEEE 802.1Q).
-pub fn tagged(packet: &Wire, kinds: &[u16]) -> Wire {
+pub fn tagged(packet: &RawPacket, kinds: &[u16]) -> RawPacket {
     let tags: Vec<u8> =
         kinds.iter().enumerate().flat_map(|(at, kind)| [(kind >> 8) as u8, *kind as u8, 0, 5 + at as u8]).collect();
     let bytes = [&packet.bytes[..12], &tags, &packet.bytes[12..]].concat();
-    Wire { bytes, ..*packet }
+    RawPacket { bytes, ..*packet }
 }
 
 /// The same over IPv6, with a header of hop-by-hop options if it is asked for (RFC 8200, sections 3 and 4.3).
-pub fn version_6(packet: &Wire, options: bool) -> Wire {
+pub fn version_6(packet: &RawPacket, options: bool) -> RawPacket {
     let (addresses, segment) = packet.bytes[ETHERNET_BYTES + 12..].split_at(8);
     let extension: &[u8] = if options { &[6, 0, 1, 4, 0, 0, 0, 0] } else { &[] };
     let payload_bytes = (extension.len() + segment.len()) as u16;
@@ -279,11 +281,11 @@ pub fn version_6(packet: &Wire, options: bool) -> Wire {
     }
     bytes.extend_from_slice(extension);
     bytes.extend_from_slice(segment);
-    Wire { bytes, ..*packet }
+    RawPacket { bytes, ..*packet }
 }
 
 /// The packet in IPv4 fragments of 256 bytes (RFC 791, section 3.2); `number` tells packets apart.
-pub fn fragmented(packet: &Wire, number: u16) -> Vec<Wire> {
+pub fn fragmented(packet: &RawPacket, number: u16) -> Vec<RawPacket> {
     const BYTES: usize = 256;
     let (head, payload) = packet.bytes.split_at(ETHERNET_BYTES + NETWORK_BYTES);
     let last = payload.len().div_ceil(BYTES) - 1;
@@ -294,7 +296,7 @@ pub fn fragmented(packet: &Wire, number: u16) -> Vec<Wire> {
         ip[2..4].copy_from_slice(&((NETWORK_BYTES + part.len()) as u16).to_be_bytes());
         ip[4..6].copy_from_slice(&number.to_be_bytes());
         ip[6..8].copy_from_slice(&offset.to_be_bytes());
-        Wire { time_ns: packet.time_ns + index as u64, bytes }
+        RawPacket { time_ns: packet.time_ns + index as u64, bytes }
     };
     payload.chunks(BYTES).enumerate().map(fragment).collect()
 }

@@ -4,11 +4,21 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::conversation::{Plan, analysed, file, plain, play};
+use crate::conversation::{ConversationPlan, analysed, file, generate, plain};
 
-fn plan(seed: u64, connections: usize, digests: [bool; 2], segment_max: usize) -> Plan {
+fn plan(seed: u64, connections: usize, digests: [bool; 2], segment_max: usize) -> ConversationPlan {
     let [header_digest, data_digest] = digests;
-    Plan { seed, connections, commands: 300, header_digest, data_digest, login: true, segment_max, batch: 6, lie: None }
+    ConversationPlan {
+        seed,
+        connections,
+        commands: 300,
+        header_digest,
+        data_digest,
+        login: true,
+        segment_max,
+        batch: 6,
+        fault: None,
+    }
 }
 
 proptest! {
@@ -17,7 +27,7 @@ proptest! {
     #[test]
     fn a_cut_capture_counts_what_it_loses(seed in any::<u64>(), connections in 1usize..3, digests in any::<[bool; 2]>(), snaplen in prop_oneof![Just(128usize), Just(160), Just(256), Just(1514)]) {
         // Segments of a real network's length, which PDUs share.
-        let conversation = play(&plan(seed, connections, digests, 1448));
+        let conversation = generate(&plan(seed, connections, digests, 1448));
         let truth = conversation.plain();
         let (records, figures) = analysed(file(&conversation.packets, snaplen));
         for record in plain(&records) {
@@ -34,7 +44,7 @@ proptest! {
 
     #[test]
     fn missing_packets_lose_no_more_than_they_hold(seed in any::<u64>(), share in 0.001f64..0.05) {
-        let mut conversation = play(&plan(seed, 2, [false, false], 1448));
+        let mut conversation = generate(&plan(seed, 2, [false, false], 1448));
         let truth = conversation.plain();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let first = conversation.packets[0].clone();

@@ -8,7 +8,7 @@ use traces::{Place, Problem, ReadError};
 const WINDOW_BYTES: usize = 1 << 18;
 
 /// A buffer over an input, from which slices are lent. It grows to the longest packet and no further.
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -20,9 +20,9 @@ pub(super) struct Window {
     offset: u64,
 }
 
-impl Window {
-    pub(super) fn new(path: &Path, input: Box<dyn Read + Send>) -> Window {
-        Window { path: path.to_owned(), input, buffer: vec![0; WINDOW_BYTES], begin: 0, end: 0, lent: 0, offset: 0 }
+impl ReadWindow {
+    pub(super) fn new(path: &Path, input: Box<dyn Read + Send>) -> ReadWindow {
+        ReadWindow { path: path.to_owned(), input, buffer: vec![0; WINDOW_BYTES], begin: 0, end: 0, lent: 0, offset: 0 }
     }
 
     /// Whether `bytes` more bytes are there.
@@ -59,7 +59,7 @@ impl Window {
         self.begin == self.end
     }
 
-    /// The next bytes, which [`Window::has`] said are there.
+    /// The next bytes, which [`ReadWindow::has`] said are there.
     pub(super) fn bytes(&self, bytes: usize) -> &[u8] {
         &self.buffer[self.begin..self.begin + bytes]
     }
@@ -83,7 +83,7 @@ impl Window {
         Ok(true)
     }
 
-    /// Lends the next bytes, which are there, until [`Window::release`].
+    /// Lends the next bytes, which are there, until [`ReadWindow::release`].
     pub(super) fn lend(&mut self, bytes: usize) -> &[u8] {
         self.lent = bytes;
         &self.buffer[self.begin..self.begin + bytes]

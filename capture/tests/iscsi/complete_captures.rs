@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::conversation::{Conversation, Plan, Wire, analysed, file, plain, play};
+use crate::conversation::{Conversation, ConversationPlan, RawPacket, analysed, file, generate, plain};
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = ConversationPlan> {
     (any::<u64>(), 1usize..4, any::<[bool; 2]>(), prop_oneof![20usize..200, 200usize..3000, Just(1448usize)], 1usize..8)
-        .prop_map(|(seed, connections, [header_digest, data_digest], segment_max, batch)| Plan {
+        .prop_map(|(seed, connections, [header_digest, data_digest], segment_max, batch)| ConversationPlan {
             seed,
             connections,
             commands: 120,
@@ -17,12 +17,12 @@ fn plans() -> impl Strategy<Value = Plan> {
             login: true,
             segment_max,
             batch,
-            lie: None,
+            fault: None,
         })
 }
 
 /// The packets in another order, each not far from its place, with their own times; some twice, some with bytes of the one before.
-fn shuffled(conversation: &Conversation, seed: u64) -> Vec<Wire> {
+fn shuffled(conversation: &Conversation, seed: u64) -> Vec<RawPacket> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut packets = Vec::new();
     for packet in &conversation.packets {
@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn every_command_comes_out_as_it_was(plan in plans()) {
-        let conversation = play(&plan);
+        let conversation = generate(&plan);
         let (records, figures) = analysed(file(&conversation.packets, usize::MAX));
         prop_assert_eq!(sorted(plain(&records)), sorted(conversation.plain()));
         prop_assert_eq!(figures.commands.paired, 120);
@@ -58,7 +58,7 @@ proptest! {
 
     #[test]
     fn segments_sent_twice_change_nothing(plan in plans(), seed in any::<u64>()) {
-        let conversation = play(&plan);
+        let conversation = generate(&plan);
         let (records, figures) = analysed(file(&shuffled(&conversation, seed), usize::MAX));
         let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
         prop_assert_eq!(plain(&records), plain(&expected));
@@ -67,7 +67,7 @@ proptest! {
 
     #[test]
     fn segments_captured_out_of_order_lose_nothing(plan in plans(), seed in any::<u64>()) {
-        let mut conversation = play(&plan);
+        let mut conversation = generate(&plan);
         let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
         // Payloads change places, times stay, so that arrivals move by at most a few packets.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -95,8 +95,8 @@ proptest! {
 
     #[test]
     fn digests_are_found_out_where_the_login_is_not_captured(plan in plans()) {
-        let plan = Plan { login: false, segment_max: 1448, ..plan };
-        let conversation = play(&plan);
+        let plan = ConversationPlan { login: false, segment_max: 1448, ..plan };
+        let conversation = generate(&plan);
         let (records, figures) = analysed(file(&conversation.packets, usize::MAX));
         let truth = conversation.plain();
         let zero_based = plain(&records);
