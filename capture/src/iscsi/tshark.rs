@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use traces::results::wire::WireCapture;
 use traces::{ReadError, Record, TraceMeta};
 
-use super::analysis::{Summary, summary};
+use super::analysis::common_figures;
 use super::live::{found, said_by};
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
@@ -370,7 +370,7 @@ impl TsharkAnalysis {
 
     /// What was seen.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
-        let mut figures = summary(&self.state, Summary { file, records: self.records });
+        let mut figures = common_figures(&self.state, file, self.records);
         figures.engine = PROGRAM.to_owned();
         figures.packets.packets = self.times.len() as u64;
         figures.tcp.connections = self.connections.len() as u64;

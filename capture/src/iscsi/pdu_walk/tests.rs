@@ -1,3 +1,5 @@
+use super::super::digest::crc32c;
+use super::super::pdu;
 use super::*;
 
 /// ScsiTask tags of the headers that were told, and the packets in which their PDUs ended.

@@ -1,0 +1,259 @@
+//! One TCP connection between an initiator and a target: both directions, and what its login negotiates.
+
+use super::super::frames::Endpoint;
+use super::super::login_text;
+use super::super::pdu::{self, Direction, Header};
+use super::super::pdu_walk::{ConnectionState, Digests, PayloadInterest, PduHandler, PduWalk};
+use super::super::reassembly::{PacketRef, Reassembler, StreamChunk, StreamSink};
+use super::super::tasks::{ConnectionTasks, WireState};
+use super::PacketObserver;
+
+/// Bytes of a login's text that are read.
+const LOGIN_TEXT_BYTES_MAX: u32 = 8192;
+
+pub(super) struct Connection {
+    pub(super) initiator: Endpoint,
+    pub(super) target: Endpoint,
+    pub(super) streams: [Reassembler; 2],
+    pub(super) walks: [PduWalk; 2],
+    shared: ConnectionState,
+    pub(super) tasks: ConnectionTasks,
+    login: Login,
+    /// Whether each direction has ended.
+    pub(super) ended: [bool; 2],
+}
+
+/// What a login has told so far.
+#[derive(Debug, Default)]
+struct Login {
+    /// Whether data of a login is awaited, by direction.
+    awaited: [bool; 2],
+    /// Whether the response whose text is awaited is the last.
+    last: bool,
+    readable: bool,
+    header_digest: bool,
+    data_digest: bool,
+}
+
+/// One direction of a connection with everything that it needs.
+pub(super) struct DirectionSink<'a, K> {
+    walk: &'a mut PduWalk,
+    shared: &'a mut ConnectionState,
+    talk: DirectionHandler<'a, K>,
+}
+
+struct DirectionHandler<'a, K> {
+    direction: Direction,
+    initiator: Endpoint,
+    target: Endpoint,
+    tasks: &'a mut ConnectionTasks,
+    login: &'a mut Login,
+    state: &'a mut WireState,
+    keep: &'a mut K,
+    digests_are_given: bool,
+}
+
+impl Connection {
+    pub(super) fn new(initiator: Endpoint, target: Endpoint, number: u32, digests: Digests) -> Connection {
+        let tasks = ConnectionTasks::new(initiator.to_string(), target.to_string(), number);
+        Connection {
+            initiator,
+            target,
+            streams: Default::default(),
+            walks: [PduWalk::new(Direction::ToTarget), PduWalk::new(Direction::ToInitiator)],
+            shared: ConnectionState { digests, ..ConnectionState::default() },
+            tasks,
+            login: Login::default(),
+            ended: [false; 2],
+        }
+    }
+
+    pub(super) fn line<'a, K: PacketObserver>(
+        &'a mut self,
+        direction: Direction,
+        state: &'a mut WireState,
+        given: Digests,
+        keep: &'a mut K,
+    ) -> (DirectionSink<'a, K>, &'a mut Reassembler) {
+        let way = direction.index();
+        let talk = DirectionHandler {
+            direction,
+            initiator: self.initiator,
+            target: self.target,
+            tasks: &mut self.tasks,
+            login: &mut self.login,
+            state,
+            keep,
+            digests_are_given: given != Digests::default(),
+        };
+        (DirectionSink { walk: &mut self.walks[way], shared: &mut self.shared, talk }, &mut self.streams[way])
+    }
+
+    /// It has ended, or the capture has; another may begin on the same ports.
+    pub(super) fn close<K: PacketObserver>(&mut self, state: &mut WireState, given: Digests, keep: &mut K) {
+        const BOTH: [Direction; 2] = [Direction::ToTarget, Direction::ToInitiator];
+        // Packet by packet, as they were captured: what one direction says tells whether the other's numbers fit.
+        while let Some((_, direction)) = BOTH
+            .into_iter()
+            .filter_map(|direction| Some((self.streams[direction.index()].first_held()?, direction)))
+            .min_by_key(|&(frame, _)| frame)
+        {
+            let (mut line, stream) = self.line(direction, state, given, keep);
+            stream.give_up(&mut line);
+            self.tasks.is_behind(self.streams[0].holds(), state);
+        }
+        for direction in BOTH {
+            let (mut line, stream) = self.line(direction, state, given, keep);
+            line.walk.finish(line.shared, &mut line.talk);
+            stream.restart();
+            self.tasks.is_behind(false, state);
+        }
+        self.tasks.close(state);
+        self.tasks = ConnectionTasks::new(self.initiator.to_string(), self.target.to_string(), self.tasks.stream);
+        self.shared = ConnectionState { digests: given, ..ConnectionState::default() };
+        self.login = Login::default();
+        self.ended = [false; 2];
+    }
+}
+
+impl<K: PacketObserver> StreamSink for DirectionSink<'_, K> {
+    fn begins(&mut self, opened: bool) {
+        self.walk.begin(opened, self.shared, &mut self.talk);
+    }
+
+    fn gap(&mut self, bytes: u32) {
+        self.walk.gap(bytes, self.shared, &mut self.talk);
+    }
+
+    fn piece(&mut self, piece: StreamChunk<'_>) {
+        self.walk.piece(piece, self.shared, &mut self.talk);
+    }
+
+    fn held(&mut self, frame: u64) {
+        self.talk.keep.held(frame);
+    }
+
+    fn released(&mut self, frame: u64) {
+        self.talk.keep.released(frame);
+    }
+}
+
+impl<K: PacketObserver> PduHandler for DirectionHandler<'_, K> {
+    fn header(&mut self, at: PacketRef, header: &Header, shared: &mut ConnectionState) -> PayloadInterest {
+        self.number(header);
+        match pdu::opcode(header) {
+            pdu::LOGIN_REQUEST => self.login_request(header),
+            pdu::LOGIN_RESPONSE => self.login_response(header, shared),
+            _ if self.direction == Direction::ToTarget => self.tasks.request(at, header, self.state),
+            _ => self.tasks.response(at, header, self.state),
+        }
+    }
+
+    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState) {
+        let direction = self.direction.index();
+        if std::mem::take(&mut self.login.awaited[direction]) {
+            return self.login_text(data, complete, shared);
+        }
+        self.tasks.data(direction, data, complete, self.state);
+    }
+
+    fn end(&mut self, at: Option<PacketRef>) {
+        self.tasks.ended(at, self.state);
+    }
+
+    fn keep(&mut self, frame: u64, offset: usize, bytes: usize) {
+        self.keep.keep(frame, offset, bytes);
+    }
+
+    fn text(&mut self, frame: u64, offset: usize, bytes: usize) {
+        self.keep.text(frame, offset, bytes);
+    }
+
+    fn held(&mut self, frame: u64) {
+        self.keep.held(frame);
+    }
+
+    fn released(&mut self, frame: u64) {
+        self.keep.released(frame);
+    }
+}
+
+impl<K: PacketObserver> DirectionHandler<'_, K> {
+    /// Takes note of a PDU's place among the session's commands.
+    fn number(&mut self, header: &Header) {
+        if pdu::is_login(header) {
+            return;
+        }
+        let session = *self.tasks.session.get_or_insert_with(|| self.state.sessions.add());
+        match self.direction {
+            Direction::ToTarget if pdu::has_command_number(header) && !pdu::is_immediate(header) => {
+                self.state.sessions.seen(session, pdu::u32_at(header, 24));
+            }
+            Direction::ToTarget => {}
+            Direction::ToInitiator => self.state.sessions.expects(session, pdu::u32_at(header, 28)),
+        }
+    }
+
+    fn login_request(&mut self, header: &Header) -> PayloadInterest {
+        let identifier: [u8; 6] = header[8..14].try_into().unwrap_or_default();
+        let handle = pdu::u16_at(header, 14);
+        if self.tasks.session.is_none() || handle != 0 {
+            let (initiator, target) = (self.initiator.address, self.target.address);
+            self.tasks.session = Some(self.state.sessions.join(initiator, target, identifier, handle));
+        }
+        if let Some(session) = self.tasks.session {
+            self.state.sessions.begins(session, pdu::u32_at(header, 24));
+        }
+        self.await_text(header)
+    }
+
+    fn login_response(&mut self, header: &Header, shared: &mut ConnectionState) -> PayloadInterest {
+        if let Some(session) = self.tasks.session {
+            self.state.sessions.named(session, pdu::u16_at(header, 14));
+        }
+        // Goes on to the full feature phase.
+        self.login.last = header[1] & 0x83 == 0x83 && header[36] == 0;
+        let wanted = self.await_text(header);
+        if wanted.data_bytes == 0 && self.login.last {
+            self.logged_in(shared);
+        }
+        wanted
+    }
+
+    fn await_text(&mut self, header: &Header) -> PayloadInterest {
+        let data_bytes = pdu::data_bytes(header).min(LOGIN_TEXT_BYTES_MAX);
+        self.login.awaited[self.direction.index()] = data_bytes > 0;
+        PayloadInterest { data_bytes, ..PayloadInterest::default() }
+    }
+
+    fn login_text(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState) {
+        let login = &mut *self.login;
+        match self.direction {
+            Direction::ToTarget => {
+                for (key, name) in
+                    [("InitiatorName", &mut self.tasks.initiator), ("TargetName", &mut self.tasks.target)]
+                {
+                    if let Some(value) = login_text::value(data, key) {
+                        value.clone_into(name);
+                    }
+                }
+            }
+            Direction::ToInitiator => {
+                login.readable |= login_text::pairs(data).next().is_some();
+                login.header_digest |= login_text::value(data, "HeaderDigest") == Some("CRC32C");
+                login.data_digest |= login_text::value(data, "DataDigest") == Some("CRC32C");
+                if login.last && complete {
+                    self.logged_in(shared);
+                }
+            }
+        }
+    }
+
+    /// From here on digests are as the login said, if it could be read.
+    fn logged_in(&mut self, shared: &mut ConnectionState) {
+        if self.login.readable && !self.digests_are_given {
+            let Login { header_digest, data_digest, .. } = *self.login;
+            shared.digests = Digests { header: Some(header_digest), data: Some(data_digest) };
+        }
+    }
+}

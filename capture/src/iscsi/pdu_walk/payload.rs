@@ -1,0 +1,89 @@
+//! The rest of a PDU behind its header: additional headers, digests and data.
+
+use super::super::pdu::{self, Header};
+use super::super::reassembly::{PacketRef, StreamChunk};
+use super::{ConnectionState, Digests, PduHandler, PduWalk, State};
+
+impl PduWalk {
+    pub(super) fn emit<H: PduHandler>(
+        &mut self,
+        header: &Header,
+        at: PacketRef,
+        shared: &mut ConnectionState,
+        handler: &mut H,
+    ) {
+        self.counts.pdus += 1;
+        shared.numbers.note(header, self.direction);
+        let wanted = handler.header(at, header, shared);
+        self.data.clear();
+        self.data_left = wanted.data_bytes.min(pdu::data_bytes(header));
+        self.data_bytes = pdu::data_bytes(header) as usize;
+        self.data_harmless = wanted.harmless;
+        self.data_text = pdu::is_login(header);
+        self.tell_end = wanted.end;
+    }
+
+    /// Goes on behind a header.
+    pub(super) fn go_on(&mut self, header: &Header, shared: &ConnectionState) {
+        let digests = if pdu::is_login(header) { Digests::default() } else { shared.digests };
+        let before = pdu::additional_bytes(header) + if digests.header == Some(true) { 4 } else { 0 };
+        let data = pdu::data_bytes(header);
+        let digest = if data > 0 && digests.data == Some(true) { 4 } else { 0 };
+        self.data_skip = before;
+        self.had_data = data > 0;
+        self.digest_left = digest;
+        self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)));
+    }
+
+    pub(super) fn take_data<H: PduHandler>(
+        &mut self,
+        piece: &StreamChunk<'_>,
+        at: usize,
+        step: usize,
+        shared: &mut ConnectionState,
+        handler: &mut H,
+    ) {
+        let skip = (self.data_skip as usize).min(step);
+        if skip > 0 && !self.is_in_doubt() {
+            // Additional headers and the digest.
+            let there = piece.payload.len().saturating_sub(at).min(skip);
+            handler.keep(piece.at.frame, piece.offset + at, there);
+        }
+        self.data_skip -= skip as u32;
+        let wanted = (step - skip).min(self.data_left as usize);
+        if wanted == 0 {
+            return;
+        }
+        let from = (at + skip).min(piece.payload.len());
+        let there = &piece.payload[from..(at + skip + wanted).min(piece.payload.len())];
+        self.data.extend_from_slice(there);
+        if self.data_harmless {
+            handler.keep(piece.at.frame, piece.offset + from, there.len());
+        } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
+            // All of it lies in this packet, so that nothing of it is out of context.
+            handler.text(piece.at.frame, piece.offset + from, there.len());
+        }
+        self.data_left -= wanted as u32;
+        if there.len() < wanted {
+            self.stop_data(shared, handler);
+        } else if self.data_left == 0 {
+            handler.data(&self.data, true, shared);
+        }
+    }
+
+    /// No more of the data that was asked for will come.
+    pub(super) fn stop_data<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
+        if std::mem::take(&mut self.data_left) > 0 {
+            handler.data(&self.data, false, shared);
+        }
+    }
+
+    pub(super) fn pass_end<H: PduHandler>(&mut self, at: Option<PacketRef>, handler: &mut H) {
+        if let Some(candidate) = &mut self.candidate {
+            candidate.ended.get_or_insert(at);
+        }
+        if std::mem::take(&mut self.tell_end) {
+            handler.end(at);
+        }
+    }
+}
