@@ -1,4 +1,5 @@
-//! A served drive: the image, the drive's times, the log.
+//! A served drive: clients read and write the image, wait for the modelled completion times, and leave records in the
+//! log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,12 +20,12 @@ use crate::live_queue::LiveQueue;
 use crate::log::{Log, LogEntry};
 use crate::simulated_drive::FinishedRequest;
 
-/// The name of a single virtual machine.
+/// The VM's name if there is one unnamed export.
 const ONLY_VM: &str = "vm0";
-/// The error that a request is logged with whose data failed without one of its own (`EIO`).
+/// The error number (`EIO`) that is logged for a request whose data access failed without an error number.
 const EIO: i32 = 5;
 
-/// An export that a client asked for in vain.
+/// A client asked for an export that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no export `{asked}`; there are {}", there.join(", "))]
 pub struct UnknownExport {
@@ -32,7 +33,7 @@ pub struct UnknownExport {
     there: Vec<String>,
 }
 
-/// A drive that clients can use.
+/// A drive that clients can read and write.
 pub struct ServedDrive {
     parts: ServedParts,
     capacity: Sectors,
@@ -40,11 +41,11 @@ pub struct ServedDrive {
     discards: bool,
     live_queue: LiveQueue,
     tally: Mutex<Tally>,
-    /// `None` when it is finished or there is none.
+    /// `None` without a log, and after the log is finished.
     log: Mutex<Option<(Log, PathBuf)>>,
 }
 
-/// What is counted, and the names that turned up.
+/// Counts, and the VMs seen so far.
 #[derive(Default)]
 struct Tally {
     lateness: Distribution,
@@ -54,7 +55,7 @@ struct Tally {
     failed: u64,
 }
 
-/// A client of one export.
+/// A client's connection to one export.
 pub struct Connection {
     export: usize,
     vm: VmId,
@@ -63,7 +64,7 @@ pub struct Connection {
 }
 
 impl ServedDrive {
-    /// The drive's clock starts.
+    /// Starts the drive's clock.
     pub fn begin(checked: Checked) -> ServedDrive {
         let Checked { parts, drive_queue } = checked;
         let vms = match parts.description.vm_by {
@@ -81,10 +82,10 @@ impl ServedDrive {
         }
     }
 
-    /// Begins the log, if one was asked for; before the first client connects.
+    /// Begins the log if the description asks for one. Must be called before the first client connects.
     ///
     /// # Errors
-    /// The log's.
+    /// The log cannot be created.
     pub fn open_log(&self) -> Result<(), ServeError> {
         if let Some(path) = &self.parts.description.log {
             *self.log() = Some((Log::begin(path)?, path.clone()));
@@ -93,7 +94,7 @@ impl ServedDrive {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Counts are counts, whoever has panicked over them.
+        // A thread that panicked leaves no count half written.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,10 +102,10 @@ impl ServedDrive {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client asks for an export; the only one goes by the empty name too.
+    /// Opens an export for a client. The empty name also opens a single export.
     ///
     /// # Errors
-    /// A name that no export has.
+    /// No export has this name.
     pub fn connect(&self, name: &str) -> Result<Connection, UnknownExport> {
         let by_name = self.parts.exports.iter().position(|export| export.name == name);
         let only = (name.is_empty() && self.parts.exports.len() == 1).then_some(0);
@@ -118,7 +119,7 @@ impl ServedDrive {
         let vm = match self.parts.description.vm_by {
             VmBy::Export => VmId(export as u16),
             VmBy::Connection => {
-                // Numbers beyond the last that a trace has share it.
+                // Connections beyond the last VM id share that id.
                 let vm = number.min(u32::from(u16::MAX)) as u16;
                 if usize::from(vm) == tally.vms.len() {
                     tally.vms.push(served_vm(connection_name(number)));
@@ -135,32 +136,33 @@ impl ServedDrive {
         self.parts.exports[connection.export].length
     }
 
-    /// What the drive does with written data.
+    /// The kind of the drive's write cache.
     pub fn write_cache(&self) -> WriteCache {
         self.write_cache
     }
 
-    /// Whether the drive understands discards.
+    /// Whether the drive supports discards.
     pub fn discards(&self) -> bool {
         self.discards
     }
 
-    /// Whether there are discs that turn.
+    /// Whether the drive is a rotating disk.
     pub fn is_rotational(&self) -> bool {
         self.parts.rotational
     }
 
-    /// Reads `bytes` from `offset` of the export on. Returns when the drive is done; so do the others.
+    /// Reads the export from `offset` on into `bytes`. Like the other operations, it returns at the request's modelled
+    /// completion time.
     ///
     /// # Errors
-    /// The image's; so for the others.
+    /// The range leaves the export, or the image reports an error.
     pub fn read(&self, connection: &Connection, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let length = bytes.len() as u64;
         let data = |at| self.parts.image.read(bytes, at);
         self.access(connection, Operation::Read, Flags::empty(), (offset, length), data)
     }
 
-    /// Writes `bytes`; `fua` asks for them to be durable.
+    /// Writes `bytes`; `fua` requests forced unit access.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -169,7 +171,7 @@ impl ServedDrive {
         self.access(connection, Operation::Write, fua_flag(fua), (offset, bytes.len() as u64), data)
     }
 
-    /// Makes `length` bytes zero: a discard where the client allows it and the drive understands it, else a write.
+    /// Zeroes `length` bytes: by a discard if the client permits it and the drive supports it, else by a write.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -179,7 +181,7 @@ impl ServedDrive {
         self.access(connection, operation, fua_flag(how.fua), (offset, length), data)
     }
 
-    /// Tells the drive that `length` bytes hold nothing of value; they read as zeros.
+    /// Discards `length` bytes; they read as zeros afterwards.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -188,8 +190,8 @@ impl ServedDrive {
         self.access(connection, Operation::Discard, Flags::empty(), (offset, length), data)
     }
 
-    /// Waits until everything that was acknowledged is durable by the drive's account. The image itself stays with the
-    /// operating system until the end.
+    /// Returns when the drive model has made all acknowledged writes durable. The image file itself is synced only at
+    /// the end of serving.
     ///
     /// # Errors
     /// As [`ServedDrive::write`].
@@ -228,7 +230,10 @@ impl ServedDrive {
         let export = &self.parts.exports[connection.export];
         let within = offset.checked_add(length).is_some_and(|end| end <= export.length.bytes());
         if !within {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "beyond the end of the export"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the request extends beyond the end of the export",
+            ));
         }
         if length == 0 {
             return Ok(());
@@ -239,7 +244,7 @@ impl ServedDrive {
         self.serve(connection, request, || data(at))
     }
 
-    /// The drive takes its time while the data go their own way.
+    /// Submits the request to the drive model, accesses the data meanwhile, and waits for the completion time.
     fn serve(
         &self,
         connection: &Connection,
@@ -267,7 +272,7 @@ impl ServedDrive {
         result
     }
 
-    /// Counts it and puts it into the log, on the clock that everybody has.
+    /// Counts the request and logs it, with its times converted to `CLOCK_MONOTONIC`.
     fn note(&self, connection: &Connection, number: u64, record: Record) {
         let mut tally = self.tally();
         if let Some(vm) = tally.vms.get_mut(usize::from(record.request.vm.0)) {
@@ -285,7 +290,7 @@ impl ServedDrive {
         }
     }
 
-    /// How it goes.
+    /// The figures so far.
     pub fn report(&self) -> Serving {
         let tally = self.tally();
         Serving {
@@ -317,8 +322,8 @@ impl ServedDrive {
         options
     }
 
-    /// Ends the serving: completes the log and makes the image durable. Requests that come afterwards are served and not
-    /// logged. What went wrong is in the report.
+    /// Completes the log and makes the image durable. Later requests are served but not logged. Failures are in the
+    /// report.
     pub fn finish(&self) -> Serving {
         let mut report = self.report();
         let log = self.log().take();
@@ -366,12 +371,12 @@ impl ServedDrive {
     }
 }
 
-/// How zeros may be written.
+/// How a range may be zeroed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Zeroing {
-    /// The sectors may lose their place.
+    /// A discard is permitted.
     pub may_discard: bool,
-    /// They are to be durable.
+    /// Forced unit access is requested.
     pub fua: bool,
 }
 

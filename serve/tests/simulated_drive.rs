@@ -1,4 +1,4 @@
-//! The front of a served drive against the replay engine: the same arrivals get the same times, whoever calls when.
+//! The simulated drive against the replay engine: the same arrivals get the same times, however late the caller polls.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
 use serve::simulated_drive::{FinishedRequest, SimulatedDrive};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
-/// Requests at fixed times.
+/// A source of requests at fixed times.
 struct Fixed(std::collections::VecDeque<Request>);
 
 impl Source for Fixed {
@@ -20,7 +20,7 @@ impl Source for Fixed {
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 }
 
-/// Arrival, issue, start and completion of each, by arrival.
+/// Arrival, issue, start and completion of each request, sorted by arrival.
 type Times = Vec<(Timestamp, Timestamp, Timestamp, Timestamp)>;
 
 #[derive(Default)]
@@ -47,34 +47,35 @@ fn replayed(drive: &str, scheduler: &str, depth: u32, requests: &[Request]) -> T
     times
 }
 
-/// The same through the front, whose owner looks after it `late` after something was due, in turn.
-fn fronted(drive: &str, scheduler: &str, depth: u32, requests: &[Request], late: &[u64]) -> Times {
+/// The same through a [`SimulatedDrive`] whose caller polls `late` nanoseconds after each event; the delays repeat in
+/// turn.
+fn polled_late(drive: &str, scheduler: &str, depth: u32, requests: &[Request], late: &[u64]) -> Times {
     let (drive, scheduler) = built(drive, scheduler);
-    let mut front = SimulatedDrive::new(drive, scheduler, depth);
+    let mut simulated = SimulatedDrive::new(drive, scheduler, depth);
     let (mut done, mut times): (Vec<FinishedRequest>, Times) = (Vec::new(), Vec::new());
     let mut late = late.iter().copied().cycle();
     let mut now = Timestamp::ZERO;
-    let mut look = |front: &mut SimulatedDrive, until: Timestamp, times: &mut Times| {
-        while let Some(next) = front.next_event() {
+    let mut poll = |simulated: &mut SimulatedDrive, until: Timestamp, times: &mut Times| {
+        while let Some(next) = simulated.next_event() {
             let at = next.saturating_add(Nanos::from_ns(late.next().unwrap())).max(now);
             if at >= until {
                 break;
             }
-            front.run(at, &mut done);
+            simulated.run(at, &mut done);
             for FinishedRequest { request, issued, completion } in done.drain(..) {
-                assert!(completion.finished <= at, "told before its time");
+                assert!(completion.finished <= at, "completed before its time");
                 times.push((request.arrival, issued, completion.started, completion.finished));
-                front.release(completion.id);
+                simulated.release(completion.id);
             }
         }
         now = until;
     };
     for request in requests {
-        look(&mut front, request.arrival, &mut times);
-        let (_, arrived) = front.arrive(request.arrival, *request);
+        poll(&mut simulated, request.arrival, &mut times);
+        let (_, arrived) = simulated.arrive(request.arrival, *request);
         assert_eq!(arrived, *request);
     }
-    look(&mut front, Timestamp::MAX, &mut times);
+    poll(&mut simulated, Timestamp::MAX, &mut times);
     times.sort_unstable();
     times
 }
@@ -107,7 +108,7 @@ const SCHEDULERS: [&str; 8] = ["fifo", "sstf", "satf", "deadline", "cscan", "cfq
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_times_are_those_of_a_replay(
+    fn times_are_those_of_a_replay_however_late_the_caller_polls(
         given in prop::collection::vec((0u64..8_000_000, any::<u64>(), 1u32..256, any::<bool>(), 0u8..3), 1..60),
         depth in prop::sample::select(vec![1, 2, 4, u32::MAX]),
         late in prop::collection::vec(0u64..3_000_000, 1..5),
@@ -117,17 +118,17 @@ proptest! {
         let requests = requests(&given, 1 << 24);
         let expected = replayed(drive, scheduler, depth, &requests);
         prop_assert_eq!(expected.len(), requests.len());
-        prop_assert_eq!(fronted(drive, scheduler, depth, &requests, &late), expected);
+        prop_assert_eq!(polled_late(drive, scheduler, depth, &requests, &late), expected);
     }
 }
 
 #[test]
-fn what_arrives_at_once_arrives_in_order() {
+fn simultaneous_arrivals_get_increasing_timestamps() {
     let (drive, scheduler) = built("fixed", "fifo");
-    let mut front = SimulatedDrive::new(drive, scheduler, 1);
+    let mut simulated = SimulatedDrive::new(drive, scheduler, 1);
     let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
     let now = Timestamp::from_ns(100);
-    let arrivals: Vec<u64> = (0..3).map(|_| front.arrive(now, request).1.arrival.as_ns()).collect();
+    let arrivals: Vec<u64> = (0..3).map(|_| simulated.arrive(now, request).1.arrival.as_ns()).collect();
     assert_eq!(arrivals, [100, 101, 102]);
-    assert_eq!(front.stamp(Timestamp::from_ns(50), request).arrival.as_ns(), 103);
+    assert_eq!(simulated.stamp(Timestamp::from_ns(50), request).arrival.as_ns(), 103);
 }
