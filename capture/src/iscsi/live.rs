@@ -24,19 +24,19 @@ pub enum LiveError {
     #[error("{PROGRAM} cannot be run: {0}")]
     NotRun(io::Error),
     /// The program has failed.
-    #[error("{PROGRAM} cannot capture on {interface}: {said}{}", remedy(said))]
+    #[error("{PROGRAM} cannot capture on {interface}: {stderr}{}", remedy(stderr))]
     Failed {
         /// On what.
         interface: String,
-        /// What it said.
-        said: String,
+        /// What it stderr.
+        stderr: String,
     },
 }
 
-fn remedy(said: &str) -> &'static str {
-    if said.contains("ermission") || said.contains("perform this operation") {
+fn remedy(stderr: &str) -> &'static str {
+    if stderr.contains("ermission") || stderr.contains("perform this operation") {
         "; capturing needs root, or the capability CAP_NET_RAW (setcap cap_net_raw,cap_net_admin+eip on dumpcap)"
-    } else if said.contains("No such device") {
+    } else if stderr.contains("No such device") {
         "; `ip link` names the interfaces"
     } else {
         ""
@@ -47,7 +47,7 @@ fn remedy(said: &str) -> &'static str {
 pub struct LiveCapture {
     interface: String,
     child: Child,
-    said: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
 }
 
 impl LiveCapture {
@@ -73,7 +73,10 @@ impl LiveCapture {
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(LiveError::NotRun(io::Error::other("it has no pipes")));
         };
-        Ok((LiveCapture { interface: interface.to_owned(), child, said: Some(said_by(errors)) }, Backlog::new(output)))
+        Ok((
+            LiveCapture { interface: interface.to_owned(), child, stderr: Some(read_stderr(errors)) },
+            Backlog::new(output),
+        ))
     }
 
     /// Number of the process.
@@ -87,13 +90,13 @@ impl LiveCapture {
     /// It has failed.
     pub fn finish(mut self) -> Result<(), LiveError> {
         let status = self.child.wait().map_err(LiveError::NotRun)?;
-        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        let stderr = self.stderr.take().and_then(|stderr| stderr.join().ok()).unwrap_or_default();
         if status.success() {
             return Ok(());
         }
-        let lines = said.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("Capturing on"));
-        let said: Vec<&str> = lines.take(2).map(str::trim).collect();
-        Err(LiveError::Failed { interface: self.interface.clone(), said: said.join(" ") })
+        let lines = stderr.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("Capturing on"));
+        let stderr: Vec<&str> = lines.take(2).map(str::trim).collect();
+        Err(LiveError::Failed { interface: self.interface.clone(), stderr: stderr.join(" ") })
     }
 }
 
@@ -116,10 +119,10 @@ pub fn interrupt(process: u32) {
 }
 
 /// Takes in all that a program says.
-pub(super) fn said_by(mut errors: ChildStderr) -> JoinHandle<String> {
+pub(super) fn read_stderr(mut errors: ChildStderr) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = String::new();
-        // What cannot be read is not said.
+        // What cannot be read is not stderr.
         let _ = errors.read_to_string(&mut text);
         text
     })

@@ -62,13 +62,13 @@ pub struct Scrubber {
 }
 
 impl PacketObserver for Scrubber {
-    fn keep(&mut self, frame: u64, offset: usize, bytes: usize) {
+    fn header_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
         if let Some(packet_in_queue) = self.find(frame).filter(|_| bytes > 0) {
             packet_in_queue.kept.push((offset, bytes));
         }
     }
 
-    fn text(&mut self, frame: u64, offset: usize, bytes: usize) {
+    fn login_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
         if let Some(packet_in_queue) = self.find(frame) {
             packet_in_queue.texts.push((offset, bytes));
         }
@@ -266,7 +266,7 @@ fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
                 renamer.name(value);
             }
         } else if !PARAMETERS.contains(&&*key) {
-            // CHAP_N, CHAP_R and whatever else is not known to be harmless.
+            // CHAP_N, CHAP_R and whatever else is not known to be no_user_data.
             value.fill(b'x');
         }
     }

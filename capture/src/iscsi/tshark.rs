@@ -19,7 +19,7 @@ use traces::results::wire::WireCapture;
 use traces::{ReadError, Record, TraceMeta};
 
 use super::analysis::common_figures;
-use super::live::{found, said_by};
+use super::live::{found, read_stderr};
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
 use super::reassembly::PacketRef;
@@ -105,14 +105,14 @@ fn feed(
     path: &Path,
     tee: Tee<Box<dyn Read + Send>>,
     lenient: bool,
-    told: &Sender<PacketTime>,
+    packet_times: &Sender<PacketTime>,
 ) -> Result<FileCounts, ReadError> {
     let mut reader = PacketReader::from_reader(path, Box::new(tee), lenient)?;
     let mut newest = 0;
     while let Some(packet) = reader.packet()? {
         newest = packet.time_ns.max(newest);
-        // Nobody listens any more if tshark has failed, which is said elsewhere.
-        let _ = told.send((newest, reader.position_bytes()));
+        // Nobody listens any more if tshark has failed, which is stderr elsewhere.
+        let _ = packet_times.send((newest, reader.position_bytes()));
     }
     Ok(reader.counts().clone())
 }
@@ -137,17 +137,17 @@ fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
 /// Waits for the end of tshark, and of what feeds it.
 fn finish(
     mut child: Child,
-    said: JoinHandle<String>,
-    fed: JoinHandle<Result<FileCounts, ReadError>>,
+    stderr: JoinHandle<String>,
+    feeder: JoinHandle<Result<FileCounts, ReadError>>,
 ) -> Result<FileCounts, TsharkError> {
     let status = child.wait()?;
-    let (said, fed) = (said.join().unwrap_or_default(), fed.join());
-    // Where it has failed, it cannot be fed either.
+    let (stderr, feeder) = (stderr.join().unwrap_or_default(), feeder.join());
+    // Where it has failed, it cannot be feeder either.
     if !status.success() {
-        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
-        return Err(TsharkError::Failed(said.join(" ")));
+        let stderr: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
+        return Err(TsharkError::Failed(stderr.join(" ")));
     }
-    fed.map_err(|_| TsharkError::Failed("nobody has fed it".to_owned()))?.map_err(TsharkError::Read)
+    feeder.map_err(|_| TsharkError::Failed("nobody has feeder it".to_owned()))?.map_err(TsharkError::Read)
 }
 
 impl TsharkAnalysis {
@@ -170,10 +170,10 @@ impl TsharkAnalysis {
         else {
             return Err(TsharkError::Failed("it has no pipes".to_owned()).into());
         };
-        let said = said_by(errors);
-        let (sender, told) = channel();
+        let stderr = read_stderr(errors);
+        let (sender, packet_times) = channel();
         let path = path.to_owned();
-        let fed = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
+        let feeder = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
         let mut output = BufReader::with_capacity(1 << 18, output);
         let (mut line, mut shown) = (Vec::new(), DissectedPacket::default());
         loop {
@@ -185,14 +185,14 @@ impl TsharkAnalysis {
             if self.line(&text, &mut shown) {
                 self.untimed.push_back(std::mem::take(&mut shown));
                 // Never waited for: tshark may be given no more before it is rid of what it says.
-                told.try_iter().for_each(|fed| self.know(fed));
-                self.timed();
+                packet_times.try_iter().for_each(|feeder| self.add_time(feeder));
+                self.take_timed();
                 each(self)?;
             }
         }
-        told.iter().for_each(|fed| self.know(fed));
-        self.timed();
-        let counts = finish(child, said, fed)?;
+        packet_times.iter().for_each(|feeder| self.add_time(feeder));
+        self.take_timed();
+        let counts = finish(child, stderr, feeder)?;
         for tasks in self.connections.values_mut() {
             tasks.close(&mut self.state);
         }
@@ -201,14 +201,14 @@ impl TsharkAnalysis {
         Ok(counts)
     }
 
-    fn know(&mut self, (time_ns, position_bytes): PacketTime) {
+    fn add_time(&mut self, (time_ns, position_bytes): PacketTime) {
         self.state.zero_ns.get_or_insert(time_ns);
         self.times.push(time_ns);
         self.position_bytes = position_bytes;
     }
 
     /// Takes in the packets whose times are known.
-    fn timed(&mut self) {
+    fn take_timed(&mut self) {
         while self.untimed.front().is_some_and(|shown| shown.frame <= self.times.len() as u64)
             && let Some(shown) = self.untimed.pop_front()
         {

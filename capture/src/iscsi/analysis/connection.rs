@@ -39,7 +39,7 @@ struct Login {
 pub(super) struct DirectionSink<'a, K> {
     walk: &'a mut PduWalk,
     shared: &'a mut ConnectionState,
-    talk: DirectionHandler<'a, K>,
+    handler: DirectionHandler<'a, K>,
 }
 
 struct DirectionHandler<'a, K> {
@@ -49,7 +49,7 @@ struct DirectionHandler<'a, K> {
     tasks: &'a mut ConnectionTasks,
     login: &'a mut Login,
     state: &'a mut WireState,
-    keep: &'a mut K,
+    observer: &'a mut K,
     digests_are_given: bool,
 }
 
@@ -68,29 +68,29 @@ impl Connection {
         }
     }
 
-    pub(super) fn line<'a, K: PacketObserver>(
+    pub(super) fn sink<'a, K: PacketObserver>(
         &'a mut self,
         direction: Direction,
         state: &'a mut WireState,
         given: Digests,
-        keep: &'a mut K,
+        observer: &'a mut K,
     ) -> (DirectionSink<'a, K>, &'a mut Reassembler) {
         let way = direction.index();
-        let talk = DirectionHandler {
+        let handler = DirectionHandler {
             direction,
             initiator: self.initiator,
             target: self.target,
             tasks: &mut self.tasks,
             login: &mut self.login,
             state,
-            keep,
+            observer,
             digests_are_given: given != Digests::default(),
         };
-        (DirectionSink { walk: &mut self.walks[way], shared: &mut self.shared, talk }, &mut self.streams[way])
+        (DirectionSink { walk: &mut self.walks[way], shared: &mut self.shared, handler }, &mut self.streams[way])
     }
 
     /// It has ended, or the capture has; another may begin on the same ports.
-    pub(super) fn close<K: PacketObserver>(&mut self, state: &mut WireState, given: Digests, keep: &mut K) {
+    pub(super) fn close<K: PacketObserver>(&mut self, state: &mut WireState, given: Digests, observer: &mut K) {
         const BOTH: [Direction; 2] = [Direction::ToTarget, Direction::ToInitiator];
         // Packet by packet, as they were captured: what one direction says tells whether the other's numbers fit.
         while let Some((_, direction)) = BOTH
@@ -98,15 +98,15 @@ impl Connection {
             .filter_map(|direction| Some((self.streams[direction.index()].first_held()?, direction)))
             .min_by_key(|&(frame, _)| frame)
         {
-            let (mut line, stream) = self.line(direction, state, given, keep);
-            stream.give_up(&mut line);
-            self.tasks.is_behind(self.streams[0].holds(), state);
+            let (mut sink, stream) = self.sink(direction, state, given, observer);
+            stream.give_up(&mut sink);
+            self.tasks.set_request_gap(self.streams[0].holds(), state);
         }
         for direction in BOTH {
-            let (mut line, stream) = self.line(direction, state, given, keep);
-            line.walk.finish(line.shared, &mut line.talk);
+            let (mut sink, stream) = self.sink(direction, state, given, observer);
+            sink.walk.finish(sink.shared, &mut sink.handler);
             stream.restart();
-            self.tasks.is_behind(false, state);
+            self.tasks.set_request_gap(false, state);
         }
         self.tasks.close(state);
         self.tasks = ConnectionTasks::new(self.initiator.to_string(), self.target.to_string(), self.tasks.stream);
@@ -118,23 +118,23 @@ impl Connection {
 
 impl<K: PacketObserver> StreamSink for DirectionSink<'_, K> {
     fn begins(&mut self, opened: bool) {
-        self.walk.begin(opened, self.shared, &mut self.talk);
+        self.walk.begin(opened, self.shared, &mut self.handler);
     }
 
     fn gap(&mut self, bytes: u32) {
-        self.walk.gap(bytes, self.shared, &mut self.talk);
+        self.walk.gap(bytes, self.shared, &mut self.handler);
     }
 
     fn piece(&mut self, piece: StreamChunk<'_>) {
-        self.walk.piece(piece, self.shared, &mut self.talk);
+        self.walk.piece(piece, self.shared, &mut self.handler);
     }
 
     fn held(&mut self, frame: u64) {
-        self.talk.keep.held(frame);
+        self.handler.observer.held(frame);
     }
 
     fn released(&mut self, frame: u64) {
-        self.talk.keep.released(frame);
+        self.handler.observer.released(frame);
     }
 }
 
@@ -161,20 +161,20 @@ impl<K: PacketObserver> PduHandler for DirectionHandler<'_, K> {
         self.tasks.ended(at, self.state);
     }
 
-    fn keep(&mut self, frame: u64, offset: usize, bytes: usize) {
-        self.keep.keep(frame, offset, bytes);
+    fn header_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
+        self.observer.header_bytes(frame, offset, bytes);
     }
 
-    fn text(&mut self, frame: u64, offset: usize, bytes: usize) {
-        self.keep.text(frame, offset, bytes);
+    fn login_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
+        self.observer.login_bytes(frame, offset, bytes);
     }
 
     fn held(&mut self, frame: u64) {
-        self.keep.held(frame);
+        self.observer.held(frame);
     }
 
     fn released(&mut self, frame: u64) {
-        self.keep.released(frame);
+        self.observer.released(frame);
     }
 }
 

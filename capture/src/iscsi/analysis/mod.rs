@@ -38,9 +38,9 @@ impl Default for AnalysisOptions {
 /// Is told which bytes of which packet are headers, by frame number and place in the captured frame.
 pub trait PacketObserver {
     /// These bytes are a header, or data that names addresses and sizes only.
-    fn keep(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    fn header_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes are text of a login.
-    fn text(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    fn login_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// It is not yet known what this packet holds.
     fn held(&mut self, _frame: u64) {}
     /// It is.
@@ -92,7 +92,7 @@ impl Analysis {
     }
 
     /// Takes in the next packet. False if it is none of a target's connection.
-    pub fn packet(&mut self, packet: &Packet<'_>, keep: &mut impl PacketObserver) -> bool {
+    pub fn packet(&mut self, packet: &Packet<'_>, observer: &mut impl PacketObserver) -> bool {
         let time_ns = self.clock(packet);
         match dissect(packet.link, packet.bytes, packet.wire_bytes) {
             Frame::Segment(segment) => {
@@ -107,7 +107,7 @@ impl Analysis {
                     }
                 };
                 let at = PacketRef { frame: packet.number, time_ns };
-                self.segment(&segment, direction, at, keep);
+                self.segment(&segment, direction, at, observer);
                 return true;
             }
             Frame::Fragment => self.seen.packets.fragments += 1,
@@ -139,7 +139,13 @@ impl Analysis {
         at.time_ns
     }
 
-    fn segment(&mut self, segment: &Segment<'_>, direction: Direction, at: PacketRef, keep: &mut impl PacketObserver) {
+    fn segment(
+        &mut self,
+        segment: &Segment<'_>,
+        direction: Direction,
+        at: PacketRef,
+        observer: &mut impl PacketObserver,
+    ) {
         let (initiator, target) = match direction {
             Direction::ToTarget => (segment.from, segment.to),
             Direction::ToInitiator => (segment.to, segment.from),
@@ -148,26 +154,26 @@ impl Analysis {
         let given = self.options.digests;
         let connection = &mut self.connections[index];
         if segment.syn && direction == Direction::ToTarget && !connection.streams[0].is_opened_at(segment.sequence) {
-            connection.close(&mut self.state, given, keep);
+            connection.close(&mut self.state, given, observer);
         }
         let way = direction.index();
-        let (mut line, stream) = connection.line(direction, &mut self.state, given, keep);
+        let (mut sink, stream) = connection.sink(direction, &mut self.state, given, observer);
         if segment.syn {
-            stream.open(segment.sequence, &mut line);
+            stream.open(segment.sequence, &mut sink);
         }
         if segment.length > 0 {
             let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
             let Segment { length, payload, payload_at, .. } = *segment;
-            stream.segment(sequence, StreamChunk { at, length, payload, offset: payload_at }, &mut line);
+            stream.segment(sequence, StreamChunk { at, length, payload, offset: payload_at }, &mut sink);
         }
         let holds = stream.holds();
         if direction == Direction::ToTarget {
-            connection.tasks.is_behind(holds, &mut self.state);
+            connection.tasks.set_request_gap(holds, &mut self.state);
         }
         if segment.ends {
             connection.ended[way] = true;
             if connection.ended == [true; 2] {
-                connection.close(&mut self.state, given, keep);
+                connection.close(&mut self.state, given, observer);
             }
         }
         self.reset();
@@ -213,9 +219,9 @@ impl Analysis {
     }
 
     /// There are no more packets.
-    pub fn finish(&mut self, keep: &mut impl PacketObserver) {
+    pub fn finish(&mut self, observer: &mut impl PacketObserver) {
         for connection in &mut self.connections {
-            connection.close(&mut self.state, self.options.digests, keep);
+            connection.close(&mut self.state, self.options.digests, observer);
         }
         self.finished = true;
     }

@@ -22,9 +22,9 @@ impl PduWalk {
             && let Some(header) = captured.first_chunk::<HEADER_BYTES>()
         {
             let behind = &captured[HEADER_BYTES..];
-            if !self.may_stand_behind_a_digest(header, shared) {
+            if !self.may_follow_unknown_digest(header, shared) {
                 self.accept(header, piece.at, behind, shared, handler)?;
-                handler.keep(piece.at.frame, piece.offset + at, HEADER_BYTES);
+                handler.header_bytes(piece.at.frame, piece.offset + at, HEADER_BYTES);
                 return Some(at + HEADER_BYTES);
             }
         }
@@ -36,22 +36,22 @@ impl PduWalk {
             self.part_at = piece.at;
         }
         if (self.part_bytes..self.part_bytes + there).contains(&4) {
-            self.part_behind_digest_at = piece.at;
+            self.part_after_digest_at = piece.at;
         }
         self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
-        if !self.is_in_doubt() {
-            handler.keep(piece.at.frame, piece.offset + at, there);
+        if !self.candidate_is_uncertain() {
+            handler.header_bytes(piece.at.frame, piece.offset + at, there);
         }
         self.part_bytes += there;
         if there < missing {
             if captured.len() < piece.length as usize - at {
                 self.counts.lost_by_cut += 1;
-                self.lose(self.may_go_on(shared), shared, handler);
+                self.lose_boundaries(self.part_may_be_header(shared), shared, handler);
             }
             return None;
         }
         let header: Header = *self.part.first_chunk().unwrap_or(&[0; HEADER_BYTES]);
-        if wanted == HEADER_BYTES && self.may_stand_behind_a_digest(&header, shared) {
+        if wanted == HEADER_BYTES && self.may_follow_unknown_digest(&header, shared) {
             return Some(at + there);
         }
         let behind = &captured[there..];
@@ -60,19 +60,19 @@ impl PduWalk {
             self.part_bytes = 0;
             self.accept(&header, self.part_at, behind, shared, handler)?;
         } else {
-            self.accept_shifted(&header, piece.at, behind, shared, handler)?;
+            self.accept_after_digest(&header, piece.at, behind, shared, handler)?;
         }
         Some(at + there)
     }
 
     /// Whether what stands where a header must is none, and a digest that is not known of may stand before it.
-    pub(super) fn may_stand_behind_a_digest(&self, header: &Header, shared: &ConnectionState) -> bool {
+    pub(super) fn may_follow_unknown_digest(&self, header: &Header, shared: &ConnectionState) -> bool {
         let unknown = if self.had_data { shared.digests.data } else { shared.digests.header };
         unknown.is_none() && self.part_bytes < HEADER_AND_DIGEST_BYTES && !pdu::is_plausible(header, self.direction)
     }
 
     /// Decides what the first bytes of `part` are: a digest with a header behind it, or a header nevertheless.
-    pub(super) fn accept_shifted<H: PduHandler>(
+    pub(super) fn accept_after_digest<H: PduHandler>(
         &mut self,
         first: &Header,
         at: PacketRef,
@@ -86,7 +86,7 @@ impl PduWalk {
         if pdu::is_plausible(&second, self.direction) {
             let unknown = if self.had_data { &mut shared.digests.data } else { &mut shared.digests.header };
             *unknown = Some(true);
-            return self.accept(&second, self.part_behind_digest_at, behind, shared, handler);
+            return self.accept(&second, self.part_after_digest_at, behind, shared, handler);
         }
         let four: [u8; 4] = *self.part.last_chunk().unwrap_or(&[0; 4]);
         self.accept(first, begun, &four, shared, handler)?;
@@ -117,7 +117,7 @@ impl PduWalk {
         shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<()> {
-        let believed = if self.unbroken {
+        let believed = if self.never_lost {
             pdu::is_possible(header, self.direction)
         } else {
             pdu::is_plausible(header, self.direction)
@@ -126,14 +126,14 @@ impl PduWalk {
         };
         if !believed || !self.check_digest(header, behind, shared) {
             self.counts.lost_by_content += 1;
-            self.lose(false, shared, handler);
+            self.lose_boundaries(false, shared, handler);
             return None;
         }
         if let Some(before) = self.candidate.take() {
-            self.believe(&before, shared, handler);
+            self.accept_candidate(&before, shared, handler);
         }
-        self.emit(header, at, shared, handler);
-        self.go_on(header, shared);
+        self.report(header, at, shared, handler);
+        self.enter_pdu(header, shared);
         Some(())
     }
 
@@ -152,7 +152,7 @@ impl PduWalk {
             }
             Some(_) => {
                 self.counts.wrong_digests += u64::from(!right);
-                right || self.unbroken
+                right || self.never_lost
             }
         }
     }

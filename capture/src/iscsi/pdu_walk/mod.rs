@@ -42,9 +42,9 @@ pub struct PayloadInterest {
     /// So many bytes of its data.
     pub data_bytes: u32,
     /// Whether these tell nothing of what users store.
-    pub harmless: bool,
+    pub no_user_data: bool,
     /// To be told when it has passed.
-    pub end: bool,
+    pub notify_end: bool,
 }
 
 /// Takes what the walk finds.
@@ -55,10 +55,10 @@ pub trait PduHandler {
     fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState);
     /// The last byte of the PDU passed in the packet `at`; `None` where that was not captured.
     fn end(&mut self, at: Option<PacketRef>);
-    /// These bytes of a packet are a header, or harmless data.
-    fn keep(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    /// These bytes of a packet are a header, or no_user_data data.
+    fn header_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes of a packet are text of a login.
-    fn text(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
+    fn login_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// A packet may turn out to hold a header.
     fn held(&mut self, _frame: u64) {}
     /// It is decided what it holds.
@@ -79,13 +79,13 @@ pub struct PduWalk {
     direction: Direction,
     state: State,
     /// Whether the chain was never lost since the connection was opened.
-    unbroken: bool,
+    never_lost: bool,
     /// The part of a header that has come.
     part: [u8; HEADER_AND_DIGEST_BYTES],
     part_bytes: usize,
     part_at: PacketRef,
     /// The packet of its fifth byte, with which it begins if there is a digest before it.
-    part_behind_digest_at: PacketRef,
+    part_after_digest_at: PacketRef,
     candidate: Option<Candidate>,
     /// Whether the PDU before had data, and whether it was one of a login.
     had_data: bool,
@@ -95,13 +95,13 @@ pub struct PduWalk {
     data_left: u32,
     /// All of the PDU's data.
     data_bytes: usize,
-    data_harmless: bool,
+    data_no_user_data: bool,
     data_text: bool,
     /// Bytes of the digest behind the data. It counts apart, so that a PDU ends with its data whether it is known of or not.
     digest_left: u64,
     /// Whether the end of the PDU is to be told.
-    tell_end: bool,
-    skipped_in_a_row: u32,
+    notify_end: bool,
+    skipped_packets_in_a_row: u32,
     /// What was counted.
     pub counts: PduFigures,
 }
@@ -112,22 +112,22 @@ impl PduWalk {
         PduWalk {
             direction,
             state: State::Lost,
-            unbroken: false,
+            never_lost: false,
             part: [0; HEADER_AND_DIGEST_BYTES],
             part_bytes: 0,
             part_at: PacketRef::default(),
-            part_behind_digest_at: PacketRef::default(),
+            part_after_digest_at: PacketRef::default(),
             candidate: None,
             had_data: false,
             data: Vec::new(),
             data_skip: 0,
             data_left: 0,
             data_bytes: 0,
-            data_harmless: false,
+            data_no_user_data: false,
             data_text: false,
             digest_left: 0,
-            tell_end: false,
-            skipped_in_a_row: 0,
+            notify_end: false,
+            skipped_packets_in_a_row: 0,
             counts: PduFigures::default(),
         }
     }
@@ -137,7 +137,7 @@ impl PduWalk {
         self.finish(shared, handler);
         *self = PduWalk { counts: self.counts, data: std::mem::take(&mut self.data), ..PduWalk::new(self.direction) };
         if opened {
-            (self.state, self.unbroken) = (State::Within(0), true);
+            (self.state, self.never_lost) = (State::Within(0), true);
         }
     }
 
@@ -157,7 +157,7 @@ impl PduWalk {
             }
             State::Within(_) => {
                 self.counts.lost_by_gap += 1;
-                self.lose(self.may_go_on(shared), shared, handler);
+                self.lose_boundaries(self.part_may_be_header(shared), shared, handler);
             }
             State::Lost => {}
         }
@@ -170,7 +170,7 @@ impl PduWalk {
         loop {
             let State::Within(left) = self.state else {
                 // Only where a packet begins may a header be looked for.
-                if at > 0 || !self.look(&piece, shared, handler) {
+                if at > 0 || !self.resynchronise(&piece, shared, handler) {
                     return;
                 }
                 at = HEADER_BYTES;
@@ -194,7 +194,7 @@ impl PduWalk {
                 continue;
             }
             if at == length {
-                return self.settle(true, shared, handler);
+                return self.decide_candidate(true, shared, handler);
             }
             match self.next_header(&piece, at, shared, handler) {
                 Some(behind) => at = behind,
@@ -205,7 +205,7 @@ impl PduWalk {
 
     /// Nothing more comes.
     pub fn finish<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
-        self.lose(self.may_go_on(shared), shared, handler);
+        self.lose_boundaries(self.part_may_be_header(shared), shared, handler);
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::reassembly::{PacketRef, StreamChunk};
 use super::{ConnectionState, Digests, PduHandler, PduWalk, State};
 
 impl PduWalk {
-    pub(super) fn emit<H: PduHandler>(
+    pub(super) fn report<H: PduHandler>(
         &mut self,
         header: &Header,
         at: PacketRef,
@@ -18,13 +18,13 @@ impl PduWalk {
         self.data.clear();
         self.data_left = wanted.data_bytes.min(pdu::data_bytes(header));
         self.data_bytes = pdu::data_bytes(header) as usize;
-        self.data_harmless = wanted.harmless;
+        self.data_no_user_data = wanted.no_user_data;
         self.data_text = pdu::is_login(header);
-        self.tell_end = wanted.end;
+        self.notify_end = wanted.notify_end;
     }
 
     /// Goes on behind a header.
-    pub(super) fn go_on(&mut self, header: &Header, shared: &ConnectionState) {
+    pub(super) fn enter_pdu(&mut self, header: &Header, shared: &ConnectionState) {
         let digests = if pdu::is_login(header) { Digests::default() } else { shared.digests };
         let before = pdu::additional_bytes(header) + if digests.header == Some(true) { 4 } else { 0 };
         let data = pdu::data_bytes(header);
@@ -44,10 +44,10 @@ impl PduWalk {
         handler: &mut H,
     ) {
         let skip = (self.data_skip as usize).min(step);
-        if skip > 0 && !self.is_in_doubt() {
+        if skip > 0 && !self.candidate_is_uncertain() {
             // Additional headers and the digest.
             let there = piece.payload.len().saturating_sub(at).min(skip);
-            handler.keep(piece.at.frame, piece.offset + at, there);
+            handler.header_bytes(piece.at.frame, piece.offset + at, there);
         }
         self.data_skip -= skip as u32;
         let wanted = (step - skip).min(self.data_left as usize);
@@ -57,11 +57,11 @@ impl PduWalk {
         let from = (at + skip).min(piece.payload.len());
         let there = &piece.payload[from..(at + skip + wanted).min(piece.payload.len())];
         self.data.extend_from_slice(there);
-        if self.data_harmless {
-            handler.keep(piece.at.frame, piece.offset + from, there.len());
+        if self.data_no_user_data {
+            handler.header_bytes(piece.at.frame, piece.offset + from, there.len());
         } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
             // All of it lies in this packet, so that nothing of it is out of context.
-            handler.text(piece.at.frame, piece.offset + from, there.len());
+            handler.login_bytes(piece.at.frame, piece.offset + from, there.len());
         }
         self.data_left -= wanted as u32;
         if there.len() < wanted {
@@ -82,7 +82,7 @@ impl PduWalk {
         if let Some(candidate) = &mut self.candidate {
             candidate.ended.get_or_insert(at);
         }
-        if std::mem::take(&mut self.tell_end) {
+        if std::mem::take(&mut self.notify_end) {
             handler.end(at);
         }
     }

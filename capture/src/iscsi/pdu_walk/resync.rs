@@ -17,12 +17,12 @@ pub(super) struct Candidate {
     /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
     pub(super) near: bool,
     /// Whether its digest, or that it has none, is all that is known of digests.
-    pub(super) told_digests: bool,
+    pub(super) found_digests: bool,
 }
 
 impl PduWalk {
     /// Looks for a header at the beginning of a packet while the chain is lost.
-    pub(super) fn look<H: PduHandler>(
+    pub(super) fn resynchronise<H: PduHandler>(
         &mut self,
         piece: &StreamChunk<'_>,
         shared: &mut ConnectionState,
@@ -33,10 +33,10 @@ impl PduWalk {
         let fit = found.map_or(NumberFit::Far, |header| shared.numbers.fit(header, self.direction));
         let Some(header) = found.filter(|_| fit != NumberFit::Far) else {
             self.counts.skipped_packets += 1;
-            self.skipped_in_a_row += 1;
-            if self.skipped_in_a_row == LOST_PACKETS_MAX {
+            self.skipped_packets_in_a_row += 1;
+            if self.skipped_packets_in_a_row == LOST_PACKETS_MAX {
                 shared.numbers = SequenceNumbers::default();
-                self.skipped_in_a_row = 0;
+                self.skipped_packets_in_a_row = 0;
             }
             return false;
         };
@@ -45,71 +45,86 @@ impl PduWalk {
             self.counts.skipped_packets += 1;
             return false;
         }
-        let told_digests = unknown && shared.digests.header.is_some();
+        let found_digests = unknown && shared.digests.header.is_some();
         self.counts.found += 1;
         let near = fit == NumberFit::Near;
         if near {
-            handler.keep(piece.at.frame, piece.offset, HEADER_BYTES);
+            handler.header_bytes(piece.at.frame, piece.offset, HEADER_BYTES);
         } else {
             handler.held(piece.at.frame);
         }
         let StreamChunk { at, offset, .. } = *piece;
-        self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, told_digests });
-        (self.data_left, self.tell_end) = (0, false);
-        self.go_on(header, shared);
+        self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, found_digests });
+        (self.data_left, self.notify_end) = (0, false);
+        self.enter_pdu(header, shared);
         true
     }
 
-    pub(super) fn believe<H: PduHandler>(&mut self, found: &Candidate, shared: &mut ConnectionState, handler: &mut H) {
+    pub(super) fn accept_candidate<H: PduHandler>(
+        &mut self,
+        found: &Candidate,
+        shared: &mut ConnectionState,
+        handler: &mut H,
+    ) {
         if !found.near {
-            handler.keep(found.at.frame, found.offset, HEADER_BYTES);
+            handler.header_bytes(found.at.frame, found.offset, HEADER_BYTES);
             handler.released(found.at.frame);
         }
-        self.emit(&found.header, found.at, shared, handler);
+        self.report(&found.header, found.at, shared, handler);
         // Its data has passed already.
         self.stop_data(shared, handler);
         if let Some(ended) = found.ended
-            && std::mem::take(&mut self.tell_end)
+            && std::mem::take(&mut self.notify_end)
         {
             handler.end(ended);
         }
     }
 
     /// Decides on what was found as long as nobody knows what follows: it may be a header, or cannot.
-    pub(super) fn settle<H: PduHandler>(&mut self, may_be: bool, shared: &mut ConnectionState, handler: &mut H) {
+    pub(super) fn decide_candidate<H: PduHandler>(
+        &mut self,
+        may_be_header: bool,
+        shared: &mut ConnectionState,
+        handler: &mut H,
+    ) {
         match self.candidate {
-            Some(found) if found.near && may_be => {
+            Some(found) if found.near && may_be_header => {
                 self.candidate = None;
-                self.believe(&found, shared, handler);
+                self.accept_candidate(&found, shared, handler);
             }
             _ => {}
         }
     }
 
     /// Whether what was found is held back from whoever keeps headers.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(super) fn candidate_is_uncertain(&self) -> bool {
         self.candidate.is_some_and(|candidate| !candidate.near)
     }
 
     /// Whether what has come of the next header may be one.
-    pub(super) fn may_go_on(&self, shared: &ConnectionState) -> bool {
+    pub(super) fn part_may_be_header(&self, shared: &ConnectionState) -> bool {
         let digest = if self.had_data { shared.digests.data } else { shared.digests.header };
         digest.is_none() || pdu::may_begin(&self.part[..self.part_bytes], self.direction)
     }
 
-    /// Loses the chain: where something stands that is no header, or where nobody knows whether what stands there `may_be`.
-    pub(super) fn lose<H: PduHandler>(&mut self, may_be: bool, shared: &mut ConnectionState, handler: &mut H) {
+    /// Loses the chain: where something stands that is no header, or where nobody knows whether what stands there `may_be_header`.
+    pub(super) fn lose_boundaries<H: PduHandler>(
+        &mut self,
+        may_be_header: bool,
+        shared: &mut ConnectionState,
+        handler: &mut H,
+    ) {
         self.stop_data(shared, handler);
-        self.settle(may_be, shared, handler);
+        self.decide_candidate(may_be_header, shared, handler);
         if let Some(found) = self.candidate.take() {
             if !found.near {
                 handler.released(found.at.frame);
             }
-            if found.told_digests {
+            if found.found_digests {
                 shared.digests.header = None;
             }
         }
-        (self.state, self.unbroken, self.part_bytes, self.skipped_in_a_row) = (State::Lost, false, 0, 0);
+        (self.state, self.never_lost, self.part_bytes, self.skipped_packets_in_a_row) = (State::Lost, false, 0, 0);
         self.digest_left = 0;
     }
 }

@@ -12,7 +12,7 @@ struct Told {
 impl PduHandler for Told {
     fn header(&mut self, _at: PacketRef, header: &Header, _shared: &mut ConnectionState) -> PayloadInterest {
         self.tags.push(pdu::task_tag(header));
-        PayloadInterest { end: true, ..PayloadInterest::default() }
+        PayloadInterest { notify_end: true, ..PayloadInterest::default() }
     }
 
     fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut ConnectionState) {}

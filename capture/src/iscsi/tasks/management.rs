@@ -34,7 +34,7 @@ pub struct SessionReset {
 
 impl ConnectionTasks {
     /// A function is asked for.
-    pub(super) fn manage(&mut self, at: PacketRef, header: &Header) {
+    pub(super) fn management_request(&mut self, at: PacketRef, header: &Header) {
         let tag = pdu::task_tag(header);
         let (function, referenced) = (header[1] & 0x7f, pdu::u32_at(header, 20));
         self.management.retain(|request| request.tag != tag);
@@ -42,7 +42,7 @@ impl ConnectionTasks {
     }
 
     /// It was answered.
-    pub(super) fn managed(&mut self, tag: u32, response: u8, state: &mut WireState) {
+    pub(super) fn management_response(&mut self, tag: u32, response: u8, state: &mut WireState) {
         let Some(index) = self.management.iter().position(|request| request.tag == tag) else { return };
         let management = self.management.remove(index);
         if response != 0 {

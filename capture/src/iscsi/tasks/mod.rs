@@ -103,9 +103,9 @@ pub struct ConnectionTasks {
     pending: HashMap<u32, ScsiTask>,
     superseded: VecDeque<(u32, ScsiTask)>,
     early: VecDeque<FinalPdu>,
-    waiting: VecDeque<HeldReply>,
+    held_replies: VecDeque<HeldReply>,
     /// Whether segments of the initiator's are missing before some that were captured.
-    behind: bool,
+    has_request_gap: bool,
     management: Vec<ManagementRequest>,
     units: Vec<(u64, Option<usize>)>,
     awaited: [AwaitedData; 2],
@@ -128,10 +128,10 @@ impl ConnectionTasks {
     /// An initiator's PDU that is part of no login.
     pub fn request(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
-        self.known_before(at.frame, state);
+        self.settle_before(at.frame, state);
         if pdu::has_command_number(header) && !pdu::is_immediate(header) {
             let number = pdu::u32_at(header, 24);
-            if missed(&mut self.next_command, number, number.wrapping_add(1)) {
+            if record_number(&mut self.next_command, number, number.wrapping_add(1)) {
                 self.command_missed_at = at.frame;
             }
         }
@@ -142,10 +142,10 @@ impl ConnectionTasks {
                 let begins = pdu::u32_at(header, 40) == 0;
                 let unmap = self.pending.get(&tag).is_some_and(|task| task.asked == CdbRequest::Unmap && !task.listed);
                 if begins && unmap {
-                    return self.awaits(0, AwaitedData::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
+                    return self.await_data(0, AwaitedData::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
                 }
             }
-            pdu::TASK_REQUEST => self.manage(at, header),
+            pdu::TASK_REQUEST => self.management_request(at, header),
             _ => {}
         }
         PayloadInterest::default()
@@ -155,13 +155,13 @@ impl ConnectionTasks {
     pub fn response(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
         let expected = pdu::u32_at(header, 28);
-        if !self.behind {
+        if !self.has_request_gap {
             self.expects(expected, at.frame);
         }
         if pdu::carries_status_number(header) {
             let number = pdu::u32_at(header, 24);
             let next = number.wrapping_add(u32::from(pdu::counts_as_status(header)));
-            if missed(&mut self.next_status, number, next) {
+            if record_number(&mut self.next_status, number, next) {
                 self.status_missed_at = at.frame;
             }
         }
@@ -169,7 +169,7 @@ impl ConnectionTasks {
             pdu::R2T => state.counts.ready_to_transfer += 1,
             pdu::DATA_IN => state.counts.data_in += 1,
             pdu::TASK_RESPONSE => {
-                self.take(HeldReply::Managed { tag, response: header[2], frame: at.frame }, state);
+                self.take(HeldReply::Management { tag, response: header[2], frame: at.frame }, state);
             }
             _ => {}
         }
@@ -178,23 +178,23 @@ impl ConnectionTasks {
             && pdu::u32_at(header, 40) == 0
             && matches!(self.pending.get(&tag), Some(ScsiTask { asked: CdbRequest::Capacity { .. }, .. }))
         {
-            wanted = self.awaits(1, AwaitedData::Capacity(tag), CAPACITY_BYTES);
+            wanted = self.await_data(1, AwaitedData::Capacity(tag), CAPACITY_BYTES);
         }
         if pdu::is_final(header) && tag != NO_TAG {
             let error = if pdu::opcode(header) == pdu::RESPONSE && header[2] != 0 { EIO } else { error(header[3]) };
             let status_missed_at = self.status_missed_at;
             self.ending = Some(FinalPdu { tag, frame: at.frame, end: None, error, expected, status_missed_at });
-            wanted.end = true;
+            wanted.notify_end = true;
         }
         wanted
     }
 
-    fn awaits(&mut self, direction: usize, what: AwaitedData, bytes: u32) -> PayloadInterest {
+    fn await_data(&mut self, direction: usize, what: AwaitedData, bytes: u32) -> PayloadInterest {
         if bytes == 0 {
             return PayloadInterest::default();
         }
         self.awaited[direction] = what;
-        PayloadInterest { data_bytes: bytes, harmless: true, end: false }
+        PayloadInterest { data_bytes: bytes, no_user_data: true, notify_end: false }
     }
 
     fn command(&mut self, at: PacketRef, header: &Header, tag: u32, state: &mut WireState) -> PayloadInterest {
@@ -215,12 +215,12 @@ impl ConnectionTasks {
                 && let Some((_, task)) = self.superseded.pop_front()
             {
                 state.counts.reused_tags += 1;
-                self.unanswered(task, state);
+                self.end_unanswered(task, state);
             }
         }
         let immediate = pdu::data_bytes(header);
         if asked == CdbRequest::Unmap && immediate > 0 {
-            return self.awaits(0, AwaitedData::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
+            return self.await_data(0, AwaitedData::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
         }
         self.answer_early(tag, at, state);
         PayloadInterest::default()
@@ -342,24 +342,24 @@ impl ConnectionTasks {
 
     /// The connection has ended: no more responses come.
     pub fn close(&mut self, state: &mut WireState) {
-        self.is_behind(false, state);
+        self.set_request_gap(false, state);
         state.counts.orphan_responses += self.early.len() as u64;
         self.early.clear();
         for (_, task) in std::mem::take(&mut self.superseded) {
             state.counts.reused_tags += 1;
-            self.unanswered(task, state);
+            self.end_unanswered(task, state);
         }
         let mut pending: Vec<(u32, ScsiTask)> = self.pending.drain().collect();
         pending.sort_unstable_by_key(|(_, task)| task.frame);
         for (_, task) in pending {
-            self.unanswered(task, state);
+            self.end_unanswered(task, state);
         }
         self.management.clear();
         (self.awaited, self.ending) = Default::default();
         self.units.clear();
     }
 
-    fn unanswered(&mut self, task: ScsiTask, state: &mut WireState) {
+    fn end_unanswered(&mut self, task: ScsiTask, state: &mut WireState) {
         state.counts.unanswered += 1;
         self.end(task, state);
     }
@@ -390,7 +390,7 @@ fn lun(header: &Header) -> u64 {
 }
 
 /// Whether numbers were missed before `number`. The one after it is `next`.
-fn missed(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
+fn record_number(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
     let Some(known) = *expected else {
         *expected = Some(next);
         return false;

@@ -3,7 +3,7 @@
 //! again waits for its response.
 
 use super::super::reassembly::PacketRef;
-use super::{ConnectionTasks, ScsiTask, WireState, missed};
+use super::{ConnectionTasks, ScsiTask, WireState, record_number};
 
 /// Responses that are kept for a command whose packet is still held.
 const EARLY_MAX: usize = 1024;
@@ -29,16 +29,16 @@ pub(super) struct FinalPdu {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HeldReply {
     /// A response.
-    FinalPdu(FinalPdu),
+    Response(FinalPdu),
     /// The response to task management.
-    Managed { tag: u32, response: u8, frame: u64 },
+    Management { tag: u32, response: u8, frame: u64 },
 }
 
 impl HeldReply {
     fn frame(&self) -> u64 {
         match self {
-            HeldReply::FinalPdu(last) => last.frame,
-            HeldReply::Managed { frame, .. } => *frame,
+            HeldReply::Response(last) => last.frame,
+            HeldReply::Management { frame, .. } => *frame,
         }
     }
 }
@@ -47,40 +47,40 @@ impl ConnectionTasks {
     /// The last byte of the PDU that ends a task has passed; `None` where it was not captured.
     pub fn ended(&mut self, at: Option<PacketRef>, state: &mut WireState) {
         if let Some(last) = self.ending.take() {
-            self.take(HeldReply::FinalPdu(FinalPdu { end: at, ..last }), state);
+            self.take(HeldReply::Response(FinalPdu { end: at, ..last }), state);
         }
     }
 
     /// Takes what a target has said, or has it wait.
     pub(super) fn take(&mut self, said: HeldReply, state: &mut WireState) {
-        self.waiting.push_back(said);
-        if !self.behind {
-            self.caught_up(state);
-        } else if self.waiting.len() > WAITING_MAX
-            && let Some(first) = self.waiting.pop_front()
+        self.held_replies.push_back(said);
+        if !self.has_request_gap {
+            self.settle_all(state);
+        } else if self.held_replies.len() > WAITING_MAX
+            && let Some(first) = self.held_replies.pop_front()
         {
             self.settle(first, state);
         }
     }
 
     /// Whether segments of the initiator's are missing before some that were captured.
-    pub fn is_behind(&mut self, behind: bool, state: &mut WireState) {
-        self.behind = behind;
+    pub fn set_request_gap(&mut self, behind: bool, state: &mut WireState) {
+        self.has_request_gap = behind;
         if !behind {
-            self.caught_up(state);
+            self.settle_all(state);
         }
     }
 
-    fn caught_up(&mut self, state: &mut WireState) {
-        while let Some(first) = self.waiting.pop_front() {
+    fn settle_all(&mut self, state: &mut WireState) {
+        while let Some(first) = self.held_replies.pop_front() {
             self.settle(first, state);
         }
     }
 
     /// All that was sent before this packet is known.
-    pub(super) fn known_before(&mut self, frame: u64, state: &mut WireState) {
-        while self.waiting.front().is_some_and(|first| first.frame() < frame)
-            && let Some(first) = self.waiting.pop_front()
+    pub(super) fn settle_before(&mut self, frame: u64, state: &mut WireState) {
+        while self.held_replies.front().is_some_and(|first| first.frame() < frame)
+            && let Some(first) = self.held_replies.pop_front()
         {
             self.settle(first, state);
         }
@@ -88,8 +88,8 @@ impl ConnectionTasks {
 
     fn settle(&mut self, said: HeldReply, state: &mut WireState) {
         let last = match said {
-            HeldReply::Managed { tag, response, .. } => return self.managed(tag, response, state),
-            HeldReply::FinalPdu(last) => last,
+            HeldReply::Management { tag, response, .. } => return self.management_response(tag, response, state),
+            HeldReply::Response(last) => last,
         };
         self.expects(last.expected, last.frame);
         if !self.complete(last, state) {
@@ -103,7 +103,7 @@ impl ConnectionTasks {
 
     /// The target expects this command next, by the packet `frame`.
     pub(super) fn expects(&mut self, expected: u32, frame: u64) {
-        if missed(&mut self.next_command, expected, expected) {
+        if record_number(&mut self.next_command, expected, expected) {
             self.command_missed_at = frame;
         }
     }
@@ -138,11 +138,11 @@ impl ConnectionTasks {
     fn answer(&mut self, task: ScsiTask, last: FinalPdu, state: &mut WireState) {
         if task.frame < self.command_missed_at.min(last.status_missed_at) {
             state.counts.orphan_responses += 1;
-            return self.unanswered(task, state);
+            return self.end_unanswered(task, state);
         }
         match last.end {
             Some(end) => self.finish(task, end, last.error, state),
-            None => self.unanswered(task, state),
+            None => self.end_unanswered(task, state),
         }
     }
 
