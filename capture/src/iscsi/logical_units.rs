@@ -1,10 +1,10 @@
-//! Logical units: what an initiator sees as a disk.
+//! Logical units: the disks that initiators use.
 
 use traces::results::wire::UnitFigures;
 use traces::trace::AddressSpace;
 use traces::{Sectors, VmId};
 
-/// One logical unit as one initiator uses it.
+/// One logical unit, as used by one initiator.
 #[derive(Clone, Debug)]
 pub struct LogicalUnit {
     /// The initiator's name, or its address.
@@ -13,29 +13,29 @@ pub struct LogicalUnit {
     pub target: String,
     /// The eight bytes of the logical unit number.
     pub lun: u64,
-    /// Bytes of a block, and whether the target said so.
+    /// The block size in bytes, and whether the target reported it.
     pub block: Option<(u32, bool)>,
     /// Number of blocks.
     pub blocks: Option<u64>,
-    /// The trace's VM, from its first record on.
+    /// The VM of the trace, assigned at the first record.
     vm: Option<VmId>,
-    /// What was counted.
+    /// The unit's figures.
     pub figures: UnitFigures,
 }
 
-/// All of them.
+/// All logical units.
 #[derive(Clone, Debug, Default)]
 pub struct LogicalUnits {
     units: Vec<LogicalUnit>,
-    /// Those that have records, by [`VmId`].
+    /// Indexes of units with records, by [`VmId`].
     vms: Vec<usize>,
 }
 
-/// LogicalUnits that are told apart; more are not recorded.
-const UNITS_MAX: usize = 1 << 16;
+/// The most units that are distinguished; further units are not recorded.
+const LOGICAL_UNITS_MAX: usize = 1 << 16;
 
 impl LogicalUnits {
-    /// The unit with this name and number; `None` if there are more than can be numbered.
+    /// The index of this unit; `None` if there are too many units.
     pub fn find(&mut self, initiator: &str, target: &str, lun: u64) -> Option<usize> {
         let same = |unit: &LogicalUnit| unit.lun == lun && unit.initiator == initiator && unit.target == target;
         if let Some(index) = self.units.iter().position(same) {
@@ -50,15 +50,15 @@ impl LogicalUnits {
             vm: None,
             figures: UnitFigures::default(),
         });
-        (self.units.len() <= UNITS_MAX).then(|| self.units.len() - 1)
+        (self.units.len() <= LOGICAL_UNITS_MAX).then(|| self.units.len() - 1)
     }
 
-    /// One of them.
+    /// A unit by its index.
     pub fn unit(&mut self, index: usize) -> &mut LogicalUnit {
         &mut self.units[index]
     }
 
-    /// The VM whose records are this unit's.
+    /// The VM to which this unit's records belong.
     pub fn vm(&mut self, index: usize) -> VmId {
         let next = VmId(self.vms.len() as u16);
         let vm = *self.units[index].vm.get_or_insert(next);
@@ -73,7 +73,8 @@ impl LogicalUnits {
         self.vms.iter().map(|&index| &self.units[index]).collect()
     }
 
-    /// Its name: the initiator, with the number of the unit where it has several, and the target where that has to be.
+    /// The unit's name: the initiator. The unit number is appended if the initiator has several units, and the target
+    /// if there are several targets.
     fn name(&self, unit: &LogicalUnit) -> String {
         let used = self.used();
         let several =
@@ -95,13 +96,13 @@ impl LogicalUnits {
         names
     }
 
-    /// Whether all have one and the same disk.
+    /// Whether all units are one disk.
     pub fn address_space(&self) -> AddressSpace {
         let same = self.used().windows(2).all(|two| two[0].target == two[1].target && two[0].lun == two[1].lun);
         if same { AddressSpace::Shared } else { AddressSpace::PerVm }
     }
 
-    /// The disk's size, if there is one disk and it was told.
+    /// The disk's size, if there is one disk and the target reported its size.
     pub fn capacity(&self) -> Option<Sectors> {
         let used = self.used();
         let first = used.iter().find(|unit| unit.blocks.is_some())?;
@@ -110,7 +111,7 @@ impl LogicalUnits {
         (self.address_space() == AddressSpace::Shared).then(|| Sectors::new(sectors))
     }
 
-    /// The figures of each, named.
+    /// The figures of each unit, with its name.
     pub fn figures(&self) -> Vec<UnitFigures> {
         let of = |unit: &LogicalUnit| UnitFigures {
             vm: self.name(unit),
@@ -130,7 +131,7 @@ impl LogicalUnits {
     }
 }
 
-/// A logical unit number as people write it: plain where it has one level, else its 16 digits.
+/// A logical unit number in its usual notation: decimal if it has one level, else its 16 hexadecimal digits.
 fn lun_name(lun: u64) -> String {
     let (first, rest) = (lun >> 48, lun & 0xffff_ffff_ffff);
     match first >> 14 {

@@ -1,38 +1,38 @@
-//! One direction of a TCP connection put in order: sequence numbers modulo 2³² (RFC 9293, section 3.4), what comes early
-//! is held, what comes again is dropped, and what does not come within bounds is a gap.
+//! Puts one direction of a TCP connection in order by sequence numbers modulo 2³² (RFC 9293, section 3.4). Early
+//! segments are held, repeated bytes are dropped, and bytes that do not arrive within bounds become a gap.
 
-/// Segments that one direction may hold before a gap is given up.
-const HELD_MAX: usize = 256;
-/// Captured bytes that one direction may hold.
+/// The most segments that one direction holds before it gives up a gap.
+const HELD_SEGMENTS_MAX: usize = 256;
+/// The most captured bytes that one direction holds.
 const HELD_SEGMENT_BYTES_MAX: usize = 1 << 20;
-/// A step larger than any window: another connection on the same ports whose opening was not captured.
-const STEP_MAX: i32 = 1 << 26;
+/// A sequence step above any window, in bytes: another connection on the same ports, whose opening was not captured.
+const SEQUENCE_STEP_MAX: i32 = 1 << 26;
 
-/// The packet that something was in.
+/// A reference to a captured packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketRef {
     /// Number of the packet in its file, from 1.
     pub frame: u64,
-    /// When it was captured, nanoseconds since 1970.
+    /// When it was captured, in nanoseconds since 1970.
     pub time_ns: u64,
 }
 
-/// A run of the stream, in order.
+/// Consecutive bytes of the stream, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamChunk<'a> {
-    /// The packet it came in.
+    /// The packet that carried them.
     pub at: PacketRef,
-    /// Bytes on the wire.
+    /// Their number on the wire.
     pub length: u32,
-    /// As many of them, from the first, as were captured.
+    /// The captured bytes, from the first on.
     pub payload: &'a [u8],
-    /// Where the first lies in the packet.
+    /// Offset of the first in the packet.
     pub offset: usize,
 }
 
 impl<'a> StreamChunk<'a> {
-    /// Without its first bytes.
-    fn behind(self, bytes: u32) -> StreamChunk<'a> {
+    /// The chunk without its first bytes.
+    fn without_first(self, bytes: u32) -> StreamChunk<'a> {
         StreamChunk {
             length: self.length - bytes,
             payload: self.payload.get(bytes as usize..).unwrap_or_default(),
@@ -42,39 +42,39 @@ impl<'a> StreamChunk<'a> {
     }
 }
 
-/// Takes a stream in order.
+/// Receives a stream in order.
 pub trait StreamSink {
-    /// The stream begins here, at its very beginning or in the middle.
+    /// The stream begins: at its very beginning if `opened`, else in the middle.
     fn begins(&mut self, opened: bool);
-    /// So many bytes were not captured.
+    /// `bytes` bytes were not captured.
     fn gap(&mut self, bytes: u32);
     /// The next bytes.
     fn piece(&mut self, piece: StreamChunk<'_>);
-    /// A packet is held until its turn.
+    /// A packet is held until the bytes before it arrive.
     fn held(&mut self, _frame: u64) {}
-    /// A packet that was held is done with.
+    /// A held packet is processed.
     fn released(&mut self, _frame: u64) {}
 }
 
-/// What was seen of TCP.
+/// Counts of TCP segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReassemblyCounts {
     /// Segments with payload.
     pub segments: u64,
-    /// Of these, without anything new.
+    /// Of these, segments without new bytes.
     pub repeated: u64,
-    /// Of these, before their turn.
+    /// Of these, segments that came early.
     pub early: u64,
-    /// Of these, captured only in part.
+    /// Of these, segments captured in part.
     pub cut: u64,
-    /// Bytes that were never seen.
+    /// Bytes that were never captured.
     pub missing_bytes: u64,
-    /// Gaps that they form.
+    /// Gaps that the missing bytes form.
     pub gaps: u64,
 }
 
 impl ReassemblyCounts {
-    /// Adds others'.
+    /// Adds the counts of another stream.
     pub fn add(&mut self, other: &ReassemblyCounts) {
         self.segments += other.segments;
         self.repeated += other.repeated;
@@ -94,15 +94,15 @@ struct HeldSegment {
     offset: usize,
 }
 
-/// One direction.
+/// The reassembly of one direction.
 #[derive(Debug, Default)]
 pub struct Reassembler {
-    /// The sequence number that comes next; `None` before the first segment.
+    /// The next sequence number; `None` before the first segment.
     next: Option<u32>,
-    /// By sequence number.
+    /// Held segments, sorted by sequence number.
     held: Vec<HeldSegment>,
     held_bytes: usize,
-    /// What was counted.
+    /// The counts of this stream.
     pub counts: ReassemblyCounts,
 }
 
@@ -112,22 +112,22 @@ impl Reassembler {
         !self.held.is_empty()
     }
 
-    /// The packet of the first segment that is held.
+    /// The packet of the first held segment.
     pub fn first_held(&self) -> Option<u64> {
         self.held.first().map(|held| held.at.frame)
     }
 
-    /// Whether the stream began with the SYN of this number, and nothing has followed yet.
+    /// Whether the stream began with the SYN of this number, and nothing has followed.
     pub fn is_opened_at(&self, sequence: u32) -> bool {
         self.next == Some(sequence.wrapping_add(1))
     }
 
-    /// Forgets the stream, not what was counted.
+    /// Forgets the stream but keeps its counts.
     pub fn restart(&mut self) {
         *self = Reassembler { counts: self.counts, ..Reassembler::default() };
     }
 
-    /// The connection is opened: `sequence` is the SYN's.
+    /// Opens the connection; `sequence` is the SYN's number.
     pub fn open(&mut self, sequence: u32, sink: &mut impl StreamSink) {
         let next = sequence.wrapping_add(1);
         if self.next == Some(next) {
@@ -138,14 +138,16 @@ impl Reassembler {
         sink.begins(true);
     }
 
-    /// Takes in a segment with payload.
+    /// Adds a segment with payload.
     pub fn segment(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
         self.counts.segments += 1;
         if piece.payload.len() < piece.length as usize {
             self.counts.cut += 1;
         }
         let next = match self.next {
-            Some(next) if (sequence.wrapping_sub(next) as i32).unsigned_abs() < STEP_MAX.unsigned_abs() => next,
+            Some(next) if (sequence.wrapping_sub(next) as i32).unsigned_abs() < SEQUENCE_STEP_MAX.unsigned_abs() => {
+                next
+            }
             _ => {
                 self.flush(sink);
                 self.next = Some(sequence);
@@ -164,7 +166,7 @@ impl Reassembler {
         }
     }
 
-    /// Takes what is new of a segment that begins at the next number or before.
+    /// Passes on the new bytes of a segment that begins at the next number or before.
     fn take(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
         let old = self.next.unwrap_or(sequence).wrapping_sub(sequence);
         if old >= piece.length {
@@ -172,7 +174,7 @@ impl Reassembler {
             return;
         }
         self.next = Some(sequence.wrapping_add(piece.length));
-        sink.piece(if old == 0 { piece } else { piece.behind(old) });
+        sink.piece(if old == 0 { piece } else { piece.without_first(old) });
     }
 
     fn hold(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
@@ -181,12 +183,12 @@ impl Reassembler {
         let place = self.held.partition_point(|held| sequence.wrapping_sub(held.sequence) as i32 >= 0);
         let StreamChunk { at, length, payload, offset } = piece;
         self.held.insert(place, HeldSegment { sequence, at, length, payload: payload.to_vec(), offset });
-        while self.held.len() > HELD_MAX || self.held_bytes > HELD_SEGMENT_BYTES_MAX {
+        while self.held.len() > HELD_SEGMENTS_MAX || self.held_bytes > HELD_SEGMENT_BYTES_MAX {
             self.give_up(sink);
         }
     }
 
-    /// Takes what its turn has come for.
+    /// Passes on the held segments that are next in order.
     fn drain(&mut self, sink: &mut impl StreamSink) {
         let mut done = 0;
         while let (Some(next), Some(held)) = (self.next, self.held.get(done)) {
@@ -203,7 +205,7 @@ impl Reassembler {
         self.held.drain(..done);
     }
 
-    /// The bytes before the first held segment will not come.
+    /// Gives up the bytes before the first held segment: they become a gap.
     pub fn give_up(&mut self, sink: &mut impl StreamSink) {
         let (Some(next), Some(first)) = (self.next, self.held.first()) else { return };
         let missing = first.sequence.wrapping_sub(next);
@@ -214,7 +216,7 @@ impl Reassembler {
         self.drain(sink);
     }
 
-    /// Nothing more comes: what is held is taken, with gaps.
+    /// Ends the stream: held segments are passed on, with gaps.
     pub fn flush(&mut self, sink: &mut impl StreamSink) {
         while !self.held.is_empty() {
             self.give_up(sink);

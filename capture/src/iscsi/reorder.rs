@@ -1,15 +1,15 @@
-//! Records in the order of their arrival, though they are known only when their command has completed.
+//! Emits records in order of arrival, though each is complete only when its command has completed.
 
 use std::collections::VecDeque;
 
 use traces::{Nanos, Record, Timestamp};
 
-/// Records that are held at most; beyond, the oldest is given without a completion.
-const HELD_MAX: usize = 1 << 17;
-/// How long a record is held at least, because one from before may still turn up.
-const SETTLED: Nanos = Nanos::from_ms(1000);
+/// The most records that are held. Beyond, the oldest is emitted without a completion.
+const HELD_RECORDS_MAX: usize = 1 << 17;
+/// The shortest time that a record is held, because an earlier one may still turn up.
+const HOLD_TIME_MIN: Nanos = Nanos::from_ms(1000);
 
-/// A record that is held: its place in memory.
+/// Identifies a held record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHandle(u32);
 
@@ -18,31 +18,31 @@ enum State {
     Open,
     Done,
     Dropped,
-    /// Given already, still waited for.
-    Given,
+    /// Emitted, but its command has not completed.
+    Emitted,
     Free,
 }
 
-/// Holds records until their turn.
+/// Holds records until no earlier one can follow.
 #[derive(Debug, Default)]
 pub struct ReorderBuffer {
     held: Vec<(Record, State)>,
     free: Vec<u32>,
     order: VecDeque<(Timestamp, u32)>,
     newest: Timestamp,
-    given: Timestamp,
-    /// Records given before their command completed.
+    last_emitted: Timestamp,
+    /// Records emitted before their command completed.
     pub given_early: u64,
-    /// Records that turned up too late for their place, and were put later.
+    /// Records that came after a later one was emitted; their arrival was moved to it.
     pub moved: u64,
 }
 
 impl ReorderBuffer {
-    /// Takes in a record whose command has not completed.
+    /// Adds a record whose command has not completed.
     pub fn open(&mut self, mut record: Record) -> RecordHandle {
         let arrival = &mut record.request.arrival;
-        if *arrival < self.given {
-            *arrival = self.given;
+        if *arrival < self.last_emitted {
+            *arrival = self.last_emitted;
             self.moved += 1;
         }
         let arrival = *arrival;
@@ -67,17 +67,17 @@ impl ReorderBuffer {
         RecordHandle(place)
     }
 
-    /// The record itself, to be changed.
+    /// The held record.
     pub fn record(&mut self, place: RecordHandle) -> &mut Record {
         &mut self.held[place.0 as usize].0
     }
 
-    /// Its command has completed, or will not.
+    /// The record is final: its command has completed, or will never complete.
     pub fn done(&mut self, place: RecordHandle) {
         self.settle(place, State::Done);
     }
 
-    /// It is no record after all.
+    /// Removes the record.
     pub fn dropped(&mut self, place: RecordHandle) {
         self.settle(place, State::Dropped);
     }
@@ -85,7 +85,7 @@ impl ReorderBuffer {
     fn settle(&mut self, RecordHandle(place): RecordHandle, state: State) {
         let held = &mut self.held[place as usize].1;
         match held {
-            State::Given => {
+            State::Emitted => {
                 *held = State::Free;
                 self.free.push(place);
             }
@@ -94,17 +94,17 @@ impl ReorderBuffer {
         }
     }
 
-    /// It is this late.
+    /// Advances the current time.
     pub fn now(&mut self, now: Timestamp) {
         self.newest = self.newest.max(now);
     }
 
-    /// The next record: one that none can come before, any if `ended`.
+    /// The next record, if no earlier one can follow; any record if the capture has `ended`.
     pub fn next(&mut self, ended: bool) -> Option<Record> {
         loop {
             let &(arrival, place) = self.order.front()?;
-            let full = self.order.len() > HELD_MAX;
-            if !ended && !full && self.newest.saturating_since(arrival) < SETTLED {
+            let full = self.order.len() > HELD_RECORDS_MAX;
+            if !ended && !full && self.newest.saturating_since(arrival) < HOLD_TIME_MIN {
                 return None;
             }
             let (record, state) = &mut self.held[place as usize];
@@ -112,7 +112,7 @@ impl ReorderBuffer {
             match *state {
                 State::Open if !ended && !full => return None,
                 State::Open => {
-                    *state = State::Given;
+                    *state = State::Emitted;
                     self.given_early += u64::from(!ended);
                 }
                 State::Done | State::Dropped => {
@@ -124,10 +124,10 @@ impl ReorderBuffer {
                         continue;
                     }
                 }
-                State::Given | State::Free => {}
+                State::Emitted | State::Free => {}
             }
             self.order.pop_front();
-            self.given = arrival;
+            self.last_emitted = arrival;
             return Some(record);
         }
     }

@@ -1,45 +1,47 @@
-//! The sequence numbers of a connection (RFC 7143, section 4.2.2), which tell a PDU from a copy of one.
+//! The sequence numbers of a connection (RFC 7143, section 4.2.2). They distinguish a PDU from a copy of one in user
+//! data.
 
 use super::pdu::{
     Direction, Header, LOGIN_REQUEST, LOGIN_RESPONSE, carries_status_number, counts_as_status, given_number,
     has_command_number, is_immediate, is_login, opcode, u32_at,
 };
 
-/// The sequence numbers that a connection has come to, as far as seen.
+/// The sequence numbers of a connection as far as they were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceNumbers {
-    /// The command number that comes next.
+    /// The next command number.
     command: Option<u32>,
-    /// The status number that comes next.
+    /// The next status number.
     status: Option<u32>,
-    /// The number behind the last that each direction gave out: to a command that is counted, to a status. Neither is ever
-    /// given out again on its connection (RFC 7143, sections 4.2.2.1 and 4.2.2.2).
+    /// The number after the last one assigned in each direction: to a command that is counted, or to a status. No
+    /// number is assigned twice on a connection (RFC 7143, sections 4.2.2.1 and 4.2.2.2).
     given: [Option<u32>; 2],
-    /// The last command number that the target has allowed.
+    /// The last command number that the target permits.
     allowed: Option<u32>,
 }
 
-/// Whether a header's sequence numbers are near those of its connection.
+/// How a header's sequence numbers compare with those of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberFit {
-    /// They are.
+    /// The numbers fit.
     Near,
-    /// Nobody knows.
+    /// The numbers cannot be judged.
     Open,
-    /// They are not.
+    /// The numbers do not fit.
     Far,
 }
 
-/// How far numbers may be from the last that were seen: more than any queue is deep.
-const NEAR: u32 = 1 << 16;
+/// The largest distance from the last number seen: more than any queue depth.
+const DISTANCE_MAX: u32 = 1 << 16;
 
 impl SequenceNumbers {
-    /// Takes note of a header that is known to be one.
+    /// Records the numbers of a header that is known to be one.
     pub fn note(&mut self, header: &Header, direction: Direction) {
         let given = &mut self.given[direction.index()];
         match opcode(header) {
-            // A login's number is the first command's; what was given out before was of another session. The status number
-            // that it expects need not mean anything (RFC 7143, section 11.12.9): the response tells the first.
+            // A login carries the number of the session's first command. Numbers assigned before belong to another
+            // session. The login's expected status number may be meaningless (RFC 7143, section 11.12.9); the login
+            // response carries the first one.
             LOGIN_REQUEST => {
                 let number = Some(u32_at(header, 24));
                 (*given, self.command, self.status, self.allowed) = (number, number, None, None);
@@ -72,9 +74,9 @@ impl SequenceNumbers {
         }
     }
 
-    /// Holds a header against them.
+    /// Compares a header's numbers with the connection's.
     pub fn fit(&self, header: &Header, direction: Direction) -> NumberFit {
-        // A new login begins with numbers of its own.
+        // A login starts new numbers.
         if is_login(header) {
             return NumberFit::Open;
         }
@@ -85,17 +87,21 @@ impl SequenceNumbers {
             }
             Direction::ToInitiator => {
                 let status = carries_status_number(header).then(|| self.fit_of_status(u32_at(header, 24)));
-                let room = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
-                if room > NEAR { NumberFit::Far } else { both(near(self.command, u32_at(header, 28)), status) }
+                let permitted = u32_at(header, 32).wrapping_sub(u32_at(header, 28)).wrapping_add(1);
+                if permitted > DISTANCE_MAX {
+                    NumberFit::Far
+                } else {
+                    both(near(self.command, u32_at(header, 28)), status)
+                }
             }
         }
     }
 
-    /// One that was given out before is of a copy of an old command. One that is not allowed yet may be: the PDU that
-    /// allows it need not have been captured.
+    /// A number assigned before belongs to a copy of an old command. A number beyond the permitted ones may be real:
+    /// the PDU that permits it may not have been captured.
     fn fit_of_command(&self, number: u32) -> NumberFit {
         let allowed = |number: u32| self.allowed.is_none_or(|last| !is_before(last, number));
-        // What was taken for a command and was none may have had any number.
+        // A non-command taken for a command may have had any number; ignore a last number that was not permitted.
         let given = self.given[0].filter(|given| allowed(given.wrapping_sub(1)));
         match near(self.command, number) {
             NumberFit::Near if given.is_some_and(|given| is_before(number, given)) => NumberFit::Far,
@@ -111,7 +117,7 @@ impl SequenceNumbers {
         }
     }
 
-    /// Whether another header, of the PDU that follows in the same direction, has numbers near this one's.
+    /// Whether the header of the next PDU in the same direction has numbers near this one's.
     pub fn follows(first: &Header, second: &Header, direction: Direction) -> bool {
         let mut numbers = SequenceNumbers::default();
         numbers.note(first, direction);
@@ -119,15 +125,15 @@ impl SequenceNumbers {
     }
 }
 
-/// SequenceNumbers go forward, unless they are somewhere else altogether.
+/// Advances a number. It goes back only if the distance is too large for a reordered PDU.
 fn advance(known: &mut Option<u32>, number: u32) {
     match known {
-        Some(known) if is_before(number, *known) && known.wrapping_sub(number) < NEAR => {}
+        Some(known) if is_before(number, *known) && known.wrapping_sub(number) < DISTANCE_MAX => {}
         _ => *known = Some(number),
     }
 }
 
-/// Serial numbers (RFC 1982) of 32 bits.
+/// Compares 32-bit serial numbers (RFC 1982).
 fn is_before(number: u32, other: u32) -> bool {
     (number.wrapping_sub(other) as i32) < 0
 }
@@ -135,7 +141,7 @@ fn is_before(number: u32, other: u32) -> bool {
 fn near(known: Option<u32>, number: u32) -> NumberFit {
     match known {
         None => NumberFit::Open,
-        Some(known) if number.wrapping_sub(known).wrapping_add(NEAR) <= 2 * NEAR => NumberFit::Near,
+        Some(known) if number.wrapping_sub(known).wrapping_add(DISTANCE_MAX) <= 2 * DISTANCE_MAX => NumberFit::Near,
         Some(_) => NumberFit::Far,
     }
 }
@@ -164,7 +170,7 @@ mod tests {
         header(NOP_OUT | 0x40, 0x80, &[(16, NO_TAG), (24, number), (28, 7)])
     }
 
-    /// A target's PDU: its status number, and the commands it expects and allows.
+    /// A target's PDU with its status number, and the command numbers that it expects and permits.
     fn answer(opcode: u8, tag: u32, status: u32, expected: u32, allowed: u32) -> Header {
         header(opcode, 0x80, &[(16, tag), (24, status), (28, expected), (32, allowed)])
     }
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_given_out_once_and_as_far_as_they_are_allowed() {
+    fn number_fits_once_and_only_up_to_the_permitted_one() {
         let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(10), ToTarget)]);
         for (number, fit) in [
             (9, NumberFit::Far),
@@ -190,7 +196,7 @@ mod tests {
         for (status, fit) in [(6, NumberFit::Far), (7, NumberFit::Near), (9, NumberFit::Near)] {
             assert_eq!(numbers.fit(&answer(RESPONSE, 1, status, 11, 20), ToInitiator), fit, "{status}");
         }
-        // They begin anew behind the last, and nobody knows what is allowed where the target was not seen.
+        // Numbers wrap after the last. Without a captured PDU of the target, the permitted number is unknown.
         let numbers = after(&[(command(u32::MAX), ToTarget)]);
         assert_eq!(numbers.fit(&command(u32::MAX), ToTarget), NumberFit::Far);
         assert_eq!(numbers.fit(&command(0), ToTarget), NumberFit::Near);
@@ -198,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_number_leaves_it_to_the_next() {
-        // A ping is sent before commands that wait with lower numbers.
+    fn immediate_pdu_leaves_its_number_to_the_next_command() {
+        // A NOP-Out is sent before commands that wait with lower numbers.
         let numbers = after(&[(command(10), ToTarget), (ping(13), ToTarget)]);
         assert_eq!(numbers.fit(&command(11), ToTarget), NumberFit::Near);
         for (before, fit) in [
@@ -214,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn a_login_and_what_is_not_allowed_make_old_numbers_void() {
-        // Its status number is of nothing, even where the response was not captured that tells the first.
+    fn login_or_impossible_number_resets_the_old_numbers() {
+        // The login's status number is meaningless, even if the response with the first one was not captured.
         let login = header(LOGIN_REQUEST | 0x40, 0x87, &[(24, 3), (28, 900_000)]);
         let logged_in = answer(LOGIN_RESPONSE, 1, 6, 9, 20);
         let asked = [(command(100), ToTarget), (login, ToTarget)];
@@ -229,7 +235,7 @@ mod tests {
         let numbers = after(&[(answer(RESPONSE, 1, 90, 9, 20), ToInitiator), (logged_in, ToInitiator)]);
         assert_eq!(numbers.fit(&answer(RESPONSE, 1, 6, 9, 20), ToInitiator), NumberFit::Far);
         assert_eq!(numbers.fit(&answer(RESPONSE, 1, 7, 9, 20), ToInitiator), NumberFit::Near);
-        // Taken for a command, and none: the target allows far less.
+        // A non-command taken for a command: the target permits far lower numbers.
         let numbers = after(&[(answer(RESPONSE, 1, 6, 9, 20), ToInitiator), (command(5000), ToTarget)]);
         assert_eq!(numbers.fit(&command(11), ToTarget), NumberFit::Near);
     }

@@ -1,11 +1,11 @@
-//! Wireshark's tshark as a second opinion: it puts TCP in order, finds the PDUs and reads the commands, and what it says of
-//! them is made records in the same way as our own walk's.
+//! Wireshark's tshark as a second engine: it reassembles TCP, finds the PDUs and dissects the commands. Its output
+//! becomes records by the same pairing code as that of our own PDU walk.
 //!
-//! It shows a PDU in the packet with its last byte, and names the packets that it was put together of; the first of them is
-//! where the command arrived. It is slow: a few thousand commands per second.
+//! tshark shows a PDU at the packet with its last byte, and lists the packets that the PDU spans; the first of them
+//! gives the arrival. It is slow: a few thousand commands per second.
 //!
-//! Packets come to it through us, from a file or from dumpcap, so that nothing lies on a disk while a capture runs, and
-//! that the times of packets which it does not show are known.
+//! Packets are piped to tshark through this module, from a file or from dumpcap. A live capture therefore leaves no
+//! packets on a disk, and the times of packets that tshark does not show are known.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,30 +19,30 @@ use traces::results::wire::WireCapture;
 use traces::{ReadError, Record, TraceMeta};
 
 use super::analysis::common_figures;
-use super::live::{found, read_stderr};
+use super::live::{find_program, read_stderr};
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
 use super::reassembly::PacketRef;
 use super::tasks::{ConnectionTasks, WireState};
 
 const PROGRAM: &str = "tshark";
-/// What it is to show: these protocols, and of what it would leave out these.
+/// The protocols and fields that tshark prints.
 const PROTOCOLS: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
 
-/// Packets that it is to show: commands, logins, task management, and what ends them.
+/// The packets that tshark prints: commands, logins, task management, and the PDUs that end commands.
 const DISPLAY_FILTER: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
     iscsi.opcode == 0x22 || iscsi.scsidata.S == 1";
 
-/// Why tshark gives nothing.
+/// Why the analysis by tshark failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TsharkError {
-    /// It is not installed.
+    /// tshark is not installed.
     #[error("{PROGRAM} is not installed; it is in the Debian package {PROGRAM}")]
     NotInstalled,
-    /// It cannot be run or read.
+    /// tshark cannot be run or read.
     #[error("{PROGRAM} cannot be run: {0}")]
     NotRun(#[from] io::Error),
-    /// It has failed.
+    /// tshark failed.
     #[error("{PROGRAM} has failed: {0}")]
     Failed(String),
     /// The packets cannot be read.
@@ -50,26 +50,26 @@ pub enum TsharkError {
     Read(#[from] ReadError),
 }
 
-/// What tshark makes of packets.
+/// The analysis of packets by tshark.
 #[derive(Default)]
 pub struct TsharkAnalysis {
     state: WireState,
     connections: BTreeMap<u32, ConnectionTasks>,
     stream_names: BTreeMap<u32, String>,
-    /// Packets' times in ns since 1970, in order.
+    /// The packets' times in ns since 1970, in file order.
     times: Vec<u64>,
-    /// Packets that tshark has shown before their times were known.
+    /// Packets that tshark printed before their times were known.
     untimed: VecDeque<DissectedPacket>,
     position_bytes: u64,
     commands: u64,
     finished: bool,
     records: u64,
-    /// Responses that tshark gives to another packet's command than we.
+    /// Responses that tshark assigns to another command than our pairing does.
     pub disagreements: u64,
     frames_of_commands: BTreeMap<(u32, u32), u64>,
 }
 
-/// One packet as tshark shows it.
+/// One packet as tshark prints it.
 #[derive(Default)]
 struct DissectedPacket {
     frame: u64,
@@ -79,11 +79,11 @@ struct DissectedPacket {
     /// The first packet of the PDU that ends in this one.
     first_segment: Option<u64>,
     pdus: Vec<BTreeMap<String, String>>,
-    /// Whether the fields that come are the last PDU's.
-    within: bool,
+    /// Whether the following fields belong to the last PDU.
+    in_pdu: bool,
 }
 
-/// Hands on what is read.
+/// A reader that also writes everything it reads to tshark.
 struct Tee<R> {
     input: R,
     to: ChildStdin,
@@ -97,10 +97,10 @@ impl<R: Read> Read for Tee<R> {
     }
 }
 
-/// A packet that was read: its time, and the bytes up to its end.
+/// The time of a packet that was read, and the bytes of input up to its end.
 type PacketTime = (u64, u64);
 
-/// Reads all packets, which hands them on, and tells their times, which never go back.
+/// Reads all packets, which pipes them to tshark, and sends their times. Times never go back.
 fn feed(
     path: &Path,
     tee: Tee<Box<dyn Read + Send>>,
@@ -111,21 +111,21 @@ fn feed(
     let mut newest = 0;
     while let Some(packet) = reader.packet()? {
         newest = packet.time_ns.max(newest);
-        // Nobody listens any more if tshark has failed, which is stderr elsewhere.
+        // If tshark has failed, the channel is closed; `finish` reports the failure.
         let _ = packet_times.send((newest, reader.position_bytes()));
     }
     Ok(reader.counts().clone())
 }
 
-/// Runs tshark over what comes through its standard input.
+/// Starts tshark on its standard input.
 fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
-    let mut command = Command::new(found(PROGRAM));
+    let mut command = Command::new(find_program(PROGRAM));
     command.args(["-n", "-l", "-r", "-", "-Y", DISPLAY_FILTER, "-T", "pdml", "-j", PROTOCOLS]);
     command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
     for port in ports {
         command.args(["-d", &format!("tcp.port=={port},iscsi")]);
     }
-    // An interrupt from the terminal is for who captures; what was captured is taken apart to its end.
+    // An interrupt from the terminal stops the capture only; tshark analyses the captured packets to the end.
     command.process_group(0);
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     spawned.map_err(|error| match error.kind() {
@@ -134,7 +134,7 @@ fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
     })
 }
 
-/// Waits for the end of tshark, and of what feeds it.
+/// Waits until tshark and the thread that feeds it have ended.
 fn finish(
     mut child: Child,
     stderr: JoinHandle<String>,
@@ -142,21 +142,23 @@ fn finish(
 ) -> Result<FileCounts, TsharkError> {
     let status = child.wait()?;
     let (stderr, feeder) = (stderr.join().unwrap_or_default(), feeder.join());
-    // Where it has failed, it cannot be feeder either.
+    // If tshark has failed, the feeding thread fails too.
     if !status.success() {
         let stderr: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
         return Err(TsharkError::Failed(stderr.join(" ")));
     }
-    feeder.map_err(|_| TsharkError::Failed("nobody has feeder it".to_owned()))?.map_err(TsharkError::Read)
+    feeder
+        .map_err(|_| TsharkError::Failed("the thread that feeds it has panicked".to_owned()))?
+        .map_err(TsharkError::Read)
 }
 
 impl TsharkAnalysis {
-    /// Has tshark take apart the packets that `input` gives, a pcap or pcapng file or a capture that goes on, and calls
-    /// `each` whenever records may be ready. `path` is the name used in messages; `lenient` takes a last packet that is
-    /// cut off for the end.
+    /// Runs tshark on the packets of `input`, a pcap or pcapng file or a live capture, and calls `each` whenever
+    /// records may be ready. `path` is the name in messages. With `lenient`, a last packet that is cut off counts as
+    /// the end.
     ///
     /// # Errors
-    /// It is missing or fails, the packets cannot be read, or `each` fails.
+    /// tshark is missing or fails, the packets cannot be read, or `each` fails.
     pub fn run<E: From<TsharkError>>(
         &mut self,
         path: &Path,
@@ -168,7 +170,7 @@ impl TsharkAnalysis {
         let mut child = spawn(ports)?;
         let (Some(to), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(TsharkError::Failed("it has no pipes".to_owned()).into());
+            return Err(TsharkError::Failed("its pipes are missing".to_owned()).into());
         };
         let stderr = read_stderr(errors);
         let (sender, packet_times) = channel();
@@ -184,7 +186,7 @@ impl TsharkAnalysis {
             let text = String::from_utf8_lossy(&line);
             if self.line(&text, &mut shown) {
                 self.untimed.push_back(std::mem::take(&mut shown));
-                // Never waited for: tshark may be given no more before it is rid of what it says.
+                // Never wait here: tshark may block until its output is read.
                 packet_times.try_iter().for_each(|feeder| self.add_time(feeder));
                 self.take_timed();
                 each(self)?;
@@ -207,7 +209,7 @@ impl TsharkAnalysis {
         self.position_bytes = position_bytes;
     }
 
-    /// Takes in the packets whose times are known.
+    /// Handles the packets whose times are known.
     fn take_timed(&mut self) {
         while self.untimed.front().is_some_and(|shown| shown.frame <= self.times.len() as u64)
             && let Some(shown) = self.untimed.pop_front()
@@ -216,7 +218,7 @@ impl TsharkAnalysis {
         }
     }
 
-    /// Takes in a line of PDML; true at the end of a packet.
+    /// Parses a line of PDML. Returns true at the end of a packet.
     fn line(&mut self, line: &str, shown: &mut DissectedPacket) -> bool {
         let line = line.trim_start();
         if line.starts_with("<packet") {
@@ -227,11 +229,11 @@ impl TsharkAnalysis {
             match attribute(line, "name") {
                 Some("iscsi") => {
                     shown.pdus.push(BTreeMap::new());
-                    shown.within = true;
+                    shown.in_pdu = true;
                 }
                 // The command itself, not its data.
                 Some("scsi") => {
-                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
+                    shown.in_pdu = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
                 }
                 _ => {}
             }
@@ -254,7 +256,7 @@ impl TsharkAnalysis {
                         pdu.insert(format!("key {key}"), value.to_owned());
                     }
                 }
-                _ if shown.within && (name.starts_with("iscsi.") || name.starts_with("scsi")) => {
+                _ if shown.in_pdu && (name.starts_with("iscsi.") || name.starts_with("scsi")) => {
                     if let Some(pdu) = shown.pdus.last_mut() {
                         pdu.entry(name.to_owned()).or_insert_with(|| value.to_owned());
                     }
@@ -343,7 +345,7 @@ impl TsharkAnalysis {
                 header[1] = if opcode == pdu::DATA_IN { 0x81 } else { 0x80 };
                 header[2] = number(fields, "iscsi.scsiresponse.response") as u8;
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
-                // Its sequence numbers are tshark's business.
+                // tshark has checked the sequence numbers.
                 header[24..28].copy_from_slice(&[0; 4]);
                 tasks.response(begin, &header, &mut self.state);
                 tasks.ended(Some(end), &mut self.state);
@@ -351,24 +353,24 @@ impl TsharkAnalysis {
         }
     }
 
-    /// Bytes of the input up to the end of the last packet that is known.
+    /// Bytes of the input up to the end of the last packet whose time is known.
     pub fn position_bytes(&self) -> u64 {
         self.position_bytes
     }
 
-    /// The next record; after the run every one.
+    /// The next record; after the run, every remaining record.
     pub fn record(&mut self) -> Option<Record> {
         let record = self.state.reorder.next(self.finished)?;
         self.records += 1;
         Some(record)
     }
 
-    /// What is known of the trace.
+    /// The metadata of the trace.
     pub fn meta(&self) -> TraceMeta {
         self.state.meta(&self.stream_names)
     }
 
-    /// What was seen.
+    /// The figures of the capture.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
         let mut figures = common_figures(&self.state, file, self.records);
         figures.engine = PROGRAM.to_owned();
@@ -376,12 +378,14 @@ impl TsharkAnalysis {
         figures.tcp.connections = self.connections.len() as u64;
         (figures.first_packet_unix_ns, figures.last_packet_unix_ns) =
             (self.times.first().copied().unwrap_or_default(), self.times.iter().copied().max().unwrap_or_default());
-        figures.notes.push(format!("tshark gives {} responses to other commands than we", self.disagreements));
+        figures
+            .notes
+            .push(format!("tshark assigns {} responses to other commands than iocast does", self.disagreements));
         figures
     }
 }
 
-/// The value of an attribute.
+/// The value of an XML attribute.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let begin = line.find(&format!(" {name}=\""))? + name.len() + 3;
     let length = line[begin..].find('"')?;
@@ -392,7 +396,7 @@ fn in_brackets(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }
 
-/// A number as tshark shows it: decimal, hexadecimal, or bytes with colons between them; zero if it is not there.
+/// A number as tshark prints it: decimal, hexadecimal, or bytes separated by colons. Zero if the field is missing.
 fn number(fields: &BTreeMap<String, String>, name: &str) -> u64 {
     let Some(text) = fields.get(name) else { return 0 };
     let parsed = match text.strip_prefix("0x") {
@@ -403,7 +407,7 @@ fn number(fields: &BTreeMap<String, String>, name: &str) -> u64 {
     parsed.unwrap_or_default()
 }
 
-/// Writes what tshark read of a command into a header, so that it goes the way of any command.
+/// Writes the command that tshark dissected into a header, so that the common pairing code can handle it.
 fn command(fields: &BTreeMap<String, String>, header: &mut Header) {
     let first = |names: &[&str]| {
         let name = names.iter().find(|name| fields.contains_key(&format!("scsi_sbc.{name}")))?;

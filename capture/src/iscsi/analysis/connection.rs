@@ -1,4 +1,4 @@
-//! One TCP connection between an initiator and a target: both directions, and what its login negotiates.
+//! One TCP connection between an initiator and a target: its two directions, and the result of its login.
 
 use super::super::frames::Endpoint;
 use super::super::login_text;
@@ -8,7 +8,7 @@ use super::super::reassembly::{PacketRef, Reassembler, StreamChunk, StreamSink};
 use super::super::tasks::{ConnectionTasks, WireState};
 use super::PacketObserver;
 
-/// Bytes of a login's text that are read.
+/// The most bytes of a login PDU's text that are read.
 const LOGIN_TEXT_BYTES_MAX: u32 = 8192;
 
 pub(super) struct Connection {
@@ -23,19 +23,19 @@ pub(super) struct Connection {
     pub(super) ended: [bool; 2],
 }
 
-/// What a login has told so far.
+/// The login's negotiation so far.
 #[derive(Debug, Default)]
 struct Login {
-    /// Whether data of a login is awaited, by direction.
+    /// Whether text of a login PDU is awaited, by direction.
     awaited: [bool; 2],
-    /// Whether the response whose text is awaited is the last.
+    /// Whether the response with the awaited text ends the login.
     last: bool,
     readable: bool,
     header_digest: bool,
     data_digest: bool,
 }
 
-/// One direction of a connection with everything that it needs.
+/// One direction of a connection: receives the reassembled stream and passes PDUs on.
 pub(super) struct DirectionSink<'a, K> {
     walk: &'a mut PduWalk,
     shared: &'a mut ConnectionState,
@@ -89,10 +89,10 @@ impl Connection {
         (DirectionSink { walk: &mut self.walks[way], shared: &mut self.shared, handler }, &mut self.streams[way])
     }
 
-    /// It has ended, or the capture has; another may begin on the same ports.
+    /// Ends the connection, because it or the capture has ended. Another may begin on the same ports.
     pub(super) fn close<K: PacketObserver>(&mut self, state: &mut WireState, given: Digests, observer: &mut K) {
         const BOTH: [Direction; 2] = [Direction::ToTarget, Direction::ToInitiator];
-        // Packet by packet, as they were captured: what one direction says tells whether the other's numbers fit.
+        // Held segments are taken in order of capture. PDUs of one direction show whether the numbers of the other fit.
         while let Some((_, direction)) = BOTH
             .into_iter()
             .filter_map(|direction| Some((self.streams[direction.index()].first_held()?, direction)))
@@ -179,7 +179,7 @@ impl<K: PacketObserver> PduHandler for DirectionHandler<'_, K> {
 }
 
 impl<K: PacketObserver> DirectionHandler<'_, K> {
-    /// Takes note of a PDU's place among the session's commands.
+    /// Records a PDU's command number for its session.
     fn number(&mut self, header: &Header) {
         if pdu::is_login(header) {
             return;
@@ -211,7 +211,7 @@ impl<K: PacketObserver> DirectionHandler<'_, K> {
         if let Some(session) = self.tasks.session {
             self.state.sessions.named(session, pdu::u16_at(header, 14));
         }
-        // Goes on to the full feature phase.
+        // The login ends: the next stage is the full feature phase.
         self.login.last = header[1] & 0x83 == 0x83 && header[36] == 0;
         let wanted = self.await_text(header);
         if wanted.data_bytes == 0 && self.login.last {
@@ -249,7 +249,7 @@ impl<K: PacketObserver> DirectionHandler<'_, K> {
         }
     }
 
-    /// From here on digests are as the login said, if it could be read.
+    /// The login is complete. If its text could be read, it decides the digests.
     fn logged_in(&mut self, shared: &mut ConnectionState) {
         if self.login.readable && !self.digests_are_given {
             let Login { header_digest, data_digest, .. } = *self.login;

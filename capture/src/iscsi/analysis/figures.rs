@@ -1,4 +1,4 @@
-//! The figures that both engines report.
+//! The figures that both engines report: our own analysis and tshark's.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::super::cdb;
 use super::super::packets::FileCounts;
 use super::super::tasks::WireState;
 
-/// The figures that come from the state.
+/// The figures in the state that both engines share.
 pub fn common_figures(state: &WireState, file: &FileCounts, records: u64) -> WireCapture {
     let mut commands = state.counts.clone();
     commands.lost = state.sessions.lost();

@@ -1,4 +1,4 @@
-//! Packets in, records of a trace out: one pass, in memory that does not grow with the capture.
+//! Turns packets into the records of a trace: one pass, in memory that does not grow with the capture.
 
 mod connection;
 mod figures;
@@ -17,15 +17,15 @@ use super::tasks::WireState;
 use connection::Connection;
 pub use figures::common_figures;
 
-/// The port that is iSCSI's (RFC 7143, section 16).
+/// The TCP port of iSCSI (RFC 7143, section 16).
 pub const PORT: u16 = 3260;
 
-/// How packets are taken apart.
+/// How packets are analysed.
 #[derive(Clone, Debug)]
 pub struct AnalysisOptions {
-    /// Ports of targets.
+    /// TCP ports of targets.
     pub ports: Vec<u16>,
-    /// Which digests there are; what is `None` is found out.
+    /// The connections' digests; `None` means that they are determined from the capture.
     pub digests: Digests,
 }
 
@@ -35,21 +35,21 @@ impl Default for AnalysisOptions {
     }
 }
 
-/// Is told which bytes of which packet are headers, by frame number and place in the captured frame.
+/// Learns which bytes of a packet are headers, by frame number and offset in the captured frame.
 pub trait PacketObserver {
-    /// These bytes are a header, or data that names addresses and sizes only.
+    /// These bytes are a header, or data that hold addresses and sizes only.
     fn header_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes are text of a login.
     fn login_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
-    /// It is not yet known what this packet holds.
+    /// It is not yet decided which bytes of this packet are headers.
     fn held(&mut self, _frame: u64) {}
-    /// It is.
+    /// It is decided which bytes of this packet are headers.
     fn released(&mut self, _frame: u64) {}
 }
 
 impl PacketObserver for () {}
 
-/// What packets were, beside those that were taken apart.
+/// Counts and times of all packets.
 #[derive(Clone, Debug, Default)]
 struct PacketTotals {
     packets: PacketFigures,
@@ -58,24 +58,24 @@ struct PacketTotals {
     newest_ns: u64,
 }
 
-/// Takes packets apart.
+/// Analyses packets.
 pub struct Analysis {
     options: AnalysisOptions,
     connections: Vec<Connection>,
-    /// By initiator and target.
+    /// Index in `connections`, by initiator and target.
     known: HashMap<(Endpoint, Endpoint), usize>,
     recent: Option<usize>,
     state: WireState,
     seen: PacketTotals,
     stream_names: BTreeMap<u32, String>,
-    /// Segments that are held in all streams.
+    /// Whether a segment waits for an earlier one in any stream.
     holding: bool,
     records: u64,
     finished: bool,
 }
 
 impl Analysis {
-    /// Begins.
+    /// An analysis that has seen no packet.
     pub fn new(options: AnalysisOptions) -> Analysis {
         Analysis {
             options,
@@ -91,13 +91,13 @@ impl Analysis {
         }
     }
 
-    /// Takes in the next packet. False if it is none of a target's connection.
+    /// Analyses the next packet. Returns false if it belongs to no target's connection.
     pub fn packet(&mut self, packet: &Packet<'_>, observer: &mut impl PacketObserver) -> bool {
         let time_ns = self.clock(packet);
         match dissect(packet.link, packet.bytes, packet.wire_bytes) {
             Frame::Segment(segment) => {
                 let ports = &self.options.ports;
-                // A connection whose two ports are targets' is from whoever opens it.
+                // If both ports are targets' ports, the side that opens the connection is the initiator.
                 let direction = match (ports.contains(&segment.from.port), ports.contains(&segment.to.port)) {
                     (_, true) => Direction::ToTarget,
                     (true, false) => Direction::ToInitiator,
@@ -117,7 +117,7 @@ impl Analysis {
         false
     }
 
-    /// Counts a packet, and its time, which never goes back.
+    /// Counts a packet. Returns its time, which never goes back.
     fn clock(&mut self, packet: &Packet<'_>) -> u64 {
         let PacketTotals { packets, first_ns, last_ns, newest_ns } = &mut self.seen;
         packets.packets += 1;
@@ -181,7 +181,7 @@ impl Analysis {
             holds || self.holding && self.connections.iter().any(|one| one.streams.iter().any(Reassembler::holds));
     }
 
-    /// Tells a session's other connections what was carried out on one.
+    /// Applies a session-wide reset to the other connections of its session.
     fn reset(&mut self) {
         for reset in std::mem::take(&mut self.state.resets) {
             let others = self.connections.iter_mut().map(|connection| &mut connection.tasks);
@@ -208,7 +208,7 @@ impl Analysis {
         index
     }
 
-    /// The next record, as long as none can come before it; after [`Analysis::finish`] every one.
+    /// The next record, if no earlier one can follow. After [`Analysis::finish`], every remaining record.
     pub fn record(&mut self) -> Option<Record> {
         if self.holding && !self.finished {
             return None;
@@ -218,7 +218,7 @@ impl Analysis {
         Some(record)
     }
 
-    /// There are no more packets.
+    /// Ends the analysis: there are no more packets.
     pub fn finish(&mut self, observer: &mut impl PacketObserver) {
         for connection in &mut self.connections {
             connection.close(&mut self.state, self.options.digests, observer);
@@ -226,12 +226,12 @@ impl Analysis {
         self.finished = true;
     }
 
-    /// What is known of the trace.
+    /// The metadata of the trace.
     pub fn meta(&self) -> TraceMeta {
         self.state.meta(&self.stream_names)
     }
 
-    /// What was seen.
+    /// The figures of the capture.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
         let (mut streams, mut walks) = (ReassemblyCounts::default(), PduFigures::default());
         for connection in &self.connections {

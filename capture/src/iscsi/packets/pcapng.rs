@@ -1,19 +1,19 @@
-//! pcapng: sections of blocks; interfaces with link types and clocks of their own.
+//! pcapng: sections of blocks. Each interface has its own link type and clock.
 
 use traces::ReadError;
 
 use super::{ByteOrder, FileCounts, LinkType, PACKET_BYTES_MAX, PacketHeader, ReadWindow, link};
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const OBSOLETE_PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
+const SECTION_BLOCK: u32 = 0x0a0d_0d0a;
+const INTERFACE_BLOCK: u32 = 1;
+const OBSOLETE_PACKET_BLOCK: u32 = 2;
+const SIMPLE_PACKET_BLOCK: u32 = 3;
+const STATISTICS_BLOCK: u32 = 5;
+const PACKET_BLOCK: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// Interfaces that one section may have.
+/// The most interfaces of one section.
 const INTERFACES_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ struct Interface {
     offset_s: i64,
 }
 
-/// What one unit of a time is.
+/// The unit of an interface's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
     /// 10 to the power of minus this many seconds.
@@ -50,8 +50,8 @@ impl Resolution {
 pub(super) struct Pcapng {
     order: ByteOrder,
     interfaces: Vec<Interface>,
-    /// Padding, options and the closing length behind the packet that was found last.
-    behind: u64,
+    /// Bytes after the last packet: padding, options and the closing length.
+    trailing_bytes: u64,
 }
 
 impl Pcapng {
@@ -62,8 +62,8 @@ impl Pcapng {
         counts: &mut FileCounts,
     ) -> Result<Option<PacketHeader>, ReadError> {
         loop {
-            let behind = std::mem::take(&mut self.behind);
-            if !window.pass_over(behind)? {
+            let trailing_bytes = std::mem::take(&mut self.trailing_bytes);
+            if !window.pass_over(trailing_bytes)? {
                 return Err(window.truncated(format!("the block of packet {}", number - 1)));
             }
             if !window.has(12)? {
@@ -73,7 +73,7 @@ impl Pcapng {
                 return Err(window.truncated("the header of a block"));
             }
             let head = window.bytes(12);
-            if self.order.u32(head) == SECTION {
+            if self.order.u32(head) == SECTION_BLOCK {
                 self.order = match &head[8..12] {
                     [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
                     bytes if ByteOrder::Little.u32(bytes) == BYTE_ORDER_MAGIC => ByteOrder::Little,
@@ -88,8 +88,8 @@ impl Pcapng {
                 return Err(window.malformed(what).remedy("the file is damaged from there on"));
             }
             let found = match kind {
-                PACKET => self.packet(window, number, length, false)?,
-                OBSOLETE_PACKET => self.packet(window, number, length, true)?,
+                PACKET_BLOCK => self.packet(window, number, length, false)?,
+                OBSOLETE_PACKET_BLOCK => self.packet(window, number, length, true)?,
                 _ => {
                     self.other(window, kind, length, counts)?;
                     None
@@ -143,7 +143,7 @@ impl Pcapng {
             return Err(window.truncated(format!("packet {number}")));
         }
         window.pass(HEADER as usize);
-        self.behind = u64::from(length - HEADER - captured);
+        self.trailing_bytes = u64::from(length - HEADER - captured);
         let wire_bytes = wire_bytes.max(captured);
         Ok(Some(PacketHeader { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
     }
@@ -155,10 +155,10 @@ impl Pcapng {
         length: u32,
         counts: &mut FileCounts,
     ) -> Result<(), ReadError> {
-        if !matches!(kind, INTERFACE | STATISTICS) || length > PACKET_BYTES_MAX {
+        if !matches!(kind, INTERFACE_BLOCK | STATISTICS_BLOCK) || length > PACKET_BYTES_MAX {
             match kind {
-                SECTION => {}
-                SIMPLE_PACKET => counts.untimed += 1,
+                SECTION_BLOCK => {}
+                SIMPLE_PACKET_BLOCK => counts.untimed += 1,
                 _ => counts.other_blocks += 1,
             }
             if !window.pass_over(u64::from(length))? {
@@ -172,12 +172,12 @@ impl Pcapng {
         let block = window.bytes(length as usize);
         let body = &block[8..block.len() - 4];
         match kind {
-            INTERFACE => {
+            INTERFACE_BLOCK => {
                 let interface = self.interface(body).map_err(|what| window.malformed(what))?;
                 self.interfaces.push(interface);
             }
             _ => {
-                // Statistics of an interface: option 5 is how many packets it dropped.
+                // Statistics of an interface: option 5 counts the packets that it dropped.
                 let options = body.get(12..).unwrap_or_default();
                 if let Some(value) = self.option(options, 5).filter(|value| value.len() == 8) {
                     let (first, second) = (self.order.u32(value), self.order.u32(&value[4..]));
@@ -211,7 +211,7 @@ impl Pcapng {
             let (low, high) = if self.order == ByteOrder::Little { (first, second) } else { (second, first) };
             (u64::from(high) << 32 | u64::from(low)) as i64
         });
-        // An interface of a link type that is not read is no error until a packet is of it.
+        // An unsupported link type is an error only if a packet has it.
         let link = LinkType::from_number(number).ok_or(number);
         Ok(Interface { link, link_number: number, resolution, offset_s })
     }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use traces::{Place, Problem, ReadError};
 
-const WINDOW_BYTES: usize = 1 << 18;
+const WINDOW_BYTES_MIN: usize = 1 << 18;
 
-/// A buffer over an input, from which slices are lent. It grows to the longest packet and no further.
+/// A buffer over an input, which lends slices. It grows to the longest packet only.
 pub(super) struct ReadWindow {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
-    /// Bytes of what was lent last, still before `begin`.
+    /// Bytes that were lent last; they are still before `begin`.
     lent: usize,
     /// Offset of `begin` in the input.
     offset: u64,
@@ -22,10 +22,18 @@ pub(super) struct ReadWindow {
 
 impl ReadWindow {
     pub(super) fn new(path: &Path, input: Box<dyn Read + Send>) -> ReadWindow {
-        ReadWindow { path: path.to_owned(), input, buffer: vec![0; WINDOW_BYTES], begin: 0, end: 0, lent: 0, offset: 0 }
+        ReadWindow {
+            path: path.to_owned(),
+            input,
+            buffer: vec![0; WINDOW_BYTES_MIN],
+            begin: 0,
+            end: 0,
+            lent: 0,
+            offset: 0,
+        }
     }
 
-    /// Whether `bytes` more bytes are there.
+    /// Whether `bytes` more bytes are available.
     pub(super) fn has(&mut self, bytes: usize) -> Result<bool, ReadError> {
         if self.end - self.begin >= bytes {
             return Ok(true);
@@ -54,23 +62,23 @@ impl ReadWindow {
         Ok(true)
     }
 
-    /// Whether nothing is left of what was read.
+    /// Whether the buffer is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.begin == self.end
     }
 
-    /// The next bytes, which [`ReadWindow::has`] said are there.
+    /// The next bytes. [`ReadWindow::has`] must have confirmed them.
     pub(super) fn bytes(&self, bytes: usize) -> &[u8] {
         &self.buffer[self.begin..self.begin + bytes]
     }
 
-    /// Goes on behind the next bytes, which are there.
+    /// Skips the next bytes, which must be available.
     pub(super) fn pass(&mut self, bytes: usize) {
         self.begin += bytes;
         self.offset += bytes as u64;
     }
 
-    /// Goes on behind bytes that need not fit the memory; false if the input ends before.
+    /// Skips bytes that need not fit in memory. Returns false if the input ends first.
     pub(super) fn pass_over(&mut self, mut bytes: u64) -> Result<bool, ReadError> {
         while bytes > 0 {
             if !self.has(1)? {
@@ -83,13 +91,13 @@ impl ReadWindow {
         Ok(true)
     }
 
-    /// Lends the next bytes, which are there, until [`ReadWindow::release`].
+    /// Lends the next bytes, which must be available, until [`ReadWindow::release`].
     pub(super) fn lend(&mut self, bytes: usize) -> &[u8] {
         self.lent = bytes;
         &self.buffer[self.begin..self.begin + bytes]
     }
 
-    /// Takes back what was lent.
+    /// Skips the bytes that were lent.
     pub(super) fn release(&mut self) {
         let lent = std::mem::take(&mut self.lent);
         self.pass(lent);

@@ -1,4 +1,4 @@
-//! Writes pcap with nanoseconds, plain, gzip or zstd.
+//! Writes pcap with nanosecond times, plain, gzip or zstd.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,9 @@ use flate2::write::GzEncoder;
 
 use super::Packet;
 
-/// The snap length that is declared: that of tcpdump and dumpcap.
+/// The declared snap length: that of tcpdump and dumpcap.
 const SNAP_BYTES: u32 = 262_144;
-const NANOSECONDS: u32 = 0xa1b2_3c4d;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const ZSTD_LEVEL: i32 = 6;
 
 enum PacketSink {
@@ -25,10 +25,10 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// Begins a file; `name` ends in `.gz` or `.zst` if it is to be compressed.
+    /// Begins a file. It is compressed if `name` ends in `.gz` or `.zst`.
     ///
     /// # Errors
-    /// That of zstd, if it cannot begin.
+    /// zstd cannot be set up.
     pub fn new(name: &str, out: Box<dyn Write>) -> io::Result<PacketWriter> {
         let sink = if name.ends_with(".gz") {
             PacketSink::Gzip(GzEncoder::new(out, Compression::new(6)))
@@ -43,14 +43,14 @@ impl PacketWriter {
     /// Writes a packet.
     ///
     /// # Errors
-    /// Those of the output; a packet of another link type than the first, which this format has no way to say.
+    /// The output fails, or the packet has another link type than the first, which the format cannot express.
     pub fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         let first = self.link_number.is_none();
         let link = *self.link_number.get_or_insert(packet.link_number);
         if link != packet.link_number {
             let what = format!(
-                "packet {} has link type {}, the first had {link}, and a pcap file has one; split the capture by \
-                 interface first (tshark -Y 'frame.interface_id == 0' -w FILE)",
+                "packet {} has link type {}, but the first packet has {link}, and a pcap file has only one; split the \\
+                 capture by interface first (tshark -Y 'frame.interface_id == 0' -w FILE)",
                 packet.number, packet.link_number
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -74,7 +74,7 @@ impl PacketWriter {
 
     fn header(&mut self, link: u16) -> io::Result<()> {
         let mut head = Vec::with_capacity(24);
-        head.extend_from_slice(&NANOSECONDS.to_le_bytes());
+        head.extend_from_slice(&MAGIC_NANOSECONDS.to_le_bytes());
         head.extend_from_slice(&[2, 0, 4, 0]);
         head.extend_from_slice(&[0; 8]);
         head.extend_from_slice(&SNAP_BYTES.to_le_bytes());
@@ -90,10 +90,10 @@ impl PacketWriter {
         }
     }
 
-    /// Hands everything on, so that what was written can be read whatever happens.
+    /// Flushes all packets, so that the file can be read up to here.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             PacketSink::Plain(out) => out.flush(),
@@ -102,10 +102,10 @@ impl PacketWriter {
         }
     }
 
-    /// Completes the file. One without packets is an empty capture of Ethernet.
+    /// Completes the file. A file without packets becomes an empty capture of Ethernet.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn finish(mut self) -> io::Result<()> {
         if self.link_number.is_none() {
             self.header(1)?;

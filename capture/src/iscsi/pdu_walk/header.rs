@@ -1,5 +1,5 @@
-//! Headers where the walk expects them: header parts across packets, digests that were not negotiated in sight, and the
-//! checks that a header must pass.
+//! Headers at the positions where the walk expects them. A header may span packets, or follow a digest that the login
+//! did not reveal.
 
 use super::super::digest::crc32c;
 use super::super::pdu::{self, HEADER_BYTES, Header};
@@ -8,8 +8,8 @@ use super::super::sequence_numbers::{NumberFit, SequenceNumbers};
 use super::{ConnectionState, HEADER_AND_DIGEST_BYTES, PduHandler, PduWalk, State};
 
 impl PduWalk {
-    /// Takes the header at `at`, or as much of it as there is. Where it ends in the piece; `None` if it does not, or the
-    /// chain is lost.
+    /// Takes the header at `at`, or its captured part. Returns the end of the header in the chunk; `None` if the header
+    /// is incomplete, or the boundaries are lost.
     pub(super) fn next_header<H: PduHandler>(
         &mut self,
         piece: &StreamChunk<'_>,
@@ -28,7 +28,7 @@ impl PduWalk {
                 return Some(at + HEADER_BYTES);
             }
         }
-        // It lies in two packets or more, or stands behind a digest that was not known of.
+        // The header spans packets, or follows a digest that was not known.
         let wanted = if self.part_bytes >= HEADER_BYTES { HEADER_AND_DIGEST_BYTES } else { HEADER_BYTES };
         let missing = wanted - self.part_bytes;
         let there = captured.len().min(missing);
@@ -65,13 +65,13 @@ impl PduWalk {
         Some(at + there)
     }
 
-    /// Whether what stands where a header must is none, and a digest that is not known of may stand before it.
+    /// Whether the bytes at a header's position are no header, and a digest of unknown presence may precede the header.
     pub(super) fn may_follow_unknown_digest(&self, header: &Header, shared: &ConnectionState) -> bool {
         let unknown = if self.had_data { shared.digests.data } else { shared.digests.header };
         unknown.is_none() && self.part_bytes < HEADER_AND_DIGEST_BYTES && !pdu::is_plausible(header, self.direction)
     }
 
-    /// Decides what the first bytes of `part` are: a digest with a header behind it, or a header nevertheless.
+    /// Decides whether the first bytes of `part` are a digest with a header behind it, or a header after all.
     pub(super) fn accept_after_digest<H: PduHandler>(
         &mut self,
         first: &Header,
@@ -90,7 +90,7 @@ impl PduWalk {
         }
         let four: [u8; 4] = *self.part.last_chunk().unwrap_or(&[0; 4]);
         self.accept(first, begun, &four, shared, handler)?;
-        // Four bytes too many were taken.
+        // The four bytes taken for a digest belong to the PDU or to the next header.
         match self.state {
             State::Within(left) if left >= 4 => {
                 if self.data_skip >= 4 {
@@ -108,7 +108,7 @@ impl PduWalk {
         Some(())
     }
 
-    /// Takes a header where one must be; `None` if it is none.
+    /// Takes a header at a position where one must be. `None` if it is no header.
     pub(super) fn accept<H: PduHandler>(
         &mut self,
         header: &Header,
@@ -137,7 +137,7 @@ impl PduWalk {
         Some(())
     }
 
-    /// Whether the digest behind the header, if there is one, is right. Finds out whether there is one.
+    /// Whether the digest after the header is correct, if there is one. Also determines whether there is one.
     pub(super) fn check_digest(&mut self, header: &Header, behind: &[u8], shared: &mut ConnectionState) -> bool {
         let extra = pdu::additional_bytes(header);
         if extra > 0 || pdu::is_login(header) || shared.digests.header == Some(false) {

@@ -1,6 +1,7 @@
-//! From PDU to PDU along one direction of a connection: by the lengths in the headers, past data that need not have been
-//! captured. A header may straddle packets. Where one lies beyond the snap length, or in a gap, the chain is lost, and found
-//! again where a packet begins with a header whose every field and sequence number fits, and nothing but a header follows.
+//! Walks from PDU to PDU along one direction of a connection (RFC 7143), by the lengths in the headers. Data are
+//! skipped and need not have been captured; a header may span packets. If a header lies beyond the snap length or in a
+//! gap, the walk loses the PDU boundaries. It finds them again (`resync`) where a packet begins with a header whose
+//! fields and sequence numbers all fit, and only a header follows its PDU.
 
 mod header;
 mod payload;
@@ -15,99 +16,100 @@ use resync::Candidate;
 
 /// Bytes of a header with its digest.
 const HEADER_AND_DIGEST_BYTES: usize = HEADER_BYTES + 4;
-/// Packets after which the numbers of a connection that was lost are no longer believed.
+/// Packets without a PDU boundary after which the connection's sequence numbers are forgotten.
 const LOST_PACKETS_MAX: u32 = 4096;
 
-/// Which digests a connection has; `None` as long as it is not known.
+/// The digests of a connection; `None` while unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// CRC32C behind each header.
+    /// Whether a CRC32C follows each header.
     pub header: Option<bool>,
-    /// CRC32C behind each data segment.
+    /// Whether a CRC32C follows each data segment.
     pub data: Option<bool>,
 }
 
-/// What both directions of a connection share.
+/// State that both directions of a connection share.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionState {
-    /// Its digests.
+    /// The connection's digests.
     pub digests: Digests,
-    /// Its sequence numbers.
+    /// The connection's sequence numbers.
     pub numbers: SequenceNumbers,
 }
 
-/// What whoever takes a header wants of the rest of its PDU.
+/// The handler's interest in the rest of a PDU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PayloadInterest {
-    /// So many bytes of its data.
+    /// The number of data bytes to pass to the handler.
     pub data_bytes: u32,
-    /// Whether these tell nothing of what users store.
+    /// Whether these bytes hold no user data.
     pub no_user_data: bool,
-    /// To be told when it has passed.
+    /// Whether to report the end of the PDU.
     pub notify_end: bool,
 }
 
-/// Takes what the walk finds.
+/// Receives the PDUs that the walk finds.
 pub trait PduHandler {
     /// A PDU whose header begins in the packet `at`.
     fn header(&mut self, at: PacketRef, header: &Header, shared: &mut ConnectionState) -> PayloadInterest;
-    /// The data that was asked for, or what was captured of it.
+    /// The requested data, or its captured part.
     fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState);
-    /// The last byte of the PDU passed in the packet `at`; `None` where that was not captured.
+    /// The last byte of the PDU lies in the packet `at`; `None` if it was not captured.
     fn end(&mut self, at: Option<PacketRef>);
-    /// These bytes of a packet are a header, or no_user_data data.
+    /// These bytes of a packet are a header, or data without user data.
     fn header_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
     /// These bytes of a packet are text of a login.
     fn login_bytes(&mut self, _frame: u64, _offset: usize, _bytes: usize) {}
-    /// A packet may turn out to hold a header.
+    /// It is not yet decided whether this packet holds a header.
     fn held(&mut self, _frame: u64) {}
-    /// It is decided what it holds.
+    /// It is decided whether this packet holds a header.
     fn released(&mut self, _frame: u64) {}
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Inside a PDU; so many bytes to the next header.
+    /// Inside a PDU, with this many bytes left to the next header.
     Within(u64),
-    /// Nobody knows where the next header is.
+    /// The position of the next header is unknown.
     Lost,
 }
 
-/// One direction.
+/// The walk along one direction of a connection.
 #[derive(Debug)]
 pub struct PduWalk {
     direction: Direction,
     state: State,
-    /// Whether the chain was never lost since the connection was opened.
+    /// Whether the PDU boundaries were never lost since the connection was opened.
     never_lost: bool,
-    /// The part of a header that has come.
+    /// The captured part of a header that spans packets.
     part: [u8; HEADER_AND_DIGEST_BYTES],
     part_bytes: usize,
     part_at: PacketRef,
-    /// The packet of its fifth byte, with which it begins if there is a digest before it.
+    /// The packet of the part's fifth byte. The header begins there if the first four bytes are a digest.
     part_after_digest_at: PacketRef,
     candidate: Option<Candidate>,
-    /// Whether the PDU before had data, and whether it was one of a login.
+    /// Whether the previous PDU had data.
     had_data: bool,
-    /// Of the data that was asked for: what has come, bytes before it, bytes that are to come.
+    /// The requested data so far; the bytes to skip before it; the bytes still to come.
     data: Vec<u8>,
     data_skip: u32,
     data_left: u32,
-    /// All of the PDU's data.
+    /// The length of the PDU's data.
     data_bytes: usize,
     data_no_user_data: bool,
     data_text: bool,
-    /// Bytes of the digest behind the data. It counts apart, so that a PDU ends with its data whether it is known of or not.
+    /// Bytes of the digest after the data. They are counted separately, so that a PDU ends with its data whether or not
+    /// the digest is known.
     digest_left: u64,
-    /// Whether the end of the PDU is to be told.
+    /// Whether to report the end of the PDU.
     notify_end: bool,
     skipped_packets_in_a_row: u32,
-    /// What was counted.
+    /// Counts of PDUs, lost and found boundaries.
     pub counts: PduFigures,
 }
 
 impl PduWalk {
-    /// A direction of which nothing is known.
+    /// A walk that knows nothing of the direction yet.
     pub fn new(direction: Direction) -> PduWalk {
         PduWalk {
             direction,
@@ -132,7 +134,7 @@ impl PduWalk {
         }
     }
 
-    /// The stream begins: with a PDU if the connection was `opened`.
+    /// The stream begins. It begins with a PDU if the connection was `opened` within the capture.
     pub fn begin<H: PduHandler>(&mut self, opened: bool, shared: &mut ConnectionState, handler: &mut H) {
         self.finish(shared, handler);
         *self = PduWalk { counts: self.counts, data: std::mem::take(&mut self.data), ..PduWalk::new(self.direction) };
@@ -141,7 +143,7 @@ impl PduWalk {
         }
     }
 
-    /// So many bytes were not captured.
+    /// `bytes` bytes of the stream were not captured.
     pub fn gap<H: PduHandler>(&mut self, bytes: u32, shared: &mut ConnectionState, handler: &mut H) {
         self.stop_data(shared, handler);
         if matches!(self.state, State::Within(left) if (1..=u64::from(bytes)).contains(&left)) {
@@ -169,7 +171,7 @@ impl PduWalk {
         let mut at = 0;
         loop {
             let State::Within(left) = self.state else {
-                // Only where a packet begins may a header be looked for.
+                // The walk searches for a header at the beginning of a packet only.
                 if at > 0 || !self.resynchronise(&piece, shared, handler) {
                     return;
                 }
@@ -203,7 +205,7 @@ impl PduWalk {
         }
     }
 
-    /// Nothing more comes.
+    /// The stream has ended.
     pub fn finish<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
         self.lose_boundaries(self.part_may_be_header(shared), shared, handler);
     }

@@ -1,4 +1,4 @@
-//! The rest of a PDU behind its header: additional headers, digests and data.
+//! The rest of a PDU after its header: additional headers, digests and data.
 
 use super::super::pdu::{self, Header};
 use super::super::reassembly::{PacketRef, StreamChunk};
@@ -23,7 +23,7 @@ impl PduWalk {
         self.notify_end = wanted.notify_end;
     }
 
-    /// Goes on behind a header.
+    /// Enters the PDU after its header.
     pub(super) fn enter_pdu(&mut self, header: &Header, shared: &ConnectionState) {
         let digests = if pdu::is_login(header) { Digests::default() } else { shared.digests };
         let before = pdu::additional_bytes(header) + if digests.header == Some(true) { 4 } else { 0 };
@@ -45,7 +45,7 @@ impl PduWalk {
     ) {
         let skip = (self.data_skip as usize).min(step);
         if skip > 0 && !self.candidate_is_uncertain() {
-            // Additional headers and the digest.
+            // Additional headers and the header digest.
             let there = piece.payload.len().saturating_sub(at).min(skip);
             handler.header_bytes(piece.at.frame, piece.offset + at, there);
         }
@@ -60,7 +60,7 @@ impl PduWalk {
         if self.data_no_user_data {
             handler.header_bytes(piece.at.frame, piece.offset + from, there.len());
         } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
-            // All of it lies in this packet, so that nothing of it is out of context.
+            // The text is complete in this packet, so that no key or value is cut.
             handler.login_bytes(piece.at.frame, piece.offset + from, there.len());
         }
         self.data_left -= wanted as u32;
@@ -71,7 +71,7 @@ impl PduWalk {
         }
     }
 
-    /// No more of the data that was asked for will come.
+    /// Ends the requested data early.
     pub(super) fn stop_data<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
         if std::mem::take(&mut self.data_left) > 0 {
             handler.data(&self.data, false, shared);

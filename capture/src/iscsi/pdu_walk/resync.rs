@@ -1,27 +1,30 @@
-//! How the walk finds PDU boundaries again after it has lost them.
+//! How the walk loses PDU boundaries and finds them again. While they are lost, each packet that begins with a
+//! plausible header gives a *candidate*. The walk accepts it when a header follows at the position that its length
+//! implies.
 
 use super::super::pdu::{self, HEADER_BYTES, Header};
 use super::super::reassembly::{PacketRef, StreamChunk};
 use super::super::sequence_numbers::{NumberFit, SequenceNumbers};
 use super::{ConnectionState, LOST_PACKETS_MAX, PduHandler, PduWalk, State};
 
-/// A header that was found where a packet begins. It is believed if another follows where its length says, and not if
-/// something else does.
+/// A candidate: a plausible header at the beginning of a packet. It is accepted if a header follows its PDU, and
+/// rejected if something else does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) header: Header,
     pub(super) at: PacketRef,
     pub(super) offset: usize,
-    /// Whether it has, and in which packet if that was captured.
+    /// Whether the candidate's PDU has ended, and in which packet if that was captured.
     pub(super) ended: Option<Option<PacketRef>>,
-    /// Whether its numbers fit, so that it is believed too if its PDU ends with a packet, or what follows was not captured.
+    /// Whether its sequence numbers fit. If so, it is also accepted when its PDU ends with a packet, or the following
+    /// bytes were not captured.
     pub(super) near: bool,
-    /// Whether its digest, or that it has none, is all that is known of digests.
+    /// Whether this candidate is the only evidence of the connection's digests.
     pub(super) found_digests: bool,
 }
 
 impl PduWalk {
-    /// Looks for a header at the beginning of a packet while the chain is lost.
+    /// Searches for a candidate at the beginning of a packet.
     pub(super) fn resynchronise<H: PduHandler>(
         &mut self,
         piece: &StreamChunk<'_>,
@@ -71,7 +74,7 @@ impl PduWalk {
             handler.released(found.at.frame);
         }
         self.report(&found.header, found.at, shared, handler);
-        // Its data has passed already.
+        // Its data have passed already.
         self.stop_data(shared, handler);
         if let Some(ended) = found.ended
             && std::mem::take(&mut self.notify_end)
@@ -80,7 +83,8 @@ impl PduWalk {
         }
     }
 
-    /// Decides on what was found as long as nobody knows what follows: it may be a header, or cannot.
+    /// Decides on the candidate while the following bytes are unknown. `may_be_header` says whether they can be a
+    /// header.
     pub(super) fn decide_candidate<H: PduHandler>(
         &mut self,
         may_be_header: bool,
@@ -96,18 +100,18 @@ impl PduWalk {
         }
     }
 
-    /// Whether what was found is held back from whoever keeps headers.
+    /// Whether the candidate's bytes are withheld from the observer of headers.
     pub(super) fn candidate_is_uncertain(&self) -> bool {
         self.candidate.is_some_and(|candidate| !candidate.near)
     }
 
-    /// Whether what has come of the next header may be one.
+    /// Whether the captured part of the next header can be a header.
     pub(super) fn part_may_be_header(&self, shared: &ConnectionState) -> bool {
         let digest = if self.had_data { shared.digests.data } else { shared.digests.header };
         digest.is_none() || pdu::may_begin(&self.part[..self.part_bytes], self.direction)
     }
 
-    /// Loses the chain: where something stands that is no header, or where nobody knows whether what stands there `may_be_header`.
+    /// Loses the PDU boundaries. `may_be_header` says whether the bytes at the next header's position can be a header.
     pub(super) fn lose_boundaries<H: PduHandler>(
         &mut self,
         may_be_header: bool,

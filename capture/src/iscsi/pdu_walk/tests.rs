@@ -2,14 +2,14 @@ use super::super::digest::crc32c;
 use super::super::pdu;
 use super::*;
 
-/// ScsiTask tags of the headers that were told, and the packets in which their PDUs ended.
+/// Task tags of the reported headers, and the packets in which their PDUs ended.
 #[derive(Default)]
-struct Told {
+struct Reported {
     tags: Vec<u32>,
     ends: Vec<u64>,
 }
 
-impl PduHandler for Told {
+impl PduHandler for Reported {
     fn header(&mut self, _at: PacketRef, header: &Header, _shared: &mut ConnectionState) -> PayloadInterest {
         self.tags.push(pdu::task_tag(header));
         PayloadInterest { notify_end: true, ..PayloadInterest::default() }
@@ -22,7 +22,7 @@ impl PduHandler for Told {
     }
 }
 
-/// A write of so many bytes that come with it.
+/// A write command with `bytes` bytes of immediate data.
 fn write(number: u32, bytes: u32) -> Vec<u8> {
     let mut header = [0; HEADER_BYTES];
     (header[0], header[1], header[32]) = (pdu::COMMAND, 0xa1, 0x2a);
@@ -34,13 +34,13 @@ fn write(number: u32, bytes: u32) -> Vec<u8> {
 
 const NONE: [u32; 0] = [];
 
-/// Takes packets whose chain of PDUs is lost, and of which so many bytes were captured.
-fn told(packets: &[Vec<u8>], captured: usize) -> Told {
+/// Walks packets whose PDU boundaries are lost; `captured` bytes of each were captured.
+fn told(packets: &[Vec<u8>], captured: usize) -> Reported {
     let digests = Digests { header: Some(false), data: Some(false) };
     let mut shared = ConnectionState { digests, numbers: SequenceNumbers::default() };
-    // Command 1 was seen.
+    // Command 1 has been seen.
     shared.numbers.note(write(1, 0).first_chunk().unwrap(), Direction::ToTarget);
-    let (mut walk, mut told) = (PduWalk::new(Direction::ToTarget), Told::default());
+    let (mut walk, mut told) = (PduWalk::new(Direction::ToTarget), Reported::default());
     for (frame, packet) in packets.iter().enumerate() {
         let at = PacketRef { frame: frame as u64, time_ns: 0 };
         let payload = &packet[..packet.len().min(captured)];
@@ -50,31 +50,31 @@ fn told(packets: &[Vec<u8>], captured: usize) -> Told {
 }
 
 #[test]
-fn what_was_found_is_told_as_soon_as_its_end_or_its_follower_is_seen() {
+fn candidate_is_reported_once_its_end_or_the_next_header_is_seen() {
     let whole = write(2, 500);
     let [first, rest] = [whole[..300].to_vec(), whole[300..].to_vec()];
     let with = |more: &[u8]| [&rest[..], more].concat();
-    // Its data is under way.
+    // Its data are incomplete.
     assert_eq!(told(std::slice::from_ref(&first), 1000).tags, NONE);
-    // It ends where a packet does.
+    // Its PDU ends with a packet.
     let ended = told(&[first.clone(), rest.clone()], 1000);
     assert_eq!((ended.tags, ended.ends), (vec![2], vec![1]));
     let followed = told(&[first.clone(), with(&write(3, 0))], 1000);
     assert_eq!((followed.tags, followed.ends), (vec![2, 3], vec![1, 1]));
     assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 1000).tags, NONE);
-    // What follows was captured as far as it can be a header, cannot, or not at all.
+    // The captured part of the next header can be one, cannot be one, or is empty.
     assert_eq!(told(&[first.clone(), with(&write(3, 0))], 274).tags, [2]);
     assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 274).tags, NONE);
     assert_eq!(told(&[first, with(&[0xee; 60])], 100).tags, [2]);
-    // The last number again.
+    // The number of the last command, repeated.
     assert_eq!(told(&[write(1, 0)], 1000).tags, NONE);
 }
 
 #[test]
-fn what_turns_out_to_be_no_header_tells_nothing_of_digests() {
+fn rejected_candidate_leaves_the_digests_unknown() {
     let (mut walk, mut told, mut shared) =
-        (PduWalk::new(Direction::ToTarget), Told::default(), ConnectionState::default());
-    let mut take = |packet: &[u8], shared: &mut ConnectionState, told: &mut Told| {
+        (PduWalk::new(Direction::ToTarget), Reported::default(), ConnectionState::default());
+    let mut take = |packet: &[u8], shared: &mut ConnectionState, told: &mut Reported| {
         let at = PacketRef::default();
         walk.piece(StreamChunk { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, told);
         shared.digests.header

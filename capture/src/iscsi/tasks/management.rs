@@ -1,4 +1,4 @@
-//! ScsiTask management (RFC 7143, section 11.5): tasks that end without a response of their own.
+//! Task management (RFC 7143, section 11.5), which ends tasks without a response of their own.
 
 use super::super::pdu::{self, Header};
 use super::super::reassembly::PacketRef;
@@ -11,29 +11,29 @@ const LOGICAL_UNIT_RESET: u8 = 5;
 const TARGET_WARM_RESET: u8 = 6;
 const TARGET_COLD_RESET: u8 = 7;
 
-/// A function that was asked for.
+/// A requested function.
 #[derive(Clone, Copy, Debug)]
 pub struct ManagementRequest {
     tag: u32,
-    /// The packet in which it was: what comes later lives on.
+    /// The packet of the request; later tasks are not affected.
     frame: u64,
     function: u8,
     referenced: u32,
     lun: u64,
 }
 
-/// A function that was carried out and ends tasks on every connection of its session.
+/// A completed function that ends tasks on every connection of its session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionReset {
     /// The session.
     pub session: usize,
-    /// The connection on which it was asked for, whose tasks have ended.
+    /// The connection of the request, whose tasks have already ended.
     pub stream: u32,
     management: ManagementRequest,
 }
 
 impl ConnectionTasks {
-    /// A function is asked for.
+    /// Records a requested function.
     pub(super) fn management_request(&mut self, at: PacketRef, header: &Header) {
         let tag = pdu::task_tag(header);
         let (function, referenced) = (header[1] & 0x7f, pdu::u32_at(header, 20));
@@ -41,7 +41,7 @@ impl ConnectionTasks {
         self.management.push(ManagementRequest { tag, frame: at.frame, function, referenced, lun: lun(header) });
     }
 
-    /// It was answered.
+    /// Handles the response to a function.
     pub(super) fn management_response(&mut self, tag: u32, response: u8, state: &mut WireState) {
         let Some(index) = self.management.iter().position(|request| request.tag == tag) else { return };
         let management = self.management.remove(index);
@@ -54,12 +54,12 @@ impl ConnectionTasks {
         }
     }
 
-    /// A function on another connection of the session was carried out.
+    /// Applies a function that was completed on another connection of the session.
     pub fn reset(&mut self, reset: &SessionReset, state: &mut WireState) {
         self.end_by(reset.management, state);
     }
 
-    /// Ends this connection's tasks that the function ends.
+    /// Ends this connection's tasks that the function covers.
     fn end_by(
         &mut self,
         ManagementRequest { frame, function, referenced, lun, .. }: ManagementRequest,

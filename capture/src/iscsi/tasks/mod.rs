@@ -1,4 +1,4 @@
-//! Commands and what ends them, by connection and initiator task tag.
+//! Commands and the PDUs that end them, matched by connection and initiator task tag.
 
 mod management;
 mod pairing;
@@ -18,35 +18,35 @@ use super::sessions::Sessions;
 use management::{ManagementRequest, SessionReset};
 use pairing::{FinalPdu, HeldReply};
 
-/// Commands whose tag was used again and whose response may still be held.
+/// The most commands that are kept after their tag was reused; their response may still be held.
 const SUPERSEDED_MAX: usize = 1024;
-/// Bytes of an UNMAP list that are read: 255 ranges, more than targets take.
+/// Bytes of an UNMAP list that are read: 255 ranges, more than targets accept.
 const UNMAP_BYTES_MAX: u32 = 4096;
-/// Bytes of a capacity that are read.
+/// Bytes of READ CAPACITY's answer that are read.
 const CAPACITY_BYTES: u32 = 12;
 
-/// Linux's error numbers for what a response says.
+/// Linux's error numbers for SCSI statuses and responses.
 const EIO: i32 = 5;
 const EBUSY: i32 = 16;
 const EBADE: i32 = 52;
 const ECANCELED: i32 = 125;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug, Default)]
 pub struct WireState {
-    /// Records on their way out.
+    /// Records that wait to be emitted in order.
     pub reorder: ReorderBuffer,
-    /// Logical units.
+    /// The logical units.
     pub units: LogicalUnits,
     /// Sessions and their command numbers.
     pub sessions: Sessions,
-    /// Counts.
+    /// Counts of commands.
     pub counts: CommandFigures,
     /// Commands by opcode.
     pub opcodes: BTreeMap<u8, u64>,
     /// The time of the first packet.
     pub zero_ns: Option<u64>,
-    /// What other connections of their sessions have not yet been told.
+    /// Session-wide resets that the session's other connections have not applied yet.
     pub resets: Vec<SessionReset>,
 }
 
@@ -58,7 +58,7 @@ impl WireState {
 }
 
 impl WireState {
-    /// What is known of the trace, with the names of its connections.
+    /// The metadata of the trace, with the names of its connections.
     pub fn meta(&self, streams: &BTreeMap<u32, String>) -> TraceMeta {
         let mut meta = TraceMeta::new("iscsi", Layer::Wire, "realtime");
         meta.clock.zero_unix_ns = self.zero_ns.and_then(|zero| i64::try_from(zero).ok());
@@ -80,7 +80,7 @@ struct ScsiTask {
     listed: bool,
 }
 
-/// Data that is awaited from one direction.
+/// Data that are awaited from one direction.
 #[derive(Clone, Copy, Debug, Default)]
 enum AwaitedData {
     #[default]
@@ -89,12 +89,12 @@ enum AwaitedData {
     Capacity(u32),
 }
 
-/// One connection's tasks.
+/// The tasks of one connection.
 #[derive(Debug, Default)]
 pub struct ConnectionTasks {
-    /// Name or address of the initiator, and of the target.
+    /// Name or address of the initiator.
     pub initiator: String,
-    /// See `initiator`.
+    /// Name or address of the target.
     pub target: String,
     /// The connection's number, from 1.
     pub stream: u32,
@@ -104,28 +104,28 @@ pub struct ConnectionTasks {
     superseded: VecDeque<(u32, ScsiTask)>,
     early: VecDeque<FinalPdu>,
     held_replies: VecDeque<HeldReply>,
-    /// Whether segments of the initiator's are missing before some that were captured.
+    /// Whether segments of the initiator are missing before captured ones.
     has_request_gap: bool,
     management: Vec<ManagementRequest>,
     units: Vec<(u64, Option<usize>)>,
     awaited: [AwaitedData; 2],
     ending: Option<FinalPdu>,
-    /// The numbers that come next, and the last packets that showed that some were missed.
+    /// The next command and status numbers, and the last packets that showed missing ones.
     next_command: Option<u32>,
     next_status: Option<u32>,
     command_missed_at: u64,
     status_missed_at: u64,
-    /// Ranges behind the first of UNMAP lists: the command's packet, and the record of each.
+    /// Further ranges of UNMAP lists: the command's packet, and the record of each range.
     parts: Vec<(u64, RecordHandle)>,
 }
 
 impl ConnectionTasks {
-    /// Those of a connection between these two, as long as no login tells their names.
+    /// The tasks of a connection. Its ends go by address until a login gives their names.
     pub fn new(initiator: String, target: String, stream: u32) -> ConnectionTasks {
         ConnectionTasks { initiator, target, stream, ..ConnectionTasks::default() }
     }
 
-    /// An initiator's PDU that is part of no login.
+    /// Handles an initiator's PDU outside a login.
     pub fn request(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
         self.settle_before(at.frame, state);
@@ -151,7 +151,7 @@ impl ConnectionTasks {
         PayloadInterest::default()
     }
 
-    /// A target's PDU that is part of no login.
+    /// Handles a target's PDU outside a login.
     pub fn response(&mut self, at: PacketRef, header: &Header, state: &mut WireState) -> PayloadInterest {
         let tag = pdu::task_tag(header);
         let expected = pdu::u32_at(header, 28);
@@ -235,7 +235,7 @@ impl ConnectionTasks {
         unit
     }
 
-    /// Opens a command's record, if it has one.
+    /// Adds a command's record, if the command is an access.
     fn record(
         &self,
         at: PacketRef,
@@ -285,7 +285,7 @@ impl ConnectionTasks {
                 unit.figures.flushes += 1;
                 Request::new(arrival, Operation::Flush, Lba::ZERO, Sectors::ZERO)
             }
-            // Its place is kept until its list is read.
+            // Reserves a record in order of arrival until the list is read.
             CdbRequest::Unmap => Request::new(arrival, Operation::Discard, Lba::ZERO, Sectors::ZERO),
             CdbRequest::Capacity { .. } | CdbRequest::Other => return None,
         };
@@ -295,7 +295,7 @@ impl ConnectionTasks {
         Some(state.reorder.open(record))
     }
 
-    /// Data that was awaited from a direction.
+    /// Handles data that were awaited from a direction.
     pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, state: &mut WireState) {
         match std::mem::take(&mut self.awaited[direction]) {
             AwaitedData::Nothing => {}
@@ -312,7 +312,7 @@ impl ConnectionTasks {
         }
     }
 
-    /// One record per range of the list, all of the command's time; the command completes with its first.
+    /// Makes one record per range of the list. All arrive with the command and complete with it.
     fn unmap(&mut self, tag: u32, list: &[u8], complete: bool, state: &mut WireState) {
         let Some(task) = self.pending.get_mut(&tag) else { return };
         let (Some(place), Some(index), true) = (task.place, task.unit, complete) else { return };
@@ -340,7 +340,7 @@ impl ConnectionTasks {
         }
     }
 
-    /// The connection has ended: no more responses come.
+    /// The connection has ended: no more responses follow.
     pub fn close(&mut self, state: &mut WireState) {
         self.set_request_gap(false, state);
         state.counts.orphan_responses += self.early.len() as u64;
@@ -364,7 +364,7 @@ impl ConnectionTasks {
         self.end(task, state);
     }
 
-    /// Nothing more will be known of a task.
+    /// Ends a task: its record is final.
     fn end(&mut self, task: ScsiTask, state: &mut WireState) {
         let Some(place) = task.place else { return };
         if task.asked == CdbRequest::Unmap && !task.listed {
@@ -389,7 +389,7 @@ fn lun(header: &Header) -> u64 {
     u64::from(pdu::u32_at(header, 8)) << 32 | u64::from(pdu::u32_at(header, 12))
 }
 
-/// Whether numbers were missed before `number`. The one after it is `next`.
+/// Records a number, after which `next` is expected. Returns whether numbers before it are missing.
 fn record_number(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
     let Some(known) = *expected else {
         *expected = Some(next);
@@ -402,7 +402,7 @@ fn record_number(expected: &mut Option<u32>, number: u32, next: u32) -> bool {
     ahead > 0
 }
 
-/// The error number for a SCSI status, as Linux's block layer gives it.
+/// The error number for a SCSI status, as in Linux's block layer.
 fn error(status: u8) -> i32 {
     match status {
         0 | 4 | 0x10 | 0x14 => 0,
@@ -413,14 +413,14 @@ fn error(status: u8) -> i32 {
     }
 }
 
-/// Blocks of `size` sectors in sectors; `None` if a request cannot express it.
+/// Converts blocks of `size` sectors to sectors. `None` if a request cannot express the range.
 fn range(block: u64, blocks: u64, size: u64) -> Option<(Lba, Sectors)> {
     let (lba, sectors) = (block.checked_mul(size)?, blocks.checked_mul(size)?);
     lba.checked_add(sectors)?;
     (sectors <= Request::SECTORS_MAX.count()).then(|| (Lba::new(lba), Sectors::new(sectors)))
 }
 
-/// What a transfer of so many bytes for so many blocks says of the size of a block.
+/// Derives the block size from a transfer of `bytes` bytes for `blocks` blocks.
 fn learn_block(known: &mut Option<(u32, bool)>, bytes: u64, blocks: u64) {
     if blocks > 0
         && bytes.is_multiple_of(blocks)

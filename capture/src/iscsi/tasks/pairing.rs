@@ -1,14 +1,14 @@
-//! Which task a response ends. The two directions of a connection are not always known equally far: while one waits for a
-//! segment the other goes on. So a response waits until all that was sent before it is known, and a task whose tag was used
-//! again waits for its response.
+//! Pairs each response with its task. The two directions of a connection are not always known equally far: while one
+//! waits for a segment, the other proceeds. A response is therefore held until everything sent before it is known, and
+//! a task whose tag was reused waits for its response.
 
 use super::super::reassembly::PacketRef;
 use super::{ConnectionTasks, ScsiTask, WireState, record_number};
 
-/// Responses that are kept for a command whose packet is still held.
-const EARLY_MAX: usize = 1024;
-/// Responses that wait until all that was sent before them is known.
-const WAITING_MAX: usize = 1024;
+/// The most responses that are kept for commands whose packet is still held.
+const EARLY_RESPONSES_MAX: usize = 1024;
+/// The most responses that wait until everything sent before them is known.
+const HELD_REPLIES_MAX: usize = 1024;
 
 /// A PDU that ends a task.
 #[derive(Clone, Copy, Debug)]
@@ -16,21 +16,21 @@ pub(super) struct FinalPdu {
     pub tag: u32,
     /// The packet in which it begins.
     pub frame: u64,
-    /// The packet in which it ends, if it was captured.
+    /// The packet in which it ends, if that was captured.
     pub end: Option<PacketRef>,
     pub error: i32,
-    /// The command that the target expects next.
+    /// The command number that the target expects next.
     pub expected: u32,
-    /// The last packet that showed that a status was missed.
+    /// The last packet that showed a missing status number.
     pub status_missed_at: u64,
 }
 
-/// What waits until all that was sent before it is known.
+/// A target's reply that waits until everything sent before it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HeldReply {
-    /// A response.
+    /// A SCSI response, or the last data with the status.
     Response(FinalPdu),
-    /// The response to task management.
+    /// The response to a task management request.
     Management { tag: u32, response: u8, frame: u64 },
 }
 
@@ -44,26 +44,26 @@ impl HeldReply {
 }
 
 impl ConnectionTasks {
-    /// The last byte of the PDU that ends a task has passed; `None` where it was not captured.
+    /// The last byte of the PDU that ends a task has passed; `None` if it was not captured.
     pub fn ended(&mut self, at: Option<PacketRef>, state: &mut WireState) {
         if let Some(last) = self.ending.take() {
             self.take(HeldReply::Response(FinalPdu { end: at, ..last }), state);
         }
     }
 
-    /// Takes what a target has said, or has it wait.
-    pub(super) fn take(&mut self, said: HeldReply, state: &mut WireState) {
-        self.held_replies.push_back(said);
+    /// Handles a target's reply, or holds it.
+    pub(super) fn take(&mut self, reply: HeldReply, state: &mut WireState) {
+        self.held_replies.push_back(reply);
         if !self.has_request_gap {
             self.settle_all(state);
-        } else if self.held_replies.len() > WAITING_MAX
+        } else if self.held_replies.len() > HELD_REPLIES_MAX
             && let Some(first) = self.held_replies.pop_front()
         {
             self.settle(first, state);
         }
     }
 
-    /// Whether segments of the initiator's are missing before some that were captured.
+    /// Sets whether segments of the initiator are missing before captured ones.
     pub fn set_request_gap(&mut self, behind: bool, state: &mut WireState) {
         self.has_request_gap = behind;
         if !behind {
@@ -77,7 +77,7 @@ impl ConnectionTasks {
         }
     }
 
-    /// All that was sent before this packet is known.
+    /// Handles held replies from before packet `frame`: everything sent before it is known.
     pub(super) fn settle_before(&mut self, frame: u64, state: &mut WireState) {
         while self.held_replies.front().is_some_and(|first| first.frame() < frame)
             && let Some(first) = self.held_replies.pop_front()
@@ -86,29 +86,29 @@ impl ConnectionTasks {
         }
     }
 
-    fn settle(&mut self, said: HeldReply, state: &mut WireState) {
-        let last = match said {
+    fn settle(&mut self, reply: HeldReply, state: &mut WireState) {
+        let last = match reply {
             HeldReply::Management { tag, response, .. } => return self.management_response(tag, response, state),
             HeldReply::Response(last) => last,
         };
         self.expects(last.expected, last.frame);
         if !self.complete(last, state) {
             self.early.push_back(last);
-            if self.early.len() > EARLY_MAX {
+            if self.early.len() > EARLY_RESPONSES_MAX {
                 self.early.pop_front();
                 state.counts.orphan_responses += 1;
             }
         }
     }
 
-    /// The target expects this command next, by the packet `frame`.
+    /// The packet `frame` shows that the target expects this command next.
     pub(super) fn expects(&mut self, expected: u32, frame: u64) {
         if record_number(&mut self.next_command, expected, expected) {
             self.command_missed_at = frame;
         }
     }
 
-    /// Takes the response to a task that was captured before it, if there is one.
+    /// Ends a task whose response was captured before its command.
     pub(super) fn answer_early(&mut self, tag: u32, at: PacketRef, state: &mut WireState) {
         if let Some(place) = self.early.iter().position(|last| last.tag == tag && last.frame > at.frame)
             && let Some(last) = self.early.remove(place)
@@ -117,7 +117,7 @@ impl ConnectionTasks {
         }
     }
 
-    /// Whether the task that `last` ends was found: one that was sent before it.
+    /// Ends the task of `last`. Returns whether a task was found that was sent before it.
     fn complete(&mut self, last: FinalPdu, state: &mut WireState) -> bool {
         let before = |task: &ScsiTask| task.frame < last.frame;
         if self.pending.get(&last.tag).is_some_and(before) {
@@ -126,15 +126,15 @@ impl ConnectionTasks {
             }
             return true;
         }
-        // The last that was sent before it: the earlier ones had theirs before their tag was used again.
+        // The last task sent before it: earlier ones had their response before the tag was reused.
         let old = self.superseded.iter().rposition(|(tag, task)| *tag == last.tag && before(task));
         let Some((_, task)) = old.and_then(|old| self.superseded.remove(old)) else { return false };
         self.answer(task, last, state);
         true
     }
 
-    /// A response with a task's tag: the task's own, unless that cannot be told. ConnectionTasks from before a command and a status
-    /// were both missed may have been answered by that status, and their tag used again by that command.
+    /// Ends a task by a response with its tag. If a command and a status are both missing since the task began, the
+    /// response may belong to the missing command. The task then counts as unanswered, and the response as orphaned.
     fn answer(&mut self, task: ScsiTask, last: FinalPdu, state: &mut WireState) {
         if task.frame < self.command_missed_at.min(last.status_missed_at) {
             state.counts.orphan_responses += 1;
