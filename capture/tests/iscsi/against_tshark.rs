@@ -1,7 +1,7 @@
-//! Commands held against what `tshark -T fields` says of the same file, one by one: when each arrived, its opcode, address,
-//! length, unit, status and response time. tshark puts TCP and IP together, finds the PDUs, reads the commands, and names
-//! the response to each by itself. What task management ended it does not say: that is made here of the requests and
-//! responses as it reads them.
+//! Compares each command with `tshark -T fields` on the same file: arrival, opcode, address, length, unit, status and
+//! response time. tshark reassembles TCP and IP, finds the PDUs, dissects the commands and names each response by
+//! itself. It does not report the tasks that task management ended; this test derives them from the requests and
+//! responses that tshark dissects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use traces::results::wire::WireCapture;
 use traces::{Operation, Record, TraceMeta};
 
-use crate::conversation::{RawPacket, file, taken_apart};
+use crate::conversation::{RawPacket, analysed_with_meta, file};
 use crate::session::{SessionScript, fragmented, generate, tagged, version_6};
 
 const FIELDS: [&str; 21] = [
@@ -31,7 +31,7 @@ const FIELDS: [&str; 21] = [
     "iscsi.taskmanfun.response",
     "scsi.lun",
     "scsi_sbc.opcode",
-    // Of 6, 10 and 12, 16 bytes.
+    // Commands of 6 bytes; of 10 and 12; of 16.
     "scsi_sbc.rdwr6.lba",
     "scsi_sbc.rdwr10.lba",
     "scsi_sbc.rdwr16.lba",
@@ -43,14 +43,14 @@ const TASK_RESPONSE: u64 = 0x22;
 /// Linux's ECANCELED.
 const CANCELED: i32 = 125;
 
-/// A packet as tshark shows it: what it says by field. A PDU is in the packet with its last byte.
+/// A packet as tshark prints it: values by field. A PDU appears at the packet with its last byte.
 type DissectedPacket = BTreeMap<&'static str, String>;
 
-/// A command, as both can say it.
+/// A command, in the fields that both report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SeenCommand {
     arrival_ns: u64,
-    /// Whether it reads, writes or flushes.
+    /// Read, write or flush.
     operation: u8,
     lba: u64,
     blocks: u64,
@@ -59,11 +59,11 @@ struct SeenCommand {
     error: i32,
 }
 
-/// What tshark makes of a file.
+/// tshark's dissection of a file.
 struct TsharkView {
     commands: Vec<SeenCommand>,
     opcodes: BTreeMap<u64, u64>,
-    /// Commands that a response names.
+    /// Commands that have a response.
     answered: u64,
     aborted: u64,
     /// Command numbers between the first and the last that no PDU has.
@@ -75,12 +75,12 @@ fn text<'a>(shown: &'a DissectedPacket, name: &str) -> Option<&'a str> {
     shown.get(name).map(String::as_str).filter(|text| !text.is_empty())
 }
 
-/// A number that tshark shows once, or several times the same: of the header, of the command in it.
+/// A number that tshark prints once, or repeatedly with the same value: for the header and for the command in it.
 fn number(shown: &DissectedPacket, name: &str) -> Option<u64> {
     let all = text(shown, name)?;
     let text = all.split(',').next()?;
     assert!(all.split(',').all(|other| other == text), "tshark shows {name} as {all}");
-    // Some numbers are bytes to it.
+    // tshark prints some numbers as bytes.
     let digits = if name == "scsi_sbc.rdwr16.lba" { Some(text) } else { text.strip_prefix("0x") };
     let parsed = match digits {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -89,14 +89,14 @@ fn number(shown: &DissectedPacket, name: &str) -> Option<u64> {
     Some(parsed.unwrap_or_else(|_| panic!("tshark shows {name} as {text}")))
 }
 
-/// Seconds with nine digits behind the point.
+/// Parses seconds with nine decimal places.
 fn nanoseconds(text: &str) -> u64 {
     let (seconds, fraction) = text.split_once('.').unwrap();
     assert_eq!(fraction.len(), 9, "{text}");
     seconds.parse::<u64>().unwrap() * 1_000_000_000 + fraction.parse::<u64>().unwrap()
 }
 
-/// Every packet as tshark shows it, with a second pass, which lets a command name its response.
+/// Every packet as tshark prints it, in two passes, so that commands name their responses.
 fn shown(packets: &[RawPacket]) -> Vec<DissectedPacket> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shapes.pcap");
@@ -112,7 +112,7 @@ fn shown(packets: &[RawPacket]) -> Vec<DissectedPacket> {
     shown.lines().map(one).collect()
 }
 
-/// Commands and what became of them, by tshark.
+/// Commands and their ends, by tshark.
 fn theirs(packets: &[RawPacket]) -> TsharkView {
     let shown = shown(packets);
     let time = |frame: u64| {
@@ -148,7 +148,7 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
             _ => continue,
         };
         let any = |names: &[&str]| names.iter().find_map(|name| number(one, name)).unwrap_or(0);
-        // As Linux says what a status means.
+        // Linux's error number for the status.
         let error = match answer.and_then(|answer| number(answer, "iscsi.scsiresponse.status")) {
             None if is_aborted => CANCELED,
             None | Some(0) => 0,
@@ -171,14 +171,14 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
     theirs
 }
 
-/// Numbers that no command or task management request has, of those between the first and the last of the one session.
+/// Numbers between the session's first and last that no command or task management request has.
 fn missing_numbers(shown: &[DissectedPacket]) -> u64 {
     let counted = |one: &&DissectedPacket| {
         matches!(number(one, "iscsi.opcode"), Some(COMMAND | TASK_REQUEST)) && number(one, "iscsi.I") == Some(0)
     };
     let numbers: Vec<u32> =
         shown.iter().filter(counted).map(|one| number(one, "iscsi.cmdsn").unwrap() as u32).collect();
-    // They pass 2³².
+    // The numbers wrap at 2³².
     let from = |number: u32| number.wrapping_sub(numbers[0]) as i32;
     let (first, last) =
         (numbers.iter().map(|&one| from(one)).min().unwrap(), numbers.iter().map(|&one| from(one)).max().unwrap());
@@ -186,8 +186,7 @@ fn missing_numbers(shown: &[DissectedPacket]) -> u64 {
     (last - first + 1) as u64 - different.len() as u64
 }
 
-/// The packets of the commands that task management ended: those before its request that no response names, if its own
-/// response says that it was done.
+/// The packets of commands that task management ended: commands before a successful request, without a response.
 fn aborted(shown: &[DissectedPacket]) -> BTreeSet<u64> {
     let frame = |one: &DissectedPacket| number(one, "frame.number").unwrap();
     let same = |one: &DissectedPacket, other: &DissectedPacket, name: &str| number(one, name) == number(other, name);
@@ -214,9 +213,9 @@ fn aborted(shown: &[DissectedPacket]) -> BTreeSet<u64> {
     aborted
 }
 
-/// The same by us.
+/// The same by iocast.
 fn ours(packets: &[RawPacket]) -> (Vec<SeenCommand>, WireCapture) {
-    let (records, figures, meta) = taken_apart(file(packets, usize::MAX));
+    let (records, figures, meta) = analysed_with_meta(file(packets, usize::MAX));
     let mut commands: Vec<SeenCommand> = records.iter().map(|record| asked(record, &meta)).collect();
     commands.sort_unstable();
     (commands, figures)
@@ -236,7 +235,7 @@ fn asked(record: &Record, meta: &TraceMeta) -> SeenCommand {
     }
 }
 
-/// Opcodes as our figures name them.
+/// Opcodes by the names in our figures.
 fn named(opcodes: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
     let name = |opcode: u64| match opcode {
         0x00 => "TEST UNIT READY",
@@ -253,7 +252,7 @@ fn named(opcodes: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
     opcodes.iter().map(|(&opcode, &count)| (name(opcode).to_owned(), count)).collect()
 }
 
-/// Nothing is missing: both say the same of every command.
+/// Checks that both report the same for every command of a complete capture.
 fn agree(packets: &[RawPacket], commands: u64) -> (TsharkView, WireCapture) {
     let (theirs, (ours, figures)) = (theirs(packets), ours(packets));
     assert_eq!(theirs.opcodes.values().sum::<u64>(), commands, "tshark does not see all");
@@ -273,20 +272,20 @@ fn agree(packets: &[RawPacket], commands: u64) -> (TsharkView, WireCapture) {
 const ONE: SessionScript = SessionScript { seed: 1, connections: 1, commands: 80, aborts: false };
 
 #[test]
-fn commands_over_ipv4_are_as_tshark_says() {
+fn commands_over_ipv4_match_tshark() {
     let (theirs, _) = agree(&generate(ONE), 80);
     assert_eq!((theirs.answered, theirs.missing_numbers), (80, 0));
 }
 
 #[test]
-fn commands_over_ipv6_are_as_tshark_says() {
+fn commands_over_ipv6_match_tshark() {
     let packets: Vec<RawPacket> =
         generate(ONE).iter().enumerate().map(|(at, packet)| version_6(packet, at % 3 == 0)).collect();
     assert_eq!(agree(&packets, 80).0.answered, 80);
 }
 
 #[test]
-fn commands_behind_one_and_two_vlan_tags_are_as_tshark_says() {
+fn commands_behind_one_and_two_vlan_tags_match_tshark() {
     for kinds in [&[0x8100][..], &[0x88a8, 0x8100]] {
         let plain = generate(ONE);
         let packets: Vec<RawPacket> = plain.iter().map(|packet| tagged(packet, kinds)).collect();
@@ -296,18 +295,18 @@ fn commands_behind_one_and_two_vlan_tags_are_as_tshark_says() {
     }
 }
 
-/// Two connections of one session, interleaved: each with tags that the other uses too, command numbers are the session's.
+/// Two interleaved connections of one session. Both use the same tags; command numbers are the session's.
 #[test]
-fn commands_of_two_connections_in_one_session_are_as_tshark_says() {
+fn commands_of_two_connections_in_one_session_match_tshark() {
     let packets = generate(SessionScript { connections: 2, ..ONE });
     let (theirs, figures) = agree(&packets, 80);
     assert_eq!((theirs.answered, theirs.missing_numbers, theirs.connections), (80, 0, 2));
-    // One initiator, whichever connection it takes.
+    // One initiator, whichever connection carries the command.
     assert_eq!(figures.units.len(), 3);
 }
 
 #[test]
-fn aborted_commands_are_as_tshark_says() {
+fn aborted_commands_match_tshark() {
     for connections in 1..=2 {
         for seed in 0..4 {
             let script = SessionScript { seed, connections, commands: 120, aborts: true };
@@ -320,7 +319,7 @@ fn aborted_commands_are_as_tshark_says() {
     }
 }
 
-/// A session's packets of which every so many is in fragments if it is long, and how many fragments there are.
+/// A session's packets; each `every`-th packet is fragmented if it is long. Also the number of fragments.
 fn partly_fragmented(seed: u64, every: usize) -> (Vec<RawPacket>, u64) {
     let mut packets = Vec::new();
     let mut fragments = 0;
@@ -336,11 +335,11 @@ fn partly_fragmented(seed: u64, every: usize) -> (Vec<RawPacket>, u64) {
     (packets, fragments)
 }
 
-/// tshark puts fragments together, we do not: what they hold is missing and is counted, and of no command anything else is
-/// said than tshark says. In the last three the first command is in fragments: in one so is what next tells the status
-/// number, in one the capture ends amid what is lost.
+/// tshark reassembles fragments, iocast does not. Commands in fragments are counted as lost; for every other command
+/// both report the same. In the last three cases the first command is fragmented. In one of them the next PDU with the
+/// status number is fragmented too; in one the capture ends among lost PDUs.
 #[test]
-fn what_is_left_beside_ip_fragments_is_as_tshark_says() {
+fn commands_outside_ip_fragments_match_tshark() {
     for (seed, every) in [(1, 23), (2, 11), (3, 7), (4, 5), (33, 5), (278, 5), (1436, 5)] {
         let (packets, _) = partly_fragmented(seed, every);
         let (theirs, (ours, _)) = (theirs(&packets), ours(&packets));
@@ -348,7 +347,7 @@ fn what_is_left_beside_ip_fragments_is_as_tshark_says() {
         let all: BTreeMap<u64, &SeenCommand> = theirs.commands.iter().map(|one| (one.arrival_ns, one)).collect();
         for one in &ours {
             let theirs = all[&one.arrival_ns];
-            // Its response was in fragments, or behind some, where nobody knows where a PDU begins.
+            // Its response was fragmented, or follows a fragment, where PDU boundaries are unknown.
             let unanswered = SeenCommand { completed_ns: None, error: 0, ..*theirs };
             assert!(one == theirs || *one == unanswered, "seed {seed}: {one:?}, tshark {theirs:?}");
         }
@@ -356,7 +355,7 @@ fn what_is_left_beside_ip_fragments_is_as_tshark_says() {
     }
 }
 
-/// Every command of [`partly_fragmented`] is found or counted as lost; how many are lost.
+/// Checks that every command of [`partly_fragmented`] is found or counted as lost. Returns the number lost.
 fn adds_up(seed: u64, every: usize) -> u64 {
     let (packets, fragments) = partly_fragmented(seed, every);
     let (_, figures) = ours(&packets);

@@ -1,4 +1,4 @@
-//! Captures with nothing missing: every command comes out as it was, whatever TCP did to it.
+//! Complete captures: every command is recorded exactly, however TCP carried it.
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -21,8 +21,8 @@ fn plans() -> impl Strategy<Value = ConversationPlan> {
         })
 }
 
-/// The packets in another order, each not far from its place, with their own times; some twice, some with bytes of the one before.
-fn shuffled(conversation: &Conversation, seed: u64) -> Vec<RawPacket> {
+/// The packets in order, one in ten of them twice.
+fn with_repetitions(conversation: &Conversation, seed: u64) -> Vec<RawPacket> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut packets = Vec::new();
     for packet in &conversation.packets {
@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn every_command_comes_out_as_it_was(plan in plans()) {
+    fn complete_capture_records_every_command_exactly(plan in plans()) {
         let conversation = generate(&plan);
         let (records, figures) = analysed(file(&conversation.packets, usize::MAX));
         prop_assert_eq!(sorted(plain(&records)), sorted(conversation.plain()));
@@ -52,31 +52,31 @@ proptest! {
         prop_assert_eq!((figures.pdus.lost_by_content, figures.pdus.wrong_digests), (0, 0));
         // Arrivals never decrease.
         prop_assert!(records.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
-        // One session's name was in the login.
+        // The login gave the initiator's name.
         prop_assert_eq!(&figures.units[0].initiator, "iqn.2026-11.example:vm");
     }
 
     #[test]
-    fn segments_sent_twice_change_nothing(plan in plans(), seed in any::<u64>()) {
+    fn repeated_segments_change_no_record(plan in plans(), seed in any::<u64>()) {
         let conversation = generate(&plan);
-        let (records, figures) = analysed(file(&shuffled(&conversation, seed), usize::MAX));
+        let (records, figures) = analysed(file(&with_repetitions(&conversation, seed), usize::MAX));
         let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
         prop_assert_eq!(plain(&records), plain(&expected));
         prop_assert!(figures.tcp.repeated > 0 || conversation.packets.len() < 50);
     }
 
     #[test]
-    fn segments_captured_out_of_order_lose_nothing(plan in plans(), seed in any::<u64>()) {
+    fn segments_out_of_order_lose_no_command(plan in plans(), seed in any::<u64>()) {
         let mut conversation = generate(&plan);
         let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
-        // Payloads change places, times stay, so that arrivals move by at most a few packets.
+        // Payloads change places while times stay, so that arrivals move by a few packets at most.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let packets = &mut conversation.packets;
         for at in 2 * plan.connections + 1..packets.len() {
             if random.random_bool(0.2) && at + 3 < packets.len() {
                 let other = at + random.random_range(1..3usize);
                 let (one, two) = (packets[at].bytes.clone(), packets[other].bytes.clone());
-                // Order between the two directions is what pairing goes by: only one direction's segments change places.
+                // Pairing depends on the order between the directions, so only segments of one direction change places.
                 let same = one[26..38] == two[26..38] && packets[at..other].iter().all(|packet| packet.bytes[26..38] == one[26..38]);
                 if same {
                     (packets[at].bytes, packets[other].bytes) = (two, one);
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn digests_are_found_out_where_the_login_is_not_captured(plan in plans()) {
+    fn digests_are_inferred_without_the_login(plan in plans()) {
         let plan = ConversationPlan { login: false, segment_max: 1448, ..plan };
         let conversation = generate(&plan);
         let (records, figures) = analysed(file(&conversation.packets, usize::MAX));

@@ -1,5 +1,5 @@
-//! Conversations of iSCSI whose truth is known: PDUs of several connections, cut into segments anywhere, captured out of
-//! order, twice, or in part.
+//! Generated iSCSI conversations whose truth is known: PDUs of several connections, cut into segments at random,
+//! captured out of order, twice, or in part.
 
 use capture::iscsi::{Analysis, AnalysisOptions, PacketReader};
 use rand::{Rng, RngExt, SeedableRng};
@@ -9,7 +9,7 @@ use traces::{Operation, Record, TraceMeta};
 
 use crate::decoys::{self, DecoyFault, Known};
 
-/// How a conversation goes.
+/// Settings of a conversation.
 #[derive(Clone, Debug)]
 pub struct ConversationPlan {
     pub seed: u64,
@@ -19,16 +19,16 @@ pub struct ConversationPlan {
     pub data_digest: bool,
     /// Whether a login is captured.
     pub login: bool,
-    /// Bytes of a segment at most.
+    /// The most bytes of a segment.
     pub segment_max: usize,
-    /// Whether PDUs of one direction share segments as they come.
+    /// The most commands and answers that are sent before segments are cut.
     pub batch: usize,
-    /// What is wrong with the PDUs that data imitates, at the beginnings of packets too; `None` where it does so now and
-    /// then and all is random.
+    /// The fault in PDUs that user data imitate, also at the beginnings of packets. `None`: data are random and imitate
+    /// commands occasionally.
     pub fault: Option<DecoyFault>,
 }
 
-/// What really happened to one command: address, length, operation, packet of its first byte, packet with its end.
+/// The truth of one command: address, length, operation, packet of its first byte, packet of its end.
 pub type Truth = (u64, u64, Operation, u64, u64);
 
 /// A packet before it is written.
@@ -40,12 +40,12 @@ pub struct RawPacket {
 
 pub struct Conversation {
     pub packets: Vec<RawPacket>,
-    /// In order of the commands' first bytes; `completed` none where no response came.
+    /// In order of the commands' first bytes.
     pub truth: Vec<Truth>,
 }
 
 pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
-    // Bit by bit, as the standard says it.
+    // Bit by bit, as in the standard.
     let mut crc = !0u32;
     for &byte in bytes {
         crc ^= u32::from(byte);
@@ -61,20 +61,20 @@ pub struct DirectionStream {
     from: (u32, u16),
     to: (u32, u16),
     pub sequence: u32,
-    /// Bytes that wait to be cut into segments, and the marks in them: (place, command, whether it is an end).
+    /// Bytes that wait to be cut into segments, and the marks in them: (offset, command, whether it is an end).
     bytes: Vec<u8>,
     marks: Vec<(usize, usize, bool)>,
-    /// Places in them where data imitates a header.
+    /// Offsets in them where data imitate a header.
     decoys: Vec<usize>,
 }
 
 impl DirectionStream {
-    /// From one address and port to another; its first byte has this number.
+    /// A direction between two addresses and ports; its first byte has this sequence number.
     pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> DirectionStream {
         DirectionStream { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
     }
 
-    /// A packet over Ethernet and IPv4 at its place in the stream.
+    /// A packet over Ethernet and IPv4 at the current position in the stream.
     pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> RawPacket {
         let mut bytes = vec![0u8; 12];
         bytes.extend_from_slice(&[8, 0]);
@@ -106,7 +106,7 @@ struct Connection {
     status_number: u32,
     tag: u32,
     outstanding: Vec<Outstanding>,
-    /// Tags of responses that wait to be sent: not free yet.
+    /// Tags of responses that are not sent yet and cannot be reused.
     unsent: Vec<u32>,
 }
 
@@ -123,7 +123,7 @@ pub fn put(header: &mut [u8; 48], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Appends a PDU and returns where it begins, and where it ends but for a digest.
+/// Appends a PDU. Returns the offsets of its beginning, and of its end without a digest.
 fn push(way: &mut DirectionStream, plan: &ConversationPlan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
     let begin = way.bytes.len();
     way.bytes.extend_from_slice(header);
@@ -144,7 +144,7 @@ fn push(way: &mut DirectionStream, plan: &ConversationPlan, header: &[u8; 48], d
     (begin, end)
 }
 
-/// Plays a conversation.
+/// Generates a conversation.
 pub fn generate(plan: &ConversationPlan) -> Conversation {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let mut packets = Vec::new();
@@ -154,7 +154,7 @@ pub fn generate(plan: &ConversationPlan) -> Conversation {
         .map(|index| {
             let (initiator, target) = ((0x0a00_0001, 40_000 + index as u16), (0x0a00_0002, 3260));
             let way = |from, to, random: &mut Xoshiro256PlusPlus| {
-                // Near the end, so that numbers wrap.
+                // Near the maximum, so that numbers wrap.
                 DirectionStream::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
             };
             Connection {
@@ -188,7 +188,7 @@ pub fn generate(plan: &ConversationPlan) -> Conversation {
                 command(connection, plan, &mut random, sent, &mut truth);
                 sent += 1;
             } else if !connection.outstanding.is_empty() {
-                // What was sent goes out before its answer.
+                // Commands are sent before their answers.
                 send(&mut connection.ways[0], plan, &mut random, &mut time, &mut packets, &mut truth, false);
                 answer(connection, plan, &mut random);
             }
@@ -320,7 +320,7 @@ fn answer(connection: &mut Connection, plan: &ConversationPlan, random: &mut Xos
     connection.unsent.push(tag);
 }
 
-/// Data of so many blocks, and the places where it looks like a PDU that is to mislead.
+/// Data of `blocks` blocks, and the offsets of imitated PDUs in them.
 fn data_of(
     connection: &Connection,
     plan: &ConversationPlan,
@@ -340,7 +340,7 @@ fn data_of(
     decoys::data(fault, known, bytes, random)
 }
 
-/// Data, some of which looks like a PDU.
+/// Data, some of which imitate a PDU.
 fn payload(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     random.fill_bytes(&mut data);
@@ -369,7 +369,7 @@ fn send(
     let bytes = std::mem::take(&mut way.bytes);
     let marks = std::mem::take(&mut way.marks);
     let decoys = std::mem::take(&mut way.decoys);
-    // Time to tell at once what there is to tell.
+    // Long pauses let every complete record be emitted at once.
     *time += if plan.fault.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
     let mut at = 0;
     while at < bytes.len() {
@@ -377,9 +377,10 @@ fn send(
             if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
         let next = decoys.partition_point(|&decoy| decoy <= at);
         if decoys[..next].last() == Some(&at) {
-            step = if random.random_bool(0.2) { decoys::CUT } else { step.max(decoys::APART) }.min(bytes.len() - at);
+            step = if random.random_bool(0.2) { decoys::CUT_BYTES } else { step.max(decoys::DECOY_DISTANCE_BYTES_MIN) }
+                .min(bytes.len() - at);
         }
-        // The next packet begins with one.
+        // The next packet begins with a decoy.
         if let Some(&decoy) = decoys.get(next).filter(|_| random.random_bool(0.7)) {
             step = step.min(decoy - at);
         }
@@ -398,7 +399,7 @@ fn send(
     }
 }
 
-/// The packets as a pcap file, cut to `snaplen`, in this order.
+/// The packets as a pcap file in this order, cut to `snaplen`.
 pub fn file(packets: &[RawPacket], snaplen: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for field in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
@@ -422,12 +423,12 @@ pub fn file(packets: &[RawPacket], snaplen: usize) -> Vec<u8> {
 
 /// All records and figures of a file.
 pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
-    let (records, figures, _) = taken_apart(file);
+    let (records, figures, _) = analysed_with_meta(file);
     (records, figures)
 }
 
-/// The same, and what is known of the trace.
-pub fn taken_apart(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
+/// The same, with the trace's metadata.
+pub fn analysed_with_meta(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
     let reader = PacketReader::from_reader(std::path::Path::new("x.pcap"), Box::new(std::io::Cursor::new(file)), false);
     let mut reader = reader.unwrap();
     let mut analysis = Analysis::new(AnalysisOptions::default());
@@ -441,7 +442,7 @@ pub fn taken_apart(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
     (records, analysis.figures(reader.counts()), analysis.meta())
 }
 
-/// The truth as records would say it: address, sectors, operation, arrival and completion.
+/// The truth in the form of records: address, sectors, operation, arrival and completion.
 pub type Plain = (u64, u64, Operation, u64, Option<u64>);
 
 /// Records in that form.
@@ -455,7 +456,7 @@ pub fn plain(records: &[Record]) -> Vec<Plain> {
 }
 
 impl Conversation {
-    /// The truth in that form, on the clock of the first packet.
+    /// The truth in that form, on a clock that starts at the first packet.
     pub fn plain(&self) -> Vec<Plain> {
         let zero = self.packets[0].time_ns;
         let time = |frame: u64| self.packets[frame as usize - 1].time_ns - zero;

@@ -1,5 +1,5 @@
-//! Data that imitates headers, where the chain of PDUs is lost: nothing of it becomes a command, and no command completes
-//! by it.
+//! User data that imitate headers, where PDU boundaries are lost: none of them becomes a command, and none completes
+//! one.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ fn conversation(seed: u64, fault: DecoyFault) -> Conversation {
     })
 }
 
-/// All packets but a `share`; the logins stay.
+/// All packets but a random `share`; the logins stay.
 fn thinned(packets: &[RawPacket], seed: u64, share: f64) -> Vec<RawPacket> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     packets
@@ -36,7 +36,7 @@ fn thinned(packets: &[RawPacket], seed: u64, share: f64) -> Vec<RawPacket> {
         .collect()
 }
 
-/// Analyses what is left of a conversation; every record must be of a command that was sent.
+/// Analyses an incomplete capture. Every record must belong to a command that was sent.
 fn check(conversation: &Conversation, capture: Vec<u8>, whole: bool, case: &str) -> WireCapture {
     let truth = conversation.plain();
     let (records, figures) = analysed(capture);
@@ -54,7 +54,7 @@ fn check(conversation: &Conversation, capture: Vec<u8>, whole: bool, case: &str)
     figures
 }
 
-/// What was lost and found over all seeds of a kind of capture, and how many commands were found.
+/// Lost and found PDU boundaries over all seeds, and the number of commands found.
 fn over_seeds(fault: DecoyFault, snaplen: usize, share: f64) -> (PduFigures, u64) {
     let (mut pdus, mut found) = (PduFigures::default(), 0);
     for seed in 0..SEEDS {
@@ -69,7 +69,7 @@ fn over_seeds(fault: DecoyFault, snaplen: usize, share: f64) -> (PduFigures, u64
 }
 
 #[test]
-fn cut_packets_are_no_place_to_believe_data() {
+fn decoys_in_cut_packets_become_no_command() {
     for fault in DECOY_FAULTS {
         for snaplen in [128, 160, 256, 400] {
             let (pdus, found) = over_seeds(fault, snaplen, 0.0);
@@ -80,7 +80,7 @@ fn cut_packets_are_no_place_to_believe_data() {
 }
 
 #[test]
-fn missing_packets_are_no_reason_to_believe_data() {
+fn decoys_after_missing_packets_become_no_command() {
     for fault in DECOY_FAULTS {
         for (snaplen, share) in [(usize::MAX, 0.02), (usize::MAX, 0.1), (256, 0.05)] {
             let (pdus, found) = over_seeds(fault, snaplen, share);
@@ -91,8 +91,9 @@ fn missing_packets_are_no_reason_to_believe_data() {
 }
 
 #[test]
-fn where_no_number_is_known_yet_headers_must_agree() {
-    // A chain of headers whose numbers are wrong alike cannot be told from PDUs there, nor can digests be.
+fn headers_must_agree_while_no_sequence_number_is_known() {
+    // Consecutive headers with consistently wrong numbers cannot be distinguished from PDUs there, nor can wrong
+    // digests.
     let numbered = [
         DecoyFault::CommandNumber,
         DecoyFault::StatusNumber,

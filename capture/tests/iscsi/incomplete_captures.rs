@@ -1,4 +1,4 @@
-//! Captures with something missing: what is lost is counted, and nothing is made up.
+//! Incomplete captures: losses are counted, and no command is invented.
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -25,8 +25,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_cut_capture_counts_what_it_loses(seed in any::<u64>(), connections in 1usize..3, digests in any::<[bool; 2]>(), snaplen in prop_oneof![Just(128usize), Just(160), Just(256), Just(1514)]) {
-        // Segments of a real network's length, which PDUs share.
+    fn cut_capture_counts_its_losses_and_invents_no_command(seed in any::<u64>(), connections in 1usize..3, digests in any::<[bool; 2]>(), snaplen in prop_oneof![Just(128usize), Just(160), Just(256), Just(1514)]) {
+        // Segments of a real network's length, which several PDUs share.
         let conversation = generate(&plan(seed, connections, digests, 1448));
         let truth = conversation.plain();
         let (records, figures) = analysed(file(&conversation.packets, snaplen));
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn missing_packets_lose_no_more_than_they_hold(seed in any::<u64>(), share in 0.001f64..0.05) {
+    fn missing_packets_lose_few_commands_and_invent_none(seed in any::<u64>(), share in 0.001f64..0.05) {
         let mut conversation = generate(&plan(seed, 2, [false, false], 1448));
         let truth = conversation.plain();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -56,7 +56,7 @@ proptest! {
             prop_assert!(same, "invented: {:?}", record);
         }
         let missing = before - conversation.packets.len();
-        // A missing packet takes with it the few PDUs up to the next packet that begins with one.
+        // A missing packet also loses the few PDUs up to the next packet that begins with one.
         prop_assert!(records.len() + missing * 40 >= 300, "{} records, {missing} packets missing, {:?}", records.len(), figures);
     }
 }

@@ -1,4 +1,4 @@
-//! iSCSI taken apart: generated conversations whose truth is known, and files that are not as they should be.
+//! The analysis of iSCSI captures: generated conversations whose truth is known, and damaged files.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod against_tshark;

@@ -1,33 +1,35 @@
-//! A session with all that sessions have, each PDU in packets of its own, and the shapes in which networks carry such packets:
-//! IPv6, VLAN tags, IP fragments.
+//! Generates a full session, with each PDU in packets of its own. Also converts packets to IPv6, VLAN tags and IP
+//! fragments.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::conversation::{DirectionStream, RawPacket, header, put};
 
-/// Bytes of a segment at most, so that data takes several.
-const SEGMENT_BYTES: usize = 600;
-/// Bytes of Ethernet's header, and of the headers that [`DirectionStream::packet`] writes.
+/// The most bytes of a segment, so that data take several.
+const SEGMENT_BYTES_MAX: usize = 600;
+/// Bytes of the Ethernet header and of the IPv4 header that [`DirectionStream::packet`] writes.
 const ETHERNET_BYTES: usize = 14;
 const NETWORK_BYTES: usize = 20;
-/// Logical units as a command names them: two peripheral devices of bus 0, and one by flat addressing (SAM-5, section 4.7).
+/// Logical unit numbers in commands: two peripheral devices of bus 0, and one with flat addressing (SAM-5, section
+/// 4.7).
 const LUNS: [u16; 3] = [0, 2, 0x4000 | 300];
-/// The initiator may have so many commands outstanding. There are hardly more tags, so that they are used again soon.
+/// The most commands that the initiator has outstanding, and the number of tags. Tags are few, so that they are reused
+/// soon.
 const OUTSTANDING_MAX: usize = 8;
 const TAGS: u32 = 12;
 
-/// Task management: function and response (RFC 7143, sections 11.5.1 and 11.6.1). ABORT TASK, LOGICAL UNIT RESET; ABORT TASK
-/// too late, which is said of a task that is no more; ABORT TASK SET; both kinds refused, so that the tasks live on.
+/// Task management: function and response (RFC 7143, sections 11.5.1 and 11.6.1). ABORT TASK, LOGICAL UNIT RESET; ABORT
+/// TASK of a task that has already ended; ABORT TASK SET; both kinds refused, so that the tasks continue.
 const ABORTS: [(u8, u8); 6] = [(1, 0), (5, 0), (1, 1), (2, 0), (1, 5), (5, 255)];
 
-/// What a session does.
+/// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionScript {
     pub seed: u64,
     pub connections: usize,
     pub commands: usize,
-    /// Whether commands are aborted now and then: one by one, all of a logical unit, too late, or in vain.
+    /// Whether commands are aborted occasionally: one by one, all of a logical unit, too late, or in vain.
     pub aborts: bool,
 }
 
@@ -40,20 +42,20 @@ struct Command {
     blocks: u32,
 }
 
-/// A session while it is played.
+/// A session while it is generated.
 struct SessionGenerator {
     random: Xoshiro256PlusPlus,
     packets: Vec<RawPacket>,
     time_ns: u64,
     ways: Vec<[DirectionStream; 2]>,
-    /// The number of the next status of each connection, and of the session's next command.
+    /// The next status number of each connection, and the session's next command number.
     status_numbers: Vec<u32>,
     command_number: u32,
     next_tag: u32,
     outstanding: Vec<Command>,
 }
 
-/// The packets of a session.
+/// Generates the packets of a session.
 pub fn generate(script: SessionScript) -> Vec<RawPacket> {
     let mut session = SessionGenerator {
         random: Xoshiro256PlusPlus::seed_from_u64(script.seed),
@@ -88,7 +90,8 @@ impl SessionGenerator {
         (!self.outstanding.is_empty()).then(|| self.random.random_range(0..self.outstanding.len()))
     }
 
-    /// A connection and its login: the first begins the session, others name it by its handle (RFC 7143, section 6.3.1).
+    /// Opens a connection and logs in. The first login begins the session; others name it by its handle (RFC 7143,
+    /// section 6.3.1).
     fn open(&mut self, connection: usize) {
         let (initiator, target) = ((0x0a00_0001, 40_000 + connection as u16), (0x0a00_0002, 3260));
         let mut ways = [
@@ -114,12 +117,12 @@ impl SessionGenerator {
         self.send(connection, 1, &response, b"HeaderDigest=None\0DataDigest=None\0");
     }
 
-    /// Sends a PDU, in as many packets as it takes and in none with another.
+    /// Sends a PDU in packets of its own.
     fn send(&mut self, connection: usize, direction: usize, head: &[u8; 48], data: &[u8]) {
         let mut bytes = [&head[..], data].concat();
         bytes[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
-        for segment in bytes.chunks(SEGMENT_BYTES) {
+        for segment in bytes.chunks(SEGMENT_BYTES_MAX) {
             self.time_ns += self.random.random_range(1_000..50_000u64);
             let way = &mut self.ways[connection][direction];
             self.packets.push(way.packet(self.time_ns, 0x18, segment));
@@ -127,7 +130,7 @@ impl SessionGenerator {
         }
     }
 
-    /// Numbers of a target's PDU, which gives one to a status or not.
+    /// Sets the numbers of a target's PDU. A status uses up a number.
     fn number(&mut self, connection: usize, head: &mut [u8; 48], is_status: bool) {
         put(head, 24, if is_status { self.status_numbers[connection] } else { 0 });
         put(head, 28, self.command_number);
@@ -135,7 +138,7 @@ impl SessionGenerator {
         self.status_numbers[connection] = self.status_numbers[connection].wrapping_add(u32::from(is_status));
     }
 
-    /// Numbers of an initiator's PDU; what is immediate leaves its command number to the next.
+    /// Sets the numbers of an initiator's PDU. An immediate PDU does not use up its command number.
     fn count(&mut self, connection: usize, head: &mut [u8; 48]) {
         put(head, 24, self.command_number);
         put(head, 28, self.status_numbers[connection]);
@@ -155,7 +158,7 @@ impl SessionGenerator {
         (0..blocks * 512).map(|_| self.random.random()).collect()
     }
 
-    /// A command, on any connection and to any unit; data that it writes come with it, or when they are asked for.
+    /// Sends a command on a random connection to a random unit. Its data come with it or on request.
     fn command(&mut self) {
         let connection = self.random.random_range(0..self.ways.len());
         let lun = LUNS[self.random.random_range(0..LUNS.len())];
@@ -201,7 +204,7 @@ impl SessionGenerator {
         self.outstanding.push(Command { connection, tag, lun, opcode, blocks });
     }
 
-    /// The end of a command: a status with the data, after them, or alone because something is wrong.
+    /// Ends a command: by a status with the data, by one after them, or by an error status alone.
     fn answer(&mut self, Command { connection, tag, opcode, blocks, .. }: Command) {
         let status = [0, 0, 0, 0, 0, 0, 2, 8, 0x18, 0x28][self.random.random_range(0..10usize)];
         let reads = matches!(opcode, 8 | 0x28 | 0x88 | 0xa8) && status == 0;
@@ -218,14 +221,14 @@ impl SessionGenerator {
             let mut head = header(0x21, 0x80, 0, tag);
             (head[3], head[9]) = (status, 0);
             self.number(connection, &mut head, true);
-            // Sense data: a medium error (SPC-4, section 4.5.3).
+            // Sense data of a medium error (SPC-4, section 4.5.3).
             let sense = [0, 18, 0x70, 0, 3, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0];
             self.send(connection, 1, &head, if status == 2 { &sense } else { &[] });
         }
     }
 
-    /// One of [`ABORTS`]; what is of a logical unit ends its tasks on all connections of the session. One more command
-    /// follows before the response, and lives on.
+    /// Sends one of [`ABORTS`]. A function on a logical unit ends its tasks on all connections of the session. One more
+    /// command follows before the response, and is not ended.
     fn abort(&mut self, which: usize) {
         let Some(pick) = self.pick() else { return };
         let victim = self.outstanding[pick];
@@ -258,7 +261,7 @@ impl SessionGenerator {
     }
 }
 
-/// A packet with VLAN tags, the outermost first: their kinds of Ethernet frame (IEEE 802.1Q).
+/// Adds VLAN tags to a packet, the outermost first; `kinds` are their EtherTypes (IEEE 802.1Q).
 pub fn tagged(packet: &RawPacket, kinds: &[u16]) -> RawPacket {
     let tags: Vec<u8> =
         kinds.iter().enumerate().flat_map(|(at, kind)| [(kind >> 8) as u8, *kind as u8, 0, 5 + at as u8]).collect();
@@ -266,7 +269,7 @@ pub fn tagged(packet: &RawPacket, kinds: &[u16]) -> RawPacket {
     RawPacket { bytes, ..*packet }
 }
 
-/// The same over IPv6, with a header of hop-by-hop options if it is asked for (RFC 8200, sections 3 and 4.3).
+/// Converts a packet to IPv6, optionally with a header of hop-by-hop options (RFC 8200, sections 3 and 4.3).
 pub fn version_6(packet: &RawPacket, options: bool) -> RawPacket {
     let (addresses, segment) = packet.bytes[ETHERNET_BYTES + 12..].split_at(8);
     let extension: &[u8] = if options { &[6, 0, 1, 4, 0, 0, 0, 0] } else { &[] };
@@ -284,19 +287,19 @@ pub fn version_6(packet: &RawPacket, options: bool) -> RawPacket {
     RawPacket { bytes, ..*packet }
 }
 
-/// The packet in IPv4 fragments of 256 bytes (RFC 791, section 3.2); `number` tells packets apart.
+/// Splits a packet into IPv4 fragments of 256 bytes (RFC 791, section 3.2); `number` identifies the packet.
 pub fn fragmented(packet: &RawPacket, number: u16) -> Vec<RawPacket> {
-    const BYTES: usize = 256;
+    const FRAGMENT_BYTES: usize = 256;
     let (head, payload) = packet.bytes.split_at(ETHERNET_BYTES + NETWORK_BYTES);
-    let last = payload.len().div_ceil(BYTES) - 1;
+    let last = payload.len().div_ceil(FRAGMENT_BYTES) - 1;
     let fragment = |(index, part): (usize, &[u8])| {
         let mut bytes = [head, part].concat();
         let ip = &mut bytes[ETHERNET_BYTES..];
-        let offset = (index * BYTES / 8) as u16 | if index < last { 0x2000 } else { 0 };
+        let offset = (index * FRAGMENT_BYTES / 8) as u16 | if index < last { 0x2000 } else { 0 };
         ip[2..4].copy_from_slice(&((NETWORK_BYTES + part.len()) as u16).to_be_bytes());
         ip[4..6].copy_from_slice(&number.to_be_bytes());
         ip[6..8].copy_from_slice(&offset.to_be_bytes());
         RawPacket { time_ns: packet.time_ns + index as u64, bytes }
     };
-    payload.chunks(BYTES).enumerate().map(fragment).collect()
+    payload.chunks(FRAGMENT_BYTES).enumerate().map(fragment).collect()
 }
