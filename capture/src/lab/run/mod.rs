@@ -1,4 +1,5 @@
-//! All runs of a plan: disks prepared once, then each machine alone and groups together, again and again.
+//! Makes all runs of a plan: prepares the disks once, then runs each VM alone and the groups together, in every
+//! repetition.
 
 mod runner;
 
@@ -15,37 +16,37 @@ use super::results::summarise;
 use super::{LabError, sandbox};
 use runner::{LabRunner, carried};
 
-/// The plan, in the folder of its results.
+/// The plan's file in the folder of results.
 const PLAN_FILE: &str = "plan.toml";
-/// About how long it takes to prepare a disk, and what a run takes beside its workload; for the time that is shown to
-/// be left.
+/// About how long it takes to prepare a disk, and how long a run takes besides its workload; for the estimate of the
+/// time left.
 const DISK_ESTIMATE: Duration = Duration::from_secs(45);
 const RUN_OVERHEAD_ESTIMATE: Duration = Duration::from_secs(25);
 
-/// Where a lab works and with what.
+/// The inputs of a lab.
 #[derive(Clone, Debug)]
 pub struct Lab {
-    /// What is done.
+    /// The plan.
     pub plan: Plan,
-    /// The plan as it was written.
+    /// The plan's text.
     pub plan_text: String,
-    /// The folder that the plan's relative paths start from.
+    /// The folder from which the plan's relative paths start.
     pub plan_folder: PathBuf,
-    /// The folder of the results; made if it is not there.
+    /// The folder of results; created if missing.
     pub folder: PathBuf,
-    /// What guests boot.
+    /// The image that VMs boot.
     pub image: GuestImage,
-    /// The program that serves the disk, converts and captures the wire: `iocast`.
+    /// The program `iocast`, which serves the drive, converts traces and captures the wire.
     pub iocast: PathBuf,
 }
 
-/// Who is told how far a lab is.
+/// Receives a lab's progress.
 pub trait LabProgress {
-    /// `what` begins, step `step` of `steps`; it and the rest take about `left`.
+    /// Step `step` of `steps`, `what`, begins; it and the rest take about `left`.
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
 }
 
-/// That the programs which `plan` needs are installed: before the work, not in the middle of it.
+/// Checks before any work that the programs which `plan` needs are installed.
 ///
 /// # Errors
 /// The first that is missing, with its Debian package if there is one.
@@ -67,7 +68,7 @@ pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
 /// Makes every run of the plan.
 ///
 /// # Errors
-/// The first run that fails ends it, or `stop` does; what was finished before stays.
+/// The first run that fails, or `stop`, ends the lab. Complete runs are kept.
 pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<LabResults, LabError> {
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
@@ -80,7 +81,7 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
         DISK_ESTIMATE * disks as u32 + (RUN_OVERHEAD_ESTIMATE + Duration::from_secs(plan.seconds.into())) * runs as u32
     };
     let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
-    let bench = LabRunner { lab, accelerator, sockets: scratch.path(), stop };
+    let runner = LabRunner { lab, accelerator, sockets: scratch.path(), stop };
     for vm in 0..disks {
         watch.begins(
             &format!("preparing the disk of {}", plan.vms[vm].name),
@@ -88,24 +89,24 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
             steps,
             left(disks - vm, all_runs),
         );
-        bench.prepare(vm)?;
+        runner.prepare(vm)?;
     }
     let mut runs = Vec::new();
     for repetition in 1..=plan.repetitions {
         for group in &groups {
-            if let Some(made) = bench.made(group, repetition)? {
+            if let Some(made) = runner.existing_run(group, repetition)? {
                 runs.push(made);
                 continue;
             }
             let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
             watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
-            runs.push(bench.run(group, repetition)?);
+            runs.push(runner.run(group, repetition)?);
         }
     }
     Ok(summarise(plan, &lab.image.version, accelerator, runs))
 }
 
-/// Keeps the plan with its results. Where there are some, they have to be of the same plan, but for the number of repetitions.
+/// Saves the plan with its results. Existing results must be of the same plan, except for the number of repetitions.
 fn keep_plan(lab: &Lab) -> Result<(), LabError> {
     let kept = lab.folder.join(PLAN_FILE);
     if kept.is_file() {
@@ -118,10 +119,10 @@ fn keep_plan(lab: &Lab) -> Result<(), LabError> {
     std::fs::write(&kept, &lab.plan_text).map_err(LabError::io(&kept))
 }
 
-/// That this user may do what `plan` needs.
+/// Checks that this user has the permissions that `plan` needs.
 ///
 /// # Errors
-/// iSCSI needs root.
+/// The plan has iSCSI disks, which need root.
 pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
     if sandbox::is_entered() || sandbox::is_root() || plan.vms.iter().all(|vm| vm.disk != Transport::Iscsi) {
         return Ok(());

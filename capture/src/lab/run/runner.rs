@@ -1,4 +1,4 @@
-//! One step of a lab at a time: a disk prepared, or a group of VMs run.
+//! The steps of a lab: prepares one disk, or runs one group of VMs.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,23 +17,25 @@ use super::super::vm::{RunningVm, VmStart};
 use super::super::{LabError, filebench};
 use super::Lab;
 
-/// The figures of a run, in its folder; written last.
+/// The file of a run's figures in its folder; written last.
 pub(super) const FIGURES_FILE: &str = "run.json";
-/// How long a guest may take to boot, attach its disk and mount it; TCG on a busy machine.
+/// The time within which a VM must boot, attach its disk and mount it; long enough for TCG on a busy host.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(240);
-/// How long it may take to write its files.
+/// The time within which a guest must write its files.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(900);
-/// How much longer than planned a workload may take: its last requests and the archive of its results.
+/// The time within which a workload must end after its planned duration: for its last requests and the archive of its
+/// results.
 const WORKLOAD_OVERRUN_MAX: Duration = Duration::from_secs(180);
-/// What a virtio disk takes at once while it is prepared.
+/// The queue depth of a virtio disk while it is prepared.
 const PREPARE_QUEUE_DEPTH: u32 = 8;
-/// How long the capture of the wire takes to begin, many times over, and how long it may take to end.
+/// The time for which the lab waits until the wire capture records, with a wide margin, and the time within which the
+/// capture must end.
 const CAPTURE_START_DELAY: Duration = Duration::from_secs(2);
 const CAPTURE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How disks are copied, in bytes.
+/// Bytes of a disk that are copied at once.
 pub(super) const COPY_CHUNK_BYTES: usize = 1 << 20;
 
-/// What all runs share.
+/// The state that all runs share.
 pub(super) struct LabRunner<'a> {
     pub(super) lab: &'a Lab,
     pub(super) accelerator: Accelerator,
@@ -42,11 +44,11 @@ pub(super) struct LabRunner<'a> {
 }
 
 impl LabRunner<'_> {
-    /// Makes the file system of a machine and the files that its workload begins with, at full speed. A disk that is
-    /// there from an earlier call stays as it is.
+    /// Creates the file system of a VM and its workload's initial files, at full speed. An existing disk from an
+    /// earlier call is kept.
     pub(super) fn prepare(&self, vm: usize) -> Result<(), LabError> {
         let (plan, folder) = (&self.lab.plan, self.lab.folder.join("prepare").join(&self.lab.plan.vms[vm].name));
-        let disk = self.prepared(vm);
+        let disk = self.prepared_disk(vm);
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         if disk.is_file() {
             return Ok(());
@@ -57,11 +59,12 @@ impl LabRunner<'_> {
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
         let mut devices = devices(Transport::Virtio, PREPARE_QUEUE_DEPTH, &unfinished);
-        // Nobody needs it should the host lose power now.
+        // The disk may be lost if the host loses power now.
         devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
-        let mut guest = RunningVm::start(&self.machine(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
-        guest.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
-        guest.finish()?;
+        let mut running =
+            RunningVm::start(&self.vm_start(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
+        running.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
+        running.finish()?;
         std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
     }
 
@@ -72,28 +75,28 @@ impl LabRunner<'_> {
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         let disk = self.compose(&group.members)?;
         let storage = ServedStorage::start(plan, &group.members, &disk, &self.lab.iocast, &folder, self.sockets)?;
-        let wire = self.wire(group, &folder)?;
-        let mut guests = Vec::new();
+        let wire = self.capture_wire(group, &folder)?;
+        let mut running = Vec::new();
         for &member in &group.members {
             let vm = &plan.vms[member];
             let (job, place) = (self.job(member)?, folder.join(&vm.name));
-            let machine = self.machine(member, "run", vm.disk, storage.devices(vm), &job, &place)?;
-            guests.push(RunningVm::start(&machine)?);
+            let start = self.vm_start(member, "run", vm.disk, storage.devices(vm), &job, &place)?;
+            running.push(RunningVm::start(&start)?);
         }
-        // FileBench lays its files out by then.
+        // FileBench lays out its files before it is ready.
         let lays_out = group.members.iter().any(|&vm| plan.vms[vm].filebench.is_some());
-        for guest in &mut guests {
-            guest.expect("ready", BOOT_TIMEOUT + if lays_out { PREPARE_TIMEOUT } else { Duration::ZERO }, self.stop)?;
+        for vm in &mut running {
+            vm.expect("ready", BOOT_TIMEOUT + if lays_out { PREPARE_TIMEOUT } else { Duration::ZERO }, self.stop)?;
         }
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for guest in &mut guests {
-            guest.say("go")?;
+        for vm in &mut running {
+            vm.say("go")?;
         }
-        for guest in &mut guests {
-            guest.expect("done", Duration::from_secs(plan.seconds.into()) + WORKLOAD_OVERRUN_MAX, self.stop)?;
+        for vm in &mut running {
+            vm.expect("done", Duration::from_secs(plan.seconds.into()) + WORKLOAD_OVERRUN_MAX, self.stop)?;
         }
-        for guest in guests {
-            guest.finish()?;
+        for vm in running {
+            vm.finish()?;
         }
         if let Some(wire) = wire {
             wire.end(CAPTURE_TIMEOUT)?;
@@ -111,8 +114,8 @@ impl LabRunner<'_> {
         Ok(figures)
     }
 
-    /// The figures of a run that was made before.
-    pub(super) fn made(&self, group: &LabGroup, repetition: u32) -> Result<Option<LabRun>, LabError> {
+    /// The figures of a run that is already complete.
+    pub(super) fn existing_run(&self, group: &LabGroup, repetition: u32) -> Result<Option<LabRun>, LabError> {
         let path = self.lab.folder.join("runs").join(&group.name).join(repetition.to_string()).join(FIGURES_FILE);
         if !path.is_file() {
             return Ok(None);
@@ -121,21 +124,21 @@ impl LabRunner<'_> {
         serde_json::from_str(&text).map(Some).map_err(|error| LabError::io(&path)(error.into()))
     }
 
-    /// The drive's image with the prepared disks of `members` at their places, the rest of it empty.
+    /// Composes the drive's image: the prepared disks of `members` at their offsets, zeros elsewhere.
     pub(super) fn compose(&self, members: &[usize]) -> Result<PathBuf, LabError> {
         let path = self.lab.folder.join("lun.img");
         let mut lun = File::create(&path).map_err(LabError::io(&path))?;
         lun.set_len(self.lab.plan.lun.size).map_err(LabError::io(&path))?;
         for &member in members {
-            let disk = self.prepared(member);
+            let disk = self.prepared_disk(member);
             let mut from = File::open(&disk).map_err(LabError::io(&disk))?;
             copy_sparse(&mut from, &mut lun, self.lab.plan.place(member)).map_err(LabError::io(&path))?;
         }
         Ok(path)
     }
 
-    /// Records the wire if somebody uses it.
-    fn wire(&self, group: &LabGroup, folder: &Path) -> Result<Option<Process>, LabError> {
+    /// Captures the wire if a member has an iSCSI disk.
+    fn capture_wire(&self, group: &LabGroup, folder: &Path) -> Result<Option<Process>, LabError> {
         if group.members.iter().all(|&vm| self.lab.plan.vms[vm].disk != Transport::Iscsi) {
             return Ok(None);
         }
@@ -143,13 +146,13 @@ impl LabRunner<'_> {
         command.args(["capture", "iscsi", "--force", "--interface", "lo"]);
         command.arg("--output").arg(folder.join("wire.parquet")).arg("--raw").arg(folder.join("wire.pcap.gz"));
         let mut capture = Process::start(&mut command, "wireshark-common", &folder.join("wire.log"))?;
-        // It does not say when it listens; guests take longer to boot.
+        // The capture does not report when it starts; VMs take longer to boot.
         let started = Instant::now();
         capture.wait_until(CAPTURE_TIMEOUT, || started.elapsed() > CAPTURE_START_DELAY)?;
         Ok(Some(capture))
     }
 
-    /// The guest's capture as a trace that goes anywhere.
+    /// Converts the guest's blktrace capture to a Parquet trace.
     fn convert(&self, vm: &PlannedVm, folder: &Path) -> Result<(), LabError> {
         let (from, to) = (folder.join(&vm.name), folder.join(format!("{}.parquet", vm.name)));
         let mut command = Command::new(&self.lab.iocast);
@@ -158,7 +161,7 @@ impl LabRunner<'_> {
         run_command(&mut command, "iocast").map(drop)
     }
 
-    pub(super) fn machine<'b>(
+    pub(super) fn vm_start<'b>(
         &'b self,
         vm: usize,
         stage: &str,
@@ -198,17 +201,17 @@ impl LabRunner<'_> {
         self.lab.plan.job(vm, &self.lab.plan_folder).map_err(LabError::Host)
     }
 
-    fn prepared(&self, vm: usize) -> PathBuf {
+    fn prepared_disk(&self, vm: usize) -> PathBuf {
         self.lab.folder.join("prepare").join(format!("{}.img", self.lab.plan.vms[vm].name))
     }
 }
 
-/// The host's programs and libraries that a machine's workload takes along.
+/// The host's programs and libraries that a VM's workload needs in the guest.
 pub(super) fn carried(vm: &PlannedVm) -> Result<Vec<PathBuf>, LabError> {
     vm.filebench.as_ref().map_or(Ok(Vec::new()), |asked| filebench::files(&vm.name, asked))
 }
 
-/// Copies what is not zero to `place`, where there are zeros.
+/// Copies the chunks of a disk that are not all zeros to `place`, where the image is zero.
 fn copy_sparse(from: &mut File, to: &mut File, place: u64) -> std::io::Result<()> {
     let mut piece = vec![0; COPY_CHUNK_BYTES];
     let mut at = place;

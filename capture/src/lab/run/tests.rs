@@ -24,8 +24,8 @@ fn lab(folder: &Path, plan_text: &str) -> Lab {
     }
 }
 
-/// Leaves what a lab of the plan leaves: disks that begin with their machine's name, and figures that differ.
-fn made(folder: &Path) -> Vec<LabRun> {
+/// Creates the results of a complete lab: disks that begin with their VM's name, and distinct figures.
+fn complete_lab(folder: &Path) -> Vec<LabRun> {
     std::fs::create_dir_all(folder.join("prepare")).unwrap();
     for name in ["a", "b"] {
         std::fs::write(folder.join("prepare").join(format!("{name}.img")), disk(name)).unwrap();
@@ -55,7 +55,7 @@ fn made(folder: &Path) -> Vec<LabRun> {
     runs
 }
 
-/// Something at its beginning, a piece of nothing, one of nothing but something, and an end that is no whole piece.
+/// A disk with a nonzero byte at its beginning, a chunk of zeros, a nonzero chunk, and an end that is no whole chunk.
 fn disk(name: &str) -> Vec<u8> {
     let mut disk = vec![0; 3 * COPY_CHUNK_BYTES + 300];
     let letter = name.as_bytes()[0];
@@ -74,22 +74,22 @@ impl LabProgress for SeenSteps {
 }
 
 #[test]
-fn runs_that_were_made_are_kept_and_only_those_that_are_missing_made() {
+fn complete_runs_are_kept_and_missing_ones_are_made() {
     let folder = tempfile::tempdir().unwrap();
     let (lab, stop) = (lab(folder.path(), PLAN_TEXT), AtomicBool::new(false));
-    let expected = made(folder.path());
-    let mut told = SeenSteps::default();
-    assert_eq!(run(&lab, &mut told, &stop).unwrap().runs, expected);
+    let expected = complete_lab(folder.path());
+    let mut steps = SeenSteps::default();
+    assert_eq!(run(&lab, &mut steps, &stop).unwrap().runs, expected);
     let [first, second] = ["a", "b"].map(|name| format!("preparing the disk of {name}"));
-    assert_eq!(told.0, [(first, 1, 8, 2 * 45 + 6 * 35), (second, 2, 8, 45 + 6 * 35)]);
+    assert_eq!(steps.0, [(first, 1, 8, 2 * 45 + 6 * 35), (second, 2, 8, 45 + 6 * 35)]);
 
-    // Nothing serves the disk here, so that it ends with the first run that is to be made.
+    // No program serves the drive here, so the lab ends with the first run that it must make.
     std::fs::remove_file(folder.path().join("runs/alone-b/2").join(FIGURES_FILE)).unwrap();
-    let mut told = SeenSteps::default();
-    assert!(matches!(run(&lab, &mut told, &stop), Err(LabError::Missing { package: "nbdkit", .. })));
-    assert_eq!(told.0[2], ("alone-b, repetition 2 of 2".to_owned(), 7, 8, 2 * 35));
-    assert_eq!(told.0.len(), 3);
-    // Its disk lies in its slice, and nobody else's anywhere.
+    let mut steps = SeenSteps::default();
+    assert!(matches!(run(&lab, &mut steps, &stop), Err(LabError::Missing { package: "nbdkit", .. })));
+    assert_eq!(steps.0[2], ("alone-b, repetition 2 of 2".to_owned(), 7, 8, 2 * 35));
+    assert_eq!(steps.0.len(), 3);
+    // The VM's disk lies in its slice; the other slice is empty.
     let mut lun = vec![0; 8 << 20];
     let slice = 4 << 20;
     lun[slice..slice + disk("b").len()].copy_from_slice(&disk("b"));
@@ -97,22 +97,22 @@ fn runs_that_were_made_are_kept_and_only_those_that_are_missing_made() {
 }
 
 #[test]
-fn disks_of_a_group_lie_each_in_its_slice() {
+fn each_disk_of_a_group_lies_in_its_slice() {
     let folder = tempfile::tempdir().unwrap();
-    made(folder.path());
+    complete_lab(folder.path());
     let (lab, stop) = (lab(folder.path(), PLAN_TEXT), AtomicBool::new(false));
-    let bench = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
+    let runner = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
     let mut lun = vec![0; 8 << 20];
     for (slice, name) in [(0, "a"), (4 << 20, "b")] {
         lun[slice..slice + disk(name).len()].copy_from_slice(&disk(name));
     }
-    // What the run before left there is gone.
+    // The image of the previous run is overwritten.
     std::fs::write(folder.path().join("lun.img"), vec![7; 9 << 20]).unwrap();
-    assert!(std::fs::read(bench.compose(&[0, 1]).unwrap()).unwrap() == lun);
+    assert!(std::fs::read(runner.compose(&[0, 1]).unwrap()).unwrap() == lun);
 }
 
 #[test]
-fn a_folder_is_of_one_plan_with_any_number_of_repetitions() {
+fn folder_accepts_its_own_plan_with_any_number_of_repetitions() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join(PLAN_FILE);
     for text in [PLAN_TEXT, &PLAN_TEXT.replace("repetitions = 2", "repetitions = 5")] {
@@ -128,23 +128,26 @@ fn a_folder_is_of_one_plan_with_any_number_of_repetitions() {
 }
 
 #[test]
-fn a_guest_is_told_what_the_plan_says() {
+fn guest_settings_follow_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let text = PLAN_TEXT.replace("seconds = 10", "seconds = 10\nseed = 9\nwarm_up_seconds = 3");
     let text =
         text.replace("[guest]", "[guest]\ntracefs = true\nscheduler = \"bfq\"\nqueue_depth = 4\nmemory = \"1g\"");
     let (lab, stop) = (lab(folder.path(), &text), AtomicBool::new(false));
-    let bench = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
-    let job = bench.job(1).unwrap();
+    let runner = LabRunner { lab: &lab, accelerator: Accelerator::Tcg, sockets: folder.path(), stop: &stop };
+    let job = runner.job(1).unwrap();
     assert!(job.contains("[get]"));
     for (stage, recorder) in [("run", Some(lab.iocast.as_path())), ("prepare", None)] {
-        let machine = bench.machine(1, stage, Transport::VirtioScsi, Vec::new(), &job, folder.path()).unwrap();
-        assert_eq!((machine.name, machine.memory, machine.recorder), ("b", 1 << 30, recorder));
-        let told = |name| machine.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
-        let plain =
-            ["STAGE", "PROGRAM", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"].map(told);
+        let start = runner.vm_start(1, stage, Transport::VirtioScsi, Vec::new(), &job, folder.path()).unwrap();
+        assert_eq!((start.name, start.memory, start.recorder), ("b", 1 << 30, recorder));
+        let setting = |name| start.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+        let plain = ["STAGE", "PROGRAM", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"]
+            .map(setting);
         assert_eq!(plain, [stage, "fio", "b", "virtio-scsi", "10", "9", "bfq", "4", "1"]);
-        assert_eq!(told("UUID"), uuid(9, 1));
-        assert_eq!((told("INITIATOR"), told("TARGET")), (&*lab.plan.vms[1].initiator(), &*lab.plan.vms[1].target()));
+        assert_eq!(setting("UUID"), uuid(9, 1));
+        assert_eq!(
+            (setting("INITIATOR"), setting("TARGET")),
+            (&*lab.plan.vms[1].initiator(), &*lab.plan.vms[1].target())
+        );
     }
 }
