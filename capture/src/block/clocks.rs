@@ -1,30 +1,30 @@
-//! Readings of the clocks, by which times of a trace can be set against those of other machines.
+//! Readings of the clocks, by which a trace can be aligned with traces of other hosts.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// How far the wall clock may move against the monotonic one between two readings until it is said,
-/// nanoseconds.
+/// A change of the wall clock against the monotonic clock between two readings, in nanoseconds, above which the user is
+/// notified.
 pub(super) const CLOCK_STEP_MIN_NS: i64 = 10_000_000;
 
-/// What the clocks said at one moment, nanoseconds.
+/// The clocks at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockReading {
     /// The monotonic clock.
     pub monotonic_ns: u64,
     /// The wall clock, since 1970 UTC.
     pub realtime_ns: i64,
-    /// The clock of the trace, where it tells.
+    /// The clock of the trace, if it can be read.
     pub trace_ns: Option<u64>,
 }
 
 impl ClockReading {
-    /// Reads them; `trace` reads the trace's own.
+    /// Reads the clocks; `trace` reads the trace's own.
     pub(super) fn take(trace: impl FnOnce() -> Option<u64>) -> ClockReading {
         let before = monotonic();
         let realtime_ns = wall();
         let after = monotonic();
-        // The wall clock was read in between.
+        // The wall clock was read between the two.
         ClockReading { monotonic_ns: before + (after - before) / 2, realtime_ns, trace_ns: trace() }
     }
 
@@ -34,7 +34,7 @@ impl ClockReading {
     }
 }
 
-/// The monotonic clock, which is that of the kernel's tracing, too.
+/// The monotonic clock, which the kernel's tracing also uses.
 pub(super) fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic).unsigned_abs()
 }
@@ -43,7 +43,7 @@ fn wall() -> i64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// The time that this process has spent on CPUs.
+/// The CPU time of this process.
 pub(super) fn cpu_time() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime).unsigned_abs()
 }
@@ -53,7 +53,7 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// The readings of a capture and the steps that they show.
+/// The readings of a capture and the number of clock steps between them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClockReadings {
     readings: Vec<ClockReading>,
@@ -61,7 +61,7 @@ pub(super) struct ClockReadings {
 }
 
 impl ClockReadings {
-    /// Adds a reading; gives by how many nanoseconds the wall clock was set since the one before, if it was.
+    /// Adds a reading. Returns by how many nanoseconds the wall clock was set since the previous one, if it was.
     pub(super) fn add(&mut self, reading: ClockReading) -> Option<i64> {
         let moved = self.readings.last().map(|last| reading.offset_ns() - last.offset_ns());
         self.readings.push(reading);
@@ -78,7 +78,7 @@ impl ClockReadings {
         self.steps
     }
 
-    /// All readings, or the first and the `latest` last ones, as JSON.
+    /// The readings as JSON: all, or the first and the last `latest`.
     pub(super) fn json(&self, latest: usize) -> String {
         let skipped = self.readings.len().saturating_sub(latest).max(1);
         let some: Vec<&ClockReading> =
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_is_set_is_told_from_one_that_drifts() {
+    fn wall_clock_step_is_distinguished_from_drift() {
         let at = |monotonic_ns: u64, realtime_ns: i64| ClockReading { monotonic_ns, realtime_ns, trace_ns: None };
         let mut clocks = ClockReadings::default();
         assert_eq!(clocks.add(at(1_000_000_000, 50_000_000_000)), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_are_of_now() {
+    fn reading_shows_the_current_time() {
         let reading = ClockReading::take(|| Some(7));
         assert!(reading.monotonic_ns <= monotonic() && reading.trace_ns == Some(7));
         // Later than 2020.

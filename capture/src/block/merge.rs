@@ -1,4 +1,4 @@
-//! Events of several devices to one sequence of records, in the order of arrival and in bounded memory.
+//! Merges the events of several devices into one sequence of records, in order of arrival and in bounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -11,7 +11,7 @@ use traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
 use super::attribution::Attribution;
 use super::device::BlockDevice;
 
-/// The events of one device that were handed over and not yet taken.
+/// The events of one device that its reader has not taken yet.
 pub(super) struct EventQueue {
     waiting: Vec<Placed>,
     run: Vec<Placed>,
@@ -38,7 +38,7 @@ impl EventSource for EventQueue {
         (Path::new("the kernel's events"), Place::Byte(self.run.get(number).map_or(0, |placed| placed.at)))
     }
 
-    // A capture goes on whatever comes.
+    // A capture continues after malformed events.
     fn lenient(&self) -> bool {
         true
     }
@@ -65,7 +65,7 @@ struct DeviceStream {
 }
 
 impl DeviceStream {
-    /// Takes the records that the reader has.
+    /// Takes the records that the reader has completed.
     fn take(&mut self) -> Result<(), ReadError> {
         while let Some(record) = self.reader.next_so_far()? {
             self.ready.push_back(record);
@@ -78,15 +78,15 @@ impl DeviceStream {
 pub(super) struct RecordMerger {
     format: &'static str,
     options: ReadOptions,
-    /// Which member the events of a device are of, by the kernel's number.
+    /// Index in `members`, by the kernel's device number.
     numbers: BTreeMap<u32, usize>,
-    /// None before the first event, whose time is the zero of them all.
+    /// Empty before the first event, whose time is time zero of all devices.
     members: Vec<DeviceStream>,
     devices: usize,
     zero: Option<u64>,
     /// Time of the latest event.
     now: u64,
-    /// Records given up because they held up those of other devices.
+    /// Records emitted incomplete because they blocked those of other devices.
     given_up: u64,
 }
 
@@ -105,12 +105,12 @@ impl RecordMerger {
         }
     }
 
-    /// Time of the first event, nanoseconds of the trace's clock.
+    /// Time of the first event, in nanoseconds of the trace's clock.
     pub(super) fn zero(&self) -> Option<u64> {
         self.zero
     }
 
-    /// Takes over events in the order of time, with who queued requests shown to `attribution`.
+    /// Adds events in order of time, and shows `attribution` the processes that queued requests.
     pub(super) fn hand(&mut self, events: &[Placed], attribution: &mut Attribution) {
         let Some(first) = events.first() else { return };
         if self.zero.is_none() {
@@ -141,10 +141,10 @@ impl RecordMerger {
         self.now = events.last().map_or(self.now, |placed| placed.event.time);
     }
 
-    /// Appends the records that can leave, those of the device of a number as of that number's VM.
+    /// Appends the records that no earlier one can precede, each with the index of its device.
     ///
     /// # Errors
-    /// As the reader of a capture.
+    /// The reader of a device fails.
     pub(super) fn give(&mut self, ended: bool, into: &mut Vec<(usize, Record)>) -> Result<(), ReadError> {
         for member in &mut self.members {
             member.take()?;
@@ -167,7 +167,7 @@ impl RecordMerger {
                 if (held as u64) < PENDING_RECORDS {
                     return;
                 }
-                // One device's request that does not complete must not hold up the others for ever.
+                // One device's incomplete request must not block the others for ever.
                 let member = &mut self.members[blocking];
                 member.ready.extend(member.reader.give_up_oldest());
                 self.given_up += 1;
@@ -177,7 +177,7 @@ impl RecordMerger {
         }
     }
 
-    /// A device from which an earlier record than one of `arrival` may still come.
+    /// A device that may still emit a record earlier than `arrival`.
     fn blocking(&self, arrival: Timestamp, of: usize) -> Option<usize> {
         let earlier = |(at, member): &(usize, &DeviceStream)| {
             let oldest = member.reader.oldest();
@@ -186,7 +186,7 @@ impl RecordMerger {
         self.members.iter().enumerate().find(earlier).map(|(at, _)| at)
     }
 
-    /// What pairing has lost and not matched.
+    /// Lost and unmatched events of all devices.
     pub(super) fn losses(&self) -> Losses {
         let mut sum = Losses::default();
         for member in &self.members {
@@ -195,7 +195,7 @@ impl RecordMerger {
         sum
     }
 
-    /// What pairing has counted, once it has ended.
+    /// Adds the counts of pairing, after it has ended.
     pub(super) fn describe(&self, meta: &mut TraceMeta) {
         use traces::TraceReader as _;
         for member in &self.members {
@@ -210,14 +210,14 @@ impl RecordMerger {
         }
     }
 
-    /// Records that wait.
+    /// The number of waiting records.
     #[cfg(test)]
     fn held(&self) -> usize {
         self.members.iter().map(|member| member.ready.len()).sum()
     }
 }
 
-/// Adds what was lost on one side to what was lost on another.
+/// Adds losses to a sum.
 pub(super) fn add_losses(sum: &mut Losses, more: &Losses) {
     sum.lost_events += more.lost_events;
     for (to, from) in [(&mut sum.skipped, &more.skipped), (&mut sum.unmatched, &more.unmatched)] {
@@ -267,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn records_of_several_devices_leave_in_the_order_of_arrival() {
+    fn records_of_several_devices_are_merged_by_arrival() {
         let (mut merger, mut attribution) = gathered(2);
         let (queued, completed) = (action::QUEUE, action::COMPLETE);
         let mut given = Vec::new();
         merger
             .hand(&[event(queued, 1, 100, 0), event(queued, 2, 110, 0), event(completed, 2, 120, 0)], &mut attribution);
         merger.give(false, &mut given).unwrap();
-        // The first device's is older and not complete.
+        // The first device's record is older and not complete.
         assert_eq!((given.len(), merger.held()), (0, 1));
         merger.hand(&[event(completed, 1, 130, 0), event(queued, 2, 140, 8)], &mut attribution);
         merger.give(false, &mut given).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_never_completes_does_not_fill_the_memory() {
+    fn request_that_never_completes_is_emitted_incomplete() {
         let (mut merger, mut attribution) = gathered(2);
         let mut given = Vec::new();
         merger.hand(&[event(action::QUEUE, 1, 0, 0)], &mut attribution);

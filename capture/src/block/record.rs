@@ -1,4 +1,4 @@
-//! A capture from its beginning to its end.
+//! Runs a capture from its beginning to its end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,89 +14,89 @@ use super::backends::{self, Backend, BackendSetup, ChosenBackend};
 use super::clocks::{ClockReading, ClockReadings, cpu_time};
 use super::device::BlockDevice;
 use super::error::CaptureError;
-use super::limits::{RateLimit, StopLimits, rest};
+use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
 use super::output::Output;
 use super::store::{Rotate, StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
 
-/// Between two sweeps: at a hundred thousand requests a second some 3 MB are waiting by then.
+/// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-/// How often a stop is looked for while nothing is to be done.
+/// The interval at which a pause is interrupted to check for a stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Between two looks at limits and devices, and two reports.
+/// The interval between two checks of limits and devices, and between two progress reports.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CLOCK_READING_INTERVAL: Duration = Duration::from_secs(60);
-/// Readings that a checkpoint holds; the file's end holds all.
+/// The most clock readings in a checkpoint; the file's end holds all.
 const CHECKPOINT_READINGS_MAX: usize = 60;
-/// Records that are handed to the store at a time.
+/// The most records in one message to the store.
 const RECORDS_PER_MESSAGE: usize = 4096;
 
-/// What is to be captured, how, and where to.
+/// Settings of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// The devices.
+    /// The devices to trace.
     pub devices: Vec<BlockDevice>,
-    /// The name of a backend, instead of the first that works.
+    /// The backend's name; the first that works if none is named.
     pub backend: Option<String>,
-    /// Where the trace goes; of raw captures, how the names of their files begin.
+    /// The trace's destination; for raw captures, the beginning of the files' names.
     pub output: Output,
-    /// Keep what the kernel gives as it is, and no trace.
+    /// Keep the kernel's raw data, and write no trace.
     pub raw: bool,
-    /// Keep what the kernel gives beside the trace, in files whose names begin so.
+    /// Also keep the kernel's raw data, in files whose names begin so.
     pub raw_too: Option<PathBuf>,
-    /// Only what a scheduler decides.
+    /// Record scheduler decisions only.
     pub decisions_only: bool,
-    /// Overwrite what is there.
+    /// Overwrite existing files.
     pub force: bool,
-    /// Write onto a traced device if it comes to that.
+    /// Permit writing onto a traced device.
     pub allow_self_capture: bool,
-    /// How requests are given to virtual machines.
+    /// How requests are attributed to VMs.
     pub vm_by: AttributeBy,
-    /// The layer to record, instead of guest-queue.
+    /// The layer of the trace, instead of guest-queue.
     pub layer: Option<Layer>,
-    /// Kibibytes of the kernel's buffer for each CPU.
+    /// Size of the kernel's buffer for each CPU, in KiB.
     pub buffer_kib: u64,
     /// End after this time.
     pub seconds: Option<Duration>,
-    /// End at so many bytes.
+    /// End when the trace has this many bytes.
     pub size_bytes: Option<u64>,
-    /// End when less is free where the trace goes.
+    /// End when fewer bytes are free at the destination.
     pub free_bytes: u64,
-    /// When a new file is begun.
+    /// When a new file begins.
     pub rotate: Option<Rotate>,
-    /// The capture's own share of one CPU, in percent.
+    /// The most CPU time that the capture itself takes, in percent of one CPU.
     pub cpu_percent: Option<f64>,
-    /// Events in a second, above which they are dropped.
+    /// The most events per second; further ones are dropped.
     pub rate: Option<u64>,
 }
 
-/// How a capture goes, once a second.
+/// A capture's progress, reported once a second.
 #[derive(Clone, Debug)]
 pub struct CaptureProgress {
     /// The backend.
     pub backend: &'static str,
-    /// Since the beginning.
+    /// Time since the beginning.
     pub lasted: Duration,
     /// Events in the last second.
     pub events_per_second: u64,
     /// Events so far.
     pub events: u64,
-    /// Lost so far.
+    /// Lost events so far.
     pub lost: u64,
     /// Bytes written so far.
     pub written_bytes: u64,
-    /// Share of a CPU that the capture has taken, in percent.
+    /// CPU time that the capture has taken, in percent of one CPU.
     pub cpu_percent: f64,
-    /// What is to be said.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Captures until `stop` is set or a limit is reached; `watch` is told how it goes.
+/// Captures until `stop` is set or a limit is reached. `watch` receives the progress.
 ///
 /// # Errors
-/// A capture that could not begin. What fails later ends it with what was recorded, and is in the summary.
+/// The capture could not begin. A later failure ends the capture, keeps its records, and is reported in the summary.
 pub fn record(
     options: &CaptureOptions,
     mut supervisor: Supervisor,
@@ -143,9 +143,9 @@ struct Capture<'a> {
     cpu_before: u64,
     events: u64,
     requests: u64,
-    /// How many VMs the store knows.
-    vms_told: usize,
-    /// What was read and what was made of it; kept for their room.
+    /// The number of VMs that the store knows.
+    stored_vms: usize,
+    /// Events and records of the current sweep; kept for their capacity.
     placed: Vec<Placed>,
     records: Vec<(usize, Record)>,
     notes: Vec<String>,
@@ -171,7 +171,7 @@ impl<'a> Capture<'a> {
             cpu_before: cpu_time(),
             events: 0,
             requests: 0,
-            vms_told: 0,
+            stored_vms: 0,
             placed: Vec::new(),
             records: Vec::new(),
             notes: Vec::new(),
@@ -179,13 +179,13 @@ impl<'a> Capture<'a> {
         capture.read_clocks();
         if !options.raw {
             let meta = capture.meta(CHECKPOINT_READINGS_MAX);
-            capture.vms_told = meta.vms.len();
+            capture.stored_vms = meta.vms.len();
             capture.store = Some(TraceStore::begin(&options.output, options.rotate, options.force, meta)?);
         }
         Ok(capture)
     }
 
-    /// Sweeps until something ends the capture.
+    /// Sweeps until the capture ends.
     fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&CaptureProgress)) -> Result<StopReason, CaptureError> {
         let mut looked = Instant::now();
         let mut read_clocks = Instant::now();
@@ -208,19 +208,19 @@ impl<'a> Capture<'a> {
                 read_clocks = Instant::now();
                 self.read_clocks();
             }
-            // What the thread that stores has worked meanwhile counts, too.
+            // CPU time of the store's thread counts too.
             let cpu = cpu_time();
             let worked = Duration::from_nanos(cpu.saturating_sub(cpu_before));
             cpu_before = cpu;
             if let Some(reason) =
-                self.wait(rest(worked, awake.elapsed(), self.options.cpu_percent, SWEEP_INTERVAL), stop)
+                self.wait(pause(worked, awake.elapsed(), self.options.cpu_percent, SWEEP_INTERVAL), stop)
             {
                 return Ok(reason);
             }
         }
     }
 
-    /// Rests, unless the capture is to end.
+    /// Pauses, unless the capture is to end.
     fn wait(&self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
         let from = Instant::now();
         loop {
@@ -252,7 +252,7 @@ impl<'a> Capture<'a> {
         self.store.as_ref().map_or_else(|| self.chosen.backend.raw_written().0, TraceStore::bytes)
     }
 
-    /// Takes what has happened and hands the records on that are complete.
+    /// Reads new events and passes on the complete records.
     fn sweep(&mut self) -> Result<(), CaptureError> {
         self.placed.clear();
         self.chosen.backend.sweep(&mut self.placed)?;
@@ -268,8 +268,8 @@ impl<'a> Capture<'a> {
         self.merger.give(ended, &mut self.records)?;
         self.requests += self.records.len() as u64;
         let Some(store) = &self.store else { return Ok(()) };
-        if self.attribution.vms().len() > self.vms_told {
-            self.vms_told = self.attribution.vms().len();
+        if self.attribution.vms().len() > self.stored_vms {
+            self.stored_vms = self.attribution.vms().len();
             store.meta(self.meta(CHECKPOINT_READINGS_MAX));
         }
         for some in self.records.chunks(RECORDS_PER_MESSAGE) {
@@ -322,7 +322,7 @@ impl<'a> Capture<'a> {
         cpu_time().saturating_sub(self.cpu_before)
     }
 
-    /// What is known of the trace so far.
+    /// The trace's metadata so far.
     fn meta(&self, readings: usize) -> TraceMeta {
         let backend: &dyn Backend = &*self.chosen.backend;
         let (format, clock) = backend.format();
@@ -358,7 +358,7 @@ impl<'a> Capture<'a> {
         meta
     }
 
-    /// Switches tracing off, stores the rest and says what came of it.
+    /// Switches tracing off, stores the remaining records and returns the summary.
     fn end(
         mut self,
         ended: Result<StopReason, CaptureError>,
@@ -372,7 +372,7 @@ impl<'a> Capture<'a> {
         self.placed.clear();
         let raw_events = self.chosen.backend.raw_written().1;
         let stopped = self.chosen.backend.stop(&mut self.placed);
-        // Whatever came of that, what was seen is kept.
+        // If either fails, the records so far are kept.
         for result in [self.pass_on(true), stopped] {
             if let Err(error) = result
                 && failure.is_none()
@@ -422,7 +422,7 @@ impl<'a> Capture<'a> {
         })
     }
 
-    /// Writes what is known beside raw files, which hold no metadata of their own.
+    /// Writes the metadata beside raw files, which cannot hold them.
     fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
         let text = serde_json::to_string_pretty(meta).unwrap_or_default();

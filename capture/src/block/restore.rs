@@ -1,4 +1,5 @@
-//! What a capture switches on in the kernel, and how it is switched off again, by whoever is left to.
+//! Switches off what a capture has switched on in the kernel: by the capture itself, its supervisor or `iocast capture
+//! cleanup`.
 
 use std::fs;
 use std::io;
@@ -10,18 +11,18 @@ use super::backends::blk_tracer::{self, SavedTracer};
 use super::backends::tracefs;
 use super::error::CaptureError;
 
-/// How the names of our instances begin.
+/// Prefix of the names of our trace instances.
 pub(super) const INSTANCE_PREFIX: &str = "iocast-";
-/// An instance cannot be removed while somebody reads its files; the kernel closes those of a process that
-/// was killed a moment later.
+/// Attempts to remove an instance. It cannot be removed while its files are open; the kernel closes the files of a
+/// killed process a moment later.
 const REMOVE_TRIES: usize = 50;
 const REMOVE_TRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process by its number and when it began, so that another of the same number is not taken for it.
+/// A process, identified by its id and start time, so that a later process with the same id is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) pid: u32,
-    /// Ticks since the system started.
+    /// Start time in ticks since boot.
     pub(super) started: u64,
 }
 
@@ -32,7 +33,7 @@ impl Owner {
         Owner { pid, started: started(pid).unwrap_or(0) }
     }
 
-    /// As it stands in names: `PID.START`.
+    /// The text in instance names: `PID.START`.
     pub(super) fn name(self) -> String {
         format!("{}.{}", self.pid, self.started)
     }
@@ -42,17 +43,17 @@ impl Owner {
         Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub(super) fn lives(self) -> bool {
         started(self.pid) == Some(self.started)
     }
 }
 
-/// When a process began: field 22 of `/proc/PID/stat` (proc(5)); `None` if there is none, or if it is dead
-/// and was not waited for.
+/// The start time of a process: field 22 of `/proc/PID/stat` (proc(5)). `None` if there is no such process, or it is a
+/// zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
@@ -61,12 +62,12 @@ fn started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Switches an instance off and removes it; one that is gone is no error.
+/// Switches an instance off and removes it. A missing instance is no error.
 pub(super) fn remove_instance(instance: &Path) -> io::Result<()> {
     if !instance.exists() {
         return Ok(());
     }
-    // Whatever comes of the removal, nothing is traced any more.
+    // Tracing stops even if the removal fails.
     fs::write(instance.join("tracing_on"), "0")?;
     fs::write(instance.join("events/enable"), "0")?;
     let mut tries = REMOVE_TRIES;
@@ -81,19 +82,19 @@ pub(super) fn remove_instance(instance: &Path) -> io::Result<()> {
     }
 }
 
-/// What was found and done with it.
+/// An object that `clean_up` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cleaned {
-    /// Left by a process that is gone, and removed.
+    /// Left by a process that has ended; it was removed.
     Removed(PathBuf),
-    /// Of a process that runs, and left alone.
+    /// Used by a running process; it was left alone.
     InUse(PathBuf, u32),
 }
 
-/// Switches off what captures that are gone have left on: their instances, and the tracer `blk`.
+/// Switches off what ended captures have left on: their instances, and the tracer `blk`.
 ///
 /// # Errors
-/// tracefs that is not there, or not ours to use.
+/// tracefs is not mounted, or not accessible.
 pub fn clean_up() -> Result<Vec<Cleaned>, CaptureError> {
     let root = tracefs::find_root()?;
     let mut found = clean_instances(&root.join("instances"))?;
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_one_of_its_number_that_began_at_another_time_does_not() {
+    fn process_is_identified_by_id_and_start_time() {
         let owner = Owner::this();
         assert!(owner.lives() && owner.started > 0);
         assert_eq!(Owner::parse(&owner.name()), Some(owner));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_capture_that_is_gone_has_left_is_removed() {
+    fn instances_of_running_captures_and_of_others_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let path = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! `iocast capture block`: the requests of block devices while they are in use.
+//! `iocast capture block`: records the requests of block devices while they are in use.
 
 use anyhow::{Result, ensure};
 use capture::block::{BlockDevice, CaptureOptions, Output};
@@ -12,7 +12,7 @@ pub fn run(arguments: &Block) -> Result<()> {
     ensure!(
         devices.len() == 1 || arguments.vm_by == VmBy::Device,
         UsageError(
-            "--vm-by cgroup and process are for one device: addresses of several would not be told apart".into()
+            "--vm-by cgroup and process accept one device only: addresses of several could not be distinguished".into()
         )
     );
     let mut numbers: Vec<u32> = devices.iter().map(|device| device.number).collect();
@@ -25,7 +25,7 @@ pub fn run(arguments: &Block) -> Result<()> {
     let output = Output::parse(&output);
     ensure!(
         arguments.rotate.is_none() || output.file().is_some(),
-        UsageError("--rotate needs files, and the trace goes to a stream".to_owned())
+        UsageError("--rotate needs files, but the trace goes to a stream".to_owned())
     );
     let options = CaptureOptions {
         devices,
@@ -51,5 +51,5 @@ pub fn run(arguments: &Block) -> Result<()> {
         rate: arguments.max_rate,
     };
     let summary = running::run(&options)?;
-    running::tell(&summary, arguments.output_format, output != Output::Standard)
+    running::report(&summary, arguments.output_format, output != Output::Standard)
 }

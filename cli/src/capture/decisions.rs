@@ -1,4 +1,4 @@
-//! `iocast capture decisions`: what a device's scheduler chose, and from what.
+//! `iocast capture decisions`: records the decisions of a device's scheduler.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
     let queue = describe_queue(&device);
     if queue["scheduler"] == "none" {
         eprintln!(
-            "iocast: warning: {} has no scheduler, so there is nothing that decides (echo mq-deadline > \
+            "iocast: warning: {} has no scheduler and thus no decisions (set one: echo mq-deadline > \
              /sys/block/{}/queue/scheduler)",
             device.name, device.name
         );
@@ -22,7 +22,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-decisions", device.name)));
     let options = CaptureOptions {
         devices: vec![device],
-        // The only one that tells I/O priorities.
+        // The only backend that records I/O priorities.
         backend: Some("tracefs".to_owned()),
         output: Output::File(stem.clone()),
         raw: true,
@@ -49,5 +49,5 @@ pub fn run(arguments: &Decisions) -> Result<()> {
     summary.files.push(path.display().to_string());
     let scheduler = queue["scheduler"].as_str().unwrap_or_default();
     eprintln!("iocast: iocast validate decisions {} --scheduler {scheduler}", stem.display());
-    running::tell(&summary, arguments.output_format, true)
+    running::report(&summary, arguments.output_format, true)
 }

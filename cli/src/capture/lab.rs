@@ -98,7 +98,8 @@ fn render(results: &LabResults, format: OutputFormat) -> String {
     let header = ["run", "VM", "rep.", "seen by", "reads/s", "read ms", "writes/s", "write ms", "on the wire"];
     let mut tables = vec![Table {
         title: format!(
-            "{} s measured on {}, guest kernel {} under {}; response times from queueing (guest) or arrival (drive) to completion",
+            "{} s measured on {}, guest kernel {} under {}; response times from queueing (guest) or \
+             arrival (drive) to completion",
             results.measured_seconds, results.drive, results.kernel, results.accelerator
         ),
         header: header.map(str::to_owned).to_vec(),

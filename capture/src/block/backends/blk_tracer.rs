@@ -1,7 +1,7 @@
-//! The kernel's tracer `blk`, whose option `bin` makes it give the records of blktrace. There is one for
-//! the whole machine, so that it is refused when somebody uses it, and put back as it was. Source: Linux
-//! 6.18, `kernel/trace/blktrace.c` (`blk_tracer_flags`, `blk_tracer_print_line`), `Documentation/ABI/testing/
-//! sysfs-block` (`trace/enable`).
+//! The kernel's tracer `blk`, which emits blktrace's records with its option `bin`. Each kernel has one such tracer. It
+//! is refused while another program uses it, and its previous state is restored afterwards. Source: Linux 6.18,
+//! `kernel/trace/blktrace.c` (`blk_tracer_flags`, `blk_tracer_print_line`), `Documentation/ABI/testing/sysfs-block`
+//! (`trace/enable`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ use crate::block::error::CaptureError;
 use crate::block::restore::Owner;
 use crate::block::supervisor::Supervisor;
 
-/// What is changed at the top of tracefs, in the order in which it is put back, and to what.
+/// Settings that are changed at the top of tracefs, in the order of restoring, with their new values.
 const TRACER_SETTINGS: [(&str, &str); 7] = [
     ("current_tracer", "blk"),
     ("trace_clock", "mono"),
@@ -32,11 +32,11 @@ const TRACER_SETTINGS: [(&str, &str); 7] = [
     ("options/overwrite", "0"),
     ("tracing_on", "1"),
 ];
-/// As for the buffers of an instance.
+/// As for the buffers of an instance (`tracefs.rs`), in nanoseconds.
 const EVENT_SETTLING_NS: u64 = 50_000_000;
 const READ_BUFFER_BYTES: usize = 1 << 16;
 
-/// Where what was changed is kept while the tracer is in use.
+/// The file that keeps the previous settings while the tracer is in use.
 pub(in crate::block) fn state_file() -> PathBuf {
     let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let run = Path::new("/run/iocast");
@@ -46,16 +46,16 @@ pub(in crate::block) fn state_file() -> PathBuf {
     folder.join("iocast-blk-tracer.json")
 }
 
-/// What was there before.
+/// The previous settings.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::block) struct SavedTracer {
     owner: String,
-    /// Files and what they held, in the order in which they are written back.
+    /// Files and their contents, in the order of restoring.
     files: Vec<(PathBuf, String)>,
 }
 
 impl SavedTracer {
-    /// Takes note of what will be changed.
+    /// Reads the settings that will be changed.
     fn take(root: &Path, setup: &BackendSetup) -> Result<SavedTracer, CaptureError> {
         let mut paths: Vec<PathBuf> = setup.devices.iter().map(|device| device.folder.join("trace/enable")).collect();
         paths.extend(TRACER_SETTINGS.iter().map(|(name, _)| root.join(name)));
@@ -83,12 +83,12 @@ impl SavedTracer {
         Owner::parse(&self.owner)
     }
 
-    /// Puts everything back; what fails does not keep the rest from it.
+    /// Restores everything; a failure does not stop the rest.
     pub(in crate::block) fn restore(&self) -> io::Result<()> {
         let mut first = Ok(());
         for (path, text) in &self.files {
             let written = fs::write(path, text);
-            // A device that has vanished has nothing to be put back.
+            // A vanished device needs no restoring.
             let is_gone = matches!(&written, Err(error) if error.kind() == io::ErrorKind::NotFound);
             if first.is_ok() && !is_gone {
                 first = written;
@@ -98,7 +98,7 @@ impl SavedTracer {
     }
 }
 
-/// Of `local [mono] boot` the one in brackets, of anything else all but what is said in parentheses.
+/// The chosen value: the word in brackets of `local [mono] boot`, or the first word.
 fn chosen(text: &str) -> String {
     let bracketed = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     bracketed.or_else(|| text.split_whitespace().next()).unwrap_or_default().to_owned()
@@ -106,7 +106,7 @@ fn chosen(text: &str) -> String {
 
 pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     if setup.raw.is_some() {
-        return Err("it is not kept raw; --backend tracefs or blktrace are".to_owned());
+        return Err("this backend keeps no raw data; use --backend tracefs or blktrace".to_owned());
     }
     let root = find_root().map_err(|error| error.to_string())?;
     let tracers = root.join("available_tracers");
@@ -117,7 +117,7 @@ pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     check_idle(&root).map_err(|error| error.to_string())
 }
 
-/// Refuses what somebody else uses.
+/// Refuses a tracer or events that another program uses.
 fn check_idle(root: &Path) -> Result<(), CaptureError> {
     for (name, idle) in [("current_tracer", "nop"), ("set_event", "")] {
         let path = root.join(name);
@@ -166,7 +166,7 @@ pub(super) fn open(setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<
     }))
 }
 
-/// Puts back what was changed when it is dropped.
+/// Restores the previous settings when it is dropped.
 struct TracerGuard {
     saved: SavedTracer,
     state: PathBuf,
@@ -174,7 +174,7 @@ struct TracerGuard {
 
 impl Drop for TracerGuard {
     fn drop(&mut self) {
-        // What could not be put back is left to `iocast capture cleanup`.
+        // `iocast capture cleanup` can retry what fails here.
         if self.saved.restore().is_ok() {
             let _ = fs::remove_file(&self.state);
         }
@@ -182,7 +182,8 @@ impl Drop for TracerGuard {
 }
 
 struct BlkTracer {
-    // Before what is put back: the tracer cannot be changed while its pipe is open.
+    // Declared first, so that it is closed before the settings are restored: the tracer cannot be changed while its
+    // pipe is open.
     pipe: Option<File>,
     switched: Option<TracerGuard>,
     root: PathBuf,
@@ -213,7 +214,7 @@ impl BlkTracer {
     }
 }
 
-/// Events that the buffers at the top had no room for.
+/// Events that the top-level buffers could not hold.
 fn lost(root: &Path) -> u64 {
     let folders = fs::read_dir(root.join("per_cpu")).into_iter().flatten().flatten();
     folders
@@ -233,7 +234,7 @@ impl Backend for BlkTracer {
 
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         let Some(switched) = self.switched.take() else { return Ok(()) };
-        // What is in the buffers is lost when the tracer changes.
+        // The buffers' contents are lost when the tracer changes.
         let path = self.root.join("tracing_on");
         fs::write(&path, "0").map_err(|error| CaptureError::io(&path, error))?;
         self.read()?;
@@ -265,13 +266,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_tracer_is_named() {
+    fn busy_tracer_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("current_tracer"), "function\n").unwrap();
         fs::write(root.join("set_event"), "").unwrap();
         let message = check_idle(root).unwrap_err().to_string();
-        assert!(message.contains("the tracer `function` is in use by somebody else"), "{message}");
+        assert!(message.contains("the tracer `function` is in use by another program"), "{message}");
         fs::write(root.join("current_tracer"), "nop\n").unwrap();
         assert!(check_idle(root).is_ok());
         fs::write(root.join("set_event"), "sched:sched_switch\n").unwrap();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_put_back() {
+    fn previous_settings_are_restored() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("options")).unwrap();
