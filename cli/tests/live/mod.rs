@@ -1,5 +1,5 @@
 //! Helpers for tests of live captures: devices, loads, captures in the background.
-#![allow(dead_code)] // Each test program uses some of it.
+#![allow(dead_code)] // Each test program uses a part.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
