@@ -53,14 +53,14 @@ pub enum ServeError {
         image: Sectors,
     },
     /// Two exports have the same name or overlap.
-    #[error("exports {one} and {other} {what}")]
+    #[error("exports {one} and {other} {problem}")]
     Clash {
         /// The first export.
         one: String,
         /// The second export.
         other: String,
-        /// What the two have in common.
-        what: &'static str,
+        /// The conflict.
+        problem: &'static str,
     },
 }
 
@@ -150,14 +150,14 @@ fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, Serv
         }
         for other in &given[..index] {
             let common = export.begin < other.begin.saturating_add(other.length) && other.begin < end;
-            let what = if export.name == other.name {
+            let problem = if export.name == other.name {
                 "have the same name"
             } else if common {
                 "share a part of the image"
             } else {
                 continue;
             };
-            return Err(ServeError::Clash { one: other.name.clone(), other: export.name.clone(), what });
+            return Err(ServeError::Clash { one: other.name.clone(), other: export.name.clone(), problem });
         }
     }
     Ok(given.to_vec())

@@ -1,4 +1,4 @@
-//! What is to be served. The command line builds a description; nbdkit passes it to the plugin as `key=value` pairs.
+//! The description of a served drive. The command line builds it; nbdkit passes it to the plugin as `key=value` pairs.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use traces::{Lba, Sectors};
 use crate::image::{ImageSource, Opening};
 use crate::image_placement::ImagePlacement;
 
-/// A slice of the image with a name of its own.
+/// A slice of the image that clients open by its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// The name by which clients open it; empty for the whole image.
@@ -20,7 +20,7 @@ pub struct Export {
     pub length: Sectors,
 }
 
-/// What counts as one VM in the log.
+/// The unit that counts as one VM in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VmBy {
     /// Each export, under its name.
@@ -30,7 +30,7 @@ pub enum VmBy {
     Connection,
 }
 
-/// What is served, and how.
+/// The settings of a served drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The drive.
@@ -41,13 +41,13 @@ pub struct Description {
     pub depth: u32,
     /// The image.
     pub image: ImageSource,
-    /// What opening the image is permitted to do.
+    /// Permissions for opening the image.
     pub opening: Opening,
     /// Where the image lies on the drive.
     pub placement: ImagePlacement,
     /// Slices of the image; if there are none, the whole image is one export.
     pub exports: Vec<Export>,
-    /// What counts as one VM in the log.
+    /// The unit that counts as one VM in the log.
     pub vm_by: VmBy,
     /// The log's file.
     pub log: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub enum SettingError {
         key: &'static str,
         /// The value given.
         value: String,
-        /// The reason, and what is expected.
+        /// The reason, and the expected value.
         problem: String,
     },
     /// The key is not known.

@@ -21,7 +21,7 @@ pub enum ImageSource {
     Path(PathBuf),
 }
 
-/// What opening the image is permitted to do.
+/// Permissions for opening the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Create a sparse file of this length, which must not exist yet.

@@ -1,4 +1,4 @@
-//! The server's request log: a trace of every request, written by a thread of its own.
+//! The server's request log: a trace of every request. A separate thread writes it.
 //!
 //! Records arrive in order of completion and are written in order of arrival. The writer therefore holds back as many
 //! records as there are requests in flight. The channel is bounded: if the disk is slower than the load, clients wait

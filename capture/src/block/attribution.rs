@@ -25,7 +25,7 @@ pub enum AttributeBy {
 pub(super) const UNATTRIBUTED: &str = "unattributed";
 /// The most VMs; the requests of further ones count as unattributed.
 const VMS_MAX: usize = 4096;
-/// The most processes that are remembered; beyond, all are forgotten and identified anew.
+/// The most processes that are remembered. Beyond them, all are forgotten and identified again.
 const REMEMBERED_PROCESSES_MAX: usize = 1 << 16;
 
 /// Attributes processes to VMs.

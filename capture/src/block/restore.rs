@@ -1,5 +1,4 @@
-//! Switches off what a capture has switched on in the kernel: by the capture itself, its supervisor or `iocast capture
-//! cleanup`.
+//! Undoes a capture's changes in the kernel: run by the capture itself, its supervisor or `iocast capture cleanup`.
 
 use std::fs;
 use std::io;
@@ -91,7 +90,7 @@ pub enum Cleaned {
     InUse(PathBuf, u32),
 }
 
-/// Switches off what ended captures have left on: their instances, and the tracer `blk`.
+/// Switches off the tracing that ended captures have left on: their instances, and the tracer `blk`.
 ///
 /// # Errors
 /// tracefs is not mounted, or not accessible.

@@ -15,7 +15,8 @@ use traces::{Record, TraceMeta, WriteError};
 use super::error::CaptureError;
 use super::output::{Output, OutputSink, rotated_path};
 
-/// The most messages that wait to be written. Beyond them the kernel's buffers fill, which count what they drop.
+/// The most messages that wait to be written. Beyond them the kernel's buffers fill; the kernel counts the events that
+/// they drop.
 const QUEUED_MESSAGES_MAX: usize = 64;
 /// The longest time that rows wait for their row group.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
@@ -106,7 +107,7 @@ impl TraceStore {
 
     /// Completes the trace.
     pub(super) fn end(self, meta: TraceMeta) -> StoreOutcome {
-        // A failed store has already completed what it could.
+        // A failed store has already completed its file as far as possible.
         let _ = self.sender.send(StoreMessage::End(Box::new(meta)));
         drop(self.sender);
         let panicked = self.thread.join().is_err();

@@ -48,7 +48,7 @@ pub struct Serve {
     /// Most requests of one connection that are served at once; further requests wait in the socket
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
-    /// What counts as one VM in the log
+    /// Unit that counts as one VM in the log
     #[arg(long, value_enum, default_value_t = ServeVmBy::Export)]
     pub vm_by: ServeVmBy,
     /// Write every request to this trace (.parquet or .csv)

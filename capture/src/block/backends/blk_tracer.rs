@@ -174,7 +174,7 @@ struct TracerGuard {
 
 impl Drop for TracerGuard {
     fn drop(&mut self) {
-        // `iocast capture cleanup` can retry what fails here.
+        // `iocast capture cleanup` can retry a failed restoration.
         if self.saved.restore().is_ok() {
             let _ = fs::remove_file(&self.state);
         }

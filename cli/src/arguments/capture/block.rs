@@ -34,8 +34,8 @@ pub struct Block {
     /// Backend that supplies the events, instead of the first that works
     #[arg(long, value_parser = PossibleValuesParser::new(BACKENDS.iter().map(|row| row.name)))]
     pub backend: Option<String>,
-    /// What counts as one VM: a device, or the control group or process that queued the request (for qemu and blkback
-    /// under the VM's name). Requests of write-back and other kernel threads are unattributed
+    /// Unit that counts as one VM: a device, or the control group or process that queued the request (for qemu and
+    /// blkback under the VM's name). Requests of write-back and other kernel threads are unattributed
     #[arg(long, value_enum, default_value_t = VmBy::Device)]
     pub vm_by: VmBy,
     /// Layer of the trace, instead of guest-queue (hypervisor: on a host whose VMs use the device)
