@@ -41,7 +41,7 @@ fn every_command_of_a_live_conversation_is_recorded() {
     assert_eq!((figures.commands.commands, figures.commands.paired), (u64::from(COMMANDS), u64::from(COMMANDS)));
     for (number, record) in (0..COMMANDS).zip(&records) {
         let request = &record.request;
-        assert_eq!((request.operation, request.lba.sector(), request.sectors().count()), live::asked(number));
+        assert_eq!((request.operation, request.lba.sector(), request.sectors().count()), live::access(number));
     }
     assert_eq!(records.len(), COMMANDS as usize);
     assert!(records.iter().all(|record| record.response_time().is_some_and(|time| time.as_ns() > 0)));

@@ -66,7 +66,7 @@ fn both_engines_record_the_same_commands_until_they_are_interrupted() {
         for (number, record) in (0..COMMANDS).zip(&records) {
             let request = &record.request;
             let found = (request.operation, request.lba.sector(), request.sectors().count());
-            assert_eq!(found, conversation::asked(number), "{engine}: {number}");
+            assert_eq!(found, conversation::access(number), "{engine}: {number}");
             assert!(record.response_time().is_some_and(|time| time.as_ns() > 0), "{engine}: {number}");
         }
         assert_eq!((records.len(), losses.lost_events), (COMMANDS as usize, 0), "{engine}");

@@ -108,7 +108,7 @@ fn invalid_arguments_are_refused_before_serving() {
     std::fs::write(folder.path().join("file"), "no socket").unwrap();
     let _other = UnixListener::bind(folder.path().join("taken")).unwrap();
     let serve = ["--drive", "cheetah-15k4", "--image", "memory:1m", "--listen", "unix:socket"];
-    for (changed, code, says) in [
+    for (changed, code, expected) in [
         (["--drive", "cheetah-15k44"], 1, "did you mean cheetah-15k4"),
         (["--image", "memory:100g"], 1, "does not fit cheetah-15k4 of 73407868928 bytes"),
         (["--image", "disk"], 1, "--create SIZE makes a sparse one"),
@@ -122,9 +122,9 @@ fn invalid_arguments_are_refused_before_serving() {
         let place = arguments.iter().position(|argument| *argument == changed[0]).unwrap();
         arguments[place + 1] = changed[1];
         let (found, text) = refusal(&folder, &arguments);
-        assert!(found == code && text.contains(says), "{changed:?}: {found}, {text}");
+        assert!(found == code && text.contains(expected), "{changed:?}: {found}, {text}");
     }
-    for (added, code, says) in [
+    for (added, code, expected) in [
         (["--log", "file"], 2, "--force overwrites it"),
         (["--log", "log.txt"], 1, "a log ends in .parquet"),
         (["--report", "no/such/report"], 1, "there is no folder"),
@@ -133,7 +133,7 @@ fn invalid_arguments_are_refused_before_serving() {
         (["--listen-address", "127.0.0.2"], 2, "goes with --listen tcp:PORT"),
     ] {
         let (found, text) = refusal(&folder, &[serve.as_slice(), &added].concat());
-        assert!(found == code && text.contains(says), "{added:?}: {found}, {text}");
+        assert!(found == code && text.contains(expected), "{added:?}: {found}, {text}");
     }
 }
 

@@ -246,7 +246,7 @@ mod tests {
     fn export_parses_as_name_start_and_size() {
         let export: Export = "a@b@64g:1k".parse().unwrap();
         assert_eq!((export.name.as_str(), export.begin, export.length), ("a@b", Lba::new(128 << 20), Sectors::new(2)));
-        for (text, says) in [
+        for (text, expected) in [
             ("web", "NAME@START:SIZE"),
             ("@0:1g", "NAME@START:SIZE"),
             ("web@1g", "NAME@START:SIZE"),
@@ -255,7 +255,7 @@ mod tests {
             ("web@0:much", "size in bytes"),
         ] {
             let error = text.parse::<Export>().unwrap_err().to_string();
-            assert!(error.contains(says) && error.contains(text), "{error}");
+            assert!(error.contains(expected) && error.contains(text), "{error}");
         }
     }
 

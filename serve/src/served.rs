@@ -27,10 +27,10 @@ const EIO: i32 = 5;
 
 /// A client asked for an export that does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no export `{asked}`; there are {}", there.join(", "))]
+#[error("there is no export `{requested}`; there are {}", existing.join(", "))]
 pub struct UnknownExport {
-    asked: String,
-    there: Vec<String>,
+    requested: String,
+    existing: Vec<String>,
 }
 
 /// A drive that clients can read and write.
@@ -110,8 +110,8 @@ impl ServedDrive {
         let by_name = self.parts.exports.iter().position(|export| export.name == name);
         let only = (name.is_empty() && self.parts.exports.len() == 1).then_some(0);
         let export = by_name.or(only).ok_or_else(|| UnknownExport {
-            asked: name.to_owned(),
-            there: self.parts.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
+            requested: name.to_owned(),
+            existing: self.parts.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
         })?;
         let mut tally = self.tally();
         let number = tally.connections;

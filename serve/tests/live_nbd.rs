@@ -257,7 +257,7 @@ fn signal_ends_serving_when_no_client_is_connected() {
 
 #[test]
 fn wrong_settings_are_refused_with_our_messages() {
-    for (settings, says) in [
+    for (settings, expected) in [
         (["drive=cheetah-15k44", "image=memory:1m"], "did you mean cheetah-15k4"),
         (["drive=cheetah-15k4", "image=/no/such/file"], "image /no/such/file: there is no such file"),
         (["drive=cheetah-15k4", "colour=red"], "image= is missing"),
@@ -266,6 +266,6 @@ fn wrong_settings_are_refused_with_our_messages() {
         let output =
             nbdkit.args(["--foreground", "--unix", "-"]).arg(support::plugin()).args(settings).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains(says), "{text}");
+        assert!(!output.status.success() && text.contains(expected), "{text}");
     }
 }

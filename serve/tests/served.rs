@@ -225,7 +225,7 @@ fn invalid_descriptions_are_refused_with_a_reason() {
         exports: texts.iter().map(|text| text.parse().unwrap()).collect(),
         ..described(FLAT)
     };
-    for (description, says) in [
+    for (description, expected) in [
         (described("cheetah-15k44"), "did you mean cheetah-15k4"),
         (described("cheetah-15k4:cache=maybe"), "cache"),
         (Description { scheduler: "dedline".parse().unwrap(), ..described(FLAT) }, "did you mean deadline"),
@@ -240,7 +240,7 @@ fn invalid_descriptions_are_refused_with_a_reason() {
         (Description { log: Some("x.txt".into()), ..described(FLAT) }, "a log ends in .parquet"),
     ] {
         let error = refusal(description);
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

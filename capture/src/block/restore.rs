@@ -156,9 +156,9 @@ mod tests {
             fs::create_dir_all(&path).unwrap();
             path
         };
-        let ours = make(&format!("iocast-{}", Owner::this().name()));
+        let running = make(&format!("iocast-{}", Owner::this().name()));
         let others = [make("lab"), make("iocast-"), make("iocast-x.y")];
-        assert_eq!(clean_instances(folder.path()).unwrap(), [Cleaned::InUse(ours.clone(), std::process::id())]);
-        assert!(ours.exists() && others.iter().all(|path| path.exists()));
+        assert_eq!(clean_instances(folder.path()).unwrap(), [Cleaned::InUse(running.clone(), std::process::id())]);
+        assert!(running.exists() && others.iter().all(|path| path.exists()));
     }
 }

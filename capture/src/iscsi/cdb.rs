@@ -52,9 +52,9 @@ pub fn parse(cdb: &[u8]) -> CdbRequest {
     };
     let read_or_write = |read: bool| if read { Operation::Read } else { Operation::Write };
     // WRITE AND VERIFY has another bit in the position of FUA.
-    let plain = |asked: CdbRequest, moves: bool| match asked {
+    let plain = |request: CdbRequest, transfers: bool| match request {
         CdbRequest::Blocks { operation, block, blocks, to_end, .. } => {
-            CdbRequest::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, transfers_blocks: moves }
+            CdbRequest::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, transfers_blocks: transfers }
         }
         other => other,
     };

@@ -49,7 +49,7 @@ pub trait StreamSink {
     /// `bytes` bytes were not captured.
     fn gap(&mut self, bytes: u32);
     /// The next bytes.
-    fn piece(&mut self, piece: StreamChunk<'_>);
+    fn chunk(&mut self, chunk: StreamChunk<'_>);
     /// A packet is held until the bytes before it arrive.
     fn held(&mut self, _frame: u64) {}
     /// A held packet is processed.
@@ -139,9 +139,9 @@ impl Reassembler {
     }
 
     /// Adds a segment with payload.
-    pub fn segment(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
+    pub fn segment(&mut self, sequence: u32, chunk: StreamChunk<'_>, sink: &mut impl StreamSink) {
         self.counts.segments += 1;
-        if piece.payload.len() < piece.length as usize {
+        if chunk.payload.len() < chunk.length as usize {
             self.counts.cut += 1;
         }
         let next = match self.next {
@@ -158,30 +158,30 @@ impl Reassembler {
         let ahead = sequence.wrapping_sub(next) as i32;
         if ahead > 0 {
             self.counts.early += 1;
-            return self.hold(sequence, piece, sink);
+            return self.hold(sequence, chunk, sink);
         }
-        self.take(sequence, piece, sink);
+        self.take(sequence, chunk, sink);
         if !self.held.is_empty() {
             self.drain(sink);
         }
     }
 
     /// Passes on the new bytes of a segment that begins at the next number or before.
-    fn take(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
+    fn take(&mut self, sequence: u32, chunk: StreamChunk<'_>, sink: &mut impl StreamSink) {
         let old = self.next.unwrap_or(sequence).wrapping_sub(sequence);
-        if old >= piece.length {
+        if old >= chunk.length {
             self.counts.repeated += 1;
             return;
         }
-        self.next = Some(sequence.wrapping_add(piece.length));
-        sink.piece(if old == 0 { piece } else { piece.without_first(old) });
+        self.next = Some(sequence.wrapping_add(chunk.length));
+        sink.chunk(if old == 0 { chunk } else { chunk.without_first(old) });
     }
 
-    fn hold(&mut self, sequence: u32, piece: StreamChunk<'_>, sink: &mut impl StreamSink) {
-        sink.held(piece.at.frame);
-        self.held_bytes += piece.payload.len();
+    fn hold(&mut self, sequence: u32, chunk: StreamChunk<'_>, sink: &mut impl StreamSink) {
+        sink.held(chunk.at.frame);
+        self.held_bytes += chunk.payload.len();
         let place = self.held.partition_point(|held| sequence.wrapping_sub(held.sequence) as i32 >= 0);
-        let StreamChunk { at, length, payload, offset } = piece;
+        let StreamChunk { at, length, payload, offset } = chunk;
         self.held.insert(place, HeldSegment { sequence, at, length, payload: payload.to_vec(), offset });
         while self.held.len() > HELD_SEGMENTS_MAX || self.held_bytes > HELD_SEGMENT_BYTES_MAX {
             self.give_up(sink);

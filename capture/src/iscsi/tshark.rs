@@ -339,9 +339,10 @@ impl TsharkAnalysis {
                 tasks.response(begin, &header, &mut self.state);
             }
             _ => {
-                let asked = self.frames_of_commands.remove(&(shown.stream, tag));
-                let theirs = number(fields, "iscsi.request_frame");
-                self.disagreements += u64::from(asked.is_some_and(|frame| theirs != 0 && frame != theirs));
+                let command_frame = self.frames_of_commands.remove(&(shown.stream, tag));
+                let tshark_frame = number(fields, "iscsi.request_frame");
+                self.disagreements +=
+                    u64::from(command_frame.is_some_and(|frame| tshark_frame != 0 && frame != tshark_frame));
                 header[1] = if opcode == pdu::DATA_IN { 0x81 } else { 0x80 };
                 header[2] = number(fields, "iscsi.scsiresponse.response") as u8;
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;

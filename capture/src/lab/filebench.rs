@@ -45,10 +45,10 @@ pub fn personality(name: &str, folder: &Path, seconds: u32) -> std::io::Result<S
 ///
 /// # Errors
 /// The program is not on the PATH. The error names the VM and the line of the plan that need it.
-pub fn files(vm: &str, asked: &str) -> Result<Vec<PathBuf>, LabError> {
+pub fn files(vm: &str, personality_file: &str) -> Result<Vec<PathBuf>, LabError> {
     let Some(program) = find(PROGRAM) else {
         return Err(LabError::Host(format!(
-            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {asked:?}): Debian has no package of it; build \\
+            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {personality_file:?}): Debian has no package of it; build \\
              it from its sources (github.com/filebench/filebench) and put it on the PATH"
         )));
     };
@@ -120,8 +120,8 @@ mod tests {
         }
         for cut in ["61.010: IO Summary: 54321 ops 905.350 ops/s", "60.0: NO VALID RESULTS!"] {
             std::fs::write(&path, cut).unwrap();
-            let said = summary(&path).unwrap_err().to_string();
-            assert!(said.ends_with("mail.filebench.txt: FileBench has printed no \"IO Summary\""), "{said}");
+            let message = summary(&path).unwrap_err().to_string();
+            assert!(message.ends_with("mail.filebench.txt: FileBench has printed no \"IO Summary\""), "{message}");
         }
     }
 
@@ -144,11 +144,11 @@ mod tests {
     fn missing_filebench_is_reported_with_the_vm_that_needs_it() {
         // Debian has no package of it, so a host that has it got it on purpose.
         let Err(error) = files("mail", "varmail.f") else { return };
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.starts_with("filebench is missing, and the plan has mail run it (filebench = \"varmail.f\"):"),
-            "{said}"
+            message.starts_with("filebench is missing, and the plan has mail run it (filebench = \"varmail.f\"):"),
+            "{message}"
         );
-        assert!(said.contains("Debian has no package of it"), "{said}");
+        assert!(message.contains("Debian has no package of it"), "{message}");
     }
 }

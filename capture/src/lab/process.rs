@@ -89,7 +89,9 @@ impl Process {
             }
             if begun.elapsed() > timeout {
                 self.kill();
-                return Err(self.failed(&format!("did not end within {} s of being asked to", timeout.as_secs())));
+                return Err(
+                    self.failed(&format!("did not end within {} s of being personality_file to", timeout.as_secs()))
+                );
             }
             sleep(POLL_INTERVAL);
         }
@@ -180,11 +182,11 @@ mod tests {
     fn missing_program_is_reported_with_its_package() {
         let folder = tempfile::tempdir().unwrap();
         let started = Process::start(&mut Command::new("no-such-program"), "its-package", &folder.path().join("log"));
-        let said = started.unwrap_err().to_string();
-        assert_eq!(said, "no-such-program is missing: install the Debian package its-package");
-        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), said);
+        let message = started.unwrap_err().to_string();
+        assert_eq!(message, "no-such-program is missing: install the Debian package its-package");
+        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), message);
         let required = require(&[("sh", "dash"), ("no-such-program", "its-package")]);
-        assert_eq!(required.unwrap_err().to_string(), said);
+        assert_eq!(required.unwrap_err().to_string(), message);
         assert!(require(&[("sh", "dash")]).is_ok());
     }
 

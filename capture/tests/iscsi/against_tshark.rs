@@ -113,12 +113,12 @@ fn shown(packets: &[RawPacket]) -> Vec<DissectedPacket> {
 }
 
 /// Commands and their ends, by tshark.
-fn theirs(packets: &[RawPacket]) -> TsharkView {
+fn by_tshark(packets: &[RawPacket]) -> TsharkView {
     let shown = shown(packets);
     let time = |frame: u64| {
         nanoseconds(&shown[frame as usize - 1]["frame.time_epoch"]) - nanoseconds(&shown[0]["frame.time_epoch"])
     };
-    let mut theirs = TsharkView {
+    let mut tshark = TsharkView {
         commands: Vec::new(),
         opcodes: BTreeMap::new(),
         answered: 0,
@@ -130,7 +130,7 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
     for one in shown.iter().filter(|one| number(one, "iscsi.opcode") == Some(COMMAND)) {
         let frame = number(one, "frame.number").unwrap();
         let opcode = number(one, "scsi_sbc.opcode").unwrap();
-        *theirs.opcodes.entry(opcode).or_default() += 1;
+        *tshark.opcodes.entry(opcode).or_default() += 1;
         let first = text(one, "tcp.segment").map_or(frame, |frames| frames.split(',').next().unwrap().parse().unwrap());
         let answer = number(one, "iscsi.response_frame").map(|frame| &shown[frame as usize - 1]);
         let end = answer.map(|answer| time(number(answer, "frame.number").unwrap()));
@@ -139,8 +139,8 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
             assert_eq!(nanoseconds(text(answer, "iscsi.time").unwrap()), end - time(frame));
         }
         let is_aborted = aborted.contains(&frame);
-        theirs.answered += u64::from(answer.is_some());
-        theirs.aborted += u64::from(is_aborted);
+        tshark.answered += u64::from(answer.is_some());
+        tshark.aborted += u64::from(is_aborted);
         let operation = match opcode {
             0x08 | 0x28 | 0x88 | 0xa8 => Operation::Read,
             0x2a | 0x8a | 0xaa => Operation::Write,
@@ -157,7 +157,7 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
             Some(0x18) => 52,
             Some(other) => panic!("status {other:#x}"),
         };
-        theirs.commands.push(SeenCommand {
+        tshark.commands.push(SeenCommand {
             arrival_ns: time(first),
             operation: operation as u8,
             lba: any(&FIELDS[18..]),
@@ -167,8 +167,8 @@ fn theirs(packets: &[RawPacket]) -> TsharkView {
             error,
         });
     }
-    theirs.commands.sort_unstable();
-    theirs
+    tshark.commands.sort_unstable();
+    tshark
 }
 
 /// Numbers between the session's first and last that no command or task management request has.
@@ -214,14 +214,14 @@ fn aborted(shown: &[DissectedPacket]) -> BTreeSet<u64> {
 }
 
 /// The same by iocast.
-fn ours(packets: &[RawPacket]) -> (Vec<SeenCommand>, WireCapture) {
+fn by_iocast(packets: &[RawPacket]) -> (Vec<SeenCommand>, WireCapture) {
     let (records, figures, meta) = analysed_with_meta(file(packets, usize::MAX));
-    let mut commands: Vec<SeenCommand> = records.iter().map(|record| asked(record, &meta)).collect();
+    let mut commands: Vec<SeenCommand> = records.iter().map(|record| seen_command(record, &meta)).collect();
     commands.sort_unstable();
     (commands, figures)
 }
 
-fn asked(record: &Record, meta: &TraceMeta) -> SeenCommand {
+fn seen_command(record: &Record, meta: &TraceMeta) -> SeenCommand {
     let request = &record.request;
     let (_, lun) = meta.vms[usize::from(request.vm.0)].rsplit_once("/lun").unwrap();
     SeenCommand {
@@ -254,27 +254,27 @@ fn named(opcodes: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
 
 /// Checks that both report the same for every command of a complete capture.
 fn agree(packets: &[RawPacket], commands: u64) -> (TsharkView, WireCapture) {
-    let (theirs, (ours, figures)) = (theirs(packets), ours(packets));
-    assert_eq!(theirs.opcodes.values().sum::<u64>(), commands, "tshark does not see all");
-    for (ours, theirs) in ours.iter().zip(&theirs.commands) {
-        assert_eq!(ours, theirs);
+    let (tshark, (iocast, figures)) = (by_tshark(packets), by_iocast(packets));
+    assert_eq!(tshark.opcodes.values().sum::<u64>(), commands, "tshark does not see all");
+    for (iocast, tshark) in iocast.iter().zip(&tshark.commands) {
+        assert_eq!(iocast, tshark);
     }
-    assert_eq!(ours.len(), theirs.commands.len());
-    assert_eq!(figures.opcodes, named(&theirs.opcodes));
+    assert_eq!(iocast.len(), tshark.commands.len());
+    assert_eq!(figures.opcodes, named(&tshark.opcodes));
     let counts = &figures.commands;
-    assert_eq!((counts.paired, counts.aborted), (theirs.answered, theirs.aborted));
-    assert_eq!((counts.lost, counts.unanswered), (theirs.missing_numbers, commands - theirs.answered - theirs.aborted));
+    assert_eq!((counts.paired, counts.aborted), (tshark.answered, tshark.aborted));
+    assert_eq!((counts.lost, counts.unanswered), (tshark.missing_numbers, commands - tshark.answered - tshark.aborted));
     assert_eq!((counts.orphan_responses, counts.reused_tags), (0, 0));
-    assert_eq!(figures.tcp.connections, theirs.connections as u64);
-    (theirs, figures)
+    assert_eq!(figures.tcp.connections, tshark.connections as u64);
+    (tshark, figures)
 }
 
 const ONE: SessionScript = SessionScript { seed: 1, connections: 1, commands: 80, aborts: false };
 
 #[test]
 fn commands_over_ipv4_match_tshark() {
-    let (theirs, _) = agree(&generate(ONE), 80);
-    assert_eq!((theirs.answered, theirs.missing_numbers), (80, 0));
+    let (tshark, _) = agree(&generate(ONE), 80);
+    assert_eq!((tshark.answered, tshark.missing_numbers), (80, 0));
 }
 
 #[test]
@@ -299,8 +299,8 @@ fn commands_behind_one_and_two_vlan_tags_match_tshark() {
 #[test]
 fn commands_of_two_connections_in_one_session_match_tshark() {
     let packets = generate(SessionScript { connections: 2, ..ONE });
-    let (theirs, figures) = agree(&packets, 80);
-    assert_eq!((theirs.answered, theirs.missing_numbers, theirs.connections), (80, 0, 2));
+    let (tshark, figures) = agree(&packets, 80);
+    assert_eq!((tshark.answered, tshark.missing_numbers, tshark.connections), (80, 0, 2));
     // One initiator, whichever connection carries the command.
     assert_eq!(figures.units.len(), 3);
 }
@@ -312,9 +312,9 @@ fn aborted_commands_match_tshark() {
             let script = SessionScript { seed, connections, commands: 120, aborts: true };
             let packets = generate(script);
             let commands = shown(&packets).iter().filter(|one| number(one, "iscsi.opcode") == Some(COMMAND)).count();
-            let (theirs, _) = agree(&packets, commands as u64);
-            assert!(theirs.aborted >= 8 && theirs.answered >= 40, "{} {}", theirs.aborted, theirs.answered);
-            assert_eq!(theirs.answered + theirs.aborted, commands as u64);
+            let (tshark, _) = agree(&packets, commands as u64);
+            assert!(tshark.aborted >= 8 && tshark.answered >= 40, "{} {}", tshark.aborted, tshark.answered);
+            assert_eq!(tshark.answered + tshark.aborted, commands as u64);
         }
     }
 }
@@ -342,14 +342,14 @@ fn partly_fragmented(seed: u64, every: usize) -> (Vec<RawPacket>, u64) {
 fn commands_outside_ip_fragments_match_tshark() {
     for (seed, every) in [(1, 23), (2, 11), (3, 7), (4, 5), (33, 5), (278, 5), (1436, 5)] {
         let (packets, _) = partly_fragmented(seed, every);
-        let (theirs, (ours, _)) = (theirs(&packets), ours(&packets));
-        assert_eq!((theirs.answered, theirs.missing_numbers), (300, 0));
-        let all: BTreeMap<u64, &SeenCommand> = theirs.commands.iter().map(|one| (one.arrival_ns, one)).collect();
-        for one in &ours {
-            let theirs = all[&one.arrival_ns];
+        let (tshark, (iocast, _)) = (by_tshark(&packets), by_iocast(&packets));
+        assert_eq!((tshark.answered, tshark.missing_numbers), (300, 0));
+        let all: BTreeMap<u64, &SeenCommand> = tshark.commands.iter().map(|one| (one.arrival_ns, one)).collect();
+        for one in &iocast {
+            let tshark = all[&one.arrival_ns];
             // Its response was fragmented, or follows a fragment, where PDU boundaries are unknown.
-            let unanswered = SeenCommand { completed_ns: None, error: 0, ..*theirs };
-            assert!(one == theirs || *one == unanswered, "seed {seed}: {one:?}, tshark {theirs:?}");
+            let unanswered = SeenCommand { completed_ns: None, error: 0, ..*tshark };
+            assert!(one == tshark || *one == unanswered, "seed {seed}: {one:?}, tshark {tshark:?}");
         }
         adds_up(seed, every);
     }
@@ -358,7 +358,7 @@ fn commands_outside_ip_fragments_match_tshark() {
 /// Checks that every command of [`partly_fragmented`] is found or counted as lost. Returns the number lost.
 fn adds_up(seed: u64, every: usize) -> u64 {
     let (packets, fragments) = partly_fragmented(seed, every);
-    let (_, figures) = ours(&packets);
+    let (_, figures) = by_iocast(&packets);
     let counts = &figures.commands;
     assert_eq!(figures.packets.fragments, fragments);
     let sums = (counts.commands + counts.lost, counts.paired + counts.unanswered);

@@ -25,7 +25,7 @@ pub fn in_namespace(test: &str) -> bool {
 }
 
 /// The access that the command of this number requests: operation, address, length in blocks.
-pub fn asked(number: u32) -> (Operation, u64, u64) {
+pub fn access(number: u32) -> (Operation, u64, u64) {
     let operation = if number % 3 == 2 { Operation::Write } else { Operation::Read };
     (operation, u64::from(number * 8), u64::from(number % 8 + 1))
 }
@@ -49,7 +49,7 @@ fn header(opcode: u8, flags: u8, data: u32, number: u32) -> [u8; 48] {
 
 /// The command of this number, its response, and the bytes of data that come with each.
 fn pdus(number: u32) -> ([u8; 48], usize, [u8; 48], usize) {
-    let (operation, block, blocks) = asked(number);
+    let (operation, block, blocks) = access(number);
     let bytes = blocks as u32 * BLOCK_BYTES;
     let is_read = operation == Operation::Read;
     let (sent, answered) = if is_read { (0, bytes) } else { (bytes, 0) };
@@ -70,9 +70,9 @@ fn target(listener: &TcpListener, commands: u32) {
     let (mut stream, _) = listener.accept().unwrap();
     for number in 0..commands {
         let (command, sent, answer, answered) = pdus(number);
-        let mut asked = vec![0; command.len() + sent];
-        stream.read_exact(&mut asked).unwrap();
-        assert_eq!(asked[..command.len()], command);
+        let mut received = vec![0; command.len() + sent];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(received[..command.len()], command);
         stream.write_all(&[&answer[..], &vec![0x5a; answered]].concat()).unwrap();
     }
 }

@@ -125,8 +125,8 @@ impl<K: PacketObserver> StreamSink for DirectionSink<'_, K> {
         self.walk.gap(bytes, self.shared, &mut self.handler);
     }
 
-    fn piece(&mut self, piece: StreamChunk<'_>) {
-        self.walk.piece(piece, self.shared, &mut self.handler);
+    fn chunk(&mut self, chunk: StreamChunk<'_>) {
+        self.walk.chunk(chunk, self.shared, &mut self.handler);
     }
 
     fn held(&mut self, frame: u64) {

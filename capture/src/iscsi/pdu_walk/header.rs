@@ -12,19 +12,19 @@ impl PduWalk {
     /// is incomplete, or the boundaries are lost.
     pub(super) fn next_header<H: PduHandler>(
         &mut self,
-        piece: &StreamChunk<'_>,
+        chunk: &StreamChunk<'_>,
         at: usize,
         shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<usize> {
-        let captured = piece.payload.get(at..).unwrap_or_default();
+        let captured = chunk.payload.get(at..).unwrap_or_default();
         if self.part_bytes == 0
             && let Some(header) = captured.first_chunk::<HEADER_BYTES>()
         {
             let behind = &captured[HEADER_BYTES..];
             if !self.may_follow_unknown_digest(header, shared) {
-                self.accept(header, piece.at, behind, shared, handler)?;
-                handler.header_bytes(piece.at.frame, piece.offset + at, HEADER_BYTES);
+                self.accept(header, chunk.at, behind, shared, handler)?;
+                handler.header_bytes(chunk.at.frame, chunk.offset + at, HEADER_BYTES);
                 return Some(at + HEADER_BYTES);
             }
         }
@@ -33,18 +33,18 @@ impl PduWalk {
         let missing = wanted - self.part_bytes;
         let there = captured.len().min(missing);
         if self.part_bytes == 0 {
-            self.part_at = piece.at;
+            self.part_at = chunk.at;
         }
         if (self.part_bytes..self.part_bytes + there).contains(&4) {
-            self.part_after_digest_at = piece.at;
+            self.part_after_digest_at = chunk.at;
         }
         self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
         if !self.candidate_is_uncertain() {
-            handler.header_bytes(piece.at.frame, piece.offset + at, there);
+            handler.header_bytes(chunk.at.frame, chunk.offset + at, there);
         }
         self.part_bytes += there;
         if there < missing {
-            if captured.len() < piece.length as usize - at {
+            if captured.len() < chunk.length as usize - at {
                 self.counts.lost_by_cut += 1;
                 self.lose_boundaries(self.part_may_be_header(shared), shared, handler);
             }
@@ -55,12 +55,12 @@ impl PduWalk {
             return Some(at + there);
         }
         let behind = &captured[there..];
-        self.counts.straddling += u64::from(self.part_at.frame != piece.at.frame);
+        self.counts.straddling += u64::from(self.part_at.frame != chunk.at.frame);
         if wanted == HEADER_BYTES {
             self.part_bytes = 0;
             self.accept(&header, self.part_at, behind, shared, handler)?;
         } else {
-            self.accept_after_digest(&header, piece.at, behind, shared, handler)?;
+            self.accept_after_digest(&header, chunk.at, behind, shared, handler)?;
         }
         Some(at + there)
     }

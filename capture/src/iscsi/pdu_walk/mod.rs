@@ -166,13 +166,13 @@ impl PduWalk {
     }
 
     /// The next bytes of the stream.
-    pub fn piece<H: PduHandler>(&mut self, piece: StreamChunk<'_>, shared: &mut ConnectionState, handler: &mut H) {
-        let length = piece.length as usize;
+    pub fn chunk<H: PduHandler>(&mut self, chunk: StreamChunk<'_>, shared: &mut ConnectionState, handler: &mut H) {
+        let length = chunk.length as usize;
         let mut at = 0;
         loop {
             let State::Within(left) = self.state else {
                 // The walk searches for a header at the beginning of a packet only.
-                if at > 0 || !self.resynchronise(&piece, shared, handler) {
+                if at > 0 || !self.resynchronise(&chunk, shared, handler) {
                     return;
                 }
                 at = HEADER_BYTES;
@@ -181,7 +181,7 @@ impl PduWalk {
             let step = left.min((length - at) as u64);
             if step > 0 {
                 if self.data_left > 0 || self.data_skip > 0 {
-                    self.take_data(&piece, at, step as usize, shared, handler);
+                    self.take_data(&chunk, at, step as usize, shared, handler);
                 }
                 at += step as usize;
                 self.state = State::Within(left - step);
@@ -189,7 +189,7 @@ impl PduWalk {
             if left > step {
                 return;
             }
-            self.pass_end(Some(piece.at), handler);
+            self.pass_end(Some(chunk.at), handler);
             let digest = std::mem::take(&mut self.digest_left);
             if digest > 0 {
                 self.state = State::Within(digest);
@@ -198,7 +198,7 @@ impl PduWalk {
             if at == length {
                 return self.decide_candidate(true, shared, handler);
             }
-            match self.next_header(&piece, at, shared, handler) {
+            match self.next_header(&chunk, at, shared, handler) {
                 Some(behind) => at = behind,
                 None => return,
             }

@@ -37,7 +37,7 @@ impl PduWalk {
 
     pub(super) fn take_data<H: PduHandler>(
         &mut self,
-        piece: &StreamChunk<'_>,
+        chunk: &StreamChunk<'_>,
         at: usize,
         step: usize,
         shared: &mut ConnectionState,
@@ -46,22 +46,22 @@ impl PduWalk {
         let skip = (self.data_skip as usize).min(step);
         if skip > 0 && !self.candidate_is_uncertain() {
             // Additional headers and the header digest.
-            let there = piece.payload.len().saturating_sub(at).min(skip);
-            handler.header_bytes(piece.at.frame, piece.offset + at, there);
+            let there = chunk.payload.len().saturating_sub(at).min(skip);
+            handler.header_bytes(chunk.at.frame, chunk.offset + at, there);
         }
         self.data_skip -= skip as u32;
         let wanted = (step - skip).min(self.data_left as usize);
         if wanted == 0 {
             return;
         }
-        let from = (at + skip).min(piece.payload.len());
-        let there = &piece.payload[from..(at + skip + wanted).min(piece.payload.len())];
+        let from = (at + skip).min(chunk.payload.len());
+        let there = &chunk.payload[from..(at + skip + wanted).min(chunk.payload.len())];
         self.data.extend_from_slice(there);
         if self.data_no_user_data {
-            handler.header_bytes(piece.at.frame, piece.offset + from, there.len());
+            handler.header_bytes(chunk.at.frame, chunk.offset + from, there.len());
         } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
             // The text is complete in this packet, so that no key or value is cut.
-            handler.login_bytes(piece.at.frame, piece.offset + from, there.len());
+            handler.login_bytes(chunk.at.frame, chunk.offset + from, there.len());
         }
         self.data_left -= wanted as u32;
         if there.len() < wanted {

@@ -27,11 +27,11 @@ impl PduWalk {
     /// Searches for a candidate at the beginning of a packet.
     pub(super) fn resynchronise<H: PduHandler>(
         &mut self,
-        piece: &StreamChunk<'_>,
+        chunk: &StreamChunk<'_>,
         shared: &mut ConnectionState,
         handler: &mut H,
     ) -> bool {
-        let header = piece.payload.first_chunk::<HEADER_BYTES>();
+        let header = chunk.payload.first_chunk::<HEADER_BYTES>();
         let found = header.filter(|header| pdu::is_plausible(header, self.direction));
         let fit = found.map_or(NumberFit::Far, |header| shared.numbers.fit(header, self.direction));
         let Some(header) = found.filter(|_| fit != NumberFit::Far) else {
@@ -44,7 +44,7 @@ impl PduWalk {
             return false;
         };
         let unknown = shared.digests.header.is_none();
-        if !self.check_digest(header, &piece.payload[HEADER_BYTES..], shared) {
+        if !self.check_digest(header, &chunk.payload[HEADER_BYTES..], shared) {
             self.counts.skipped_packets += 1;
             return false;
         }
@@ -52,11 +52,11 @@ impl PduWalk {
         self.counts.found += 1;
         let near = fit == NumberFit::Near;
         if near {
-            handler.header_bytes(piece.at.frame, piece.offset, HEADER_BYTES);
+            handler.header_bytes(chunk.at.frame, chunk.offset, HEADER_BYTES);
         } else {
-            handler.held(piece.at.frame);
+            handler.held(chunk.at.frame);
         }
-        let StreamChunk { at, offset, .. } = *piece;
+        let StreamChunk { at, offset, .. } = *chunk;
         self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, found_digests });
         (self.data_left, self.notify_end) = (0, false);
         self.enter_pdu(header, shared);

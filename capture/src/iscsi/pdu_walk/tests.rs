@@ -35,18 +35,18 @@ fn write(number: u32, bytes: u32) -> Vec<u8> {
 const NONE: [u32; 0] = [];
 
 /// Walks packets whose PDU boundaries are lost; `captured` bytes of each were captured.
-fn told(packets: &[Vec<u8>], captured: usize) -> Reported {
+fn walked(packets: &[Vec<u8>], captured: usize) -> Reported {
     let digests = Digests { header: Some(false), data: Some(false) };
     let mut shared = ConnectionState { digests, numbers: SequenceNumbers::default() };
     // Command 1 has been seen.
     shared.numbers.note(write(1, 0).first_chunk().unwrap(), Direction::ToTarget);
-    let (mut walk, mut told) = (PduWalk::new(Direction::ToTarget), Reported::default());
+    let (mut walk, mut reported) = (PduWalk::new(Direction::ToTarget), Reported::default());
     for (frame, packet) in packets.iter().enumerate() {
         let at = PacketRef { frame: frame as u64, time_ns: 0 };
         let payload = &packet[..packet.len().min(captured)];
-        walk.piece(StreamChunk { at, length: packet.len() as u32, payload, offset: 0 }, &mut shared, &mut told);
+        walk.chunk(StreamChunk { at, length: packet.len() as u32, payload, offset: 0 }, &mut shared, &mut reported);
     }
-    told
+    reported
 }
 
 #[test]
@@ -55,28 +55,28 @@ fn candidate_is_reported_once_its_end_or_the_next_header_is_seen() {
     let [first, rest] = [whole[..300].to_vec(), whole[300..].to_vec()];
     let with = |more: &[u8]| [&rest[..], more].concat();
     // Its data are incomplete.
-    assert_eq!(told(std::slice::from_ref(&first), 1000).tags, NONE);
+    assert_eq!(walked(std::slice::from_ref(&first), 1000).tags, NONE);
     // Its PDU ends with a packet.
-    let ended = told(&[first.clone(), rest.clone()], 1000);
+    let ended = walked(&[first.clone(), rest.clone()], 1000);
     assert_eq!((ended.tags, ended.ends), (vec![2], vec![1]));
-    let followed = told(&[first.clone(), with(&write(3, 0))], 1000);
+    let followed = walked(&[first.clone(), with(&write(3, 0))], 1000);
     assert_eq!((followed.tags, followed.ends), (vec![2, 3], vec![1, 1]));
-    assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 1000).tags, NONE);
+    assert_eq!(walked(&[first.clone(), with(&[0xee; 60])], 1000).tags, NONE);
     // The captured part of the next header can be one, cannot be one, or is empty.
-    assert_eq!(told(&[first.clone(), with(&write(3, 0))], 274).tags, [2]);
-    assert_eq!(told(&[first.clone(), with(&[0xee; 60])], 274).tags, NONE);
-    assert_eq!(told(&[first, with(&[0xee; 60])], 100).tags, [2]);
+    assert_eq!(walked(&[first.clone(), with(&write(3, 0))], 274).tags, [2]);
+    assert_eq!(walked(&[first.clone(), with(&[0xee; 60])], 274).tags, NONE);
+    assert_eq!(walked(&[first, with(&[0xee; 60])], 100).tags, [2]);
     // The number of the last command, repeated.
-    assert_eq!(told(&[write(1, 0)], 1000).tags, NONE);
+    assert_eq!(walked(&[write(1, 0)], 1000).tags, NONE);
 }
 
 #[test]
 fn rejected_candidate_leaves_the_digests_unknown() {
-    let (mut walk, mut told, mut shared) =
+    let (mut walk, mut reported, mut shared) =
         (PduWalk::new(Direction::ToTarget), Reported::default(), ConnectionState::default());
-    let mut take = |packet: &[u8], shared: &mut ConnectionState, told: &mut Reported| {
+    let mut take = |packet: &[u8], shared: &mut ConnectionState, reported: &mut Reported| {
         let at = PacketRef::default();
-        walk.piece(StreamChunk { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, told);
+        walk.chunk(StreamChunk { at, length: packet.len() as u32, payload: packet, offset: 0 }, shared, reported);
         shared.digests.header
     };
     let digested = |number| {
@@ -84,7 +84,7 @@ fn rejected_candidate_leaves_the_digests_unknown() {
         let digest = crc32c(&header).to_le_bytes();
         [&header[..], &digest].concat()
     };
-    assert_eq!(take(&[&write(9, 0)[..], &[0xee; 70]].concat(), &mut shared, &mut told), None);
-    assert_eq!(take(&[digested(1), digested(2)].concat(), &mut shared, &mut told), Some(true));
-    assert_eq!(told.tags, [1, 2]);
+    assert_eq!(take(&[&write(9, 0)[..], &[0xee; 70]].concat(), &mut shared, &mut reported), None);
+    assert_eq!(take(&[digested(1), digested(2)].concat(), &mut shared, &mut reported), Some(true));
+    assert_eq!(reported.tags, [1, 2]);
 }

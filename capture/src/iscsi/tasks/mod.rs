@@ -75,7 +75,7 @@ struct ScsiTask {
     frame: u64,
     place: Option<RecordHandle>,
     unit: Option<usize>,
-    asked: CdbRequest,
+    access: CdbRequest,
     /// Whether an UNMAP's list has been read.
     listed: bool,
 }
@@ -140,7 +140,7 @@ impl ConnectionTasks {
             pdu::DATA_OUT => {
                 state.counts.data_out += 1;
                 let begins = pdu::u32_at(header, 40) == 0;
-                let unmap = self.pending.get(&tag).is_some_and(|task| task.asked == CdbRequest::Unmap && !task.listed);
+                let unmap = self.pending.get(&tag).is_some_and(|task| task.access == CdbRequest::Unmap && !task.listed);
                 if begins && unmap {
                     return self.await_data(0, AwaitedData::Unmap(tag), UNMAP_BYTES_MAX.min(pdu::data_bytes(header)));
                 }
@@ -176,7 +176,7 @@ impl ConnectionTasks {
         let mut wanted = PayloadInterest::default();
         if pdu::opcode(header) == pdu::DATA_IN
             && pdu::u32_at(header, 40) == 0
-            && matches!(self.pending.get(&tag), Some(ScsiTask { asked: CdbRequest::Capacity { .. }, .. }))
+            && matches!(self.pending.get(&tag), Some(ScsiTask { access: CdbRequest::Capacity { .. }, .. }))
         {
             wanted = self.await_data(1, AwaitedData::Capacity(tag), CAPACITY_BYTES);
         }
@@ -201,14 +201,14 @@ impl ConnectionTasks {
         state.counts.commands += 1;
         *state.opcodes.entry(header[32]).or_default() += 1;
         let unit = self.unit(lun(header), state);
-        let asked = cdb::parse(&header[32..]);
+        let access = cdb::parse(&header[32..]);
         if let Some(unit) = unit {
             state.units.unit(unit).figures.commands += 1;
         } else {
             state.counts.inexpressible += 1;
         }
-        let place = unit.and_then(|unit| self.record(at, header, unit, asked, state));
-        let task = ScsiTask { frame: at.frame, place, unit, asked, listed: false };
+        let place = unit.and_then(|unit| self.record(at, header, unit, access, state));
+        let task = ScsiTask { frame: at.frame, place, unit, access, listed: false };
         if let Some(old) = self.pending.insert(tag, task) {
             self.superseded.push_back((tag, old));
             if self.superseded.len() > SUPERSEDED_MAX
@@ -219,7 +219,7 @@ impl ConnectionTasks {
             }
         }
         let immediate = pdu::data_bytes(header);
-        if asked == CdbRequest::Unmap && immediate > 0 {
+        if access == CdbRequest::Unmap && immediate > 0 {
             return self.await_data(0, AwaitedData::Unmap(tag), immediate.min(UNMAP_BYTES_MAX));
         }
         self.answer_early(tag, at, state);
@@ -241,12 +241,12 @@ impl ConnectionTasks {
         at: PacketRef,
         header: &Header,
         index: usize,
-        asked: CdbRequest,
+        access: CdbRequest,
         state: &mut WireState,
     ) -> Option<RecordHandle> {
         let arrival = state.time(at);
         let unit = state.units.unit(index);
-        let mut request = match asked {
+        let mut request = match access {
             CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks } => {
                 if transfers_blocks && !matches!(unit.block, Some((_, true))) {
                     learn_block(&mut unit.block, u64::from(pdu::u32_at(header, 20)), u64::from(blocks));
@@ -300,7 +300,7 @@ impl ConnectionTasks {
         match std::mem::take(&mut self.awaited[direction]) {
             AwaitedData::Nothing => {}
             AwaitedData::Capacity(tag) => {
-                if let Some(&ScsiTask { unit: Some(unit), asked: CdbRequest::Capacity { address_bytes }, .. }) =
+                if let Some(&ScsiTask { unit: Some(unit), access: CdbRequest::Capacity { address_bytes }, .. }) =
                     self.pending.get(&tag)
                     && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
                 {
@@ -367,11 +367,11 @@ impl ConnectionTasks {
     /// Ends a task: its record is final.
     fn end(&mut self, task: ScsiTask, state: &mut WireState) {
         let Some(place) = task.place else { return };
-        if task.asked == CdbRequest::Unmap && !task.listed {
+        if task.access == CdbRequest::Unmap && !task.listed {
             state.counts.unmaps_without_list += 1;
             return state.reorder.dropped(place);
         }
-        if task.asked == CdbRequest::Unmap {
+        if task.access == CdbRequest::Unmap {
             let observed = state.reorder.record(place).observed;
             self.parts.retain(|&(frame, part)| {
                 if frame == task.frame {

@@ -87,7 +87,7 @@ fn slices_are_equal_and_aligned() {
 
 #[test]
 fn invalid_plans_are_refused_with_the_valid_values() {
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("seconds = 20", "seconds = 0", "plan.toml: seconds is 0"),
         ("seconds = 20", "seconds = 20\nwarm_up_seconds = 20", "must be less than seconds"),
         ("seconds = 20", "seconds = 20\nrepetitions = 0", "repetitions is 0"),
@@ -118,8 +118,8 @@ fn invalid_plans_are_refused_with_the_valid_values() {
         ("[[vm]]", "[guest]\nqueue_depth = 10\n[[vm]]", "mail has a virtio disk, whose queue holds 1, 2, 4 or 8"),
     ] {
         assert!(PAIR.contains(from), "{from}");
-        let said = read(&PAIR.replacen(from, to, 1)).unwrap_err();
-        assert!(said.contains(says), "{said:?} does not say {says:?}");
+        let message = read(&PAIR.replacen(from, to, 1)).unwrap_err();
+        assert!(message.contains(expected), "{message:?} does not say {expected:?}");
     }
     assert!(Plan::read(Path::new("/nowhere/plan.toml")).unwrap_err().to_string().contains("cannot be read"));
 }

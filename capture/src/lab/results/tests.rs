@@ -192,11 +192,11 @@ fn run_is_doubted_if_guest_and_drive_bytes_differ() {
         doubts(&LabRun { group: String::new(), repetition: 3, folder: place, begun_unix_ns: 0, vms: vec![vm] })
     };
     assert!(of([100 << 20, 1 << 20], [96 << 20, 0]).is_empty());
-    let said = of([100 << 20, 9 << 20], [50 << 20, 9 << 20]);
-    assert_eq!(said.len(), 1);
+    let message = of([100 << 20, 9 << 20], [50 << 20, 9 << 20]);
+    assert_eq!(message.len(), 1);
     assert!(
-        said[0].starts_with("runs/together-mail-web/3: web has read 104857600 bytes by its guest and 52428800 by"),
-        "{said:?}"
+        message[0].starts_with("runs/together-mail-web/3: web has read 104857600 bytes by its guest and 52428800 by"),
+        "{message:?}"
     );
     assert_eq!(of([0, 40 << 20], [0, 44 << 20]).len(), 1);
 }

@@ -208,7 +208,7 @@ impl LabRunner<'_> {
 
 /// The host's programs and libraries that a VM's workload needs in the guest.
 pub(super) fn carried(vm: &PlannedVm) -> Result<Vec<PathBuf>, LabError> {
-    vm.filebench.as_ref().map_or(Ok(Vec::new()), |asked| filebench::files(&vm.name, asked))
+    vm.filebench.as_ref().map_or(Ok(Vec::new()), |personality| filebench::files(&vm.name, personality))
 }
 
 /// Copies the chunks of a disk that are not all zeros to `place`, where the image is zero.
