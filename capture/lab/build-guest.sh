@@ -1,17 +1,17 @@
 #!/bin/sh
-# Builds what the lab's guests boot, as any user: FOLDER/vmlinuz and FOLDER/initramfs.cpio, of Debian packages
-# that are downloaded and unpacked, never installed.
+# Builds the image that the lab's VMs boot: FOLDER/vmlinuz and FOLDER/initramfs.cpio. Needs no root. The Debian packages
+# are downloaded and unpacked, never installed.
 #
 #   build-guest.sh FOLDER
 #
-# Needs a Debian or a derivative for apt-get and dpkg-deb; whatever else it runs is in the packages. The initramfs is
-# not compressed: to unpack it takes an emulated processor longer than to read it.
+# Needs Debian or a derivative for apt-get and dpkg-deb; the packages contain all other programs. The initramfs is not
+# compressed: an emulated processor reads it faster than it would decompress it.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 PACKAGES="busybox-static coreutils fio blktrace e2fsprogs open-iscsi kmod"
-# What the guests run of them; busybox has the rest, but its clock has no fractions of a second.
+# Programs that guests run from the packages. busybox has the rest, but its clock has no fractions of a second.
 PROGRAMS="fio blktrace mkfs.ext4 iscsistart date"
-# Disks (virtio, SCSI, iSCSI), their schedulers, a network card, a file system.
+# Modules for disks (virtio, SCSI, iSCSI), their schedulers, a network card, a file system.
 MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_rng sd_mod iscsi_tcp bfq kyber-iosched ext4 crc32c_generic"
 
 out=$1
@@ -24,7 +24,7 @@ for pair in apt-get:apt dpkg-deb:dpkg; do
   command -v "${pair%%:*}" >/dev/null || fail "${pair%%:*} is missing (Debian package ${pair##*:})"
 done
 
-# The machine's package lists, or lists of our own where it has none.
+# The host's package lists, or newly fetched ones if it has none.
 apt="-o Debug::NoLocking=1 -o APT::Sandbox::User="
 if ! apt-cache show linux-image-cloud-amd64 fio >/dev/null 2>&1; then
   mkdir -p "$work/lists/partial" "$work/archives/partial"
@@ -40,8 +40,8 @@ dependencies() {
 }
 # shellcheck disable=SC2086
 kernel=$(apt-cache $apt depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
-[ -n "$kernel" ] || fail "no kernel package for virtual machines (linux-image-cloud-amd64)"
-# Those of them that are packages, not names that others provide.
+[ -n "$kernel" ] || fail "no kernel package for VMs (linux-image-cloud-amd64)"
+# The dependencies that are real packages, not virtual names.
 # shellcheck disable=SC2046,SC2086
 real() { apt-cache $apt show --no-all-versions $(dependencies $PACKAGES) 2>/dev/null | sed -n 's/^Package: //p' | sort -u; }
 mkdir -p "$work/packages" "$work/unpacked"
@@ -102,7 +102,7 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs shm /dev/shm
 mount -t debugfs debug /sys/kernel/debug
 for module in virtio_pci virtio_blk virtio_scsi virtio_rng sd_mod ext4; do modprobe $module; done
-# The job comes as an archive on a disk of its own and its results leave the same way.
+# The carrier disk brings the job as an archive, and takes the results out in the same way.
 for disk in /sys/block/vd*; do
   [ "$(cat "$disk/serial")" = carrier ] && export CARRIER="/dev/${disk##*/}"
 done

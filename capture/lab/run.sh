@@ -1,21 +1,21 @@
 #!/bin/sh
-# What a guest of the lab does: prepares a disk, or runs a workload on one and records it. The host's side speaks to
-# it over the second serial line, a line each way; /job/settings says what is asked. Results are left in /results.
+# Runs in a guest of the lab: prepares a disk, or runs a workload on one and records it. The host communicates over the
+# second serial line, one text line at a time. /job/settings holds the settings; results are left in /results.
 . /job/settings
 mkdir -p /results
 cd /results || exit 1
 stty -F /dev/ttyS1 raw -echo 2>/dev/null
 exec 3<>/dev/ttyS1
 say() { echo "$*" >&3; }
-# A failed step ends the run and says which; what there is of results still leaves.
+# A failed step ends the run with a message; the results so far are still handed out.
 fail() { say "failed: $*"; leave; poweroff -f; }
-# What a program complained of: the first line that speaks of an error, else its last.
+# A program's error message: the first line that contains "error", else its last line.
 why() { grep -m 1 -i 'error' "$1" || tail -n 1 "$1"; }
 leave() { dmesg > dmesg.txt; tar -c -f "$CARRIER" .; sync; }
-# The guest's clocks: since 1970 and since its boot. Named by its path, or the shell takes its own.
+# The guest's clocks: time since 1970 and since boot. `date` is named by its path, because the shell would run its own.
 clocks() { echo "$(/bin/date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
 
-# The disk under test: by its serial number on virtio, or the only one that speaks SCSI.
+# Finds the disk under test: by its serial number on virtio, or the only SCSI disk.
 attach() {
   case $TRANSPORT in
     virtio) for found in /sys/block/vd*; do [ "$(cat "$found/serial")" = test ] && disk=${found##*/}; done ;;
@@ -25,7 +25,7 @@ attach() {
       modprobe iscsi_tcp
       ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up || fail "no network card"
       ip link set lo up
-      # A discovery would be redirected to an address that only the host has.
+      # Discovery would be redirected to an address that only the host has.
       iscsistart -i "$INITIATOR" -t "$TARGET" -g 1 -a 10.0.2.2 -p 3260 > iscsistart.txt 2>&1 || fail "the target cannot be reached"
       disk=sda
       ;;
@@ -34,7 +34,7 @@ attach() {
   fail "no disk $disk"
 }
 
-# Its queue as the plan has it.
+# Sets the disk's queue as the plan has it.
 tune() {
   queue=/sys/block/$disk/queue
   [ -z "$SCHEDULER" ] || { modprobe "$SCHEDULER-iosched" 2>/dev/null || modprobe "$SCHEDULER" 2>/dev/null
@@ -47,18 +47,18 @@ tune() {
   echo "sectors $(cat "/sys/block/$disk/size")" >> queue.txt
 }
 
-# Writes the files that the workload begins with.
+# Writes the workload's initial files.
 prepare() {
-  # Blocks of 4 KiB whatever the size: QEMU widens what is smaller, and reads before it writes.
+  # Blocks of 4 KiB for every disk size: QEMU widens smaller accesses, and reads before it writes.
   mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed="$UUID" -U "$UUID" "/dev/$disk" > mkfs.txt 2>&1 || fail "no file system: $(why mkfs.txt)"
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
-  # FileBench makes its files anew in each run.
+  # FileBench creates its files in each run.
   [ "$PROGRAM" != fio ] || (cd /mnt && fio --create_only=1 /job/job > /results/prepare.txt 2>&1) || fail "fio: $(why prepare.txt)"
   df -k /mnt | tail -n 1 > space.txt
   umount /mnt || fail "cannot unmount $disk"
 }
 
-# Records the same by tracepoints.
+# Also records by tracepoints.
 record_too() {
   mount -t tracefs tracing /sys/kernel/tracing 2>/dev/null
   /job/host/iocast capture block "/dev/$disk" --backend tracefs -o "$VM.tracefs.parquet" > tracefs.txt 2>&1 &
@@ -67,19 +67,20 @@ record_too() {
   kill -0 $second 2>/dev/null || fail "iocast: $(why tracefs.txt)"
 }
 
-# Processor time that the recorders have taken, in ticks of 10 ms: in user space and in the kernel.
+# Prints the recorders' processor time in ticks of 10 ms: in user space and in the kernel.
 costs() {
   for pair in blktrace:$tracer iocast:$second; do
     echo "${pair%:*} $(cut -d ' ' -f 14,15 "/proc/${pair#*:}/stat")"
   done
 }
 
-# Has FileBench make its files, on the modelled drive but before anything is recorded; then it waits for a line of /job/go.
+# Starts FileBench, which creates its files on the modelled drive before recording begins, and then waits for a line of
+# /job/go.
 lay_out() {
   for library in /job/host/*.so*; do
     [ ! -e "$library" ] || [ -e "/lib/x86_64-linux-gnu/${library##*/}" ] || cp "$library" /lib/x86_64-linux-gnu/
   done
-  # It shares its memory between processes by address.
+  # FileBench's processes share memory at fixed addresses.
   echo 0 > /proc/sys/kernel/randomize_va_space
   mkfifo /job/laid /job/go
   echo 'echo laid > /job/laid; read -r go < /job/go' > /job/laid.sh
@@ -91,7 +92,7 @@ lay_out() {
   done
 }
 
-# The workload from its begin to its end.
+# Runs the workload to its end.
 work() {
   case $PROGRAM in
     fio) (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job > fio.txt 2>&1) || fail "fio: $(why fio.txt)" ;;
@@ -103,13 +104,13 @@ work() {
   esac
 }
 
-# Runs it when the host says so, under blktrace.
+# Runs the workload under blktrace, when the host sends `go`.
 run() {
   mount -o noatime "/dev/$disk" /mnt || fail "cannot mount $disk"
   [ "$PROGRAM" != filebench ] || lay_out
-  # fio serves only files that are open; all of them are, or a few would fill the page cache and no more be read.
+  # fio accesses only open files. All are opened, or a few would fill the page cache and no longer be read.
   ulimit -n 65536
-  # Dirty data are written after 5 s, not 30, so that a run of a minute is as busy with it early as late.
+  # Dirty data are written after 5 s, not 30 s, so that a run of a minute writes early as well as late.
   echo 500 > /proc/sys/vm/dirty_expire_centisecs
   sync
   echo 3 > /proc/sys/vm/drop_caches
@@ -120,11 +121,11 @@ run() {
   [ -z "$TRACEFS" ] || record_too
   say "ready $(clocks)"
   read -r go <&3
-  [ "$go" = go ] || fail "the host said $go"
+  [ "$go" = go ] || fail "unexpected line from the host: $go"
   echo "begin $(clocks)" > clocks.txt
   work
   echo "end $(clocks)" >> clocks.txt
-  # Two recorders end at different times, so nothing may be under way then.
+  # The two recorders end at different times, so no request may be in flight then.
   [ -z "$TRACEFS" ] || { sync; sleep 1; costs > costs.txt; kill -INT $second; wait $second; }
   kill -INT $tracer
   wait $tracer

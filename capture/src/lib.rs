@@ -1,5 +1,5 @@
-//! Live captures of block I/O: what a machine's kernel tells of its devices (`block`), what initiators and targets say on
-//! the wire (`iscsi`), and a lab of virtual machines that makes both (`lab`).
+//! Live captures of block I/O: of block devices, from the kernel (`block`); of iSCSI, from the packets on the wire
+//! (`iscsi`); and of a lab of VMs, which uses both (`lab`).
 #![warn(missing_docs)]
 
 pub mod block;

@@ -1,4 +1,4 @@
-//! A live capture of a conversation over real TCP, in a network namespace of its own.
+//! A live capture of an iSCSI conversation over real TCP, in a network namespace of its own.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod live;
@@ -20,7 +20,7 @@ fn every_command_of_a_live_conversation_is_recorded() {
         LiveCapture::begin("lo", &[3260], 262_144).expect("dumpcap: Debian package wireshark-common");
     let process = capture.process();
     std::thread::sleep(Duration::from_secs(2));
-    let played = std::thread::spawn(move || {
+    let conversation = std::thread::spawn(move || {
         live::converse(COMMANDS);
         std::thread::sleep(Duration::from_secs(1));
         interrupt(process);
@@ -34,21 +34,21 @@ fn every_command_of_a_live_conversation_is_recorded() {
     }
     analysis.finish(&mut ());
     records.extend(std::iter::from_fn(|| analysis.record()));
-    played.join().unwrap();
+    conversation.join().unwrap();
     capture.finish().unwrap();
     let figures = analysis.figures(reader.counts());
     assert_eq!(figures.packets.dropped, 0);
     assert_eq!((figures.commands.commands, figures.commands.paired), (u64::from(COMMANDS), u64::from(COMMANDS)));
     for (number, record) in (0..COMMANDS).zip(&records) {
         let request = &record.request;
-        assert_eq!((request.operation, request.lba.sector(), request.sectors().count()), live::asked(number));
+        assert_eq!((request.operation, request.lba.sector(), request.sectors().count()), live::access(number));
     }
     assert_eq!(records.len(), COMMANDS as usize);
     assert!(records.iter().all(|record| record.response_time().is_some_and(|time| time.as_ns() > 0)));
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
+fn missing_interface_is_named_in_the_error() {
     let (capture, mut output) = LiveCapture::begin("nosuch0", &[3260], 262_144).unwrap();
     let mut nothing = Vec::new();
     output.read_to_end(&mut nothing).unwrap();

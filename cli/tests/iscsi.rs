@@ -88,7 +88,7 @@ fn what_cannot_be_read_or_makes_no_sense_is_refused() {
         (&["capture", "iscsi"], 2, "required"),
         (&["capture", "iscsi", "--interface", "lo"], 2, "--output for a trace, --raw for packets"),
         (&["capture", "iscsi", "--read", &path("a.pcap"), "-o", &path("text")], 2, "--force overwrites"),
-        (&["capture", "scrub", &path("a.pcap"), &path("b.pcapng")], 2, "pcap is written, not pcapng"),
+        (&["capture", "scrub", &path("a.pcap"), &path("b.pcapng")], 2, "the output is pcap, not pcapng"),
         (
             &["capture", "scrub", &path("a.pcap"), &path("b.pcap"), "--rename-key", &path("empty-key")],
             2,

@@ -1,4 +1,4 @@
-//! Captures of loop devices on this machine's kernel. Need root, tracefs and fio.
+//! Captures of loop devices on this host's kernel. Need root, tracefs and fio.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod live;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use live::{Loop, Running, TRACEFS, errors, fio, instances, iocast, is_of, need, ran, read, run, until};
 use traces::{Operation, Record};
 
-/// The kernel's own tracer is one for all.
+/// The kernel has one tracer for all tests.
 static TRACER: Mutex<()> = Mutex::new(());
 
 fn text(path: &Path) -> &str {
@@ -23,12 +23,12 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn records_are_those_of_the_same_pages_read_afterwards() {
+fn live_records_equal_those_of_the_raw_pages_read_afterwards() {
     let (device, folder) = (Loop::new(256), tempfile::tempdir().unwrap());
     device.set("scheduler", "mq-deadline");
     let (trace, raw) = (folder.path().join("live.parquet"), folder.path().join("raw"));
     let capture = Running::begin(&["capture", "block", device.str(), "-o", text(&trace), "--raw-too", text(&raw)]);
-    // Through the page cache too, so that requests merge and flushes come.
+    // Also through the page cache, so that requests merge and flushes occur.
     let buffered = ["--direct=0", "--fsync=32", "--rw=write", "--numjobs=2", "--rate_iops=2000"];
     assert!(fio(&device, 2, &["--rate_iops=5000"]).status().unwrap().success());
     assert!(fio(&device, 2, &buffered).status().unwrap().success());
@@ -51,7 +51,7 @@ fn records_are_those_of_the_same_pages_read_afterwards() {
     assert!(event.contains("name: block_rq_issue") && event.contains("field:sector_t sector"), "{event}");
 }
 
-/// `Q` events of the text of a trace: sector, sectors and letters, with the time in microseconds.
+/// The `Q` events in the text of a trace: sector, sectors, letters, and time in microseconds.
 fn queued(trace: &str) -> Vec<(u64, u64, String, f64)> {
     let lines = trace.lines().filter(|line| line.contains("block_bio_queue:"));
     let mut found: Vec<_> = lines
@@ -68,14 +68,14 @@ fn queued(trace: &str) -> Vec<(u64, u64, String, f64)> {
 }
 
 #[test]
-fn records_agree_with_the_text_of_another_instance_request_by_request() {
+fn records_match_the_text_of_another_instance_request_by_request() {
     let (device, folder) = (Loop::new(256), tempfile::tempdir().unwrap());
     let trace = folder.path().join("live.parquet");
     let other = Path::new(TRACEFS).join(format!("instances/test-{}", std::process::id()));
     fs::create_dir(&other).unwrap();
     let set = |name: &str, value: &str| fs::write(other.join(name), value).unwrap();
     set("trace_clock", "mono");
-    // What a new instance begins with is what the top has.
+    // A new instance inherits the settings of the top.
     set("options/context-info", "1");
     set("options/bin", "0");
     set("buffer_size_kb", "32768");
@@ -100,14 +100,14 @@ fn records_agree_with_the_text_of_another_instance_request_by_request() {
         let request = &record.request;
         assert_eq!((request.lba.sector(), request.sectors().count()), (*sector, *sectors));
         assert_eq!(request.operation == Operation::Write, letters.starts_with('W'), "{letters}");
-        // Each instance stamps the event for itself; an interrupt may come between.
+        // Each instance takes its own timestamp; an interrupt may come between.
         let apart = (zero + request.arrival.as_ns() as f64) / 1e3 - micros;
         assert!(apart.abs() < 5_000.0, "{apart} µs apart");
     }
 }
 
 #[test]
-fn nothing_is_lost_at_a_high_rate() {
+fn no_event_is_lost_at_a_high_rate() {
     let (device, folder) = (Loop::new(256), tempfile::tempdir().unwrap());
     device.set("scheduler", "none");
     let trace = folder.path().join("fast.parquet");
@@ -120,7 +120,7 @@ fn nothing_is_lost_at_a_high_rate() {
     let requests = summary["requests"].as_u64().unwrap();
     eprintln!("{requests} requests in 5 s, {} CPU s per million events", summary["cpu_s_per_million_events"]);
     assert_eq!(summary["lost_events"], 0);
-    // How many fio makes beside other tests is the machine's affair.
+    // fio's rate depends on the other tests that run.
     assert!(requests > 20_000, "{requests}");
     let (records, losses, _) = read(&trace, None);
     assert_eq!((records.len() as u64, losses.total()), (requests, 0));
@@ -150,7 +150,7 @@ fn bios_on_partitions_are_requests_of_the_disk() {
 }
 
 #[test]
-fn several_devices_are_one_trace() {
+fn several_devices_make_one_trace_with_a_vm_each() {
     let (first, second, folder) = (Loop::new(64), Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let capture = Running::begin(&["capture", "block", first.str(), second.str(), "-o", text(&trace)]);
@@ -168,7 +168,7 @@ fn several_devices_are_one_trace() {
 }
 
 #[test]
-fn killed_it_leaves_a_readable_trace_and_nothing_on() {
+fn killed_capture_leaves_a_readable_trace_and_no_tracing() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("killed.parquet");
     let capture = Running::begin(&["capture", "block", device.str(), "-o", text(&trace)]);
@@ -189,27 +189,27 @@ fn killed_it_leaves_a_readable_trace_and_nothing_on() {
 }
 
 #[test]
-fn a_device_that_vanishes_ends_the_capture() {
+fn vanished_device_ends_the_capture_with_a_complete_trace() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let capture = Running::begin(&["capture", "block", device.str(), "-w", "30", "-o", text(&trace)]);
     assert!(fio(&device, 1, &["--rate_iops=500"]).status().unwrap().success());
     device.detach();
-    // That another one has its number at once makes no difference.
+    // A new device with the same number makes no difference.
     let other = folder.path().join("other");
     fs::File::create(&other).unwrap().set_len(64 << 20).unwrap();
     if !Command::new("losetup").arg(&device.path).arg(&other).status().unwrap().success() {
-        // Another test was faster, which is as good; it is its device now.
+        // Another test has taken the number, which serves the purpose; the device now belongs to that test.
         std::mem::forget(device);
     }
     let output = capture.wait();
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors(&output).contains("has vanished; the trace holds what was seen before"), "{}", errors(&output));
+    assert!(errors(&output).contains("has vanished; the trace holds the requests until then"), "{}", errors(&output));
     assert!(read(&trace, None).0.len() > 500);
 }
 
 #[test]
-fn a_trace_does_not_go_onto_the_traced_device() {
+fn trace_on_the_traced_device_is_refused_unless_allowed() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let mounted = folder.path().join("m");
     fs::create_dir(&mounted).unwrap();
@@ -239,7 +239,7 @@ fn a_trace_does_not_go_onto_the_traced_device() {
 }
 
 #[test]
-fn traces_go_to_pipes_and_sockets() {
+fn trace_can_be_written_to_pipe_and_socket() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let mut load = fio(&device, 6, &["--rate_iops=500"]).spawn().unwrap();
     let piped = ran(&["capture", "block", device.str(), "-w", "2", "-o", "-"]);
@@ -262,7 +262,7 @@ fn traces_go_to_pipes_and_sockets() {
 }
 
 #[test]
-fn requests_are_given_to_guests_by_process_and_the_others_are_nobodys() {
+fn requests_are_attributed_by_process_and_the_rest_is_unattributed() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let capture = Running::begin(&[
@@ -276,16 +276,16 @@ fn requests_are_given_to_guests_by_process_and_the_others_are_nobodys() {
         "--output-format",
         "json",
     ]);
-    // A program of that name, called as libvirt does.
+    // A program under qemu's name, with libvirt's arguments.
     need("fio", "fio");
     let mut guest = Command::new("fio");
     guest.arg0("/usr/bin/qemu-system-x86_64").args(["-name", "guest=web,debug-threads=on", "--filename"]);
     guest.args([device.str(), "--direct=1", "--rw=randread", "--bs=4k", "--thread"]);
-    // It must be there when it is looked at, a tenth of a second after its first request.
+    // It must still run when it is identified, a tenth of a second after its first request.
     guest.args(["--rate_iops=500", "--runtime=1", "--time_based"]);
     let output = guest.output().unwrap();
     assert!(output.status.success(), "{}", errors(&output));
-    // Write-back is the kernel's own doing.
+    // Kernel threads write the page cache back.
     run("dd", &["if=/dev/zero", &format!("of={}", device.str()), "bs=64k", "count=64"]);
     run("sync", &[]);
     let output = capture.interrupt();
@@ -298,18 +298,18 @@ fn requests_are_given_to_guests_by_process_and_the_others_are_nobodys() {
 }
 
 #[test]
-fn the_kernels_tracer_is_refused_when_busy_and_put_back() {
+fn kernels_tracer_is_refused_when_busy_and_restored_after_use() {
     let _one = TRACER.lock().unwrap();
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let arguments = ["capture", "block", device.str(), "-w", "2", "--backend", "blk-tracer", "-o", text(&trace)];
     let tracer = Path::new(TRACEFS).join("current_tracer");
     let now = || fs::read_to_string(&tracer).unwrap().trim().to_owned();
-    assert_eq!(now(), "nop", "somebody uses the kernel's tracer");
+    assert_eq!(now(), "nop", "another program uses the kernel's tracer");
     fs::write(&tracer, "blk").unwrap();
     let refused = ran(&arguments);
     fs::write(&tracer, "nop").unwrap();
-    assert!(errors(&refused).contains("the tracer `blk` is in use by somebody else"), "{}", errors(&refused));
+    assert!(errors(&refused).contains("the tracer `blk` is in use by another program"), "{}", errors(&refused));
     let options = ["trace_clock", "options/bin", "options/context-info", "options/blk_classic", "options/overwrite"];
     let settings = || options.map(|name| fs::read_to_string(Path::new(TRACEFS).join(name)).unwrap());
     let before = settings();
@@ -320,7 +320,7 @@ fn the_kernels_tracer_is_refused_when_busy_and_put_back() {
     assert!(records.len() > 1_500 && losses.total() == 0, "{} {losses:?}", records.len());
     assert!(records[100..records.len() - 100].iter().all(|record| record.observed.completed.is_some()));
     assert_eq!((now(), settings()), ("nop".to_owned(), before.clone()));
-    // Killed, it is put back by the supervisor.
+    // After a kill the supervisor restores it.
     let mut killed = iocast().args(arguments).arg("--force").spawn().unwrap();
     until("the tracer is on", || now() == "blk");
     killed.kill().unwrap();
@@ -330,7 +330,7 @@ fn the_kernels_tracer_is_refused_when_busy_and_put_back() {
 }
 
 #[test]
-fn cleanup_removes_what_the_dead_have_left_and_nothing_of_the_living() {
+fn cleanup_removes_instances_of_ended_captures_and_keeps_those_of_running_ones() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let left = Path::new(TRACEFS).join("instances/iocast-4194303.1");
     fs::create_dir(&left).unwrap();
@@ -350,7 +350,7 @@ fn cleanup_removes_what_the_dead_have_left_and_nothing_of_the_living() {
 }
 
 #[test]
-fn decisions_are_recorded_with_the_scheduler_that_made_them() {
+fn decisions_are_recorded_with_their_scheduler_and_queue() {
     let (device, folder) = (Loop::new(256), tempfile::tempdir().unwrap());
     device.set("scheduler", "none");
     device.set("nr_requests", "4");
@@ -372,11 +372,11 @@ fn decisions_are_recorded_with_the_scheduler_that_made_them() {
 }
 
 #[test]
-fn whoever_may_not_trace_is_told_why() {
+fn missing_permission_is_reported_with_a_remedy() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     need("setpriv", "util-linux");
     let program = iocast().get_program().to_owned();
-    // Where everybody can run it.
+    // A copy that every user can run.
     let copy = folder.path().join("iocast");
     fs::copy(&program, &copy).unwrap();
     run("chmod", &["-R", "a+rx", text(folder.path())]);

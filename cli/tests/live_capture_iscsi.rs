@@ -1,4 +1,5 @@
-//! `iocast capture iscsi --interface` by either engine, on the loopback of a namespace. Needs root, dumpcap and tshark.
+//! `iocast capture iscsi --interface` with both engines, on the loopback device of a namespace. Needs root, dumpcap and
+//! tshark.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 #[path = "../../capture/tests/live/mod.rs"]
@@ -25,12 +26,12 @@ fn capture(engine: &str, trace: &Path) -> Command {
     command
 }
 
-/// Sockets of this namespace that packets are captured from.
+/// The number of capture sockets in this namespace.
 fn listening() -> usize {
     fs::read_to_string("/proc/thread-self/net/packet").unwrap().lines().count() - 1
 }
 
-/// Interrupts it with all that it has started in its group, as a terminal does.
+/// Interrupts the capture with its process group, as a terminal does.
 fn interrupt(capture: Child) -> Output {
     run("kill", &["-INT", "--", &format!("-{}", capture.id())]);
     capture.wait_with_output().unwrap()
@@ -47,7 +48,7 @@ fn both_engines_record_the_same_commands_until_they_are_interrupted() {
     let trace = |engine: &str| folder.path().join(engine).with_extension("parquet");
     let captures = ENGINES.map(|engine| capture(engine, &trace(engine)).process_group(0).spawn().unwrap());
     until("the captures do not begin", || listening() == ENGINES.len());
-    // The sockets are there before packets are taken from them.
+    // The sockets exist before packets are read from them.
     thread::sleep(Duration::from_secs(1));
     conversation::converse(COMMANDS);
     thread::sleep(Duration::from_secs(1));
@@ -65,22 +66,22 @@ fn both_engines_record_the_same_commands_until_they_are_interrupted() {
         for (number, record) in (0..COMMANDS).zip(&records) {
             let request = &record.request;
             let found = (request.operation, request.lba.sector(), request.sectors().count());
-            assert_eq!(found, conversation::asked(number), "{engine}: {number}");
+            assert_eq!(found, conversation::access(number), "{engine}: {number}");
             assert!(record.response_time().is_some_and(|time| time.as_ns() > 0), "{engine}: {number}");
         }
         assert_eq!((records.len(), losses.lost_events), (COMMANDS as usize, 0), "{engine}");
-        // In its end, which is written last.
+        // In the file's end, which is written last.
         assert_eq!(meta.provenance["captured_on"], "lo");
     }
 }
 
 #[test]
-fn a_missing_tshark_is_named_with_its_package() {
+fn missing_tshark_is_named_with_its_package() {
     need("dumpcap", "wireshark-common");
-    if !conversation::in_namespace("a_missing_tshark_is_named_with_its_package") {
+    if !conversation::in_namespace("missing_tshark_is_named_with_its_package") {
         return;
     }
-    // Programs lie in folders that hold dumpcap alone, as this mount namespace sees them.
+    // In this mount namespace the program folders hold dumpcap only.
     let folder = tempfile::tempdir().unwrap();
     let programs = folder.path().join("programs");
     fs::create_dir(&programs).unwrap();
@@ -101,7 +102,7 @@ fn a_missing_tshark_is_named_with_its_package() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named_by_either_engine() {
+fn missing_interface_is_named_in_the_error_of_both_engines() {
     need("dumpcap", "wireshark-common");
     let folder = tempfile::tempdir().unwrap();
     for engine in ENGINES {

@@ -1,4 +1,4 @@
-//! What ends a capture of a loop device by itself, and what it must not exceed. Needs root, tracefs and fio.
+//! Limits that end a capture of a loop device, and limits that it keeps. Needs root, tracefs and fio.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod live;
@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_trace_of_the_greatest_size_is_complete() {
+fn trace_that_reaches_its_size_limit_is_complete() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let mut load = fio(&device, 40, &["--rate_iops=4000"]).spawn().unwrap();
@@ -28,23 +28,23 @@ fn a_trace_of_the_greatest_size_is_complete() {
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["stopped_by"], "size");
     assert!(summary["lasted_ns"].as_u64().unwrap() < 30_000_000_000, "{summary}");
-    // Rows that wait are written every five seconds, and sizes looked at every second: so much may be above.
+    // Waiting rows are written every five seconds and sizes checked every second, so the trace may exceed the limit.
     let bytes = fs::metadata(&trace).unwrap().len();
     assert_eq!(summary["written_bytes"], bytes);
     assert!((100 << 10..2 << 20).contains(&bytes), "{bytes}");
-    // Not one that has to be recovered, and with all that was counted.
+    // The trace needs no recovery and holds all counted requests.
     let (records, losses, _) = read(&trace, None);
     assert_eq!((records.len() as u64, losses.total()), (summary["requests"].as_u64().unwrap(), 0));
     assert!(records.len() > 5_000, "{}", records.len());
 }
 
-/// Share of a CPU that a capture took, in percent.
+/// The CPU time of a capture in percent of one CPU.
 fn share(summary: &Value) -> f64 {
     100.0 * summary["cpu_ns"].as_f64().unwrap() / summary["lasted_ns"].as_f64().unwrap()
 }
 
 #[test]
-fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
+fn capture_keeps_its_cpu_limit_and_counts_the_events_it_did_not_read() {
     const PERCENT: f64 = 1.0;
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
@@ -60,23 +60,23 @@ fn a_capture_takes_no_more_cpu_than_it_may_and_counts_what_it_did_not_read() {
     let (free, _) = capture(&[]);
     let (bound, said) = capture(&["--max-cpu", &PERCENT.to_string(), "--buffer", "128k"]);
     eprintln!("{:.2} % of a CPU, {:.2} % of at most {PERCENT} %", share(&free), share(&bound));
-    // Without a bound it takes more, or this shows nothing.
+    // Without a limit it takes more; otherwise the test shows nothing.
     assert!(share(&free) > 2.0 * PERCENT, "{free}");
-    // The begin and the last sweep have nobody to rest for.
+    // The start and the last sweep are not followed by a pause.
     assert!(share(&bound) < 1.5 * PERCENT, "{bound}");
     let lost = bound["lost_events"].as_u64().unwrap();
     assert!(
         lost > 0 && said.contains(&format!("{lost} events were lost; a larger --buffer or a higher --max-cpu")),
         "{said}"
     );
-    // The trace says so itself.
+    // The trace's provenance holds the same figure.
     let (records, _, meta) = read(&trace, None);
     assert_eq!(records.len() as u64, bound["requests"].as_u64().unwrap());
     assert_eq!(meta.provenance["capture.lost_events"], lost.to_string());
 }
 
 #[test]
-fn a_full_disk_leaves_a_complete_trace() {
+fn full_disk_leaves_a_complete_trace() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let small = folder.path().join("small");
     fs::create_dir(&small).unwrap();
@@ -98,7 +98,7 @@ fn a_full_disk_leaves_a_complete_trace() {
 }
 
 #[test]
-fn what_exceeds_the_rate_is_counted_and_pieces_follow_one_another() {
+fn events_above_the_rate_are_counted_and_rotated_files_are_consecutive() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let trace = folder.path().join("x.parquet");
     let more = ["--rotate", "1s", "--max-rate", "2000", "--output-format", "json"];

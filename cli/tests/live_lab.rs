@@ -1,5 +1,5 @@
-//! The lab with real guests: needs root, QEMU and the other programs that the Makefile's `tools` installs. The first run
-//! downloads what guests boot. `make live` runs it.
+//! The lab with real VMs: needs root, QEMU and the other programs that the Makefile's `tools` installs. The first run
+//! downloads the packages of the image that VMs boot. `make live` runs it.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 
-/// Two guests, one over iSCSI and one on virtio, with files that are prepared quickly.
+/// Two VMs, one on an iSCSI disk and one on a virtio disk, with files that are prepared quickly.
 const PLAN: &str = r#"
 seconds = 10
 warm_up_seconds = 3
@@ -33,7 +33,7 @@ disk = "virtio"
 size = "256m"
 "#;
 
-/// Reads past the page cache and writes that have to last.
+/// Reads that bypass the page cache, and durable writes.
 const JOB: &str = "
 [global]
 ioengine=psync
@@ -83,7 +83,7 @@ fn processes_about(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn guests_the_wire_and_the_drive_agree() {
+fn guest_wire_and_drive_record_the_same_requests() {
     let folder = tempfile::tempdir().unwrap();
     let output = lab(folder.path(), None, &["-o", "out", "--output-format", "json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -94,18 +94,18 @@ fn guests_the_wire_and_the_drive_agree() {
     let groups: Vec<&str> = runs.iter().map(|run| run["group"].as_str().unwrap()).collect();
     assert_eq!(groups, ["alone-mail", "alone-web", "together-mail-web"]);
     for (run, vm) in runs.iter().flat_map(|run| run["vms"].as_array().unwrap().iter().map(move |vm| (run, vm))) {
-        // What the drive served came from this guest: as many, and never longer at the drive than in the guest.
+        // The drive served about as many requests as the guest sent, and never took longer than the guest measured.
         for operation in ["reads", "writes"] {
             let (guest, drive) = (&vm["guest"][operation], &vm["drive"][operation]);
             assert!(number(&guest["requests"]) > 50.0, "{operation} of {vm}");
             let served = number(&drive["requests"]) / number(&guest["requests"]);
-            assert!((0.5..=1.1).contains(&served), "{operation}: {served} of those of the guest in {run}");
+            assert!((0.5..=1.1).contains(&served), "{operation}: {served} of the guest's requests in {run}");
             assert!(number(&drive["mean_response_ns"]) < number(&guest["mean_response_ns"]), "{operation} of {vm}");
         }
         // A read of the Cheetah takes milliseconds.
         assert!(number(&vm["drive"]["reads"]["mean_response_ns"]) > 2e6, "{vm}");
-        // Tracepoints, read by our own program in the guest, and blktrace saw the same requests at the same times; blktrace
-        // began some seconds before.
+        // Tracepoints, recorded by iocast in the guest, and blktrace agree on requests and times. blktrace began some
+        // seconds before.
         let tracefs = &vm["tracefs"];
         let requests = number(&tracefs["input_requests"]);
         assert!(requests > 100.0 && tracefs["longest_run"] == tracefs["input_requests"], "{tracefs}");
@@ -114,7 +114,8 @@ fn guests_the_wire_and_the_drive_agree() {
         assert!(vm["recorder_cpu_ns"]["iocast"].is_u64() && vm["recorder_cpu_ns"]["blktrace"].is_u64(), "{vm}");
         let wire = &vm["wire"];
         if vm["vm"] == "mail" {
-            // All that the guest issued is on the wire in the same order, nothing between, and takes longer in the guest.
+            // All requests that the guest issued are on the wire in the same order without others between, and take
+            // longer in the guest.
             let issued = number(&wire["input_requests"]);
             assert!(issued > 100.0 && wire["longest_run"] == wire["input_requests"], "{wire}");
             assert!(number(&wire["nested"]) > 0.95 * issued, "{wire}");
@@ -122,11 +123,11 @@ fn guests_the_wire_and_the_drive_agree() {
             assert!(wire.is_null());
         }
     }
-    // Together both wait longer at the drive than alone.
+    // Together both VMs wait longer at the drive than alone.
     let response = |run: usize, vm: usize| number(&runs[run]["vms"][vm]["drive"]["reads"]["mean_response_ns"]);
     assert!(response(2, 0) > 1.2 * response(0, 0), "{} against {}", response(2, 0), response(0, 0));
     assert!(response(2, 1) > 1.2 * response(1, 0), "{} against {}", response(2, 1), response(1, 0));
-    // Everything is there, and nothing is left running.
+    // All files exist, and no process is left.
     for file in [
         "mail.parquet",
         "web.parquet",
@@ -139,23 +140,23 @@ fn guests_the_wire_and_the_drive_agree() {
         assert!(folder.path().join("out/runs/together-mail-web/1").join(file).is_file(), "{file}");
     }
     assert_eq!(processes_about(&folder.path().display().to_string()), Vec::<String>::new());
-    // Going on makes nothing anew: it is over at once, and says the same.
+    // Resuming repeats no run: it ends at once with the same results.
     let on = lab(folder.path(), None, &["-o", "out", "--resume", "--output-format", "json"]);
     assert_eq!(on.stdout, output.stdout);
-    // Under another plan it does not go on.
+    // It does not resume under another plan.
     let kept = folder.path().join("out/plan.toml");
     std::fs::write(&kept, PLAN.replace("seconds = 10", "seconds = 11")).unwrap();
     let other = lab(folder.path(), None, &["-o", "out", "--resume"]);
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(other.status.code() == Some(1) && said.contains("is not this plan: name another folder"), "{said}");
-    // The same folder again only if that is said.
+    // An existing folder needs --resume.
     let again = lab(folder.path(), None, &["-o", "out"]);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(again.status.code() == Some(2) && said.contains("out exists: --resume goes on in it"), "{said}");
+    assert!(again.status.code() == Some(2) && said.contains("out exists: --resume continues in it"), "{said}");
 }
 
 #[test]
-fn a_missing_program_is_named_with_its_package_before_anything_runs() {
+fn missing_program_is_named_with_its_package_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("bin");
     std::fs::create_dir(&empty).unwrap();
@@ -165,7 +166,7 @@ fn a_missing_program_is_named_with_its_package_before_anything_runs() {
     assert!(output.status.code() == Some(1) && !folder.path().join("out").exists());
 }
 
-/// One guest that runs a personality of FileBench.
+/// One VM that runs a FileBench personality.
 const FILEBENCH_PLAN: &str = r#"
 seconds = 6
 [lun]
@@ -180,8 +181,8 @@ disk = "virtio"
 size = "128m"
 "#;
 const PERSONALITY: &str = "set $dir=/mnt\ndefine fileset name=files,path=$dir,entries=20\nrun ${RUNTIME}\n";
-/// Stands in for FileBench, of which Debian has no package: makes twenty files of 64 KB, does what the personality has
-/// the system do, writes until the time is over, and says so as FileBench 1.5 does.
+/// Stands in for FileBench, of which Debian has no package. It creates twenty files of 64 KB, runs the personality's
+/// `system` command, writes until the time is over, and prints a summary as FileBench 1.5 does.
 const STAND_IN: &str = r#"#!/bin/sh
 [ "$1" = -f ] || exit 2
 dir=$(sed -n 's/^set $dir=//p' "$2")
@@ -199,7 +200,7 @@ echo "7.010: IO Summary: $done ops $((done / 6)).000 ops/s 0/$((done / 6)) rd/wr
 "#;
 
 #[test]
-fn filebench_lays_out_before_the_run_and_its_summary_is_kept() {
+fn filebench_lays_out_its_files_before_the_run_and_its_summary_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.f"), PERSONALITY).unwrap();
     let without = lab_of(FILEBENCH_PLAN, folder.path(), None, &["-o", "out"]);
@@ -229,10 +230,10 @@ fn filebench_lays_out_before_the_run_and_its_summary_is_kept() {
         (number(&vm["filebench"]["bytes_per_s"]), number(&vm["filebench"]["mean_latency_ns"])),
         (314_572.8, 5.05e7)
     );
-    // Each of them is on the disk when it is done.
+    // Each operation is on the disk when it is complete.
     let written = number(&vm["guest"]["writes"]["bytes"]);
     assert!(written >= (operations - 1.0) * 16384.0, "{written} bytes of {operations} writes");
-    // The drive has the files' layout, too, which nobody's figures have.
+    // The drive also received the writes of the layout, which no figure includes.
     let mut drive = traces::formats::open(&run.join("lun.parquet"), &traces::trace::ReadOptions::default()).unwrap();
     let mut sectors = 0;
     while let Some(record) = drive.next().unwrap() {
@@ -240,18 +241,18 @@ fn filebench_lays_out_before_the_run_and_its_summary_is_kept() {
             if record.request.operation == traces::Operation::Write { record.request.sectors().count() } else { 0 };
     }
     let beside = sectors as f64 * 512.0 - number(&vm["drive"]["writes"]["bytes"]);
-    assert!(beside >= 20.0 * 65536.0, "{beside} bytes were written beside the run");
+    assert!(beside >= 20.0 * 65536.0, "{beside} bytes were written outside the run");
 }
 
 #[test]
-fn iscsi_without_root_says_what_it_needs() {
+fn iscsi_without_root_reports_the_missing_capabilities() {
     let folder = tempfile::tempdir().unwrap();
-    // Readable by nobody, who runs it.
+    // Readable by the user nobody, who runs the program.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
     std::fs::write(folder.path().join("small.fio"), JOB).unwrap();
     std::fs::copy(cargo_bin("iocast"), folder.path().join("iocast")).unwrap();
-    // What it boots is not built for this: the first thing that is checked is who runs it.
+    // The image is not built for this: the user is checked first.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./iocast", "capture", "lab", "plan.toml"]);
     let output = command.current_dir(folder.path()).output().unwrap();

@@ -1,4 +1,4 @@
-//! `iocast serve` with the real nbdkit: clients, signals, and what it says when something is wrong.
+//! `iocast serve` with the real nbdkit: clients, signals, and error messages.
 //!
 //! Needs Debian's nbdkit and libnbd-bin; no root.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
@@ -16,7 +16,7 @@ fn iocast() -> Command {
     Command::new(cargo_bin_cmd!("iocast").get_program())
 }
 
-/// Starts `iocast serve` in `folder` and waits until it serves; what it said until then.
+/// Starts `iocast serve` in `folder` and waits until it serves. Returns its messages so far.
 #[expect(clippy::zombie_processes, reason = "the caller waits for it; a test that fails may leave one")]
 fn start(folder: &Path, arguments: &[&str]) -> (Child, Vec<String>) {
     let mut command = iocast();
@@ -29,7 +29,7 @@ fn start(folder: &Path, arguments: &[&str]) -> (Child, Vec<String>) {
         assert!(err.read_line(&mut line).unwrap() > 0, "it ended: {said:?}");
         said.push(line.trim_end().to_owned());
         if line.contains("nbd+unix:") {
-            // Whatever else it says goes nowhere, and must not stop it.
+            // Drain later messages, so that a full pipe does not block the server.
             std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
             return (child, said);
         }
@@ -47,7 +47,7 @@ fn refusal(folder: &TempDir, arguments: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn it_serves_until_a_signal_and_prints_how_late_it_was() {
+fn serves_until_a_signal_and_prints_the_lateness() {
     let folder = tempfile::tempdir().unwrap();
     for (name, format) in [("TERM", "json"), ("INT", "table")] {
         let arguments = ["--drive", "fixed:service=1ms", "--image", "memory:1m", "--log", "log.parquet", "--force"];
@@ -61,7 +61,7 @@ fn it_serves_until_a_signal_and_prints_how_late_it_was() {
             .status()
             .expect("nbdcopy is not installed; Debian's package libnbd-bin has it");
         assert!(copied.success());
-        // A client that stays connected is no reason to stay.
+        // A connected client does not keep the server running.
         let _connected = UnixStream::connect(&socket).unwrap();
         let begin = Instant::now();
         signal(&child, name);
@@ -84,7 +84,7 @@ fn it_serves_until_a_signal_and_prints_how_late_it_was() {
 }
 
 #[test]
-fn a_log_is_complete_even_if_iocast_is_killed() {
+fn log_is_complete_even_if_iocast_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "fixed:service=1ms", "--image", "memory:1m", "--log", "log.parquet"];
     let (mut child, _) = start(folder.path(), &arguments);
@@ -96,19 +96,19 @@ fn a_log_is_complete_even_if_iocast_is_killed() {
         assert!(begin.elapsed() < Duration::from_secs(10), "no log after {:?}", begin.elapsed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The socket of the dead server is no obstacle.
+    // The stale socket does not prevent a new server.
     let (child, _) = start(folder.path(), &arguments[..4]);
     signal(&child, "TERM");
     assert!(child.wait_with_output().unwrap().status.success());
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_served() {
+fn invalid_arguments_are_refused_before_serving() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "no socket").unwrap();
     let _other = UnixListener::bind(folder.path().join("taken")).unwrap();
     let serve = ["--drive", "cheetah-15k4", "--image", "memory:1m", "--listen", "unix:socket"];
-    for (changed, code, says) in [
+    for (changed, code, expected) in [
         (["--drive", "cheetah-15k44"], 1, "did you mean cheetah-15k4"),
         (["--image", "memory:100g"], 1, "does not fit cheetah-15k4 of 73407868928 bytes"),
         (["--image", "disk"], 1, "--create SIZE makes a sparse one"),
@@ -122,9 +122,9 @@ fn what_cannot_be_is_refused_before_anything_is_served() {
         let place = arguments.iter().position(|argument| *argument == changed[0]).unwrap();
         arguments[place + 1] = changed[1];
         let (found, text) = refusal(&folder, &arguments);
-        assert!(found == code && text.contains(says), "{changed:?}: {found}, {text}");
+        assert!(found == code && text.contains(expected), "{changed:?}: {found}, {text}");
     }
-    for (added, code, says) in [
+    for (added, code, expected) in [
         (["--log", "file"], 2, "--force overwrites it"),
         (["--log", "log.txt"], 1, "a log ends in .parquet"),
         (["--report", "no/such/report"], 1, "there is no folder"),
@@ -133,12 +133,12 @@ fn what_cannot_be_is_refused_before_anything_is_served() {
         (["--listen-address", "127.0.0.2"], 2, "goes with --listen tcp:PORT"),
     ] {
         let (found, text) = refusal(&folder, &[serve.as_slice(), &added].concat());
-        assert!(found == code && text.contains(says), "{added:?}: {found}, {text}");
+        assert!(found == code && text.contains(expected), "{added:?}: {found}, {text}");
     }
 }
 
 #[test]
-fn without_nbdkit_it_says_which_package_has_it() {
+fn missing_nbdkit_is_reported_with_its_package() {
     let output = iocast()
         .args(["serve", "--drive", "linear", "--image", "memory:1m", "--listen", "unix:/tmp/iocast-none"])
         .env("PATH", "/nowhere")
@@ -149,7 +149,7 @@ fn without_nbdkit_it_says_which_package_has_it() {
 }
 
 #[test]
-fn two_servers_do_not_share_an_image() {
+fn second_server_on_the_same_image_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "cheetah-15k4", "--image", "disk", "--create", "1m"];
     let (child, _) = start(folder.path(), &arguments);

@@ -1,4 +1,5 @@
-//! A description with its parts: the drive built, the image opened, everything held against everything else.
+//! Checks a description: builds the drive and the scheduler, opens the image, and checks that drive, image and exports
+//! fit one another.
 
 use drive_models::DriveError;
 use traces::results::Part;
@@ -6,71 +7,71 @@ use traces::spec::{Settings, SpecError};
 use traces::{Lba, Sectors, WriteError};
 
 use crate::description::{Description, Export};
-use crate::front::Front;
 use crate::image::{Image, ImageError, ImageSource};
+use crate::image_placement::ImagePlacement;
 use crate::log::format_of;
-use crate::place::Place;
+use crate::simulated_drive::SimulatedDrive;
 
 /// Why a description cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The drive.
+    /// The drive specification is wrong.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The scheduler.
+    /// The scheduler specification is wrong.
     #[error(transparent)]
     Scheduler(#[from] SpecError),
-    /// The image.
+    /// The image cannot be opened.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The log.
+    /// The log cannot be written.
     #[error(transparent)]
     Log(#[from] WriteError),
-    /// The image is longer than the drive, or lies over its end.
+    /// The image extends beyond the end of the drive.
     #[error(
-        "the image, {} bytes from byte {} of the drive on, does not fit {drive} of {} bytes; take a smaller image or \
-         a drive with more (:capacity=SIZE where it has that tunable)", image.bytes(), place.bytes(), capacity.bytes()
+        "the image, {} bytes from byte {} of the drive on, does not fit {drive} of {} bytes; choose a smaller image or \\
+         a larger drive (:capacity=SIZE where the drive has that tunable)", image.bytes(), begin.bytes(), capacity.bytes()
     )]
     TooLarge {
         /// The drive.
         drive: String,
-        /// Its capacity.
+        /// The drive capacity.
         capacity: Sectors,
-        /// Where the image begins.
-        place: Sectors,
+        /// Where the image begins on the drive.
+        begin: Sectors,
         /// The image.
         image: Sectors,
     },
-    /// An export that does not lie in the image.
-    #[error("export {name}: it ends at byte {}, the image at byte {}", end.bytes(), image.bytes())]
+    /// An export extends beyond the end of the image.
+    #[error("export {name} ends at byte {}, but the image ends at byte {}", end.bytes(), image.bytes())]
     Beyond {
-        /// The export.
+        /// The export's name.
         name: String,
-        /// Where it ends.
+        /// Where the export ends.
         end: Sectors,
         /// Where the image ends.
         image: Sectors,
     },
-    /// Two exports with one name or a common sector.
-    #[error("exports {one} and {other} {what}")]
+    /// Two exports have the same name or overlap.
+    #[error("exports {one} and {other} {problem}")]
     Clash {
-        /// One of them.
+        /// The first export.
         one: String,
-        /// The other.
+        /// The second export.
         other: String,
-        /// What they share.
-        what: &'static str,
+        /// The conflict.
+        problem: &'static str,
     },
 }
 
-/// A description whose parts exist and fit one another.
+/// A description whose drive, scheduler, image and exports exist and fit one another.
 pub struct Checked {
-    pub(crate) parts: Parts,
-    pub(crate) front: Front,
+    pub(crate) parts: ServedParts,
+    pub(crate) drive_queue: SimulatedDrive,
 }
 
-/// What does not change while a drive is served.
-pub(crate) struct Parts {
+/// The settings and parts that stay the same while the drive is served.
+pub(crate) struct ServedParts {
     pub(crate) description: Description,
     pub(crate) drive: Part,
     pub(crate) rotational: bool,
@@ -82,24 +83,24 @@ pub(crate) struct Parts {
 impl Checked {
     /// The drive's capacity.
     pub fn capacity(&self) -> Sectors {
-        self.front.capacity()
+        self.drive_queue.capacity()
     }
 
-    /// Whether it is to tell every second how it goes.
+    /// Whether the plugin prints a status line every second.
     pub fn is_live(&self) -> bool {
         self.parts.description.live
     }
 
-    /// What clients can ask for.
+    /// The exports that clients can open.
     pub fn exports(&self) -> &[Export] {
         &self.parts.exports
     }
 }
 
-/// Builds the drive and opens the image.
+/// Builds the drive and the scheduler, and opens the image.
 ///
 /// # Errors
-/// What does not exist, cannot be opened or does not fit.
+/// A part that does not exist, cannot be opened or does not fit the others.
 pub fn check(description: Description) -> Result<Checked, ServeError> {
     let built = drive_models::build(&description.drive)?;
     let scheduler = schedulers::build(&description.scheduler)?;
@@ -107,7 +108,7 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
         format_of(log)?;
     }
     let capacity = built.drive.capacity();
-    // What can be known before is, so that no file is made in vain.
+    // Check a known length before opening, so that no file is created for a description that is refused.
     let known = match description.image {
         ImageSource::Memory(length) => Some(length),
         ImageSource::Path(_) => description.opening.create,
@@ -120,20 +121,20 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.named_parts();
     drive.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
-    let front = Front::new(built.drive, scheduler.scheduler, description.depth);
+    let drive_queue = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
     let rotational = built.model.name != drive_models::flash::MODEL.name;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
-    Ok(Checked { parts: Parts { description, drive, rotational, scheduler, exports, image }, front })
+    Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive_queue })
 }
 
-/// The exports, if they lie in an image of this length and the image on the drive.
+/// Checks that an image of this length fits on the drive and that the exports fit in the image. Returns the exports.
 fn fits(description: &Description, drive: &str, image: Sectors, capacity: Sectors) -> Result<Vec<Export>, ServeError> {
-    if !description.place.fits(image, capacity) {
-        let place = match description.place {
-            Place::At(lba) => Sectors::new(lba.sector()),
-            Place::Spread => Sectors::ZERO,
+    if !description.placement.fits(image, capacity) {
+        let begin = match description.placement {
+            ImagePlacement::At(lba) => Sectors::new(lba.sector()),
+            ImagePlacement::Spread => Sectors::ZERO,
         };
-        return Err(ServeError::TooLarge { drive: drive.to_owned(), capacity, place, image });
+        return Err(ServeError::TooLarge { drive: drive.to_owned(), capacity, begin, image });
     }
     checked_exports(&description.exports, image)
 }
@@ -149,14 +150,14 @@ fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, Serv
         }
         for other in &given[..index] {
             let common = export.begin < other.begin.saturating_add(other.length) && other.begin < end;
-            let what = if export.name == other.name {
+            let problem = if export.name == other.name {
                 "have the same name"
             } else if common {
                 "share a part of the image"
             } else {
                 continue;
             };
-            return Err(ServeError::Clash { one: other.name.clone(), other: export.name.clone(), what });
+            return Err(ServeError::Clash { one: other.name.clone(), other: export.name.clone(), problem });
         }
     }
     Ok(given.to_vec())

@@ -1,15 +1,15 @@
-//! The clock that everybody on the machine shares, so that the log can be laid beside other captures.
+//! `CLOCK_MONOTONIC`, which all programs of the host share. The log can therefore be aligned with other captures.
 
 use rustix::time::{ClockId, clock_gettime};
 use traces::Timestamp;
 
-/// `CLOCK_MONOTONIC`.
+/// Reads `CLOCK_MONOTONIC`.
 pub fn monotonic() -> Timestamp {
     let time = clock_gettime(ClockId::Monotonic);
     Timestamp::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The wall-clock time of `CLOCK_MONOTONIC`'s zero in ns since 1970, from two readings in a row.
+/// The wall-clock time of `CLOCK_MONOTONIC`'s zero, in ns since 1970, from one reading of each clock.
 pub fn zero_unix_ns() -> i64 {
     let wall = clock_gettime(ClockId::Realtime);
     wall.tv_sec * 1_000_000_000 + wall.tv_nsec - monotonic().as_ns() as i64
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_zero_and_a_reading_make_the_time_of_day() {
+    fn zero_plus_monotonic_reading_is_the_wall_clock_time() {
         let before = monotonic();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         assert!(before <= monotonic());

@@ -1,4 +1,4 @@
-//! What is to be served: as the command line says it, and as nbdkit hands it to the plugin (`key=value`).
+//! The description of a served drive. The command line builds it; nbdkit passes it to the plugin as `key=value` pairs.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use traces::spec::{Spec, SpecError};
 use traces::{Lba, Sectors};
 
 use crate::image::{ImageSource, Opening};
-use crate::place::Place;
+use crate::image_placement::ImagePlacement;
 
-/// A slice of the image under a name of its own.
+/// A slice of the image that clients open by its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// The name that clients ask for; empty for the whole image.
+    /// The name by which clients open it; empty for the whole image.
     pub name: String,
     /// Where it begins in the image.
     pub begin: Lba,
@@ -20,63 +20,63 @@ pub struct Export {
     pub length: Sectors,
 }
 
-/// What makes a virtual machine of the log.
+/// The unit that counts as one VM in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VmBy {
-    /// The export, under its name.
+    /// Each export, under its name.
     #[default]
     Export,
-    /// The connection, under its number.
+    /// Each connection, under its number.
     Connection,
 }
 
-/// What is served, and how.
+/// The settings of a served drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The drive.
     pub drive: Spec,
-    /// What orders the requests that wait for it.
+    /// The scheduler in front of the drive.
     pub scheduler: Spec,
-    /// Requests that the drive is given at once.
+    /// The most requests at the drive at once.
     pub depth: u32,
-    /// Where the data lie.
+    /// The image.
     pub image: ImageSource,
-    /// What may be done to get at them.
+    /// Permissions for opening the image.
     pub opening: Opening,
     /// Where the image lies on the drive.
-    pub place: Place,
-    /// Slices of the image; without any the image is one.
+    pub placement: ImagePlacement,
+    /// Slices of the image; if there are none, the whole image is one export.
     pub exports: Vec<Export>,
-    /// What makes a virtual machine of the log.
+    /// The unit that counts as one VM in the log.
     pub vm_by: VmBy,
-    /// Where the log goes.
+    /// The log's file.
     pub log: Option<PathBuf>,
-    /// Whether to tell once a second how it goes.
+    /// Whether the plugin prints a status line every second.
     pub live: bool,
-    /// Whether the end of standard input ends the serving.
+    /// Whether serving ends when standard input ends.
     pub ends_with_input: bool,
 }
 
-/// A setting that cannot be.
+/// A setting that is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// A drive or a scheduler that is written wrong.
+    /// The specification of a drive or scheduler is malformed.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Another value.
+    /// Another value is not valid.
     #[error("{key} `{value}`: {problem}")]
     Value {
-        /// Which setting.
+        /// The setting.
         key: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What is wrong with it, and what would be right.
+        /// The reason, and the expected value.
         problem: String,
     },
-    /// A key that nobody reads.
-    #[error("`{0}` is no setting of this plugin; `iocast serve` knows which there are")]
+    /// The key is not known.
+    #[error("`{0}` is no setting of this plugin; see `iocast serve --help`")]
     Key(String),
-    /// One that has to be given.
+    /// A required setting is missing.
     #[error("{0}= is missing")]
     Missing(&'static str),
 }
@@ -91,14 +91,14 @@ impl std::str::FromStr for Export {
     /// `NAME@START:SIZE`.
     fn from_str(text: &str) -> Result<Export, SettingError> {
         let wrong = || refused("export", text, "expected NAME@START:SIZE such as web@64g:10g");
-        // A name may hold an @, a place may not.
-        let (name, place) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
-        let (begin, length) = place.split_once(':').ok_or_else(wrong)?;
+        // A name may contain an @; the range may not.
+        let (name, range) = text.rsplit_once('@').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+        let (begin, length) = range.split_once(':').ok_or_else(wrong)?;
         let sectors =
             |size| parse_sectors(size).map_err(|error: QuantityError| refused("export", text, error.to_string()));
         let (begin, length) = (sectors(begin)?, sectors(length)?);
         if length == Sectors::ZERO {
-            return Err(refused("export", text, "it is empty"));
+            return Err(refused("export", text, "the export is empty"));
         }
         Ok(Export { name: name.to_owned(), begin: Lba::new(begin.count()), length })
     }
@@ -120,7 +120,7 @@ impl std::str::FromStr for ImageSource {
 }
 
 impl Description {
-    /// A drive over an image; the rest as it is without options.
+    /// A drive over an image, with every other setting at its default.
     pub fn new(drive: Spec, image: ImageSource) -> Description {
         Description {
             drive,
@@ -128,7 +128,7 @@ impl Description {
             depth: u32::MAX,
             image,
             opening: Opening::default(),
-            place: Place::At(Lba::ZERO),
+            placement: ImagePlacement::At(Lba::ZERO),
             exports: Vec::new(),
             vm_by: VmBy::default(),
             log: None,
@@ -137,23 +137,23 @@ impl Description {
         }
     }
 
-    /// As nbdkit is told: keys and values that [`Description::from_pairs`] understands. Paths have to be absolute where
-    /// nbdkit runs elsewhere, and an image is not made again.
+    /// The settings for nbdkit's command line, as [`Description::from_pairs`] reads them. Paths must be absolute if
+    /// nbdkit runs in another folder. `create` is left out: the image exists by then.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
         let image = match &self.image {
             ImageSource::Memory(length) => format!("memory:{}", length.bytes()),
             ImageSource::Path(path) => path.display().to_string(),
         };
-        let place = match self.place {
-            Place::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
-            Place::Spread => SPREAD.to_owned(),
+        let placement = match self.placement {
+            ImagePlacement::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
+            ImagePlacement::Spread => SPREAD.to_owned(),
         };
         let mut pairs = vec![
             ("drive", self.drive.to_string()),
             ("scheduler", self.scheduler.to_string()),
             ("depth", self.depth.to_string()),
             ("image", image),
-            ("place", place),
+            ("place", placement),
         ];
         pairs.extend(self.exports.iter().map(|export| {
             let begin = Sectors::new(export.begin.sector()).bytes();
@@ -171,10 +171,10 @@ impl Description {
         pairs
     }
 
-    /// From what nbdkit was told.
+    /// Parses the settings from nbdkit's command line.
     ///
     /// # Errors
-    /// [`SettingError`].
+    /// A setting is missing, unknown or not valid.
     pub fn from_pairs(pairs: &[(String, String)]) -> Result<Description, SettingError> {
         let of = |key: &'static str| {
             let found = pairs.iter().find(|(given, _)| given == key);
@@ -187,12 +187,12 @@ impl Description {
                 "scheduler" => description.scheduler = value.parse()?,
                 "depth" => {
                     let depth = value.parse().ok().filter(|&depth| depth > 0);
-                    description.depth = depth.ok_or_else(|| refused("depth", value, "a number above 0"))?;
+                    description.depth = depth.ok_or_else(|| refused("depth", value, "expected a number above 0"))?;
                 }
-                "place" if value == SPREAD => description.place = Place::Spread,
+                "place" if value == SPREAD => description.placement = ImagePlacement::Spread,
                 "place" => {
-                    let place = parse_sectors(value).map_err(|error| refused("place", value, error.to_string()))?;
-                    description.place = Place::At(Lba::new(place.count()));
+                    let begin = parse_sectors(value).map_err(|error| refused("place", value, error.to_string()))?;
+                    description.placement = ImagePlacement::At(Lba::new(begin.count()));
                 }
                 "export" => description.exports.push(value.parse()?),
                 "log" => description.log = Some(PathBuf::from(value)),
@@ -207,7 +207,7 @@ impl Description {
     }
 }
 
-/// The word for [`Place::Spread`].
+/// The setting that stands for [`ImagePlacement::Spread`].
 const SPREAD: &str = "spread";
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
             scheduler: "deadline:fifo_batch=8".parse().unwrap(),
             depth: 4,
             opening: Opening { create: None, allow_writes: true },
-            place: Place::At(Lba::new(2048)),
+            placement: ImagePlacement::At(Lba::new(2048)),
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
             vm_by: VmBy::Connection,
             log: Some("/tmp/a log.parquet".into()),
@@ -230,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plugin_is_told_is_what_was_meant() {
+    fn description_survives_the_way_through_key_value_pairs() {
         let spread = Description {
-            place: Place::Spread,
+            placement: ImagePlacement::Spread,
             ..Description::new("linear".parse().unwrap(), ImageSource::Memory(Sectors::new(8)))
         };
         for description in [full(), spread] {
@@ -243,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn an_export_is_a_name_and_a_place() {
+    fn export_parses_as_name_start_and_size() {
         let export: Export = "a@b@64g:1k".parse().unwrap();
         assert_eq!((export.name.as_str(), export.begin, export.length), ("a@b", Lba::new(128 << 20), Sectors::new(2)));
-        for (text, says) in [
+        for (text, expected) in [
             ("web", "NAME@START:SIZE"),
             ("@0:1g", "NAME@START:SIZE"),
             ("web@1g", "NAME@START:SIZE"),
@@ -255,12 +255,12 @@ mod tests {
             ("web@0:much", "size in bytes"),
         ] {
             let error = text.parse::<Export>().unwrap_err().to_string();
-            assert!(error.contains(says) && error.contains(text), "{error}");
+            assert!(error.contains(expected) && error.contains(text), "{error}");
         }
     }
 
     #[test]
-    fn settings_that_cannot_be_are_named() {
+    fn invalid_settings_are_named_in_the_error() {
         let of = |pairs: &[(&str, &str)]| {
             let pairs: Vec<(String, String)> =
                 pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();

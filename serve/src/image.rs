@@ -1,4 +1,4 @@
-//! Where the data lie: in memory, in a file or, if that was asked for, on a block device.
+//! The image, which holds the data: in memory, in a file or, with permission, on a block device.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -9,22 +9,22 @@ use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, OFlags, fallocate, 
 use rustix::io::Errno;
 use traces::{SECTOR_BYTES, Sectors};
 
-/// Zeros are written in pieces of this many bytes where no hole can be made.
+/// Source of written zeros, 64 KiB at a time, where no hole can be punched.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Which image.
+/// Where the image is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
-    /// Memory, taken as it is written; gone when the server ends.
+    /// In memory. Pages are allocated when they are written; the data are gone when the server ends.
     Memory(Sectors),
-    /// A file, or a block device.
+    /// In a file or on a block device.
     Path(PathBuf),
 }
 
-/// What may be done to get at it.
+/// Permissions for opening the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// Make a file of this length, which must not exist; it takes up room as it is written.
+    /// Create a sparse file of this length, which must not exist yet.
     pub create: Option<Sectors>,
     /// Write to a block device.
     pub allow_writes: bool,
@@ -34,42 +34,42 @@ pub struct Opening {
 #[derive(Debug, thiserror::Error)]
 #[error("image {}: {problem}", path.display())]
 pub struct ImageError {
-    /// Which.
+    /// The image.
     pub path: PathBuf,
-    /// What is wrong, and what would help.
+    /// The reason.
     pub problem: ImageProblem,
 }
 
-/// What can be wrong with an image.
+/// A reason not to serve an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageProblem {
-    /// The operating system refused.
+    /// The operating system reports an error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It does not exist.
+    /// The file does not exist.
     #[error("there is no such file; --create SIZE makes a sparse one")]
     Missing,
-    /// It was to be made and exists.
-    #[error("it exists; leave out --create to serve it as it is")]
+    /// The file that `--create` names exists.
+    #[error("it exists already; leave out --create to serve it")]
     Exists,
-    /// Neither a file nor a block device.
+    /// The path is neither a file nor a block device.
     #[error("it is neither a file nor a block device")]
     Kind,
-    /// A block device, without permission to write.
+    /// The path is a block device, and writing to it was not permitted.
     #[error("a block device is written to only with --allow-writes")]
     BlockDevice,
-    /// A block device that the system uses.
-    #[error("it is mounted or held by another device; take one that nobody uses")]
+    /// The block device is mounted or part of another device.
+    #[error("it is mounted or part of another device; choose an unused one")]
     InUse,
-    /// Another server has it.
+    /// Another server holds the lock on the image.
     #[error("another server uses it")]
     Locked,
-    /// No whole number of sectors, or none at all.
+    /// The length is zero or no whole number of sectors.
     #[error("its {0} bytes are not a whole number of 512-byte sectors above zero")]
     Length(u64),
 }
 
-/// An image that nobody else serves.
+/// An image that no other server can open.
 #[derive(Debug)]
 pub struct Image {
     file: File,
@@ -77,8 +77,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// Opens it and holds it (`flock`; a block device `O_EXCL` as well, which the kernel refuses for one that is mounted
-    /// or part of another).
+    /// Opens the image and locks it with `flock`. A block device is also opened with `O_EXCL`, which the kernel refuses
+    /// if the device is mounted or part of another.
     ///
     /// # Errors
     /// [`ImageProblem`].
@@ -93,20 +93,20 @@ impl Image {
         }
     }
 
-    /// Its length.
+    /// The image's length.
     pub fn length(&self) -> Sectors {
         self.length
     }
 
-    /// Fills `bytes` from `offset` on.
+    /// Reads the image from `offset` on into `bytes`.
     ///
     /// # Errors
-    /// The operating system's; so do the others.
+    /// An error of the operating system.
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(bytes, offset)
     }
 
-    /// Writes `bytes` from `offset` on.
+    /// Writes `bytes` to the image from `offset` on.
     ///
     /// # Errors
     /// As [`Image::read`].
@@ -114,14 +114,14 @@ impl Image {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Makes `bytes` bytes from `offset` on zero and gives back the room that they took, where that can be done.
+    /// Zeroes `bytes` bytes from `offset` on. Punches a hole, which frees their space, where the file system can.
     ///
     /// # Errors
     /// As [`Image::read`].
     pub fn zero(&self, offset: u64, bytes: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes) {
             Ok(()) => Ok(()),
-            // A block device punches whole blocks only, and some file systems nothing.
+            // Block devices punch holes of whole blocks only; some file systems punch none.
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NODEV) => self.write_zeros(offset, bytes),
             Err(error) => Err(error.into()),
         }
@@ -137,7 +137,7 @@ impl Image {
         Ok(())
     }
 
-    /// Brings everything that was written to where it survives a crash of this machine.
+    /// Makes all written data durable against a crash of the host.
     ///
     /// # Errors
     /// As [`Image::read`].

@@ -1,24 +1,24 @@
-//! A modelled drive as a network block device: data at full speed, completions at the model's times.
+//! A modelled drive as a network block device: data are served at full speed, and replies follow the model's times.
 //!
-//! [`ServedDrive`] is the drive, its image and its log; the plugin around it is what nbdkit loads. Times are those of
-//! the model for the requests as they really arrive ([`front`], on a simulated clock); who waits for them sleeps until
-//! the real clock has come that far ([`waiting`]).
+//! [`ServedDrive`] combines the drive, its image and its log; nbdkit loads it through the plugin. [`simulated_drive`]
+//! computes completion times from the requests' real arrivals, on a simulated clock. [`live_queue`] makes each client
+//! wait until the real clock has reached them.
 
 mod checked;
 mod clock;
 pub mod description;
-pub mod front;
 pub mod image;
+mod image_placement;
+pub mod live_queue;
 pub mod log;
-mod place;
 mod plugin;
 pub mod served;
-mod told;
-pub mod waiting;
+pub mod simulated_drive;
+mod status_line;
 
 pub use checked::{Checked, ServeError, check};
 pub use description::{Description, Export, SettingError, VmBy};
 pub use image::{ImageSource, Opening};
-pub use place::Place;
+pub use image_placement::ImagePlacement;
 pub use served::ServedDrive;
-pub use told::Told;
+pub use status_line::StatusLine;

@@ -1,10 +1,10 @@
 //! The plugin that nbdkit loads: a thin shell around a [`ServedDrive`].
 //!
-//! nbdkit hands over the settings as `key=value` ([`Description::from_pairs`]), calls from as many threads as it was
-//! told, and sends the reply when a call returns. Standard output is the line to `iocast serve`: a JSON object of one
-//! line, [`crate::Told`], when it is ready, every second if it was asked to, and at the end. The end of standard input
-//! ends the serving if it was told so: nbdkit itself waits, on a signal, for clients that are connected and say nothing,
-//! and a starter that was killed closes it too.
+//! nbdkit passes the settings as `key=value` ([`Description::from_pairs`]), calls the plugin from its worker threads,
+//! and sends each reply when the call returns. The plugin prints status lines ([`StatusLine`]) on standard output: when
+//! it is ready, every second if asked to, and at the end. With `ends-with-input`, the end of standard input ends the
+//! serving. nbdkit itself, on a signal, waits for connected clients even if they are idle. Standard input also ends if
+//! `iocast serve` is killed.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,24 +20,24 @@ use nbdkit::{Error, FuaFlags, Result, Server, ThreadModel, plugin};
 use crate::checked::{Checked, check};
 use crate::description::Description;
 use crate::served::{Connection, ServedDrive, Zeroing};
-use crate::told::Told;
+use crate::status_line::StatusLine;
 
-/// Errors without a number of the operating system's (`EINVAL`).
+/// The error number (`EINVAL`) of errors that have none of the operating system's.
 const EINVAL: i32 = 22;
-/// How long nbdkit gets to end by itself.
-const GRACE: Duration = Duration::from_secs(1);
-/// How often it tells how it goes.
-const EVERY: Duration = Duration::from_secs(1);
+/// How long nbdkit may take to shut down before the process exits.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The interval between status lines.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-static ENDED: Once = Once::new();
-static GIVEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+static FINISHED: Once = Once::new();
+static SETTINGS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 static CHECKED: Mutex<Option<Checked>> = Mutex::new(None);
-/// Standard output, which nbdkit closes before it serves.
-static LINE: Mutex<Option<File>> = Mutex::new(None);
+/// A duplicate of standard output, which nbdkit closes before it serves.
+static STATUS_OUTPUT: Mutex<Option<File>> = Mutex::new(None);
 static DRIVE: OnceLock<ServedDrive> = OnceLock::new();
-/// Standard input, if its end is ours.
+/// A duplicate of standard input, if its end ends the serving.
 static INPUT: Mutex<Option<File>> = Mutex::new(None);
-static TELLER: Mutex<Option<(Sender<()>, JoinHandle<()>)>> = Mutex::new(None);
+static STATUS_THREAD: Mutex<Option<(Sender<()>, JoinHandle<()>)>> = Mutex::new(None);
 
 struct Client {
     drive: &'static ServedDrive,
@@ -52,43 +52,43 @@ fn lock<T>(mutex: &'static Mutex<T>) -> std::sync::MutexGuard<'static, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One line to whoever started nbdkit; if he is gone, nobody listens.
-fn tell(told: &Told) {
-    if let (Some(out), Ok(line)) = (lock(&LINE).as_mut(), serde_json::to_string(told)) {
+/// Prints a status line. If `iocast serve` has ended, the line is lost.
+fn print_status(status: &StatusLine) {
+    if let (Some(out), Ok(line)) = (lock(&STATUS_OUTPUT).as_mut(), serde_json::to_string(status)) {
         let _ = out.write_all(format!("{line}\n").as_bytes());
     }
 }
 
-/// Tells how it goes until it is told to stop.
-fn keep_telling(drive: &'static ServedDrive) {
+/// Starts the thread that prints a status line every second.
+fn start_status_thread(drive: &'static ServedDrive) {
     let (stop, stopped) = channel();
-    let spawned = std::thread::Builder::new().name("teller".to_owned()).spawn(move || {
-        while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            tell(&Told::Going(Box::new(drive.report())));
+    let spawned = std::thread::Builder::new().name("status".to_owned()).spawn(move || {
+        while stopped.recv_timeout(STATUS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            print_status(&StatusLine::Progress(Box::new(drive.report())));
         }
     });
-    // Without it there is nothing to look at meanwhile, and the end is told all the same.
-    *lock(&TELLER) = spawned.ok().map(|thread| (stop, thread));
+    // If the thread cannot be started, only the final status line is printed.
+    *lock(&STATUS_THREAD) = spawned.ok().map(|thread| (stop, thread));
 }
 
-/// Completes the log and tells the figures of the end; the second time there is nothing left to do.
-fn end() {
-    if let Some((stop, thread)) = lock(&TELLER).take() {
+/// Completes the log and prints the final status line. A second call does nothing.
+fn finish() {
+    if let Some((stop, thread)) = lock(&STATUS_THREAD).take() {
         drop(stop);
         let _ = thread.join();
     }
     if let Some(drive) = DRIVE.get() {
-        ENDED.call_once(|| tell(&Told::Ended(Box::new(drive.finish()))));
+        FINISHED.call_once(|| print_status(&StatusLine::Ended(Box::new(drive.finish()))));
     }
 }
 
-/// Ends the serving when whoever started it closes `input`, and the process even if clients stay connected.
+/// Ends the serving when `input` ends, and then the process, even if clients stay connected.
 fn end_with(mut input: File) {
-    // What is written there means nothing, and an error ends it as well.
+    // Input is ignored; a read error also ends the serving.
     let _ = std::io::copy(&mut input, &mut std::io::sink());
-    end();
+    finish();
     nbdkit::shutdown();
-    std::thread::sleep(GRACE);
+    std::thread::sleep(SHUTDOWN_TIMEOUT);
     std::process::exit(0);
 }
 
@@ -110,13 +110,13 @@ impl Server for Client {
     }
 
     fn config(key: &str, value: &str) -> Result<()> {
-        lock(&GIVEN).push((key.to_owned(), value.to_owned()));
+        lock(&SETTINGS).push((key.to_owned(), value.to_owned()));
         Ok(())
     }
 
     fn config_complete() -> Result<()> {
-        *lock(&LINE) = std::io::stdout().as_fd().try_clone_to_owned().ok().map(File::from);
-        let description = Description::from_pairs(&lock(&GIVEN)).map_err(refused)?;
+        *lock(&STATUS_OUTPUT) = std::io::stdout().as_fd().try_clone_to_owned().ok().map(File::from);
+        let description = Description::from_pairs(&lock(&SETTINGS)).map_err(refused)?;
         if description.ends_with_input {
             let input = std::io::stdin().as_fd().try_clone_to_owned()?;
             *lock(&INPUT) = Some(File::from(input));
@@ -129,17 +129,17 @@ impl Server for Client {
         Ok(ThreadModel::Parallel)
     }
 
-    /// Threads begin here: before, nbdkit may still split.
+    /// nbdkit may fork before this call, so threads are started here.
     fn after_fork() -> Result<()> {
-        // Sleeps otherwise end up to 50 us late; threads that are started from here on inherit it.
+        // Sleeps would otherwise end up to 50 us late. Threads started from here on inherit the setting.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let checked = lock(&CHECKED).take().ok_or_else(|| refused("nothing was described"))?;
+        let checked = lock(&CHECKED).take().ok_or_else(|| refused("there is no description"))?;
         let live = checked.is_live();
         let drive = DRIVE.get_or_init(|| ServedDrive::begin(checked));
         drive.open_log().map_err(refused)?;
-        tell(&Told::Ready);
+        print_status(&StatusLine::Ready);
         if live {
-            keep_telling(drive);
+            start_status_thread(drive);
         }
         if let Some(input) = lock(&INPUT).take() {
             let thread = std::thread::Builder::new().name("input".to_owned());
@@ -149,11 +149,11 @@ impl Server for Client {
     }
 
     fn unload() {
-        end();
+        finish();
     }
 
     fn open(_readonly: bool) -> Result<Box<dyn Server>> {
-        let drive = DRIVE.get().ok_or_else(|| refused("not ready yet"))?;
+        let drive = DRIVE.get().ok_or_else(|| refused("the drive is not ready yet"))?;
         let name = nbdkit::export_name().map_err(|error| refused(error.to_string()))?;
         let connection = drive.connect(&name).map_err(refused)?;
         Ok(Box::new(Client { drive, connection }))
@@ -167,7 +167,7 @@ impl Server for Client {
         Ok(self.drive.is_rotational())
     }
 
-    /// All connections are to one drive: a flush on any of them is about all.
+    /// All connections share one drive, so a flush on one covers all.
     fn can_multi_conn(&self) -> Result<bool> {
         Ok(true)
     }
@@ -176,7 +176,7 @@ impl Server for Client {
         Ok(true)
     }
 
-    /// A drive with a volatile cache that does not understand it has a flush behind the write.
+    /// If the drive has a volatile cache without forced unit access, nbdkit emulates it with a flush after the write.
     fn can_fua(&self) -> Result<FuaFlags> {
         Ok(match self.drive.write_cache() {
             WriteCache::Volatile { fua: false } => FuaFlags::Emulate,

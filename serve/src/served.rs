@@ -1,4 +1,5 @@
-//! A served drive: the image, the drive's times, the log.
+//! A served drive: clients read and write the image, wait for the modelled completion times, and leave records in the
+//! log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,39 +13,39 @@ use traces::statistics::Distribution;
 use traces::trace::Clock;
 use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, StreamId, TraceMeta, VmId};
 
-use crate::checked::{Checked, Parts, ServeError};
+use crate::checked::{Checked, ServeError, ServedParts};
 use crate::clock::zero_unix_ns;
 use crate::description::{Export, VmBy};
-use crate::front::Done;
+use crate::live_queue::LiveQueue;
 use crate::log::{Log, LogEntry};
-use crate::waiting::Waiting;
+use crate::simulated_drive::FinishedRequest;
 
-/// The name of a single virtual machine.
+/// The VM's name if there is one unnamed export.
 const ONLY_VM: &str = "vm0";
-/// The error that a request is logged with whose data failed without one of its own (`EIO`).
+/// The error number (`EIO`) that is logged for a request whose data access failed without an error number.
 const EIO: i32 = 5;
 
-/// An export that a client asked for in vain.
+/// A client asked for an export that does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no export `{asked}`; there are {}", there.join(", "))]
+#[error("there is no export `{requested}`; there are {}", existing.join(", "))]
 pub struct UnknownExport {
-    asked: String,
-    there: Vec<String>,
+    requested: String,
+    existing: Vec<String>,
 }
 
-/// A drive that clients can use.
+/// A drive that clients can read and write.
 pub struct ServedDrive {
-    parts: Parts,
+    parts: ServedParts,
     capacity: Sectors,
     write_cache: WriteCache,
     discards: bool,
-    waiting: Waiting,
+    live_queue: LiveQueue,
     tally: Mutex<Tally>,
-    /// `None` when it is finished or there is none.
+    /// `None` without a log, and after the log is finished.
     log: Mutex<Option<(Log, PathBuf)>>,
 }
 
-/// What is counted, and the names that turned up.
+/// Counts, and the VMs seen so far.
 #[derive(Default)]
 struct Tally {
     lateness: Distribution,
@@ -54,7 +55,7 @@ struct Tally {
     failed: u64,
 }
 
-/// A client of one export.
+/// A client's connection to one export.
 pub struct Connection {
     export: usize,
     vm: VmId,
@@ -63,28 +64,28 @@ pub struct Connection {
 }
 
 impl ServedDrive {
-    /// The drive's clock starts.
+    /// Starts the drive's clock.
     pub fn begin(checked: Checked) -> ServedDrive {
-        let Checked { parts, front } = checked;
+        let Checked { parts, drive_queue } = checked;
         let vms = match parts.description.vm_by {
             VmBy::Export => parts.exports.iter().map(|export| served_vm(vm_name(export))).collect(),
             VmBy::Connection => Vec::new(),
         };
         ServedDrive {
             parts,
-            capacity: front.capacity(),
-            write_cache: front.write_cache(),
-            discards: front.discards(),
-            waiting: Waiting::new(front),
+            capacity: drive_queue.capacity(),
+            write_cache: drive_queue.write_cache(),
+            discards: drive_queue.discards(),
+            live_queue: LiveQueue::new(drive_queue),
             tally: Mutex::new(Tally { vms, ..Tally::default() }),
             log: Mutex::new(None),
         }
     }
 
-    /// Begins the log, if one was asked for; before the first client connects.
+    /// Begins the log if the description asks for one. Must be called before the first client connects.
     ///
     /// # Errors
-    /// The log's.
+    /// The log cannot be created.
     pub fn open_log(&self) -> Result<(), ServeError> {
         if let Some(path) = &self.parts.description.log {
             *self.log() = Some((Log::begin(path)?, path.clone()));
@@ -93,7 +94,7 @@ impl ServedDrive {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Counts are counts, whoever has panicked over them.
+        // A thread that panicked leaves no count half written.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,16 +102,16 @@ impl ServedDrive {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client asks for an export; the only one goes by the empty name too.
+    /// Opens an export for a client. The empty name also opens a single export.
     ///
     /// # Errors
-    /// A name that no export has.
+    /// No export has this name.
     pub fn connect(&self, name: &str) -> Result<Connection, UnknownExport> {
         let by_name = self.parts.exports.iter().position(|export| export.name == name);
         let only = (name.is_empty() && self.parts.exports.len() == 1).then_some(0);
         let export = by_name.or(only).ok_or_else(|| UnknownExport {
-            asked: name.to_owned(),
-            there: self.parts.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
+            requested: name.to_owned(),
+            existing: self.parts.exports.iter().map(|export| format!("`{}`", export.name)).collect(),
         })?;
         let mut tally = self.tally();
         let number = tally.connections;
@@ -118,7 +119,7 @@ impl ServedDrive {
         let vm = match self.parts.description.vm_by {
             VmBy::Export => VmId(export as u16),
             VmBy::Connection => {
-                // Numbers beyond the last that a trace has share it.
+                // Connections beyond the last VM id share that id.
                 let vm = number.min(u32::from(u16::MAX)) as u16;
                 if usize::from(vm) == tally.vms.len() {
                     tally.vms.push(served_vm(connection_name(number)));
@@ -135,32 +136,33 @@ impl ServedDrive {
         self.parts.exports[connection.export].length
     }
 
-    /// What the drive does with written data.
+    /// The kind of the drive's write cache.
     pub fn write_cache(&self) -> WriteCache {
         self.write_cache
     }
 
-    /// Whether the drive understands discards.
+    /// Whether the drive supports discards.
     pub fn discards(&self) -> bool {
         self.discards
     }
 
-    /// Whether there are discs that turn.
+    /// Whether the drive is a rotating disk.
     pub fn is_rotational(&self) -> bool {
         self.parts.rotational
     }
 
-    /// Reads `bytes` from `offset` of the export on. Returns when the drive is done; so do the others.
+    /// Reads the export from `offset` on into `bytes`. Like the other operations, it returns at the request's modelled
+    /// completion time.
     ///
     /// # Errors
-    /// The image's; so for the others.
+    /// The range leaves the export, or the image reports an error.
     pub fn read(&self, connection: &Connection, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let length = bytes.len() as u64;
         let data = |at| self.parts.image.read(bytes, at);
         self.access(connection, Operation::Read, Flags::empty(), (offset, length), data)
     }
 
-    /// Writes `bytes`; `fua` asks for them to be durable.
+    /// Writes `bytes`; `fua` requests forced unit access.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -169,7 +171,7 @@ impl ServedDrive {
         self.access(connection, Operation::Write, fua_flag(fua), (offset, bytes.len() as u64), data)
     }
 
-    /// Makes `length` bytes zero: a discard where the client allows it and the drive understands it, else a write.
+    /// Zeroes `length` bytes: by a discard if the client permits it and the drive supports it, else by a write.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -179,7 +181,7 @@ impl ServedDrive {
         self.access(connection, operation, fua_flag(how.fua), (offset, length), data)
     }
 
-    /// Tells the drive that `length` bytes hold nothing of value; they read as zeros.
+    /// Discards `length` bytes; they read as zeros afterwards.
     ///
     /// # Errors
     /// As [`ServedDrive::read`].
@@ -188,15 +190,15 @@ impl ServedDrive {
         self.access(connection, Operation::Discard, Flags::empty(), (offset, length), data)
     }
 
-    /// Waits until everything that was acknowledged is durable by the drive's account. The image itself stays with the
-    /// operating system until the end.
+    /// Returns when the drive model has made all acknowledged writes durable. The image file itself is synced only at
+    /// the end of serving.
     ///
     /// # Errors
     /// As [`ServedDrive::write`].
     pub fn flush(&self, connection: &Connection) -> io::Result<()> {
         let request = self.request(connection, Operation::Flush, Flags::empty(), (Lba::ZERO, Sectors::ZERO));
         if self.write_cache == WriteCache::Through {
-            let (number, request) = self.waiting.pass(request);
+            let (number, request) = self.live_queue.number_only(request);
             let at = Some(request.arrival);
             let observed = Observed { issued: at, completed: at, ..Observed::default() };
             self.note(connection, number, Record { request, observed });
@@ -228,18 +230,21 @@ impl ServedDrive {
         let export = &self.parts.exports[connection.export];
         let within = offset.checked_add(length).is_some_and(|end| end <= export.length.bytes());
         if !within {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "beyond the end of the export"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the request extends beyond the end of the export",
+            ));
         }
         if length == 0 {
             return Ok(());
         }
         let at = Sectors::new(export.begin.sector()).bytes() + offset;
-        let place = self.parts.description.place.sectors(at, length, self.parts.image.length(), self.capacity);
+        let place = self.parts.description.placement.sectors(at, length, self.parts.image.length(), self.capacity);
         let request = self.request(connection, operation, flags, place);
         self.serve(connection, request, || data(at))
     }
 
-    /// The drive takes its time while the data go their own way.
+    /// Submits the request to the drive model, accesses the data meanwhile, and waits for the completion time.
     fn serve(
         &self,
         connection: &Connection,
@@ -250,10 +255,10 @@ impl ServedDrive {
         if self.write_cache == WriteCache::Through {
             given.flags.remove(Flags::FUA);
         }
-        let ticket = self.waiting.take_in(given);
+        let ticket = self.live_queue.submit(given);
         let result = data();
-        let Done { issued, completion, .. } = self.waiting.wait(ticket);
-        let (now, due) = (self.waiting.now(), completion.finished);
+        let FinishedRequest { issued, completion, .. } = self.live_queue.wait(ticket);
+        let (now, due) = (self.live_queue.now(), completion.finished);
         let error = result.as_ref().err().map_or(0, |error| error.raw_os_error().unwrap_or(EIO));
         let mut served = ticket.request;
         served.flags = request.flags;
@@ -267,7 +272,7 @@ impl ServedDrive {
         result
     }
 
-    /// Counts it and puts it into the log, on the clock that everybody has.
+    /// Counts the request and logs it, with its times converted to `CLOCK_MONOTONIC`.
     fn note(&self, connection: &Connection, number: u64, record: Record) {
         let mut tally = self.tally();
         if let Some(vm) = tally.vms.get_mut(usize::from(record.request.vm.0)) {
@@ -276,7 +281,7 @@ impl ServedDrive {
         drop(tally);
         if let Some(log) = &connection.log {
             let shifted =
-                |time: traces::Timestamp| traces::Timestamp::from_ns(time.as_ns() + self.waiting.zero().as_ns());
+                |time: traces::Timestamp| traces::Timestamp::from_ns(time.as_ns() + self.live_queue.zero().as_ns());
             let mut record = record;
             record.request.arrival = shifted(record.request.arrival);
             record.observed.issued = record.observed.issued.map(shifted);
@@ -285,7 +290,7 @@ impl ServedDrive {
         }
     }
 
-    /// How it goes.
+    /// The figures so far.
     pub fn report(&self) -> Serving {
         let tally = self.tally();
         Serving {
@@ -294,7 +299,7 @@ impl ServedDrive {
             drive: self.parts.drive.clone(),
             scheduler: self.parts.scheduler.clone(),
             options: self.options(),
-            span_ns: self.waiting.now().since(traces::Timestamp::ZERO),
+            span_ns: self.live_queue.now().since(traces::Timestamp::ZERO),
             lateness: tally.lateness.figures(),
             response_time: tally.response.figures(),
             vms: tally.vms.clone(),
@@ -317,8 +322,8 @@ impl ServedDrive {
         options
     }
 
-    /// Ends the serving: completes the log and makes the image durable. Requests that come afterwards are served and not
-    /// logged. What went wrong is in the report.
+    /// Completes the log and makes the image durable. Later requests are served but not logged. Failures are in the
+    /// report.
     pub fn finish(&self) -> Serving {
         let mut report = self.report();
         let log = self.log().take();
@@ -353,7 +358,7 @@ impl ServedDrive {
         }
         for export in &self.parts.exports {
             let at = Sectors::new(export.begin.sector()).bytes();
-            let (lba, _) = self.parts.description.place.sectors(at, 1, self.parts.image.length(), self.capacity);
+            let (lba, _) = self.parts.description.placement.sectors(at, 1, self.parts.image.length(), self.capacity);
             add(&format!("place_sectors.{}", vm_name(export)), lba.to_string());
         }
         for (name, ns) in &report.lateness.percentiles_ns {
@@ -366,12 +371,12 @@ impl ServedDrive {
     }
 }
 
-/// How zeros may be written.
+/// How a range may be zeroed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Zeroing {
-    /// The sectors may lose their place.
+    /// A discard is permitted.
     pub may_discard: bool,
-    /// They are to be durable.
+    /// Forced unit access is requested.
     pub fua: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Images: what is opened, what is refused, and that nobody else has it.
+//! Images: creation, locking, holes, and the files that are refused.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::os::unix::fs::MetadataExt;
@@ -21,16 +21,16 @@ fn refusal(path: &Path, opening: Opening) -> String {
 }
 
 #[test]
-fn a_file_is_made_sparse_and_held() {
+fn created_file_is_sparse_and_locked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     assert!(refusal(&path, Opening::default()).ends_with("there is no such file; --create SIZE makes a sparse one"));
     let image = Image::open(&at(&path), made(1 << 21)).unwrap();
     assert_eq!(image.length(), Sectors::new(1 << 21));
     let metadata = std::fs::metadata(&path).unwrap();
-    assert!(metadata.len() == 1 << 30 && metadata.blocks() < 64, "1 GiB that takes no room");
+    assert!(metadata.len() == 1 << 30 && metadata.blocks() < 64, "1 GiB that takes no space");
     assert!(refusal(&path, Opening::default()).ends_with("another server uses it"));
-    assert!(refusal(&path, made(8)).contains("it exists; leave out --create"));
+    assert!(refusal(&path, made(8)).contains("it exists already; leave out --create"));
     image.write(&[5; 8192], 4096).unwrap();
     image.zero(4096, 4096).unwrap();
     drop(image);
@@ -41,7 +41,7 @@ fn a_file_is_made_sparse_and_held() {
 }
 
 #[test]
-fn a_hole_gives_room_back() {
+fn zeroing_a_file_frees_its_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let image = Image::open(&at(&path), made(1 << 12)).unwrap();
@@ -51,11 +51,11 @@ fn a_hole_gives_room_back() {
     image.zero(0, 1 << 20).unwrap();
     let after = std::fs::metadata(&path).unwrap();
     assert!(after.blocks() + 1000 < before, "{before} blocks before, {} after", after.blocks());
-    assert_eq!(after.len(), 1 << 21, "its length stays");
+    assert_eq!(after.len(), 1 << 21, "its length stays the same");
 }
 
 #[test]
-fn what_is_no_image_is_refused() {
+fn path_that_is_no_image_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     assert!(refusal(folder.path(), Opening::default()).ends_with("it is neither a file nor a block device"));
     assert!(refusal(Path::new("/dev/null"), Opening::default()).ends_with("it is neither a file nor a block device"));
@@ -67,7 +67,7 @@ fn what_is_no_image_is_refused() {
     }
     let empty = folder.path().join("empty");
     assert!(refusal(&empty, made(0)).contains("its 0 bytes"));
-    assert!(!empty.exists(), "nothing was made in vain");
+    assert!(!empty.exists(), "no file was created");
     let memory = Image::open(&ImageSource::Memory(Sectors::ZERO), Opening::default()).unwrap_err();
     assert!(memory.to_string().starts_with("image memory: its 0 bytes"));
 }

@@ -1,4 +1,4 @@
-//! Images on a block device: a loop device over a file of the test's own.
+//! Images on a block device: a loop device over a file of the test.
 //!
 //! Needs root, loop devices, and Debian's util-linux (losetup, mount) and e2fsprogs (mkfs.ext2).
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
@@ -11,7 +11,7 @@ use serve::{ImageSource, Opening};
 use tempfile::TempDir;
 use traces::Sectors;
 
-/// Runs a program to its end; what it prints.
+/// Runs a program to its end. Returns its output.
 fn run(program: &str, package: &str, arguments: &[&str]) -> String {
     let found = Command::new(program).args(arguments).output();
     let output = found.unwrap_or_else(|error| panic!("{program}: {error}; Debian's package {package} has it"));
@@ -20,7 +20,7 @@ fn run(program: &str, package: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A loop device, gone with the test.
+/// A loop device that is detached when it is dropped.
 struct Loop {
     device: PathBuf,
     folder: TempDir,
@@ -52,7 +52,7 @@ fn open(device: &Path, allow_writes: bool) -> Result<Image, String> {
 }
 
 #[test]
-fn a_block_device_is_written_only_when_asked_and_never_while_it_is_used() {
+fn block_device_needs_permission_and_is_refused_while_in_use() {
     let device = Loop::new();
     let error = open(&device.device, false).unwrap_err();
     assert!(error.ends_with("a block device is written to only with --allow-writes"), "{error}");
@@ -66,7 +66,7 @@ fn a_block_device_is_written_only_when_asked_and_never_while_it_is_used() {
     image.read(&mut bytes, 0).unwrap();
     assert!(bytes[..4096].iter().chain(&bytes[8704..]).all(|&byte| byte == 3));
     assert!(bytes[4096..8704].iter().all(|&byte| byte == 0));
-    let held = "it is mounted or held by another device; take one that nobody uses";
+    let held = "it is mounted or part of another device; choose an unused one";
     assert!(open(&device.device, true).unwrap_err().ends_with(held), "by this test");
     drop(image);
 

@@ -1,4 +1,4 @@
-//! The plugin in the real nbdkit, with real clients: libnbd's programs, fio, and one of our own.
+//! The plugin in the real nbdkit, with real clients: libnbd's programs, fio, and a client of our own.
 //!
 //! Needs Debian's nbdkit, libnbd-bin and fio; no root.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
@@ -34,27 +34,27 @@ fn output(command: &mut std::process::Command) -> String {
 }
 
 #[test]
-fn a_disk_tells_what_it_is() {
+fn export_flags_follow_the_drive() {
     let server = Server::start(&["drive=cheetah-15k4-mechanical", "image=memory:64m"]);
     let client = server.client("");
     assert_eq!(client.size, 64 << 20);
     let can = CAN_FLUSH | CAN_FUA | ROTATIONAL | CAN_ZERO | CAN_MULTI_CONN;
-    assert_eq!(client.flags & (can | CAN_TRIM), can, "a disk turns and knows no trim");
-    let told = output(program("nbdinfo", "libnbd-bin").arg(server.uri("")));
+    assert_eq!(client.flags & (can | CAN_TRIM), can, "a disk is rotational and does not support trim");
+    let info = output(program("nbdinfo", "libnbd-bin").arg(server.uri("")));
     for line in ["export-size: 67108864 (64M)", "is_rotational: true", "can_multi_conn: true", "can_trim: false"] {
-        assert!(told.contains(line), "{told}");
+        assert!(info.contains(line), "{info}");
     }
     drop(client);
     server.end();
 
     let server = Server::start(&["drive=sata-ssd", "image=memory:64m"]);
     let flags = server.client("").flags;
-    assert_eq!(flags & (CAN_TRIM | ROTATIONAL), CAN_TRIM, "flash knows trim and does not turn");
+    assert_eq!(flags & (CAN_TRIM | ROTATIONAL), CAN_TRIM, "flash supports trim and is not rotational");
     server.end();
 }
 
 #[test]
-fn what_nbdcopy_writes_it_reads() {
+fn nbdcopy_reads_back_the_data_it_wrote() {
     let server = Server::start(&[QUICK, "image=memory:4m"]);
     let (from, to) = (server.folder.path().join("from"), server.folder.path().join("to"));
     let mut number = 7u32;
@@ -73,7 +73,7 @@ fn what_nbdcopy_writes_it_reads() {
 }
 
 #[test]
-fn fio_finds_no_difference_on_two_slices_at_once() {
+fn fio_verifies_data_on_two_exports_at_once() {
     let drive = "drive=cheetah-15k4-mechanical:queue_depth=16";
     let exports = ["export=mail@0:64m", "export=web@960m:64m", "image=memory:1g"];
     let server = Server::start(&[&[drive][..], &exports].concat());
@@ -101,19 +101,19 @@ fn fio_finds_no_difference_on_two_slices_at_once() {
         assert_eq!(of_vm.count() as u64, served.reads + served.writes + served.flushes);
     }
     let together = records.windows(2).filter(|two| two[0].request.vm != two[1].request.vm).count();
-    assert!(together > 20, "the two took turns {together} times on one spindle");
+    assert!(together > 20, "the log changes between the VMs only {together} times");
 }
 
-/// Runs at most until one was punctual: other load only ever makes replies later, so that one run that holds shows what the
-/// server itself can do, and none of so many shows that it cannot (docs/serve.md has the figures).
+/// The most runs until one is punctual. Other load only ever delays replies, so one punctual run shows that the server
+/// can be punctual. If no run is punctual, the server is not (docs/serve.md has the figures).
 const ATTEMPTS: usize = 10;
-/// What hdd profiles promise for a quiet machine.
+/// The lateness that HDD profiles promise on a quiet host, in nanoseconds.
 const LATE_MAX_NS: u64 = 500_000;
 
-/// The client's own stopwatch against the log: never early; late by no more than the lateness and the way, of which the
-/// client's waking up is a part that nobody promises anything of.
+/// The client's measured response times against the log: never early, and late by no more than the lateness and the
+/// transport. The transport includes the client's own wake-up, which no figure covers.
 #[test]
-fn a_client_sees_the_models_times() {
+fn client_measures_the_modelled_response_times() {
     let attempt = || {
         let server = Server::start(&["drive=cheetah-15k4-mechanical", "image=memory:1g"]);
         let mut client = server.client("");
@@ -130,14 +130,14 @@ fn a_client_sees_the_models_times() {
         let mut over: Vec<u64> = Vec::new();
         for (record, seen) in records.iter().zip(&seen) {
             let model = record.response_time().unwrap();
-            assert!(*seen >= model, "seen after {seen}, by the model {model}");
+            assert!(*seen >= model, "measured {seen}, modelled {model}");
             over.push(seen.saturating_sub(model).as_ns());
         }
         over.sort_unstable();
         assert_eq!(report.lateness.count, 150);
         (report.lateness.percentiles_ns, over[over.len() * 9 / 10])
     };
-    // Without SCHED_FIFO any other load keeps some replies in a hundred waiting for a tick of the kernel's, 4 ms.
+    // Without SCHED_FIFO, other load delays a few replies in a hundred by one kernel tick, 4 ms.
     let share = if support::is_realtime_permitted() { "p99" } else { "p90" };
     let mut attempts = Vec::new();
     let (mut is_late, mut is_over) = (true, true);
@@ -147,12 +147,12 @@ fn a_client_sees_the_models_times() {
         is_over &= over > LATE_MAX_NS;
         attempts.push((late, over));
     }
-    assert!(!is_late, "never late by {LATE_MAX_NS} ns at {share} at most: {attempts:#?}");
-    assert!(!is_over, "the client never over the model by {LATE_MAX_NS} ns at p90 at most: {attempts:#?}");
+    assert!(!is_late, "no run had a lateness of at most {LATE_MAX_NS} ns at {share}: {attempts:#?}");
+    assert!(!is_over, "no run had the client at most {LATE_MAX_NS} ns over the model at p90: {attempts:#?}");
 }
 
 #[test]
-fn many_requests_of_one_client_wait_at_once_and_the_drive_chooses() {
+fn drive_reorders_the_outstanding_requests_of_one_client() {
     let server = Server::start(&["drive=cheetah-15k4-mechanical:queue_depth=32", "image=memory:1g"]);
     let mut client = server.client("");
     let sent: Vec<u64> = (0..32u64).map(|n| client.send(READ, 0, n * 7_919 * 4096 % (1 << 30), 4096, &[])).collect();
@@ -195,7 +195,7 @@ fn flush_fua_zero_and_trim_reach_the_drive() {
 }
 
 #[test]
-fn a_drive_without_fua_is_sent_a_flush_instead() {
+fn fua_becomes_a_flush_for_a_drive_without_it() {
     let server = Server::start(&["drive=fixed:write_cache=volatile,service=100us", "image=memory:1m"]);
     server.client("").write(0, &[1; 512], FUA);
     let log = server.log();
@@ -203,18 +203,18 @@ fn a_drive_without_fua_is_sent_a_flush_instead() {
     let (records, _) = read_log(&log);
     let operations: Vec<Operation> = records.iter().map(|record| record.request.operation).collect();
     assert_eq!(operations, [Operation::Write, Operation::Flush]);
-    assert_eq!(records[1].response_time(), Some(Nanos::from_ms(1)), "fixed's tunable flush");
+    assert_eq!(records[1].response_time(), Some(Nanos::from_ms(1)), "the default of the tunable flush of `fixed`");
 }
 
 #[test]
-fn a_client_that_is_killed_disturbs_nobody() {
+fn other_clients_are_served_after_one_disconnects() {
     let server = Server::start(&["drive=fixed:service=2ms", "image=memory:1m"]);
     let mut staying: Client = server.client("");
     let mut leaving = server.client("");
     for number in 0..20 {
         leaving.send(READ, 0, number * 512, 512, &[]);
     }
-    // The first reply shows that they have arrived.
+    // The first reply shows that the requests have arrived.
     leaving.receive();
     drop(leaving);
     staying.write(0, &[1; 512], 0);
@@ -226,7 +226,7 @@ fn a_client_that_is_killed_disturbs_nobody() {
 }
 
 #[test]
-fn the_end_of_the_input_ends_it_whoever_is_connected_and_the_log_is_complete() {
+fn end_of_input_ends_serving_despite_a_connected_client_and_completes_the_log() {
     let server = Server::start(&[QUICK, "image=memory:1m"]);
     let mut client = server.client("");
     for number in 0..100 {
@@ -234,7 +234,7 @@ fn the_end_of_the_input_ends_it_whoever_is_connected_and_the_log_is_complete() {
     }
     let log = server.log();
     let begin = Instant::now();
-    // The client stays connected and says nothing.
+    // The client stays connected and idle.
     let (report, _folder) = server.end();
     assert!(begin.elapsed() < Duration::from_secs(5), "after {:?}", begin.elapsed());
     assert_eq!(report.logged, Some(100));
@@ -242,7 +242,7 @@ fn the_end_of_the_input_ends_it_whoever_is_connected_and_the_log_is_complete() {
 }
 
 #[test]
-fn a_signal_ends_it_when_nobody_is_connected() {
+fn signal_ends_serving_when_no_client_is_connected() {
     for signal in ["TERM", "INT"] {
         let server = Server::start(&[QUICK, "image=memory:1m"]);
         let mut client = server.client("");
@@ -256,8 +256,8 @@ fn a_signal_ends_it_when_nobody_is_connected() {
 }
 
 #[test]
-fn errors_of_settings_are_ours() {
-    for (settings, says) in [
+fn wrong_settings_are_refused_with_our_messages() {
+    for (settings, expected) in [
         (["drive=cheetah-15k44", "image=memory:1m"], "did you mean cheetah-15k4"),
         (["drive=cheetah-15k4", "image=/no/such/file"], "image /no/such/file: there is no such file"),
         (["drive=cheetah-15k4", "colour=red"], "image= is missing"),
@@ -266,6 +266,6 @@ fn errors_of_settings_are_ours() {
         let output =
             nbdkit.args(["--foreground", "--unix", "-"]).arg(support::plugin()).args(settings).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains(says), "{text}");
+        assert!(!output.status.success() && text.contains(expected), "{text}");
     }
 }

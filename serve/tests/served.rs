@@ -1,4 +1,4 @@
-//! A served drive without nbdkit: data, times, slices, the log.
+//! A served drive without nbdkit: data, times, exports, the log.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serve::served::Zeroing;
-use serve::{Description, ImageSource, Place, ServedDrive, VmBy, check};
+use serve::{Description, ImagePlacement, ImageSource, ServedDrive, VmBy, check};
 use traces::trace::ReadOptions;
 use traces::{Flags, Lba, Operation, Record, Sectors, TraceMeta, formats};
 
-/// A drive that takes 3 ms for everything and knows flushes and discards.
+/// A drive that takes 3 ms for every request and supports flushes and discards.
 const FLAT: &str = "fixed:service=3ms";
 
 fn described(drive: &str) -> Description {
@@ -37,7 +37,7 @@ fn read_log(path: &Path) -> (Vec<Record>, TraceMeta) {
 }
 
 #[test]
-fn data_come_back_as_they_were_written_and_not_before_their_time() {
+fn written_data_are_read_back_and_no_reply_is_early() {
     let drive = begun(described(FLAT));
     let connection = drive.connect("").unwrap();
     let begin = Instant::now();
@@ -48,22 +48,22 @@ fn data_come_back_as_they_were_written_and_not_before_their_time() {
     assert!(begin.elapsed() >= Duration::from_millis(6), "two requests of 3 ms each");
     let report = drive.report();
     assert_eq!(report.lateness.count, 2);
-    let ServedVm { read_bytes, written_bytes } = moved(&report);
-    assert_eq!((read_bytes, written_bytes), (512, 512), "parts of sectors are sectors");
+    let BytesMoved { read_bytes, written_bytes } = moved(&report);
+    assert_eq!((read_bytes, written_bytes), (512, 512), "partial sectors count as whole sectors");
 }
 
-struct ServedVm {
+struct BytesMoved {
     read_bytes: u64,
     written_bytes: u64,
 }
 
-fn moved(report: &traces::results::serving::Serving) -> ServedVm {
+fn moved(report: &traces::results::serving::Serving) -> BytesMoved {
     let vm = &report.vms[0];
-    ServedVm { read_bytes: vm.read_bytes, written_bytes: vm.written_bytes }
+    BytesMoved { read_bytes: vm.read_bytes, written_bytes: vm.written_bytes }
 }
 
 #[test]
-fn slices_lie_apart_and_end_where_they_end() {
+fn exports_have_separate_data_and_refuse_access_beyond_their_end() {
     let description = Description {
         exports: vec!["mail@0:1m".parse().unwrap(), "web@2m:1m".parse().unwrap()],
         ..described("fixed:service=10us")
@@ -76,11 +76,11 @@ fn slices_lie_apart_and_end_where_they_end() {
     let mut bytes = [0; 512];
     drive.read(&mail, &mut bytes, 0).unwrap();
     assert_eq!(bytes, [1; 512]);
-    assert!(drive.read(&mail, &mut bytes, (1 << 20) - 511).is_err(), "over the end of the slice");
+    assert!(drive.read(&mail, &mut bytes, (1 << 20) - 511).is_err(), "beyond the end of the export");
     assert!(drive.read(&mail, &mut bytes, u64::MAX).is_err());
     let Err(error) = drive.connect("db") else { panic!("there is no such export") };
     assert_eq!(error.to_string(), "there is no export `db`; there are `mail`, `web`");
-    assert!(drive.connect("").is_err(), "which of the two?");
+    assert!(drive.connect("").is_err(), "the empty name is ambiguous");
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn zeros_and_discards_read_as_zeros() {
 }
 
 #[test]
-fn the_log_has_every_request_in_the_order_of_arrival_with_the_drives_times() {
+fn log_has_every_request_in_arrival_order_with_the_drives_times() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.parquet");
     let description = Description {
         exports: vec!["mail@0:8m".parse().unwrap(), "web@16m:8m".parse().unwrap()],
-        place: Place::At(Lba::new(5000)),
+        placement: ImagePlacement::At(Lba::new(5000)),
         log: Some(path.clone()),
         ..described("cheetah-15k4-mechanical:queue_depth=8")
     };
@@ -157,7 +157,7 @@ fn the_log_has_every_request_in_the_order_of_arrival_with_the_drives_times() {
 }
 
 #[test]
-fn connections_can_be_the_virtual_machines() {
+fn each_connection_can_be_a_vm_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.parquet");
     let description =
@@ -174,7 +174,7 @@ fn connections_can_be_the_virtual_machines() {
 }
 
 #[test]
-fn a_volatile_cache_makes_flushes_take_time() {
+fn flush_of_a_volatile_cache_is_served_by_the_drive() {
     let drive = begun(described("cheetah-15k4-mechanical:write_cache=back"));
     let connection = drive.connect("").unwrap();
     for place in [0u64, 3, 1] {
@@ -187,14 +187,18 @@ fn a_volatile_cache_makes_flushes_take_time() {
     assert_eq!(after.vms[0].flushes, 1);
 }
 
-/// Many clients at once, on drives that finish in another order than requests came, none of them early or for ever.
+/// Many concurrent clients, on drives that complete out of order: no reply is early, and every request is answered.
 #[test]
-fn nobody_is_early_and_nobody_is_forgotten() {
+fn every_request_of_many_clients_is_answered_and_none_early() {
     for (drive, depth) in
         [("sata-ssd", u32::MAX), ("cheetah-15k4:queue_depth=16,queue_order=look", 40), ("fixed:service=50us", 2)]
     {
-        let description =
-            Description { depth, scheduler: "deadline".parse().unwrap(), place: Place::Spread, ..described(drive) };
+        let description = Description {
+            depth,
+            scheduler: "deadline".parse().unwrap(),
+            placement: ImagePlacement::Spread,
+            ..described(drive)
+        };
         let served = begun(description);
         thread::scope(|scope| {
             for client in 0..24u64 {
@@ -210,35 +214,38 @@ fn nobody_is_early_and_nobody_is_forgotten() {
             }
         });
         let report = served.report();
-        // A reply before its time would have been a panic ("time went backwards").
+        // An early reply would panic with "time went backwards".
         assert_eq!((report.lateness.count, report.failed), (240, 0), "{drive}");
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_reason() {
+fn invalid_descriptions_are_refused_with_a_reason() {
     let exports = |texts: [&str; 2]| Description {
         exports: texts.iter().map(|text| text.parse().unwrap()).collect(),
         ..described(FLAT)
     };
-    for (description, says) in [
+    for (description, expected) in [
         (described("cheetah-15k44"), "did you mean cheetah-15k4"),
         (described("cheetah-15k4:cache=maybe"), "cache"),
         (Description { scheduler: "dedline".parse().unwrap(), ..described(FLAT) }, "did you mean deadline"),
         (described("linear:capacity=1m"), "does not fit linear of 1048576 bytes"),
-        (Description { place: Place::At(Lba::new(1 << 40)), ..described("linear") }, "from byte 562949953421312"),
+        (
+            Description { placement: ImagePlacement::At(Lba::new(1 << 40)), ..described("linear") },
+            "from byte 562949953421312",
+        ),
         (exports(["a@0:1m", "a@8m:1m"]), "exports a and a have the same name"),
         (exports(["a@0:1m", "b@1023k:1m"]), "exports a and b share a part of the image"),
-        (exports(["a@0:1m", "b@31m:2m"]), "export b: it ends at byte 34603008, the image at byte 33554432"),
+        (exports(["a@0:1m", "b@31m:2m"]), "export b ends at byte 34603008, but the image ends at byte 33554432"),
         (Description { log: Some("x.txt".into()), ..described(FLAT) }, "a log ends in .parquet"),
     ] {
         let error = refusal(description);
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_refused_at_the_start() {
+fn unwritable_log_is_refused_at_the_start() {
     let description = Description { log: Some("/no/such/folder/log.parquet".into()), ..described(FLAT) };
     let drive = ServedDrive::begin(check(description).unwrap());
     let error = drive.open_log().unwrap_err().to_string();

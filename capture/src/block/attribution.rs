@@ -1,7 +1,7 @@
-//! Which virtual machine a request is of: by the device it went to, or by who queued it.
+//! Attributes requests to VMs: by the device, or by the process that queued them.
 //!
-//! A process is looked at when its first request is seen: by the time its records leave it may be gone. What
-//! the kernel's own threads queue (write-back, device mapper, iothreads of the kernel) tells nobody.
+//! A process is identified at its first request, because it may have ended when its records are emitted. Requests of
+//! kernel threads (write-back, device mapper, the kernel's I/O threads) belong to no VM.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,49 +9,49 @@ use std::path::{Path, PathBuf};
 
 use traces::VmId;
 
-/// How requests are given to virtual machines.
+/// How requests are attributed to VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VmBy {
-    /// Each device is a virtual machine's.
+pub enum AttributeBy {
+    /// Each device is one VM.
     #[default]
     Device,
-    /// The control group of the process that queued it.
+    /// By the control group of the process that queued the request.
     Cgroup,
-    /// The process that queued it: of qemu the guest's name, of blkback the domain.
+    /// By the process that queued the request: the VM's name for qemu, the domain for blkback.
     Process,
 }
 
-/// The name of those whose requests are nobody's.
+/// The VM name of requests without a VM.
 pub(super) const UNATTRIBUTED: &str = "unattributed";
-/// More virtual machines are not told apart.
+/// The most VMs; the requests of further ones count as unattributed.
 const VMS_MAX: usize = 4096;
-/// So many processes are remembered; when they are more, all are looked at again.
-const PROCESSES_MAX: usize = 1 << 16;
+/// The most processes that are remembered. Beyond them, all are forgotten and identified again.
+const REMEMBERED_PROCESSES_MAX: usize = 1 << 16;
 
-/// Gives processes to virtual machines.
+/// Attributes processes to VMs.
 pub(super) struct Attribution {
-    by: VmBy,
+    by: AttributeBy,
     proc: PathBuf,
-    /// Names by [`VmId`].
+    /// VM names by [`VmId`].
     vms: Vec<String>,
     known: BTreeMap<u32, VmId>,
-    /// The process asked for last, which is mostly the next one too.
+    /// The last process, which usually queues the next request too.
     last: Option<(u32, VmId)>,
     requests: u64,
     unattributed: u64,
 }
 
 impl Attribution {
-    /// Of the processes of this machine, or the devices of these names.
-    pub(super) fn new(by: VmBy, devices: impl Iterator<Item = String>) -> Attribution {
+    /// Attributes the processes of this host, or the devices with these names.
+    pub(super) fn new(by: AttributeBy, devices: impl Iterator<Item = String>) -> Attribution {
         Attribution::within(by, devices, Path::new("/proc"))
     }
 
-    fn within(by: VmBy, devices: impl Iterator<Item = String>, proc: &Path) -> Attribution {
+    fn within(by: AttributeBy, devices: impl Iterator<Item = String>, proc: &Path) -> Attribution {
         let vms = match by {
-            VmBy::Device => devices.collect(),
-            // The first, so that it is there whatever comes.
-            VmBy::Cgroup | VmBy::Process => vec![UNATTRIBUTED.to_owned()],
+            AttributeBy::Device => devices.collect(),
+            // Always the first VM.
+            AttributeBy::Cgroup | AttributeBy::Process => vec![UNATTRIBUTED.to_owned()],
         };
         let (known, proc) = (BTreeMap::new(), proc.to_owned());
         Attribution { by, proc, vms, known, last: None, requests: 0, unattributed: 0 }
@@ -62,21 +62,21 @@ impl Attribution {
         &self.vms
     }
 
-    /// A process has queued a request.
+    /// Identifies a process that has queued a request.
     pub(super) fn see(&mut self, pid: u32) {
-        if self.by != VmBy::Device && self.last.is_none_or(|(last, _)| last != pid) {
+        if self.by != AttributeBy::Device && self.last.is_none_or(|(last, _)| last != pid) {
             let vm = match self.known.get(&pid) {
                 Some(vm) => *vm,
-                None => self.look(pid),
+                None => self.identify(pid),
             };
             self.last = Some((pid, vm));
         }
     }
 
-    /// The virtual machine of a request of a process, on the device of that number; counts it.
+    /// The VM of a request by process `pid` on device number `device`. Counts the request.
     pub(super) fn vm(&mut self, pid: u32, device: usize) -> VmId {
         self.requests += 1;
-        if self.by == VmBy::Device {
+        if self.by == AttributeBy::Device {
             return VmId(u16::try_from(device).unwrap_or(0));
         }
         let vm = self.known.get(&pid).copied().unwrap_or_default();
@@ -84,17 +84,17 @@ impl Attribution {
         vm
     }
 
-    /// The share of requests that are nobody's; `None` if there was none, or they were not looked at.
+    /// The share of unattributed requests; `None` without requests, or if VMs are devices.
     pub(super) fn unattributed_share(&self) -> Option<f64> {
-        (self.by != VmBy::Device && self.requests > 0).then(|| self.unattributed as f64 / self.requests as f64)
+        (self.by != AttributeBy::Device && self.requests > 0).then(|| self.unattributed as f64 / self.requests as f64)
     }
 
-    fn look(&mut self, pid: u32) -> VmId {
-        if self.known.len() >= PROCESSES_MAX {
+    fn identify(&mut self, pid: u32) -> VmId {
+        if self.known.len() >= REMEMBERED_PROCESSES_MAX {
             self.known.clear();
         }
         let name = match self.by {
-            VmBy::Cgroup => self.cgroup(pid),
+            AttributeBy::Cgroup => self.cgroup(pid),
             _ => self.process(pid),
         };
         let vm = name.map_or(VmId(0), |name| self.number(name));
@@ -118,7 +118,7 @@ impl Attribution {
         fs::read(self.proc.join(pid.to_string()).join(file)).ok()
     }
 
-    /// Whose command line is empty is a thread of the kernel's.
+    /// The command line of a process. It is empty for kernel threads.
     fn command_line(&self, pid: u32) -> Option<Vec<u8>> {
         self.read(pid, "cmdline").filter(|line| !line.is_empty())
     }
@@ -139,8 +139,8 @@ impl Attribution {
     fn process(&self, pid: u32) -> Option<String> {
         let comm = self.read(pid, "comm")?;
         let comm = String::from_utf8_lossy(&comm).trim_end().to_owned();
-        // Xen's block backend is a thread of the kernel's for each domain's disk: blkback.DOMAIN.DISK (older
-        // ones: DOMAIN.DISK), cut at 15 characters.
+        // Xen's block backend is one kernel thread for each domain's disk: blkback.DOMAIN.DISK (older ones:
+        // DOMAIN.DISK), cut at 15 characters.
         if let Some(rest) = comm.strip_prefix("blkback.") {
             let (domain, disk) = rest.split_once('.')?;
             return Some(format!("domain {domain} {}", disk.split('-').next().unwrap_or(disk)));
@@ -148,12 +148,12 @@ impl Attribution {
         let line = self.command_line(pid)?;
         let words: Vec<&str> =
             line.split(|byte| *byte == 0).map(|word| std::str::from_utf8(word).unwrap_or_default()).collect();
-        Some(guest_name(&words).unwrap_or(comm))
+        Some(qemu_vm_name(&words).unwrap_or(comm))
     }
 }
 
-/// The name that qemu was given: `-name guest=web,debug-threads=on` or `-name web`.
-fn guest_name(words: &[&str]) -> Option<String> {
+/// The name in qemu's command line: `-name guest=web,debug-threads=on` or `-name web`.
+fn qemu_vm_name(words: &[&str]) -> Option<String> {
     if !words.first()?.rsplit('/').next()?.contains("qemu") && !words.first()?.ends_with("kvm") {
         return None;
     }
@@ -175,7 +175,7 @@ mod tests {
         fs::write(at.join("cgroup"), cgroup).unwrap();
     }
 
-    fn machine() -> tempfile::TempDir {
+    fn host() -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         let at = proc.path();
         let v2 = "0::/machine.slice/web.scope\n";
@@ -187,11 +187,11 @@ mod tests {
         proc
     }
 
-    fn names(by: VmBy, pids: &[u32]) -> (Vec<String>, Option<f64>) {
-        let proc = machine();
+    fn names(by: AttributeBy, pids: &[u32]) -> (Vec<String>, Option<f64>) {
+        let proc = host();
         let mut found = Attribution::within(by, ["sda".to_owned(), "sdb".to_owned()].into_iter(), proc.path());
         pids.iter().for_each(|pid| found.see(*pid));
-        // Gone when the records leave.
+        // The processes have ended when the records are emitted.
         drop(proc);
         let vms: Vec<VmId> = pids.iter().map(|pid| found.vm(*pid, 1)).collect();
         let names = vms.iter().map(|vm| found.vms()[usize::from(vm.0)].clone()).collect();
@@ -199,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_known_by_process() {
-        let (names, share) = names(VmBy::Process, &[10, 11, 12, 13, 14, 0, 10, 99]);
+    fn vms_are_identified_by_process() {
+        let (names, share) = names(AttributeBy::Process, &[10, 11, 12, 13, 14, 0, 10, 99]);
         assert_eq!(
             names,
             ["web", "mail", "domain 3 xvda", "unattributed", "fio", "unattributed", "web", "unattributed"]
@@ -209,15 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_known_by_control_group() {
-        let (names, share) = names(VmBy::Cgroup, &[10, 11, 12, 13, 14]);
+    fn vms_are_identified_by_control_group() {
+        let (names, share) = names(AttributeBy::Cgroup, &[10, 11, 12, 13, 14]);
         let unknown = "unattributed";
         assert_eq!(names, ["/machine.slice/web.scope", "/mail", unknown, unknown, "/user.slice"]);
         assert_eq!(share, Some(2.0 / 5.0));
     }
 
     #[test]
-    fn by_device_nobody_is_looked_at() {
-        assert_eq!(names(VmBy::Device, &[10, 0]), (vec!["sdb".to_owned(), "sdb".to_owned()], None));
+    fn attribution_by_device_ignores_processes() {
+        assert_eq!(names(AttributeBy::Device, &[10, 0]), (vec!["sdb".to_owned(), "sdb".to_owned()], None));
     }
 }

@@ -1,31 +1,31 @@
-//! Readings of the clocks, by which times of a trace can be set against those of other machines.
+//! Readings of the clocks, by which a trace can be aligned with traces of other hosts.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// How far the wall clock may move against the monotonic one between two readings until it is said,
-/// nanoseconds.
-pub(super) const STEP_NS: i64 = 10_000_000;
+/// A change of the wall clock against the monotonic clock between two readings, in nanoseconds, above which the user is
+/// notified.
+pub(super) const CLOCK_STEP_MIN_NS: i64 = 10_000_000;
 
-/// What the clocks said at one moment, nanoseconds.
+/// The clocks at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Reading {
+pub struct ClockReading {
     /// The monotonic clock.
     pub monotonic_ns: u64,
     /// The wall clock, since 1970 UTC.
     pub realtime_ns: i64,
-    /// The clock of the trace, where it tells.
+    /// The clock of the trace, if it can be read.
     pub trace_ns: Option<u64>,
 }
 
-impl Reading {
-    /// Reads them; `trace` reads the trace's own.
-    pub(super) fn take(trace: impl FnOnce() -> Option<u64>) -> Reading {
+impl ClockReading {
+    /// Reads the clocks; `trace` reads the trace's own.
+    pub(super) fn take(trace: impl FnOnce() -> Option<u64>) -> ClockReading {
         let before = monotonic();
         let realtime_ns = wall();
         let after = monotonic();
-        // The wall clock was read in between.
-        Reading { monotonic_ns: before + (after - before) / 2, realtime_ns, trace_ns: trace() }
+        // The wall clock was read between the two.
+        ClockReading { monotonic_ns: before + (after - before) / 2, realtime_ns, trace_ns: trace() }
     }
 
     /// How far the wall clock is ahead of the monotonic one.
@@ -34,7 +34,7 @@ impl Reading {
     }
 }
 
-/// The monotonic clock, which is that of the kernel's tracing, too.
+/// The monotonic clock, which the kernel's tracing also uses.
 pub(super) fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic).unsigned_abs()
 }
@@ -43,7 +43,7 @@ fn wall() -> i64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// The time that this process has spent on CPUs.
+/// The CPU time of this process.
 pub(super) fn cpu_time() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime).unsigned_abs()
 }
@@ -53,24 +53,24 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// The readings of a capture and the steps that they show.
+/// The readings of a capture and the number of clock steps between them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Clocks {
-    readings: Vec<Reading>,
+pub(super) struct ClockReadings {
+    readings: Vec<ClockReading>,
     steps: u64,
 }
 
-impl Clocks {
-    /// Adds a reading; gives by how many nanoseconds the wall clock was set since the one before, if it was.
-    pub(super) fn add(&mut self, reading: Reading) -> Option<i64> {
+impl ClockReadings {
+    /// Adds a reading. Returns by how many nanoseconds the wall clock was set since the previous one, if it was.
+    pub(super) fn add(&mut self, reading: ClockReading) -> Option<i64> {
         let moved = self.readings.last().map(|last| reading.offset_ns() - last.offset_ns());
         self.readings.push(reading);
-        let step = moved.filter(|moved| moved.abs() > STEP_NS);
+        let step = moved.filter(|moved| moved.abs() > CLOCK_STEP_MIN_NS);
         self.steps += u64::from(step.is_some());
         step
     }
 
-    pub(super) fn first(&self) -> Option<&Reading> {
+    pub(super) fn first(&self) -> Option<&ClockReading> {
         self.readings.first()
     }
 
@@ -78,10 +78,10 @@ impl Clocks {
         self.steps
     }
 
-    /// All readings, or the first and the `latest` last ones, as JSON.
+    /// The readings as JSON: all, or the first and the last `latest`.
     pub(super) fn json(&self, latest: usize) -> String {
         let skipped = self.readings.len().saturating_sub(latest).max(1);
-        let some: Vec<&Reading> =
+        let some: Vec<&ClockReading> =
             self.readings.first().into_iter().chain(self.readings.get(skipped..).unwrap_or_default()).collect();
         serde_json::to_string(&some).unwrap_or_default()
     }
@@ -92,9 +92,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_is_set_is_told_from_one_that_drifts() {
-        let at = |monotonic_ns: u64, realtime_ns: i64| Reading { monotonic_ns, realtime_ns, trace_ns: None };
-        let mut clocks = Clocks::default();
+    fn wall_clock_step_is_distinguished_from_drift() {
+        let at = |monotonic_ns: u64, realtime_ns: i64| ClockReading { monotonic_ns, realtime_ns, trace_ns: None };
+        let mut clocks = ClockReadings::default();
         assert_eq!(clocks.add(at(1_000_000_000, 50_000_000_000)), None);
         // 10 ms in a minute is drift.
         assert_eq!(clocks.add(at(61_000_000_000, 110_010_000_000)), None);
@@ -107,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn readings_are_of_now() {
-        let reading = Reading::take(|| Some(7));
+    fn reading_shows_the_current_time() {
+        let reading = ClockReading::take(|| Some(7));
         assert!(reading.monotonic_ns <= monotonic() && reading.trace_ns == Some(7));
         // Later than 2020.
         assert!(reading.realtime_ns > 1_577_836_800_000_000_000);

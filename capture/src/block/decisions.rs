@@ -1,18 +1,18 @@
-//! What a scheduler was set to while its decisions were recorded.
+//! The settings of a scheduler and its queue, recorded beside its decisions.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::device::Device;
+use super::device::BlockDevice;
 
-/// Limits and switches of a queue that decide how much choice its scheduler has.
+/// Queue settings that determine how much choice the scheduler has.
 const SETTINGS: [&str; 7] =
     ["nr_requests", "nomerges", "rotational", "read_ahead_kb", "max_sectors_kb", "wbt_lat_usec", "rq_affinity"];
 
-/// The scheduler of a device with its tunables, and the settings of its queue, as the kernel has them.
-pub fn describe_queue(device: &Device) -> Value {
+/// The scheduler of a device with its tunables, and its queue's settings, from sysfs.
+pub fn describe_queue(device: &BlockDevice) -> Value {
     let queue = device.folder.join("queue");
     let read = |name: &str| fs::read_to_string(queue.join(name)).ok().map(|text| text.trim().to_owned());
     let schedulers = read("scheduler").unwrap_or_default();
@@ -34,10 +34,10 @@ pub fn describe_queue(device: &Device) -> Value {
         "scheduler": chosen.unwrap_or(schedulers.as_str()),
         "tunables": tunables,
         "queue": settings,
-        // What the driver has, which is not the scheduler's nr_requests. That it was cut (by nr_requests under
-        // `none`) the kernel does not tell.
+        // The driver's tags, which are not the scheduler's nr_requests. The kernel does not show whether they were cut
+        // (by nr_requests under `none`).
         "nr_tags": number("mq/0/nr_tags"),
-        // A SCSI device's; others have none.
+        // SCSI devices only.
         "queue_depth": number("device/queue_depth"),
     })
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scheduler_tunables_and_limits_are_described() {
+    fn scheduler_tunables_and_queue_limits_are_described() {
         let folder = tempfile::tempdir().unwrap();
         let queue = folder.path().join("queue");
         fs::create_dir_all(queue.join("iosched")).unwrap();
@@ -60,7 +60,7 @@ mod tests {
         fs::write(queue.join("nr_requests"), "256\n").unwrap();
         fs::create_dir_all(folder.path().join("mq/0")).unwrap();
         fs::write(folder.path().join("mq/0/nr_tags"), "4\n").unwrap();
-        let device = Device {
+        let device = BlockDevice {
             path: PathBuf::new(),
             name: "sda".to_owned(),
             number: 8 << 20,

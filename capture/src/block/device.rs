@@ -1,4 +1,4 @@
-//! Block devices by their path, and what lies below a file.
+//! Block devices by their path, and the devices below a file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +11,17 @@ use traces::Sectors;
 
 use super::error::CaptureError;
 
-/// Where the kernel describes block devices by their number.
+/// The folder in which the kernel describes block devices by their number.
 const BY_NUMBER: &str = "/sys/dev/block";
-/// Devices that stand on one another are followed so deep.
-const DEPTH_MAX: usize = 16;
+/// The deepest chain of stacked devices that is followed.
+const STACKED_DEVICES_MAX: usize = 16;
 
 /// A disk that can be traced.
 #[derive(Clone, Debug)]
-pub struct Device {
-    /// As it was named.
+pub struct BlockDevice {
+    /// The path as given.
     pub path: PathBuf,
-    /// The kernel's name, `sda`.
+    /// The kernel's name, such as `sda`.
     pub name: String,
     /// The kernel's number: major in the upper 12 bits, minor in the lower 20.
     pub number: u32,
@@ -29,16 +29,17 @@ pub struct Device {
     pub capacity: Sectors,
     /// Its folder in sysfs.
     pub folder: PathBuf,
-    /// The kernel's count of disks when it came (Linux 5.15); another one of its number has another.
+    /// The kernel's sequence number of the disk (Linux 5.15), which distinguishes it from a later disk with the same
+    /// number.
     pub(super) sequence: Option<u64>,
 }
 
-impl Device {
-    /// The disk at `path`, or of that name.
+impl BlockDevice {
+    /// Finds the disk at `path`, or with this name.
     ///
     /// # Errors
-    /// What is no block device, is a partition, or has no medium.
-    pub fn find(path: &Path) -> Result<Device, CaptureError> {
+    /// The path is no block device, is a partition, or has no medium.
+    pub fn find(path: &Path) -> Result<BlockDevice, CaptureError> {
         let refuse = |why: &str| CaptureError::Device { path: path.to_owned(), why: why.to_owned() };
         let in_dev = Path::new("/dev").join(path);
         let found = if path.components().count() == 1 && !path.exists() { in_dev } else { path.to_owned() };
@@ -60,25 +61,25 @@ impl Device {
             return Err(refuse(&format!("this is a partition; its requests are those of its disk: name /dev/{disk}")));
         }
         let (number, sequence) = (kernel_number(metadata.rdev()), value(&folder, "diskseq"));
-        let device = Device { path: found, name, number, capacity: Sectors::new(0), folder, sequence };
+        let device = BlockDevice { path: found, name, number, capacity: Sectors::new(0), folder, sequence };
         match device.sectors() {
-            Some(sectors) if sectors > 0 => Ok(Device { capacity: Sectors::new(sectors), ..device }),
+            Some(sectors) if sectors > 0 => Ok(BlockDevice { capacity: Sectors::new(sectors), ..device }),
             _ => Err(refuse("this device has no medium: its size is 0")),
         }
     }
 
-    /// Its size now, in sectors; `None` if it is gone.
+    /// Its current size in sectors; `None` if it has vanished.
     fn sectors(&self) -> Option<u64> {
         value(&self.folder, "size")
     }
 
-    /// Whether it has vanished: unplugged, or, as a loop device, detached; also if another one has its number since.
+    /// Whether it has vanished: it was unplugged, or detached as a loop device, or another disk has its number.
     pub fn is_gone(&self) -> bool {
         self.sectors().is_none_or(|sectors| sectors == 0) || value(&self.folder, "diskseq") != self.sequence
     }
 }
 
-/// A number that sysfs has in the file `name`.
+/// The number in the sysfs file `name`.
 fn value(folder: &Path, name: &str) -> Option<u64> {
     fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
 }
@@ -91,7 +92,7 @@ fn kernel_number(device: u64) -> u32 {
     major(device) << 20 | minor(device)
 }
 
-/// `MAJOR:MINOR` of a kernel's number.
+/// The text `MAJOR:MINOR` of a kernel's number.
 pub(super) fn spelt(number: u32) -> String {
     format!("{}:{}", number >> 20, number & 0xf_ffff)
 }
@@ -102,16 +103,16 @@ fn parsed(text: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }
 
-/// The devices that a file at `path`, or to be made there, lies on: its partition, the disk of that, and
-/// what those stand on (device mapper, md, the file behind a loop device).
+/// The devices below a file at `path`, which may not exist yet: its partition, the partition's disk, and the devices
+/// below that (device mapper, md, the file behind a loop device).
 ///
 /// # Errors
-/// A folder that is not there.
+/// The folder does not exist.
 pub(super) fn below(path: &Path) -> Result<BTreeSet<u32>, CaptureError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let at = if path.exists() { path } else { folder };
     let mut found = BTreeSet::new();
-    follow_file(at, &mut found, DEPTH_MAX).map_err(|error| CaptureError::io(at, error))?;
+    follow_file(at, &mut found, STACKED_DEVICES_MAX).map_err(|error| CaptureError::io(at, error))?;
     Ok(found)
 }
 
@@ -124,7 +125,7 @@ fn follow_file(path: &Path, found: &mut BTreeSet<u32>, depth: usize) -> io::Resu
     Ok(())
 }
 
-/// File systems such as btrfs have a number of their own: what they were mounted from tells the device.
+/// File systems such as btrfs have a device number of their own; their mount source gives the device.
 fn mounted_from(path: &Path) -> Option<u32> {
     let path = fs::canonicalize(path).ok()?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
@@ -155,7 +156,7 @@ fn follow(number: u32, found: &mut BTreeSet<u32>, depth: usize) {
         }
     }
     if let Ok(file) = fs::read_to_string(folder.join("loop/backing_file")) {
-        // What cannot be looked at any more is on no device that could be told.
+        // A file that cannot be examined is on no known device.
         let _ = follow_file(Path::new(file.trim_end()), found, depth - 1);
     }
 }
@@ -165,11 +166,11 @@ mod tests {
     use super::*;
 
     fn message(path: &str) -> String {
-        Device::find(Path::new(path)).unwrap_err().to_string()
+        BlockDevice::find(Path::new(path)).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_no_block_device_is_told_so() {
+    fn path_that_is_no_block_device_is_refused_with_a_hint() {
         assert_eq!(
             message("/dev/null"),
             "/dev/null: this is no block device; name one, such as /dev/sda (`lsblk` lists them)"
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_kernels() {
+    fn device_numbers_follow_the_kernels_encoding() {
         assert_eq!(parsed("8:17\n"), Some(8 << 20 | 17));
         assert_eq!(spelt(8 << 20 | 17), "8:17");
         assert_eq!(parsed("8"), None);

@@ -1,51 +1,51 @@
-//! What keeps a capture from beginning or from going on.
+//! Errors that prevent or end a capture of block devices.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use traces::{ReadError, WriteError};
 
-/// Why there is no capture.
+/// Why a capture failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The operating system refused.
+    /// The operating system reports an error.
     #[error("{}: {source}{}", path.display(), remedy(source))]
     Io {
-        /// What was to be used.
+        /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
-    /// Something that cannot be traced was named.
+    /// A path that cannot be traced was named.
     #[error("{}: {why}", path.display())]
     Device {
-        /// As it was named.
+        /// The path as given.
         path: PathBuf,
-        /// Why not, and what instead.
+        /// The reason, and an alternative.
         why: String,
     },
-    /// tracefs is not there.
+    /// tracefs is not mounted.
     #[error("tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing")]
     NoTracefs,
-    /// The tracer is in use.
-    #[error("{}: the tracer `{tracer}` is in use by somebody else; wait for it, or use another backend", path.display())]
+    /// The kernel's tracer is in use.
+    #[error("{}: the tracer `{tracer}` is in use by another program; wait until it ends, or use another backend", path.display())]
     Busy {
-        /// `current_tracer`.
+        /// The file that shows it: `current_tracer` or `set_event`.
         path: PathBuf,
-        /// What it says.
+        /// The active tracer or event.
         tracer: String,
     },
     /// No backend works.
-    #[error("no way to trace {devices}: {why}")]
+    #[error("no backend can trace {devices}: {why}")]
     NoBackend {
         /// The devices.
         devices: String,
-        /// Why each of them does not.
+        /// Why each backend failed.
         why: String,
     },
-    /// The trace would record how it is written.
+    /// The trace would record its own writes.
     #[error(
-        "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \
+        "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \\
          elsewhere, stream it (--output - | ssh …), or allow it with --allow-self-capture", path.display()
     )]
     SelfCapture {
@@ -54,23 +54,23 @@ pub enum CaptureError {
         /// The device.
         device: String,
     },
-    /// An output that cannot be.
+    /// The output is not valid.
     #[error("{}: {why}", path.display())]
     Output {
         /// The output.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// Another program failed.
     #[error("{program}: {why}")]
     Program {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// What it said.
+        /// The error.
         why: String,
     },
-    /// What the kernel told is not what it describes.
+    /// The kernel's events do not match its format description.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The trace cannot be written.
@@ -85,7 +85,7 @@ impl CaptureError {
     }
 }
 
-/// Which capability is missing.
+/// A hint at the missing capability.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

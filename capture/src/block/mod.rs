@@ -1,12 +1,11 @@
-//! What a machine's kernel tells of its block devices while they are in use.
+//! Captures the block layer's events of a host's or guest's own devices while they are in use.
 //!
-//! A *backend* ([`BACKENDS`]) gives the block layer's events in the order of time: pages of a private trace
-//! instance (`backends/tracefs.rs`), the tracer `blk` (`backends/blk_tracer.rs`), the program `blktrace`
-//! (`backends/blktrace.rs`). The events are paired by the code that reads captures from files
-//! ([`traces::events::PairedReader`]), one for each device, and their records are merged by arrival
-//! (`gather.rs`), given to a virtual machine (`attribution.rs`) and stored by a thread of its own
-//! (`store.rs`), so that a slow disk does not keep the kernel's buffers from being read. Whatever is
-//! switched on in the kernel is told to a [`Supervisor`] first.
+//! A *backend* ([`BACKENDS`]) supplies the block layer's events in order of time: from pages of a private trace
+//! instance (`backends/tracefs.rs`), from the tracer `blk` (`backends/blk_tracer.rs`), or from the program `blktrace`
+//! (`backends/blktrace.rs`). For each device, a reader pairs the events with the same code that reads captures from
+//! files ([`traces::events::PairedReader`]). The records are merged by arrival (`merge.rs`), attributed to a VM
+//! (`attribution.rs`) and written by a separate thread (`store.rs`), so that a slow disk does not delay reading the
+//! kernel's buffers. Before a backend switches anything on in the kernel, it registers it with a [`Supervisor`].
 
 mod attribution;
 mod backends;
@@ -14,8 +13,8 @@ mod clocks;
 mod decisions;
 mod device;
 mod error;
-mod gather;
 mod limits;
+mod merge;
 mod output;
 mod record;
 mod restore;
@@ -23,15 +22,15 @@ mod store;
 mod summary;
 mod supervisor;
 
-pub use attribution::VmBy;
-pub use backends::{BACKENDS, Backend, BackendRow, Setup};
-pub use clocks::Reading;
+pub use attribution::AttributeBy;
+pub use backends::{BACKENDS, Backend, BackendRow, BackendSetup};
+pub use clocks::ClockReading;
 pub use decisions::describe_queue;
-pub use device::Device;
+pub use device::BlockDevice;
 pub use error::CaptureError;
 pub use output::Output;
-pub use record::{Options, Progress, record};
+pub use record::{CaptureOptions, CaptureProgress, record};
 pub use restore::{Cleaned, clean_up};
 pub use store::Rotate;
-pub use summary::{StopReason, Summary};
+pub use summary::{CaptureSummary, StopReason};
 pub use supervisor::{Supervisor, supervise};

@@ -1,4 +1,4 @@
-//! Where a trace goes: files that take part in rotation, standard output, a socket.
+//! The destination of a trace: a file (or several with rotation), standard output, or a socket.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
 
-use super::device::{Device, below};
+use super::device::{BlockDevice, below};
 use super::error::CaptureError;
 
-/// Where a trace goes.
+/// The destination of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A file, or with rotation several.
+    /// A file, or several with rotation.
     File(PathBuf),
     /// Standard output.
     Standard,
-    /// A listening socket.
+    /// A Unix socket with a listener.
     Unix(PathBuf),
 }
 
 impl Output {
-    /// `-`, `unix:PATH` or a path.
+    /// Parses `-`, `unix:PATH` or a path.
     pub fn parse(text: &str) -> Output {
         match text.strip_prefix("unix:") {
             Some(path) => Output::Unix(path.into()),
@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// The file, if it is one.
+    /// The path, if the destination is a file.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Output::File(path) => Some(path),
@@ -47,15 +47,17 @@ impl Output {
         }
     }
 
-    /// Refuses, or removes, files of another raw capture of this name: those of CPUs that are not read now would
-    /// be taken for part of this one.
+    /// Refuses existing files of another raw capture with this name, or removes them if `force`. Files of CPUs that are
+    /// not recorded now would otherwise be read as part of this capture.
     ///
     /// # Errors
-    /// That there are some; an output that is no file.
+    /// Such files exist, or the destination is no file.
     pub(super) fn check_free(&self, force: bool) -> Result<(), CaptureError> {
         let refuse = |why: String| CaptureError::Output { path: self.name(), why };
         let Some(stem) = self.file() else {
-            return Err(refuse("a raw capture is several files; name how they begin".to_owned()));
+            return Err(refuse(
+                "a raw capture consists of several files; give the beginning of their names".to_owned(),
+            ));
         };
         let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -77,11 +79,11 @@ impl Output {
         Ok(())
     }
 
-    /// Refuses a file on a device that is traced.
+    /// Refuses a file on a traced device.
     ///
     /// # Errors
-    /// That it is; a folder that is not there.
-    pub(super) fn check_apart(&self, devices: &[Device]) -> Result<(), CaptureError> {
+    /// The file lies on a traced device, or its folder does not exist.
+    pub(super) fn check_apart(&self, devices: &[BlockDevice]) -> Result<(), CaptureError> {
         let Some(path) = self.file() else { return Ok(()) };
         let below = below(path)?;
         let traced = devices.iter().find(|device| below.contains(&device.number));
@@ -92,8 +94,8 @@ impl Output {
     }
 }
 
-/// The piece of that number: `mail.0003.parquet` of `mail.parquet`.
-pub(super) fn piece(path: &Path, number: u32) -> PathBuf {
+/// The path of a numbered file: `mail.0003.parquet` of `mail.parquet`.
+pub(super) fn rotated_path(path: &Path, number: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() => format!("{stem}.{number:04}.{ending}"),
@@ -102,16 +104,16 @@ pub(super) fn piece(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// What bytes are written to.
-pub(super) enum Sink {
+/// An open destination.
+pub(super) enum OutputSink {
     File(File),
     Standard(io::Stdout),
     Unix(UnixStream),
 }
 
-impl Sink {
-    /// Opens an output, of which `path` is the file of this turn.
-    pub(super) fn open(output: &Output, path: &Path, force: bool) -> Result<Sink, CaptureError> {
+impl OutputSink {
+    /// Opens a destination; `path` is the current file.
+    pub(super) fn open(output: &Output, path: &Path, force: bool) -> Result<OutputSink, CaptureError> {
         let fail = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 CaptureError::Output { path: path.to_owned(), why: "it exists; --force overwrites it".to_owned() }
@@ -119,8 +121,8 @@ impl Sink {
             _ => CaptureError::Output { path: path.to_owned(), why: error.to_string() },
         };
         match output {
-            Output::Standard => Ok(Sink::Standard(io::stdout())),
-            Output::Unix(path) => UnixStream::connect(path).map(Sink::Unix).map_err(fail),
+            Output::Standard => Ok(OutputSink::Standard(io::stdout())),
+            Output::Unix(path) => UnixStream::connect(path).map(OutputSink::Unix).map_err(fail),
             Output::File(_) => {
                 let mut options = OpenOptions::new();
                 options.read(true).write(true);
@@ -129,39 +131,39 @@ impl Sink {
                 } else {
                     options.create_new(true)
                 };
-                options.open(path).map(Sink::File).map_err(fail)
+                options.open(path).map(OutputSink::File).map_err(fail)
             }
         }
     }
 
-    /// Makes durable what was written.
+    /// Makes the written bytes durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.sync_data(),
-            Sink::Standard(_) | Sink::Unix(_) => Ok(()),
+            OutputSink::File(file) => file.sync_data(),
+            OutputSink::Standard(_) | OutputSink::Unix(_) => Ok(()),
         }
     }
 }
 
-impl Write for Sink {
+impl Write for OutputSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Sink::File(file) => file.write(bytes),
-            Sink::Standard(stdout) => stdout.write(bytes),
-            Sink::Unix(stream) => stream.write(bytes),
+            OutputSink::File(file) => file.write(bytes),
+            OutputSink::Standard(stdout) => stdout.write(bytes),
+            OutputSink::Unix(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.flush(),
-            Sink::Standard(stdout) => stdout.flush(),
-            Sink::Unix(stream) => stream.flush(),
+            OutputSink::File(file) => file.flush(),
+            OutputSink::Standard(stdout) => stdout.flush(),
+            OutputSink::Unix(stream) => stream.flush(),
         }
     }
 }
 
-/// Bytes that a user may still write to the file system of a file.
+/// The free bytes in the file system of a file, for ordinary users.
 pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = statvfs(folder).ok()?;
@@ -173,14 +175,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_numbered_before_their_ending() {
-        assert_eq!(piece(Path::new("a/mail.parquet"), 3), Path::new("a/mail.0003.parquet"));
-        assert_eq!(piece(Path::new("mail"), 12), Path::new("mail.0012"));
-        assert_eq!(piece(Path::new(".x"), 1), Path::new(".x.0001"));
+    fn rotated_paths_are_numbered_before_their_ending() {
+        assert_eq!(rotated_path(Path::new("a/mail.parquet"), 3), Path::new("a/mail.0003.parquet"));
+        assert_eq!(rotated_path(Path::new("mail"), 12), Path::new("mail.0012"));
+        assert_eq!(rotated_path(Path::new(".x"), 1), Path::new(".x.0001"));
     }
 
     #[test]
-    fn outputs_are_told_by_their_beginning() {
+    fn outputs_are_recognised_by_their_prefix() {
         assert_eq!(Output::parse("-"), Output::Standard);
         assert_eq!(Output::parse("unix:/run/x"), Output::Unix("/run/x".into()));
         assert_eq!(Output::parse("x.parquet"), Output::File("x.parquet".into()));

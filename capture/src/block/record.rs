@@ -1,4 +1,4 @@
-//! A capture from its beginning to its end.
+//! Runs a capture from its beginning to its end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,100 +9,100 @@ use traces::events::Placed;
 use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
-use super::attribution::{Attribution, VmBy};
-use super::backends::{self, Backend, Chosen, Setup};
-use super::clocks::{Clocks, Reading, cpu_time};
-use super::device::Device;
+use super::attribution::{AttributeBy, Attribution};
+use super::backends::{self, Backend, BackendSetup, ChosenBackend};
+use super::clocks::{ClockReading, ClockReadings, cpu_time};
+use super::device::BlockDevice;
 use super::error::CaptureError;
-use super::gather::{Gatherer, add_losses};
-use super::limits::{Limits, Rate, rest};
+use super::limits::{RateLimit, StopLimits, pause};
+use super::merge::{RecordMerger, add_losses};
 use super::output::Output;
-use super::store::{Rotate, Store, Stored};
-use super::summary::{StopReason, Summary};
+use super::store::{Rotate, StoreOutcome, TraceStore};
+use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
 
-/// Between two sweeps: at a hundred thousand requests a second some 3 MB are waiting by then.
-const SWEEP: Duration = Duration::from_millis(100);
-/// How often a stop is looked for while nothing is to be done.
-const GLANCE: Duration = Duration::from_millis(20);
-/// Between two looks at limits and devices, and two reports.
-const LOOK: Duration = Duration::from_secs(1);
-const BETWEEN_READINGS: Duration = Duration::from_secs(60);
-/// Readings that a checkpoint holds; the file's end holds all.
-const READINGS_IN_CHECKPOINT: usize = 60;
-/// Records that are handed to the store at a time.
-const RECORDS_AT_ONCE: usize = 4096;
+/// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval at which a pause is interrupted to check for a stop.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The interval between two checks of limits and devices, and between two progress reports.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CLOCK_READING_INTERVAL: Duration = Duration::from_secs(60);
+/// The most clock readings in a checkpoint; the file's end holds all.
+const CHECKPOINT_READINGS_MAX: usize = 60;
+/// The most records in one message to the store.
+const RECORDS_PER_MESSAGE: usize = 4096;
 
-/// What is to be captured, how, and where to.
+/// Settings of a capture.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The devices.
-    pub devices: Vec<Device>,
-    /// The name of a backend, instead of the first that works.
+pub struct CaptureOptions {
+    /// The devices to trace.
+    pub devices: Vec<BlockDevice>,
+    /// The backend's name; the first that works if none is named.
     pub backend: Option<String>,
-    /// Where the trace goes; of raw captures, how the names of their files begin.
+    /// The trace's destination; for raw captures, the beginning of the files' names.
     pub output: Output,
-    /// Keep what the kernel gives as it is, and no trace.
+    /// Keep the kernel's raw data, and write no trace.
     pub raw: bool,
-    /// Keep what the kernel gives beside the trace, in files whose names begin so.
+    /// Also keep the kernel's raw data, in files whose names begin so.
     pub raw_too: Option<PathBuf>,
-    /// Only what a scheduler decides.
+    /// Record scheduler decisions only.
     pub decisions_only: bool,
-    /// Overwrite what is there.
+    /// Overwrite existing files.
     pub force: bool,
-    /// Write onto a traced device if it comes to that.
+    /// Permit writing onto a traced device.
     pub allow_self_capture: bool,
-    /// How requests are given to virtual machines.
-    pub vm_by: VmBy,
-    /// The layer to record, instead of guest-queue.
+    /// How requests are attributed to VMs.
+    pub vm_by: AttributeBy,
+    /// The layer of the trace, instead of guest-queue.
     pub layer: Option<Layer>,
-    /// Kibibytes of the kernel's buffer for each CPU.
+    /// Size of the kernel's buffer for each CPU, in KiB.
     pub buffer_kib: u64,
     /// End after this time.
     pub seconds: Option<Duration>,
-    /// End at so many bytes.
+    /// End when the trace has this many bytes.
     pub size_bytes: Option<u64>,
-    /// End when less is free where the trace goes.
+    /// End when fewer bytes are free at the destination.
     pub free_bytes: u64,
-    /// When a new file is begun.
+    /// When a new file begins.
     pub rotate: Option<Rotate>,
-    /// The capture's own share of one CPU, in percent.
+    /// The most CPU time that the capture itself takes, in percent of one CPU.
     pub cpu_percent: Option<f64>,
-    /// Events in a second, above which they are dropped.
+    /// The most events per second; further ones are dropped.
     pub rate: Option<u64>,
 }
 
-/// How a capture goes, once a second.
+/// A capture's progress, reported once a second.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct CaptureProgress {
     /// The backend.
     pub backend: &'static str,
-    /// Since the beginning.
+    /// Time since the beginning.
     pub lasted: Duration,
     /// Events in the last second.
     pub events_per_second: u64,
     /// Events so far.
     pub events: u64,
-    /// Lost so far.
+    /// Lost events so far.
     pub lost: u64,
     /// Bytes written so far.
     pub written_bytes: u64,
-    /// Share of a CPU that the capture has taken, in percent.
+    /// CPU time that the capture has taken, in percent of one CPU.
     pub cpu_percent: f64,
-    /// What is to be said.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Captures until `stop` is set or a limit is reached; `watch` is told how it goes.
+/// Captures until `stop` is set or a limit is reached. `watch` receives the progress.
 ///
 /// # Errors
-/// A capture that could not begin. What fails later ends it with what was recorded, and is in the summary.
+/// The capture could not begin. A later failure ends the capture, keeps its records, and is reported in the summary.
 pub fn record(
-    options: &Options,
+    options: &CaptureOptions,
     mut supervisor: Supervisor,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(&Progress),
-) -> Result<Summary, CaptureError> {
+    watch: &mut dyn FnMut(&CaptureProgress),
+) -> Result<CaptureSummary, CaptureError> {
     if !options.allow_self_capture {
         options.output.check_apart(&options.devices)?;
     }
@@ -113,7 +113,7 @@ pub fn record(
             raw.check_apart(&options.devices)?;
         }
     }
-    let setup = Setup {
+    let setup = BackendSetup {
         devices: options.devices.clone(),
         raw: raw.map(|raw| raw.name()),
         decode: !options.raw,
@@ -131,58 +131,62 @@ pub fn record(
 }
 
 struct Capture<'a> {
-    options: &'a Options,
-    chosen: Chosen,
-    gatherer: Gatherer,
+    options: &'a CaptureOptions,
+    chosen: ChosenBackend,
+    merger: RecordMerger,
     attribution: Attribution,
-    store: Option<Store>,
-    clocks: Clocks,
-    rate: Rate,
-    limits: Limits,
+    store: Option<TraceStore>,
+    clocks: ClockReadings,
+    rate: RateLimit,
+    limits: StopLimits,
     begun: Instant,
     cpu_before: u64,
     events: u64,
     requests: u64,
-    /// How many VMs the store knows.
-    vms_told: usize,
-    /// What was read and what was made of it; kept for their room.
+    /// The number of VMs that the store knows.
+    stored_vms: usize,
+    /// Events and records of the current sweep; kept for their capacity.
     placed: Vec<Placed>,
     records: Vec<(usize, Record)>,
     notes: Vec<String>,
 }
 
 impl<'a> Capture<'a> {
-    fn begin(options: &'a Options, chosen: Chosen) -> Result<Capture<'a>, CaptureError> {
+    fn begin(options: &'a CaptureOptions, chosen: ChosenBackend) -> Result<Capture<'a>, CaptureError> {
         let names = options.devices.iter().map(|device| device.name.clone());
         let mut capture = Capture {
             options,
-            gatherer: Gatherer::new(&options.devices, chosen.backend.format().0),
+            merger: RecordMerger::new(&options.devices, chosen.backend.format().0),
             chosen,
             attribution: Attribution::new(options.vm_by, names),
             store: None,
-            clocks: Clocks::default(),
-            rate: Rate::new(options.rate),
-            limits: Limits { seconds: options.seconds, size_bytes: options.size_bytes, free_bytes: options.free_bytes },
+            clocks: ClockReadings::default(),
+            rate: RateLimit::new(options.rate),
+            limits: StopLimits {
+                seconds: options.seconds,
+                size_bytes: options.size_bytes,
+                free_bytes: options.free_bytes,
+            },
             begun: Instant::now(),
             cpu_before: cpu_time(),
             events: 0,
             requests: 0,
-            vms_told: 0,
+            stored_vms: 0,
             placed: Vec::new(),
             records: Vec::new(),
             notes: Vec::new(),
         };
         capture.read_clocks();
         if !options.raw {
-            let meta = capture.meta(READINGS_IN_CHECKPOINT);
-            capture.vms_told = meta.vms.len();
-            capture.store = Some(Store::begin(&options.output, options.rotate, options.force, meta)?);
+            let meta = capture.meta(CHECKPOINT_READINGS_MAX);
+            capture.stored_vms = meta.vms.len();
+            capture.store = Some(TraceStore::begin(&options.output, options.rotate, options.force, meta)?);
         }
         Ok(capture)
     }
 
-    /// Sweeps until something ends the capture.
-    fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&Progress)) -> Result<StopReason, CaptureError> {
+    /// Sweeps until the capture ends.
+    fn run(&mut self, stop: &AtomicBool, watch: &mut dyn FnMut(&CaptureProgress)) -> Result<StopReason, CaptureError> {
         let mut looked = Instant::now();
         let mut read_clocks = Instant::now();
         let mut events_before = 0;
@@ -190,31 +194,33 @@ impl<'a> Capture<'a> {
         loop {
             let awake = Instant::now();
             self.sweep()?;
-            if looked.elapsed() >= LOOK {
+            if looked.elapsed() >= CHECK_INTERVAL {
                 watch(&self.progress(looked.elapsed(), events_before));
                 (events_before, looked) = (self.events, Instant::now());
                 if let Some(reason) = self.reason_to_end() {
                     return Ok(reason);
                 }
                 if let Some(store) = &self.store {
-                    store.meta(self.meta(READINGS_IN_CHECKPOINT));
+                    store.meta(self.meta(CHECKPOINT_READINGS_MAX));
                 }
             }
-            if read_clocks.elapsed() >= BETWEEN_READINGS {
+            if read_clocks.elapsed() >= CLOCK_READING_INTERVAL {
                 read_clocks = Instant::now();
                 self.read_clocks();
             }
-            // What the thread that stores has worked meanwhile counts, too.
+            // CPU time of the store's thread counts too.
             let cpu = cpu_time();
             let worked = Duration::from_nanos(cpu.saturating_sub(cpu_before));
             cpu_before = cpu;
-            if let Some(reason) = self.wait(rest(worked, awake.elapsed(), self.options.cpu_percent, SWEEP), stop) {
+            if let Some(reason) =
+                self.wait(pause(worked, awake.elapsed(), self.options.cpu_percent, SWEEP_INTERVAL), stop)
+            {
                 return Ok(reason);
             }
         }
     }
 
-    /// Rests, unless the capture is to end.
+    /// Pauses, unless the capture is to end.
     fn wait(&self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
         let from = Instant::now();
         loop {
@@ -228,25 +234,25 @@ impl<'a> Capture<'a> {
             if left.is_zero() {
                 return None;
             }
-            thread::sleep(left.min(GLANCE));
+            thread::sleep(left.min(STOP_POLL_INTERVAL));
         }
     }
 
     fn reason_to_end(&self) -> Option<StopReason> {
-        if self.store.as_ref().is_some_and(Store::has_failed) {
+        if self.store.as_ref().is_some_and(TraceStore::has_failed) {
             return Some(StopReason::OutputFailed);
         }
-        if self.options.devices.iter().any(Device::is_gone) {
+        if self.options.devices.iter().any(BlockDevice::is_gone) {
             return Some(StopReason::DeviceGone);
         }
         self.limits.reached(self.begun.elapsed(), self.written_bytes(), self.options.output.file())
     }
 
     fn written_bytes(&self) -> u64 {
-        self.store.as_ref().map_or_else(|| self.chosen.backend.raw_written().0, Store::bytes)
+        self.store.as_ref().map_or_else(|| self.chosen.backend.raw_written().0, TraceStore::bytes)
     }
 
-    /// Takes what has happened and hands the records on that are complete.
+    /// Reads new events and passes on the complete records.
     fn sweep(&mut self) -> Result<(), CaptureError> {
         self.placed.clear();
         self.chosen.backend.sweep(&mut self.placed)?;
@@ -257,16 +263,16 @@ impl<'a> Capture<'a> {
         let Capture { placed, rate, .. } = self;
         self.events += placed.len() as u64;
         placed.retain(|placed| rate.admits(placed.event.time));
-        self.gatherer.hand(&self.placed, &mut self.attribution);
+        self.merger.hand(&self.placed, &mut self.attribution);
         self.records.clear();
-        self.gatherer.give(ended, &mut self.records)?;
+        self.merger.give(ended, &mut self.records)?;
         self.requests += self.records.len() as u64;
         let Some(store) = &self.store else { return Ok(()) };
-        if self.attribution.vms().len() > self.vms_told {
-            self.vms_told = self.attribution.vms().len();
-            store.meta(self.meta(READINGS_IN_CHECKPOINT));
+        if self.attribution.vms().len() > self.stored_vms {
+            self.stored_vms = self.attribution.vms().len();
+            store.meta(self.meta(CHECKPOINT_READINGS_MAX));
         }
-        for some in self.records.chunks(RECORDS_AT_ONCE) {
+        for some in self.records.chunks(RECORDS_PER_MESSAGE) {
             let attributed = some.iter().map(|(device, record)| {
                 let mut record = *record;
                 record.request.vm = self.attribution.vm(record.request.stream.0, *device);
@@ -278,7 +284,7 @@ impl<'a> Capture<'a> {
     }
 
     fn read_clocks(&mut self) {
-        let reading = Reading::take(|| self.chosen.backend.trace_now());
+        let reading = ClockReading::take(|| self.chosen.backend.trace_now());
         if let Some(step) = self.clocks.add(reading) {
             let by = step as f64 / 1e6;
             self.notes.push(format!("the wall clock was set by {by:.3} ms; the trace's clock was not"));
@@ -287,12 +293,12 @@ impl<'a> Capture<'a> {
 
     fn losses(&self) -> Losses {
         let mut losses = self.chosen.backend.losses();
-        add_losses(&mut losses, &self.gatherer.losses());
+        add_losses(&mut losses, &self.merger.losses());
         losses.lost_events += self.rate.dropped();
         losses
     }
 
-    fn progress(&mut self, since: Duration, events_before: u64) -> Progress {
+    fn progress(&mut self, since: Duration, events_before: u64) -> CaptureProgress {
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(self.chosen.backend.notes());
         if self.options.raw {
@@ -300,7 +306,7 @@ impl<'a> Capture<'a> {
         }
         let lasted = self.begun.elapsed();
         let per_second = (self.events - events_before) as f64 / since.as_secs_f64().max(0.001);
-        Progress {
+        CaptureProgress {
             backend: self.chosen.name,
             lasted,
             events_per_second: per_second as u64,
@@ -316,7 +322,7 @@ impl<'a> Capture<'a> {
         cpu_time().saturating_sub(self.cpu_before)
     }
 
-    /// What is known of the trace so far.
+    /// The trace's metadata so far.
     fn meta(&self, readings: usize) -> TraceMeta {
         let backend: &dyn Backend = &*self.chosen.backend;
         let (format, clock) = backend.format();
@@ -327,10 +333,10 @@ impl<'a> Capture<'a> {
             [only] => meta.capacity_sectors = Some(only.capacity),
             _ => meta.address_space = AddressSpace::PerVm,
         }
-        if let (Some(zero), Some(first)) = (self.gatherer.zero(), self.clocks.first()) {
+        if let (Some(zero), Some(first)) = (self.merger.zero(), self.clocks.first()) {
             meta.clock.zero_unix_ns = first.offset_ns().checked_add_unsigned(zero);
         }
-        self.gatherer.describe(&mut meta);
+        self.merger.describe(&mut meta);
         backend.describe(&mut |key, value| {
             meta.provenance.insert(format!("{format}.{key}"), value);
         });
@@ -343,7 +349,7 @@ impl<'a> Capture<'a> {
         add("clock_readings", self.clocks.json(readings));
         add("clock_steps", self.clocks.steps().to_string());
         add("lost_events", losses.lost_events.to_string());
-        if let Some(zero) = self.gatherer.zero() {
+        if let Some(zero) = self.merger.zero() {
             add("zero_trace_ns", zero.to_string());
         }
         if let Some(share) = self.attribution.unattributed_share() {
@@ -352,12 +358,12 @@ impl<'a> Capture<'a> {
         meta
     }
 
-    /// Switches tracing off, stores the rest and says what came of it.
+    /// Switches tracing off, stores the remaining records and returns the summary.
     fn end(
         mut self,
         ended: Result<StopReason, CaptureError>,
-        watch: &mut dyn FnMut(&Progress),
-    ) -> Result<Summary, CaptureError> {
+        watch: &mut dyn FnMut(&CaptureProgress),
+    ) -> Result<CaptureSummary, CaptureError> {
         let lasted = self.begun.elapsed();
         let (mut stopped_by, mut failure) = match ended {
             Ok(reason) => (reason, None),
@@ -366,7 +372,7 @@ impl<'a> Capture<'a> {
         self.placed.clear();
         let raw_events = self.chosen.backend.raw_written().1;
         let stopped = self.chosen.backend.stop(&mut self.placed);
-        // Whatever came of that, what was seen is kept.
+        // If either fails, the records so far are kept.
         for result in [self.pass_on(true), stopped] {
             if let Err(error) = result
                 && failure.is_none()
@@ -387,13 +393,13 @@ impl<'a> Capture<'a> {
         if let Some(what) = stored.failure {
             (stopped_by, failure) = (StopReason::OutputFailed, Some(what));
         }
-        let last = self.progress(LOOK, self.events);
+        let last = self.progress(CHECK_INTERVAL, self.events);
         watch(&last);
-        if self.options.devices.iter().any(Device::is_gone) && failure.is_none() {
+        if self.options.devices.iter().any(BlockDevice::is_gone) && failure.is_none() {
             stopped_by = StopReason::DeviceGone;
         }
         let losses = self.losses();
-        Ok(Summary {
+        Ok(CaptureSummary {
             schema_version: 1,
             backend: self.chosen.name,
             refused: std::mem::take(&mut self.chosen.refused),
@@ -416,11 +422,11 @@ impl<'a> Capture<'a> {
         })
     }
 
-    /// Writes what is known beside raw files, which hold no metadata of their own.
-    fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<Stored, CaptureError> {
+    /// Writes the metadata beside raw files, which cannot hold them.
+    fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
         let text = serde_json::to_string_pretty(meta).unwrap_or_default();
         std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
-        Ok(Stored { bytes, files: vec![path], failure: None })
+        Ok(StoreOutcome { bytes, files: vec![path], failure: None })
     }
 }

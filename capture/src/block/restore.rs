@@ -1,4 +1,4 @@
-//! What a capture switches on in the kernel, and how it is switched off again, by whoever is left to.
+//! Undoes a capture's changes in the kernel: run by the capture itself, its supervisor or `iocast capture cleanup`.
 
 use std::fs;
 use std::io;
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::backends::blk_tracer::{self, Saved};
+use super::backends::blk_tracer::{self, SavedTracer};
 use super::backends::tracefs;
 use super::error::CaptureError;
 
-/// How the names of our instances begin.
+/// Prefix of the names of our trace instances.
 pub(super) const INSTANCE_PREFIX: &str = "iocast-";
-/// An instance cannot be removed while somebody reads its files; the kernel closes those of a process that
-/// was killed a moment later.
-const TRIES: usize = 50;
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// Attempts to remove an instance. It cannot be removed while its files are open; the kernel closes the files of a
+/// killed process a moment later.
+const REMOVE_TRIES: usize = 50;
+const REMOVE_TRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process by its number and when it began, so that another of the same number is not taken for it.
+/// A process, identified by its id and start time, so that a later process with the same id is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) pid: u32,
-    /// Ticks since the system started.
+    /// Start time in ticks since boot.
     pub(super) started: u64,
 }
 
@@ -32,7 +32,7 @@ impl Owner {
         Owner { pid, started: started(pid).unwrap_or(0) }
     }
 
-    /// As it stands in names: `PID.START`.
+    /// The text in instance names: `PID.START`.
     pub(super) fn name(self) -> String {
         format!("{}.{}", self.pid, self.started)
     }
@@ -42,17 +42,17 @@ impl Owner {
         Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub(super) fn lives(self) -> bool {
         started(self.pid) == Some(self.started)
     }
 }
 
-/// When a process began: field 22 of `/proc/PID/stat` (proc(5)); `None` if there is none, or if it is dead
-/// and was not waited for.
+/// The start time of a process: field 22 of `/proc/PID/stat` (proc(5)). `None` if there is no such process, or it is a
+/// zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
@@ -61,39 +61,39 @@ fn started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Switches an instance off and removes it; one that is gone is no error.
+/// Switches an instance off and removes it. A missing instance is no error.
 pub(super) fn remove_instance(instance: &Path) -> io::Result<()> {
     if !instance.exists() {
         return Ok(());
     }
-    // Whatever comes of the removal, nothing is traced any more.
+    // Tracing stops even if the removal fails.
     fs::write(instance.join("tracing_on"), "0")?;
     fs::write(instance.join("events/enable"), "0")?;
-    let mut tries = TRIES;
+    let mut tries = REMOVE_TRIES;
     loop {
         match fs::remove_dir(instance) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if tries > 0 => thread::sleep(BETWEEN_TRIES),
+            Err(_) if tries > 0 => thread::sleep(REMOVE_TRY_INTERVAL),
             Err(error) => return Err(error),
         }
         tries -= 1;
     }
 }
 
-/// What was found and done with it.
+/// An object that `clean_up` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cleaned {
-    /// Left by a process that is gone, and removed.
+    /// Left by a process that has ended; it was removed.
     Removed(PathBuf),
-    /// Of a process that runs, and left alone.
+    /// Used by a running process; it was left alone.
     InUse(PathBuf, u32),
 }
 
-/// Switches off what captures that are gone have left on: their instances, and the tracer `blk`.
+/// Switches off the tracing that ended captures have left on: their instances, and the tracer `blk`.
 ///
 /// # Errors
-/// tracefs that is not there, or not ours to use.
+/// tracefs is not mounted, or not accessible.
 pub fn clean_up() -> Result<Vec<Cleaned>, CaptureError> {
     let root = tracefs::find_root()?;
     let mut found = clean_instances(&root.join("instances"))?;
@@ -123,7 +123,9 @@ fn clean_instances(folder: &Path) -> Result<Vec<Cleaned>, CaptureError> {
 
 fn clean_blk_tracer() -> Result<Option<Cleaned>, CaptureError> {
     let path = blk_tracer::state_file();
-    let Some(saved) = Saved::load(&path).map_err(|error| CaptureError::io(&path, error))? else { return Ok(None) };
+    let Some(saved) = SavedTracer::load(&path).map_err(|error| CaptureError::io(&path, error))? else {
+        return Ok(None);
+    };
     if saved.owner().is_some_and(Owner::lives) {
         return Ok(Some(Cleaned::InUse(path, saved.owner().map_or(0, |owner| owner.pid))));
     }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_one_of_its_number_that_began_at_another_time_does_not() {
+    fn process_is_identified_by_id_and_start_time() {
         let owner = Owner::this();
         assert!(owner.lives() && owner.started > 0);
         assert_eq!(Owner::parse(&owner.name()), Some(owner));
@@ -147,16 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_capture_that_is_gone_has_left_is_removed() {
+    fn instances_of_running_captures_and_of_others_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let path = folder.path().join(name);
             fs::create_dir_all(&path).unwrap();
             path
         };
-        let ours = make(&format!("iocast-{}", Owner::this().name()));
+        let running = make(&format!("iocast-{}", Owner::this().name()));
         let others = [make("lab"), make("iocast-"), make("iocast-x.y")];
-        assert_eq!(clean_instances(folder.path()).unwrap(), [Cleaned::InUse(ours.clone(), std::process::id())]);
-        assert!(ours.exists() && others.iter().all(|path| path.exists()));
+        assert_eq!(clean_instances(folder.path()).unwrap(), [Cleaned::InUse(running.clone(), std::process::id())]);
+        assert!(running.exists() && others.iter().all(|path| path.exists()));
     }
 }

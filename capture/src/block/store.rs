@@ -1,5 +1,5 @@
-//! Stores records by a thread of its own, in complete pieces, so that a slow disk does not keep the kernel's
-//! buffers from being read.
+//! Writes records in a separate thread, in complete row groups, so that a slow disk does not delay reading the kernel's
+//! buffers.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,63 +13,64 @@ use traces::formats::parquet::{GrowingWriter, recover};
 use traces::{Record, TraceMeta, WriteError};
 
 use super::error::CaptureError;
-use super::output::{Output, Sink, piece};
+use super::output::{Output, OutputSink, rotated_path};
 
-/// What can wait to be written: more is left to the kernel's buffers, which count what they drop.
-const MESSAGES: usize = 64;
-/// The longest that rows wait for their row group.
-const CHECKPOINT: Duration = Duration::from_secs(5);
-/// A capture that lasts writes larger row groups: so many by time, then they wait twice as long.
-const GROUPS_PER_PACE: u32 = 1024;
-/// At most so often.
-const PACES_MAX: u32 = 4;
+/// The most messages that wait to be written. Beyond them the kernel's buffers fill; the kernel counts the events that
+/// they drop.
+const QUEUED_MESSAGES_MAX: usize = 64;
+/// The longest time that rows wait for their row group.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
+/// A long capture writes larger row groups: after this many groups by time, the interval doubles.
+const GROUPS_PER_DOUBLING: u32 = 1024;
+/// The most doublings.
+const DOUBLINGS_MAX: u32 = 4;
 
-/// When a new file is begun.
+/// When a new file begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotate {
-    /// When it has so many bytes.
+    /// When the file has this many bytes.
     Bytes(u64),
-    /// When it is so old.
+    /// When the file has this age.
     Time(Duration),
 }
 
-enum Message {
+enum StoreMessage {
     Records(Vec<Record>),
     Meta(Box<TraceMeta>),
     End(Box<TraceMeta>),
 }
 
 #[derive(Default)]
-struct Shared {
+struct StoreShared {
     bytes: AtomicU64,
     failure: Mutex<Option<String>>,
     files: Mutex<Vec<PathBuf>>,
 }
 
-/// The store's end that records are given to.
-pub(super) struct Store {
-    sender: SyncSender<Message>,
-    shared: Arc<Shared>,
+/// The handle that accepts records.
+pub(super) struct TraceStore {
+    sender: SyncSender<StoreMessage>,
+    shared: Arc<StoreShared>,
     thread: JoinHandle<()>,
 }
 
-/// What came of a store.
-pub(super) struct Stored {
+/// The result of a store.
+pub(super) struct StoreOutcome {
     pub(super) bytes: u64,
     pub(super) files: Vec<PathBuf>,
     pub(super) failure: Option<String>,
 }
 
-impl Store {
+impl TraceStore {
     /// Opens the output and begins a trace.
     pub(super) fn begin(
         output: &Output,
         rotate: Option<Rotate>,
         force: bool,
         meta: TraceMeta,
-    ) -> Result<Store, CaptureError> {
-        let shared = Arc::new(Shared::default());
-        let mut pieces = Pieces {
+    ) -> Result<TraceStore, CaptureError> {
+        let shared = Arc::new(StoreShared::default());
+        let mut pieces = TraceFiles {
             output: output.clone(),
             rotate,
             force,
@@ -79,19 +80,19 @@ impl Store {
             shared: Arc::clone(&shared),
         };
         let writer = pieces.next()?;
-        let (sender, receiver) = sync_channel(MESSAGES);
+        let (sender, receiver) = sync_channel(QUEUED_MESSAGES_MAX);
         let thread = thread::spawn(move || pieces.run(writer, &receiver));
-        Ok(Store { sender, shared, thread })
+        Ok(TraceStore { sender, shared, thread })
     }
 
-    /// Gives records; false if the output has failed.
+    /// Adds records. Returns false if the output has failed.
     pub(super) fn records(&self, records: Vec<Record>) -> bool {
-        self.sender.send(Message::Records(records)).is_ok()
+        self.sender.send(StoreMessage::Records(records)).is_ok()
     }
 
-    /// Gives metadata for the checkpoints to come, before records of VMs that are new in it.
+    /// Sets the metadata of later checkpoints. Must precede records of VMs that are new in it.
     pub(super) fn meta(&self, meta: TraceMeta) -> bool {
-        self.sender.send(Message::Meta(Box::new(meta))).is_ok()
+        self.sender.send(StoreMessage::Meta(Box::new(meta))).is_ok()
     }
 
     /// Bytes written so far.
@@ -105,135 +106,135 @@ impl Store {
     }
 
     /// Completes the trace.
-    pub(super) fn end(self, meta: TraceMeta) -> Stored {
-        // One that has failed has completed what it could.
-        let _ = self.sender.send(Message::End(Box::new(meta)));
+    pub(super) fn end(self, meta: TraceMeta) -> StoreOutcome {
+        // A failed store has already completed its file as far as possible.
+        let _ = self.sender.send(StoreMessage::End(Box::new(meta)));
         drop(self.sender);
         let panicked = self.thread.join().is_err();
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let failure = failure.or_else(|| panicked.then(|| "the writing thread gave up".to_owned()));
+        let failure = failure.or_else(|| panicked.then(|| "the writing thread has panicked".to_owned()));
         let files = std::mem::take(&mut *self.shared.files.lock().unwrap_or_else(PoisonError::into_inner));
-        Stored { bytes: self.shared.bytes.load(Ordering::Relaxed), files, failure }
+        StoreOutcome { bytes: self.shared.bytes.load(Ordering::Relaxed), files, failure }
     }
 }
 
 /// One file of the trace, while it is written.
-struct Piece {
+struct TraceFile {
     path: PathBuf,
-    writer: GrowingWriter<Sink>,
+    writer: GrowingWriter<OutputSink>,
     begun: Instant,
     checkpoint: Instant,
     groups_by_time: u32,
 }
 
-/// The thread's side.
-struct Pieces {
+/// The writing thread's state.
+struct TraceFiles {
     output: Output,
     rotate: Option<Rotate>,
     force: bool,
     meta: TraceMeta,
     number: u32,
     finished_bytes: u64,
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
 }
 
-impl Pieces {
-    /// Begins the next piece.
-    fn next(&mut self) -> Result<Piece, CaptureError> {
+impl TraceFiles {
+    /// Begins the next file.
+    fn next(&mut self) -> Result<TraceFile, CaptureError> {
         self.number += 1;
         let named = self.output.name();
-        let path = if self.rotate.is_some() { piece(&named, self.number) } else { named };
-        let sink = Sink::open(&self.output, &path, self.force)?;
+        let path = if self.rotate.is_some() { rotated_path(&named, self.number) } else { named };
+        let sink = OutputSink::open(&self.output, &path, self.force)?;
         let writer = GrowingWriter::begin(&path, sink, &self.meta)?;
         if self.output.file().is_some() {
             self.shared.files.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
         }
         let now = Instant::now();
-        Ok(Piece { path, writer, begun: now, checkpoint: now, groups_by_time: 0 })
+        Ok(TraceFile { path, writer, begun: now, checkpoint: now, groups_by_time: 0 })
     }
 
-    fn run(mut self, first: Piece, receiver: &Receiver<Message>) {
-        let mut piece = first;
+    fn run(mut self, first: TraceFile, receiver: &Receiver<StoreMessage>) {
+        let mut file = first;
         loop {
-            let step = match receiver.recv_timeout(CHECKPOINT / 10) {
-                Ok(Message::Records(records)) => self.write(&mut piece, &records),
-                Ok(Message::Meta(meta)) => {
+            let step = match receiver.recv_timeout(CHECKPOINT_INTERVAL / 10) {
+                Ok(StoreMessage::Records(records)) => self.write(&mut file, &records),
+                Ok(StoreMessage::Meta(meta)) => {
                     self.meta = *meta;
-                    self.checkpoint_if_due(&mut piece)
+                    self.checkpoint_if_due(&mut file)
                 }
-                Ok(Message::End(meta)) => {
+                Ok(StoreMessage::End(meta)) => {
                     self.meta = *meta;
-                    let path = piece.path.clone();
-                    let finished = self.finish(piece);
-                    return self.give_up(finished, &path);
+                    let path = file.path.clone();
+                    let finished = self.finish(file);
+                    return self.record_failure(finished, &path);
                 }
-                Err(RecvTimeoutError::Timeout) => self.checkpoint_if_due(&mut piece),
-                // The capture gave up without an end.
+                Err(RecvTimeoutError::Timeout) => self.checkpoint_if_due(&mut file),
+                // The capture ended without an end message.
                 Err(RecvTimeoutError::Disconnected) => {
-                    let path = piece.path.clone();
-                    let finished = self.finish(piece);
-                    return self.give_up(finished, &path);
+                    let path = file.path.clone();
+                    let finished = self.finish(file);
+                    return self.record_failure(finished, &path);
                 }
             };
-            self.shared.bytes.store(self.finished_bytes + piece.writer.bytes(), Ordering::Relaxed);
-            let path = piece.path.clone();
-            match step.map_err(CaptureError::from).and_then(|()| self.rotated(piece)) {
-                Ok(next) => piece = next,
-                Err(error) => return self.give_up(Err(error), &path),
+            self.shared.bytes.store(self.finished_bytes + file.writer.bytes(), Ordering::Relaxed);
+            let path = file.path.clone();
+            match step.map_err(CaptureError::from).and_then(|()| self.rotated(file)) {
+                Ok(next) => file = next,
+                Err(error) => return self.record_failure(Err(error), &path),
             }
         }
     }
 
-    fn write(&mut self, piece: &mut Piece, records: &[Record]) -> Result<(), WriteError> {
-        let safe = piece.writer.safe_bytes();
+    fn write(&mut self, file: &mut TraceFile, records: &[Record]) -> Result<(), WriteError> {
+        let safe = file.writer.safe_bytes();
         for record in records {
-            piece.writer.write(record, &self.meta)?;
+            file.writer.write(record, &self.meta)?;
         }
-        if piece.writer.safe_bytes() > safe {
-            self.sync(piece)?;
+        if file.writer.safe_bytes() > safe {
+            self.sync(file)?;
         }
-        self.checkpoint_if_due(piece)
+        self.checkpoint_if_due(file)
     }
 
-    fn checkpoint_if_due(&self, piece: &mut Piece) -> Result<(), WriteError> {
-        let pace = 1 << (piece.groups_by_time / GROUPS_PER_PACE).min(PACES_MAX);
-        if piece.writer.waiting() == 0 || piece.checkpoint.elapsed() < CHECKPOINT * pace {
+    fn checkpoint_if_due(&self, file: &mut TraceFile) -> Result<(), WriteError> {
+        let factor = 1 << (file.groups_by_time / GROUPS_PER_DOUBLING).min(DOUBLINGS_MAX);
+        if file.writer.waiting() == 0 || file.checkpoint.elapsed() < CHECKPOINT_INTERVAL * factor {
             return Ok(());
         }
-        piece.writer.checkpoint(&self.meta)?;
-        piece.groups_by_time += 1;
-        self.sync(piece)
+        file.writer.checkpoint(&self.meta)?;
+        file.groups_by_time += 1;
+        self.sync(file)
     }
 
-    fn sync(&self, piece: &mut Piece) -> Result<(), WriteError> {
-        piece.checkpoint = Instant::now();
-        let synced = piece.writer.sink().sync();
-        synced.map_err(|error| WriteError::new(&piece.path, WriteProblem::Io(error)))
+    fn sync(&self, file: &mut TraceFile) -> Result<(), WriteError> {
+        file.checkpoint = Instant::now();
+        let synced = file.writer.sink().sync();
+        synced.map_err(|error| WriteError::new(&file.path, WriteProblem::Io(error)))
     }
 
-    /// The piece to go on with: a new one, if it is time.
-    fn rotated(&mut self, piece: Piece) -> Result<Piece, CaptureError> {
+    /// The file to continue with: a new one, if rotation is due.
+    fn rotated(&mut self, file: TraceFile) -> Result<TraceFile, CaptureError> {
         let due = match self.rotate {
             None => false,
-            Some(Rotate::Bytes(most)) => piece.writer.bytes() >= most,
-            Some(Rotate::Time(most)) => piece.begun.elapsed() >= most,
+            Some(Rotate::Bytes(most)) => file.writer.bytes() >= most,
+            Some(Rotate::Time(most)) => file.begun.elapsed() >= most,
         };
         if !due {
-            return Ok(piece);
+            return Ok(file);
         }
-        self.finish(piece)?;
+        self.finish(file)?;
         self.next()
     }
 
-    fn finish(&mut self, piece: Piece) -> Result<(), CaptureError> {
-        let path = piece.path;
+    fn finish(&mut self, file: TraceFile) -> Result<(), CaptureError> {
+        let path = file.path;
         let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
-        let before = piece.writer.bytes();
-        let (mut sink, _) = piece.writer.finish(&self.meta)?;
+        let before = file.writer.bytes();
+        let (mut sink, _) = file.writer.finish(&self.meta)?;
         std::io::Write::flush(&mut sink).map_err(fail)?;
         sink.sync().map_err(fail)?;
         let bytes = match &sink {
-            Sink::File(file) => file.metadata().map_or(before, |metadata| metadata.len()),
+            OutputSink::File(file) => file.metadata().map_or(before, |metadata| metadata.len()),
             _ => before,
         };
         self.finished_bytes += bytes;
@@ -241,8 +242,8 @@ impl Pieces {
         Ok(())
     }
 
-    /// Notes a failure, and completes the file with what has a checkpoint.
-    fn give_up(&self, finished: Result<(), CaptureError>, path: &Path) {
+    /// Records a failure, and completes the file up to its last checkpoint.
+    fn record_failure(&self, finished: Result<(), CaptureError>, path: &Path) {
         let Err(error) = finished else { return };
         let mut what = error.to_string();
         if self.output.file().is_some() {
@@ -251,7 +252,7 @@ impl Pieces {
                     what += &format!("; {} holds {} requests and is complete", path.display(), found.rows);
                 }
                 Ok(None) => {}
-                Err(error) => what += &format!("; it is read without its end ({error})"),
+                Err(error) => what += &format!("; the file can be read without its end ({error})"),
             }
         }
         *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);

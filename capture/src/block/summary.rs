@@ -1,4 +1,4 @@
-//! What came of a capture.
+//! The summary of a capture.
 
 use serde::Serialize;
 
@@ -6,67 +6,67 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
-    /// The time that was asked for has passed.
+    /// The requested time has passed.
     Time,
-    /// The trace has the size that was asked for.
+    /// The trace has reached the requested size.
     Size,
-    /// There is too little space left.
+    /// Too little space is free.
     FreeSpace,
     /// The user stopped it.
     Interrupted,
     /// A device has vanished.
     DeviceGone,
-    /// The output failed: a full disk, a reader that is gone.
+    /// The output failed: the disk is full, or the reader is gone.
     OutputFailed,
     /// Reading the events failed.
     InputFailed,
 }
 
-/// What came of a capture, as it is printed.
+/// The summary of a capture, as it is printed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct CaptureSummary {
     /// Version of this layout.
     pub schema_version: u32,
     /// The backend.
     pub backend: &'static str,
-    /// Those that were tried before it, and why they do not work.
+    /// Backends that were tried before, and why they failed.
     pub refused: Vec<(&'static str, String)>,
     /// Names of the devices.
     pub devices: Vec<String>,
     /// The files that were written.
     pub files: Vec<String>,
-    /// How long it lasted.
+    /// The duration of the capture, in nanoseconds.
     pub lasted_ns: u64,
     /// Events that were read.
     pub events: u64,
-    /// Requests that were stored; none for raw captures.
+    /// Requests that were stored; zero for raw captures.
     pub requests: u64,
     /// Bytes that were written.
     pub written_bytes: u64,
-    /// Events that the kernel had no room for, or that exceeded the rate.
+    /// Events that the kernel's buffer could not hold, or that exceeded the rate.
     pub lost_events: u64,
-    /// Those of them that exceeded `--max-rate`.
+    /// Of these, events that exceeded `--max-rate`.
     pub above_rate_events: u64,
     /// Events without a partner, by kind.
     pub unmatched: std::collections::BTreeMap<String, u64>,
     /// Events that could not be used, by reason.
     pub skipped: std::collections::BTreeMap<String, u64>,
-    /// Share of the requests that are no virtual machine's, where that was asked for.
+    /// Share of requests without a VM, if attribution was requested.
     pub unattributed_share: Option<f64>,
-    /// Names of the virtual machines.
+    /// Names of the VMs.
     pub vms: Vec<String>,
-    /// CPU time of the capture itself.
+    /// CPU time of the capture itself, in nanoseconds.
     pub cpu_ns: u64,
-    /// Times that the wall clock was set.
+    /// How often the wall clock was set.
     pub clock_steps: u64,
     /// Why it ended.
     pub stopped_by: StopReason,
-    /// What failed, in words.
+    /// The error message, if it failed.
     pub failure: Option<String>,
 }
 
-impl Summary {
-    /// CPU seconds for a million events; `None` if there was none.
+impl CaptureSummary {
+    /// CPU seconds per million events; `None` without events.
     pub fn cpu_s_per_million_events(&self) -> Option<f64> {
         (self.events > 0).then(|| self.cpu_ns as f64 / 1e9 / (self.events as f64 / 1e6))
     }

@@ -1,5 +1,5 @@
-//! What a program writes, read as it comes and kept until somebody takes it: packets that still wait in a capturing
-//! program's buffer when it is ended are lost, and it does not count them.
+//! Reads a program's output as it arrives and keeps it in memory until it is consumed. Packets that still wait in a
+//! capturing program's buffer are lost when the program ends, and it does not count them.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Bytes that are kept at most. Behind these the program waits, and drops and counts what its own buffer has no room for.
-const KEPT_BYTES_MAX: usize = 1 << 30;
-/// How often room is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Bytes of a pipe, so that they come at once.
+/// The most bytes that are kept. Beyond them the program waits; it then drops and counts the packets that its own
+/// buffer cannot hold.
+const BACKLOG_BYTES_MAX: usize = 1 << 30;
+/// The interval at which the reading thread checks whether the backlog is below its limit.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Bytes per read: the capacity of a pipe.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Reads behind a thread that is always ahead.
+/// A reader whose thread reads ahead of its consumer.
 pub struct Backlog {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: io::Cursor<Vec<u8>>,
@@ -22,7 +23,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Begins to read `input`.
+    /// Starts reading `input`.
     pub fn new(mut input: impl Read + Send + 'static) -> Backlog {
         let (sender, chunks) = channel();
         let kept_bytes = Arc::new(AtomicUsize::new(0));
@@ -36,12 +37,12 @@ impl Backlog {
                     Err(error) => error.kind() != io::ErrorKind::Interrupted,
                 };
                 kept.fetch_add(read.as_ref().map_or(0, Vec::len), Ordering::Relaxed);
-                // Nobody takes it any more: the program is told by its pipe.
+                // The consumer is gone; closing the pipe ends the program.
                 if sender.send(read).is_err() || is_last {
                     return;
                 }
-                while kept.load(Ordering::Relaxed) > KEPT_BYTES_MAX && Arc::strong_count(&kept) > 1 {
-                    std::thread::sleep(LOOK_EVERY);
+                while kept.load(Ordering::Relaxed) > BACKLOG_BYTES_MAX && Arc::strong_count(&kept) > 1 {
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             }
         });
@@ -52,7 +53,7 @@ impl Backlog {
 impl Read for Backlog {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.chunk.position() == self.chunk.get_ref().len() as u64 {
-            // Behind the last there is none.
+            // A closed channel is the end of input.
             let chunk = self.chunks.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
             self.kept_bytes.fetch_sub(chunk.len(), Ordering::Relaxed);
             self.chunk = io::Cursor::new(chunk);
@@ -66,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_comes_in_order_whatever_waits() {
+    fn output_is_read_completely_and_in_order_without_a_consumer() {
         let (reader, mut writer) = io::pipe().unwrap();
         let all: Vec<u8> = (0..3_000_000_u32).map(|number| (number / 7) as u8).collect();
         let mut backlog = Backlog::new(reader);
-        // Far more than a pipe holds, and nobody reads.
+        // Far more than a pipe holds, and no consumer.
         io::Write::write_all(&mut writer, &all).unwrap();
         drop(writer);
         let mut read = Vec::new();

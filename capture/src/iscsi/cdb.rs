@@ -1,11 +1,11 @@
-//! SCSI commands: what a command descriptor block asks a disk for (SBC-4, SPC-5).
+//! SCSI command descriptor blocks (SBC-4, SPC-5): the access to a disk that each requests.
 
 use traces::{Flags, Operation};
 
-/// What a disk is asked for.
+/// The request in a command descriptor block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Blocks from an address on. `to_end` where a length of zero means up to the last block.
+pub enum CdbRequest {
+    /// An access to consecutive blocks.
     Blocks {
         /// Read, write or discard.
         operation: Operation,
@@ -15,53 +15,53 @@ pub enum Asked {
         blocks: u32,
         /// Forced unit access.
         flags: Flags,
-        /// Whether no length means everything behind the address.
+        /// Whether a length of zero extends to the last block.
         to_end: bool,
-        /// Whether the expected data transfer length is the blocks' size.
-        moves_blocks: bool,
+        /// Whether the expected data transfer length is the size of the blocks.
+        transfers_blocks: bool,
     },
-    /// To make its cache durable.
+    /// A flush of the disk's cache.
     Flush,
-    /// To forget blocks that a list in the command's data names (UNMAP).
+    /// A discard of the blocks that a list in the command's data names (UNMAP).
     Unmap,
-    /// For its size and block size: READ CAPACITY, with how many bytes the address has in the answer.
+    /// READ CAPACITY: the disk's size and block size.
     Capacity {
-        /// 4 or 8.
+        /// Bytes of the address in the answer: 4 or 8.
         address_bytes: usize,
     },
-    /// For something that is no access to its blocks.
+    /// Anything else.
     Other,
 }
 
-const FUA: u8 = 0x08;
-const UNMAP: u8 = 0x08;
+const FUA_BIT: u8 = 0x08;
+const UNMAP_BIT: u8 = 0x08;
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// What the command descriptor block `cdb` of 16 bytes asks for.
-pub fn asked(cdb: &[u8]) -> Asked {
-    let access = |operation, block: u64, blocks: u64| Asked::Blocks {
+/// Parses a command descriptor block of 16 bytes.
+pub fn parse(cdb: &[u8]) -> CdbRequest {
+    let access = |operation, block: u64, blocks: u64| CdbRequest::Blocks {
         operation,
         block,
         blocks: blocks as u32,
-        flags: if cdb[0] >= 0x20 && cdb[1] & FUA != 0 { Flags::FUA } else { Flags::empty() },
+        flags: if cdb[0] >= 0x20 && cdb[1] & FUA_BIT != 0 { Flags::FUA } else { Flags::empty() },
         to_end: false,
-        moves_blocks: true,
+        transfers_blocks: true,
     };
     let read_or_write = |read: bool| if read { Operation::Read } else { Operation::Write };
-    // WRITE AND VERIFY has another bit in FUA's place.
-    let plain = |asked: Asked, moves: bool| match asked {
-        Asked::Blocks { operation, block, blocks, to_end, .. } => {
-            Asked::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, moves_blocks: moves }
+    // WRITE AND VERIFY has another bit in the position of FUA.
+    let plain = |request: CdbRequest, transfers: bool| match request {
+        CdbRequest::Blocks { operation, block, blocks, to_end, .. } => {
+            CdbRequest::Blocks { operation, block, blocks, flags: Flags::empty(), to_end, transfers_blocks: transfers }
         }
         other => other,
     };
     let same = |block: u64, blocks: u64| {
-        let operation = if cdb[1] & UNMAP != 0 { Operation::Discard } else { Operation::Write };
+        let operation = if cdb[1] & UNMAP_BIT != 0 { Operation::Discard } else { Operation::Write };
         let (blocks, flags) = (blocks as u32, Flags::empty());
-        Asked::Blocks { operation, block, blocks, flags, to_end: blocks == 0, moves_blocks: false }
+        CdbRequest::Blocks { operation, block, blocks, flags, to_end: blocks == 0, transfers_blocks: false }
     };
     match cdb[0] {
         0x08 | 0x0a => {
@@ -74,24 +74,24 @@ pub fn asked(cdb: &[u8]) -> Asked {
         0x2e => plain(access(Operation::Write, number(&cdb[2..6]), number(&cdb[7..9])), true),
         0xae => plain(access(Operation::Write, number(&cdb[2..6]), number(&cdb[6..10])), true),
         0x8e => plain(access(Operation::Write, number(&cdb[2..10]), number(&cdb[10..14])), true),
-        // Twice the blocks go over the wire: to compare with, and to write.
+        // The wire carries twice the blocks: one copy to compare, one to write.
         0x89 => match access(Operation::Write, number(&cdb[2..10]), u64::from(cdb[13])) {
-            Asked::Blocks { operation, block, blocks, flags, to_end, .. } => {
-                Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks: false }
+            CdbRequest::Blocks { operation, block, blocks, flags, to_end, .. } => {
+                CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks: false }
             }
             other => other,
         },
         0x41 => same(number(&cdb[2..6]), number(&cdb[7..9])),
         0x93 => same(number(&cdb[2..10]), number(&cdb[10..14])),
-        0x35 | 0x91 => Asked::Flush,
-        0x42 => Asked::Unmap,
-        0x25 => Asked::Capacity { address_bytes: 4 },
-        0x9e if cdb[1] & 0x1f == 0x10 => Asked::Capacity { address_bytes: 8 },
-        _ => Asked::Other,
+        0x35 | 0x91 => CdbRequest::Flush,
+        0x42 => CdbRequest::Unmap,
+        0x25 => CdbRequest::Capacity { address_bytes: 4 },
+        0x9e if cdb[1] & 0x1f == 0x10 => CdbRequest::Capacity { address_bytes: 8 },
+        _ => CdbRequest::Other,
     }
 }
 
-/// The command's name.
+/// The name of a command.
 pub fn name(opcode: u8) -> &'static str {
     match opcode {
         0x00 => "TEST UNIT READY",
@@ -141,7 +141,7 @@ pub fn name(opcode: u8) -> &'static str {
     }
 }
 
-/// Whether 16 bytes can be a command of a disk: a known opcode, and nothing behind its end.
+/// Whether 16 bytes can be a disk's command: a known opcode, and zeros after its end.
 pub fn is_plausible(cdb: &[u8]) -> bool {
     let bytes = match cdb[0] {
         0x7f => return true,
@@ -154,7 +154,7 @@ pub fn is_plausible(cdb: &[u8]) -> bool {
     name(cdb[0]) != "other" && cdb[bytes..].iter().all(|&byte| byte == 0)
 }
 
-/// What UNMAP's list names: first block and number of blocks of each descriptor (SBC-4, UNMAP parameter list).
+/// The first block and the number of blocks of each descriptor in an UNMAP parameter list (SBC-4).
 pub fn descriptors(list: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
     let bytes = list.get(2..4).map_or(0, |bytes| number(bytes) as usize);
     let list = list.get(8..).unwrap_or_default();
@@ -162,7 +162,7 @@ pub fn descriptors(list: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
     list.chunks_exact(16).map(|one| (number(&one[..8]), number(&one[8..12]) as u32)).filter(|&(_, blocks)| blocks > 0)
 }
 
-/// Blocks and bytes of a block, from READ CAPACITY's answer; `None` if it is not all there or makes no sense.
+/// The number of blocks and the block size in READ CAPACITY's answer; `None` if the answer is cut or invalid.
 pub fn capacity(answer: &[u8], address_bytes: usize) -> Option<(u64, u32)> {
     let last = number(answer.get(..address_bytes)?);
     let block = number(answer.get(address_bytes..address_bytes + 4)?) as u32;
@@ -174,29 +174,29 @@ pub fn capacity(answer: &[u8], address_bytes: usize) -> Option<(u64, u32)> {
 mod tests {
     use super::*;
 
-    /// A command descriptor block of these bytes, filled up with zeros.
+    /// A command descriptor block that begins with these bytes; the rest are zeros.
     fn cdb(bytes: &[u8]) -> [u8; 16] {
         let mut cdb = [0; 16];
         cdb[..bytes.len()].copy_from_slice(bytes);
         cdb
     }
 
-    /// Operation, first block, blocks, whether FUA, whether to the end, whether the blocks go over the wire.
+    /// Operation, first block, blocks, FUA, to the end, whether the wire carries the blocks.
     type Access = (Operation, u64, u32, bool, bool, bool);
 
     fn blocks(bytes: &[u8]) -> Access {
-        match asked(&cdb(bytes)) {
-            Asked::Blocks { operation, block, blocks, flags, to_end, moves_blocks } => {
-                (operation, block, blocks, flags.contains(Flags::FUA), to_end, moves_blocks)
+        match parse(&cdb(bytes)) {
+            CdbRequest::Blocks { operation, block, blocks, flags, to_end, transfers_blocks } => {
+                (operation, block, blocks, flags.contains(Flags::FUA), to_end, transfers_blocks)
             }
             other => panic!("{bytes:x?} is {other:?}"),
         }
     }
 
     #[test]
-    fn accesses_are_where_the_standard_has_them() {
+    fn access_fields_are_parsed_as_in_sbc_4() {
         use Operation::{Discard, Read, Write};
-        // SBC-4, clause 5: the layouts of each command.
+        // The layouts in SBC-4, clause 5.
         let cases: &[(&[u8], Access)] = &[
             (&[0x08, 0xff, 0x12, 0x34, 7], (Read, 0x1f_1234, 7, false, false, true)),
             (&[0x0a, 0x00, 0x00, 0x09, 0], (Write, 9, 256, false, false, true)),
@@ -221,34 +221,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_access_is_told_apart() {
+    fn commands_without_block_range_are_classified() {
         for (bytes, expected) in [
-            (&[0x35_u8][..], Asked::Flush),
-            (&[0x91], Asked::Flush),
-            (&[0x42], Asked::Unmap),
-            (&[0x25], Asked::Capacity { address_bytes: 4 }),
-            (&[0x9e, 0x10], Asked::Capacity { address_bytes: 8 }),
-            (&[0x9e, 0x12], Asked::Other),
-            (&[0x12], Asked::Other),
-            (&[0xa0], Asked::Other),
+            (&[0x35_u8][..], CdbRequest::Flush),
+            (&[0x91], CdbRequest::Flush),
+            (&[0x42], CdbRequest::Unmap),
+            (&[0x25], CdbRequest::Capacity { address_bytes: 4 }),
+            (&[0x9e, 0x10], CdbRequest::Capacity { address_bytes: 8 }),
+            (&[0x9e, 0x12], CdbRequest::Other),
+            (&[0x12], CdbRequest::Other),
+            (&[0xa0], CdbRequest::Other),
         ] {
-            assert_eq!(asked(&cdb(bytes)), expected, "{bytes:x?}");
+            assert_eq!(parse(&cdb(bytes)), expected, "{bytes:x?}");
         }
     }
 
     #[test]
-    fn a_command_has_nothing_behind_its_end() {
+    fn nonzero_bytes_after_the_command_are_implausible() {
         let mut long = cdb(&[0x28, 0, 0, 0, 0, 1, 0, 0, 8]);
         assert!(is_plausible(&long));
         long[10] = 1;
         assert!(!is_plausible(&long));
-        // Unknown opcodes, of a group that has a length and of one that has none.
+        // An unknown opcode of a group with a defined length, and one of a group without.
         assert!(!is_plausible(&cdb(&[0x5d])) && !is_plausible(&cdb(&[0xc1])));
         assert!(is_plausible(&[0x88; 16]));
     }
 
     #[test]
-    fn lists_and_answers_end_where_they_say_or_are_cut() {
+    fn unmap_lists_and_capacity_answers_respect_their_length() {
         let mut list = vec![0, 38, 0, 32, 0, 0, 0, 0];
         list.extend([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0]);
         list.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! CRC32C, iSCSI's digest of headers and data (RFC 7143, section 13.1; the polynomial of Castagnoli, reflected).
+//! CRC32C, the digest of iSCSI headers and data (RFC 7143, section 13.1; Castagnoli's polynomial, reflected).
 
 const TABLE: [u32; 256] = table();
 
@@ -18,7 +18,7 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// The digest of `bytes`. It goes over the wire with its least significant byte first.
+/// The digest of `bytes`. On the wire its least significant byte comes first.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
 }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_rfc_7143_come_out() {
+    fn crc32c_matches_the_examples_of_rfc_7143() {
         // Appendix B.4, as bytes on the wire.
         assert_eq!(crc32c(&[0; 32]).to_le_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
         assert_eq!(crc32c(&[0xff; 32]).to_le_bytes(), [0x43, 0xab, 0xa8, 0x62]);

@@ -1,15 +1,16 @@
-//! From a captured frame to the TCP segment in it. Frames may be cut short by the snap length, so lengths come from the
-//! headers: Ethernet (VLAN tags included), Linux cooked, loopback, raw IP; IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293).
+//! Finds the TCP segment in a captured frame. The snap length may cut a frame short, so lengths are taken from the
+//! headers: Ethernet (with VLAN tags), Linux cooked, loopback, raw IP; IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293).
+//! IP fragments are not reassembled.
 
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use super::packets::Link;
+use super::packets::LinkType;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// IPv6 address; an IPv4 one as ::ffff:a.b.c.d.
+    /// IPv6 address; an IPv4 address as ::ffff:a.b.c.d.
     pub address: u128,
     /// TCP port.
     pub port: u16,
@@ -28,36 +29,36 @@ impl fmt::Display for Endpoint {
 /// A TCP segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// The sender.
     pub from: Endpoint,
-    /// To whom.
+    /// The receiver.
     pub to: Endpoint,
     /// Sequence number of its first byte, or of its SYN.
     pub sequence: u32,
-    /// Whether it opens the connection.
+    /// Whether it opens the connection (SYN).
     pub syn: bool,
-    /// Whether it ends it: FIN or RST.
+    /// Whether it ends the connection (FIN or RST).
     pub ends: bool,
     /// Bytes of payload on the wire.
     pub length: u32,
-    /// The payload as far as it was captured.
+    /// The captured part of the payload.
     pub payload: &'a [u8],
-    /// Where the payload begins in the frame.
+    /// Offset of the payload in the frame.
     pub payload_at: usize,
-    /// Where the network layer's header begins in the frame.
+    /// Offset of the network layer's header in the frame.
     pub network_at: usize,
-    /// Where TCP's header begins in the frame.
+    /// Offset of TCP's header in the frame.
     pub transport_at: usize,
 }
 
-/// What a frame is.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Frame<'a> {
     /// A TCP segment.
     Segment(Segment<'a>),
-    /// A part of an IP packet.
+    /// An IP fragment.
     Fragment,
-    /// Cut off before the end of TCP's header.
+    /// A frame that is cut before the end of TCP's header.
     Cut,
     /// Something else.
     Other,
@@ -66,8 +67,8 @@ pub enum Frame<'a> {
 const TCP: u8 = 6;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-/// VLAN tags in a row that are followed.
-const TAGS_MAX: usize = 4;
+/// The most consecutive VLAN tags that are read.
+const VLAN_TAGS_MAX: usize = 4;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
@@ -78,13 +79,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// Takes a frame of `wire_bytes` bytes apart, of which `bytes` were captured.
-pub fn dissect(link: Link, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
+/// Dissects a frame of `wire_bytes` bytes on the wire, of which `bytes` were captured.
+pub fn dissect(link: LinkType, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
     let network_at = match link {
-        Link::Ethernet => {
+        LinkType::Ethernet => {
             let mut at = 12;
             let mut kind = u16_at(bytes, at);
-            for _ in 0..TAGS_MAX {
+            for _ in 0..VLAN_TAGS_MAX {
                 if !matches!(kind, Some(0x8100 | 0x88a8 | 0x9100)) {
                     break;
                 }
@@ -96,20 +97,20 @@ pub fn dissect(link: Link, bytes: &[u8], wire_bytes: u32) -> Frame<'_> {
             }
             at + 2
         }
-        Link::LinuxCooked => {
+        LinkType::LinuxCooked => {
             if !matches!(u16_at(bytes, 14), Some(IPV4 | IPV6)) {
                 return Frame::Other;
             }
             16
         }
-        Link::LinuxCooked2 => {
+        LinkType::LinuxCooked2 => {
             if !matches!(u16_at(bytes, 0), Some(IPV4 | IPV6)) {
                 return Frame::Other;
             }
             20
         }
-        Link::Loopback => 4,
-        Link::Ip => 0,
+        LinkType::Loopback => 4,
+        LinkType::Ip => 0,
     };
     match bytes.get(network_at).map(|byte| byte >> 4) {
         Some(4) => ipv4(bytes, network_at, wire_bytes),
@@ -123,12 +124,12 @@ fn ipv4(bytes: &[u8], at: usize, wire_bytes: u32) -> Frame<'_> {
     if header[9] != TCP {
         return Frame::Other;
     }
-    // More fragments follow, or this is not the first.
+    // More fragments follow, or this is not the first one.
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Frame::Fragment;
     }
     let header_bytes = usize::from(header[0] & 15) * 4;
-    // Zero where the network card cuts the packet later.
+    // Zero if the network card segments the packet later.
     let total = match u16::from_be_bytes([header[2], header[3]]) {
         0 => (wire_bytes as usize).saturating_sub(at),
         total => usize::from(total),
@@ -153,7 +154,7 @@ fn ipv6(bytes: &[u8], at: usize, wire_bytes: u32) -> Frame<'_> {
             0 | 43 | 60 => (usize::from(extension[1]) + 1) * 8,
             // Authentication.
             51 => (usize::from(extension[1]) + 2) * 4,
-            // Fragment; one that is the whole packet is none.
+            // Fragment header; a fragment that is the whole packet counts as unfragmented.
             44 if extension[0] == TCP && u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9 != 0 => {
                 return Frame::Fragment;
             }

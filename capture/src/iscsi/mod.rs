@@ -1,12 +1,12 @@
-//! iSCSI as it goes over the wire: captures of packets read, live or from files, and made a trace.
+//! iSCSI on the wire: reads captured packets, live or from files, and makes a trace of them.
 //!
-//! `packets` reads pcap and pcapng, `frames` finds the TCP segment in a frame, `stream` puts one direction in order,
-//! `walk` goes from PDU to PDU, `tasks` pairs commands with what ends them, `recorder` gives records in their order.
-//! [`Analysis`] is all of it.
+//! `packets` reads pcap and pcapng; `frames` finds the TCP segment in a frame; `reassembly` puts one direction of a
+//! connection in order; `pdu_walk` goes from PDU to PDU; `tasks` pairs commands with their responses; `reorder` emits
+//! the records in order of arrival. [`Analysis`] combines them.
 //!
-//! A command arrives in the packet that its header begins in. It completes in the packet with the last byte of the PDU that
-//! carries its status: a SCSI response, or a Data-In with the status bit. Lengths come from headers, so payload is
-//! passed by and need not have been captured.
+//! A command arrives in the packet that holds the first byte of its header. It completes in the packet that holds the
+//! last byte of the PDU with its status: a SCSI response, or a Data-In with the status bit. Lengths are taken from
+//! headers, so payload is skipped and need not have been captured.
 
 mod analysis;
 mod backlog;
@@ -14,26 +14,26 @@ mod cdb;
 mod digest;
 mod frames;
 mod live;
-mod numbers;
+mod logical_units;
+mod login_text;
 mod packets;
 mod pdu;
-mod recorder;
+mod pdu_walk;
+mod reassembly;
 mod rename;
+mod reorder;
 mod scrub;
+mod sequence_numbers;
 mod sessions;
-mod stream;
 mod tasks;
-mod text;
 mod tshark;
-mod units;
-mod walk;
 
-pub use analysis::{Analysis, AnalysisOptions, Keep, PORT};
+pub use analysis::{Analysis, AnalysisOptions, PORT, PacketObserver};
 pub use backlog::Backlog;
 pub use frames::Endpoint;
 pub use live::{LiveCapture, LiveError, interrupt};
-pub use packets::{FileCounts, Link, Packet, PacketReader, PacketWriter};
+pub use packets::{FileCounts, LinkType, Packet, PacketReader, PacketWriter};
+pub use pdu_walk::Digests;
 pub use rename::Renamer;
 pub use scrub::{ScrubCounts, ScrubOptions, Scrubber};
 pub use tshark::{TsharkAnalysis, TsharkError};
-pub use walk::Digests;

@@ -1,5 +1,5 @@
-//! The 48 bytes that every iSCSI PDU begins with (the basic header segment, RFC 7143, section 11), and what tells one from
-//! bytes that only look like one.
+//! The basic header segment: the 48 bytes at the beginning of every iSCSI PDU (RFC 7143, section 11). Also the tests
+//! that distinguish a header from similar user data.
 
 use super::cdb;
 
@@ -9,10 +9,10 @@ pub const HEADER_BYTES: usize = 48;
 /// A basic header segment.
 pub type Header = [u8; HEADER_BYTES];
 
-/// No task: the reserved value of task tags.
+/// The reserved task tag that means no task.
 pub const NO_TAG: u32 = 0xffff_ffff;
 
-/// Opcodes of initiators.
+/// NOP-Out, a ping. This and the following opcodes are initiators'.
 pub const NOP_OUT: u8 = 0x00;
 /// SCSI command.
 pub const COMMAND: u8 = 0x01;
@@ -26,9 +26,9 @@ pub const TEXT_REQUEST: u8 = 0x04;
 pub const DATA_OUT: u8 = 0x05;
 /// Logout request.
 pub const LOGOUT_REQUEST: u8 = 0x06;
-/// Request for data or status again.
+/// Request to send data or status again.
 pub const SNACK: u8 = 0x10;
-/// Opcodes of targets.
+/// NOP-In, a ping. This and the following opcodes are targets'.
 pub const NOP_IN: u8 = 0x20;
 /// SCSI response.
 pub const RESPONSE: u8 = 0x21;
@@ -38,7 +38,7 @@ pub const TASK_RESPONSE: u8 = 0x22;
 pub const LOGIN_RESPONSE: u8 = 0x23;
 /// Text response.
 pub const TEXT_RESPONSE: u8 = 0x24;
-/// Data of a read, perhaps with the status.
+/// Data of a read, possibly with the status.
 pub const DATA_IN: u8 = 0x25;
 /// Logout response.
 pub const LOGOUT_RESPONSE: u8 = 0x26;
@@ -49,12 +49,12 @@ pub const ASYNC: u8 = 0x32;
 /// Rejected PDU.
 pub const REJECT: u8 = 0x3f;
 
-/// Who sends.
+/// The direction of a PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The initiator.
+    /// Sent by the initiator.
     ToTarget,
-    /// The target.
+    /// Sent by the target.
     ToInitiator,
 }
 
@@ -65,12 +65,12 @@ impl Direction {
     }
 }
 
-/// The header's field of two bytes at `at`.
+/// The two-byte field at `at`.
 pub fn u16_at(header: &Header, at: usize) -> u16 {
     u16::from_be_bytes([header[at], header[at + 1]])
 }
 
-/// The header's field of four bytes at `at`.
+/// The four-byte field at `at`.
 pub fn u32_at(header: &Header, at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
@@ -80,7 +80,7 @@ pub fn opcode(header: &Header) -> u8 {
     header[0] & 0x3f
 }
 
-/// Whether the PDU is for immediate delivery, so that its CmdSN is not counted on.
+/// Whether the PDU is for immediate delivery, so that it does not use up its CmdSN.
 pub fn is_immediate(header: &Header) -> bool {
     header[0] & 0x40 != 0
 }
@@ -114,12 +114,12 @@ pub fn has_command_number(header: &Header) -> bool {
     matches!(opcode(header), NOP_OUT | COMMAND | TASK_REQUEST | LOGIN_REQUEST | TEXT_REQUEST | LOGOUT_REQUEST)
 }
 
-/// Whether the PDU is one of a login, which never has digests.
+/// Whether the PDU belongs to a login, which never has digests.
 pub fn is_login(header: &Header) -> bool {
     matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE)
 }
 
-/// Whether bytes at a place where a header must stand can be one: opcode and direction.
+/// Whether bytes at a header's position can be a header: opcode and direction.
 pub fn is_possible(header: &Header, direction: Direction) -> bool {
     let known = match direction {
         Direction::ToTarget => header[0] & 0x80 == 0 && matches!(opcode(header), 0..=6 | SNACK | 0x1c..=0x1e),
@@ -130,12 +130,12 @@ pub fn is_possible(header: &Header, direction: Direction) -> bool {
             || final_flag_fits(header))
 }
 
-/// The bit that is always set in PDUs that are not sent in parts.
+/// Whether the final bit is set, as always in PDUs that are not sent in parts.
 fn final_flag_fits(header: &Header) -> bool {
     matches!(opcode(header), COMMAND | DATA_OUT | DATA_IN) || header[1] & 0x80 != 0
 }
 
-/// Whether bytes at any place are a header: every reserved field is zero and every other holds what it may.
+/// Whether bytes at any position are a header: every reserved field is zero, and every other field has a valid value.
 pub fn is_plausible(header: &Header, direction: Direction) -> bool {
     if !is_possible(header, direction) {
         return false;
@@ -195,17 +195,17 @@ pub fn is_plausible(header: &Header, direction: Direction) -> bool {
     }
 }
 
-/// A logical unit of one level, as disks have.
+/// Whether the logical unit number has one level, as disks have.
 fn lun_fits(header: &Header) -> bool {
     header[8] >> 6 != 2 && header[12..16].iter().all(|&byte| byte == 0)
 }
 
-/// The status codes of SAM-5.
+/// Whether the status is one of SAM-5.
 fn status_fits(status: u8) -> bool {
     matches!(status, 0 | 2 | 4 | 8 | 0x18 | 0x28 | 0x30 | 0x40)
 }
 
-/// Whether bytes at any place can be the first ones of a header of which the rest was not captured.
+/// Whether bytes at any position can be the beginning of a header whose rest was not captured.
 pub fn may_begin(part: &[u8], direction: Direction) -> bool {
     let there = part.len().min(HEADER_BYTES);
     if there < 2 {
@@ -213,7 +213,7 @@ pub fn may_begin(part: &[u8], direction: Direction) -> bool {
     }
     let mut header = [0; HEADER_BYTES];
     header[..there].copy_from_slice(&part[..there]);
-    // What is not there is as it would fit; zero does for every other field.
+    // Missing bytes are assumed valid: zero fits every field but these.
     let filled = match opcode(&header) {
         COMMAND if data_bytes(&header) > 0 => 20..24,
         ASYNC | REJECT => 16..20,
@@ -224,8 +224,8 @@ pub fn may_begin(part: &[u8], direction: Direction) -> bool {
     is_plausible(&header, direction)
 }
 
-/// The number that a PDU takes, so that none behind it on its connection has it again. What is for immediate delivery takes
-/// none, and may overtake commands with lower ones.
+/// The sequence number that a PDU uses up, so that no later PDU of its connection has it. A PDU for immediate delivery
+/// uses none, and may overtake commands with lower numbers.
 pub fn given_number(header: &Header, direction: Direction) -> Option<u32> {
     let takes = match direction {
         Direction::ToTarget => has_command_number(header) && !is_immediate(header),
@@ -234,12 +234,12 @@ pub fn given_number(header: &Header, direction: Direction) -> Option<u32> {
     takes.then(|| u32_at(header, 24))
 }
 
-/// Whether the next status has another number; a ping that asks for nothing does not count.
+/// Whether the PDU uses up a status number; a NOP-In without a task tag does not.
 pub fn counts_as_status(header: &Header) -> bool {
     opcode(header) != NOP_IN || task_tag(header) != NO_TAG
 }
 
-/// Whether a target's PDU carries the number of a status.
+/// Whether a target's PDU carries a status number.
 pub fn carries_status_number(header: &Header) -> bool {
     match opcode(header) {
         DATA_IN => header[1] & 1 != 0,
@@ -253,7 +253,7 @@ pub mod tests {
     use super::Direction::{ToInitiator, ToTarget};
     use super::*;
 
-    /// A header with these fields of four bytes.
+    /// A header with these four-byte fields.
     pub fn header(opcode: u8, flags: u8, fields: &[(usize, u32)]) -> Header {
         let mut header = [0; HEADER_BYTES];
         (header[0], header[1]) = (opcode, flags);
@@ -264,7 +264,7 @@ pub mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_header_may_begin_one() {
+    fn every_prefix_of_a_header_may_begin_one() {
         let (write, ping) = (
             header(COMMAND, 0xa1, &[(4, 8192), (16, 5), (20, 8192), (32, 0x2a << 24)]),
             header(NOP_OUT | 0x40, 0x80, &[(16, NO_TAG), (28, 7)]),

@@ -1,30 +1,31 @@
-//! Other names and addresses under a key: the same for the same, in every capture, and not to be read back without the key.
+//! Pseudonyms for names and addresses under a key. Equal inputs give equal pseudonyms in every capture; without the key
+//! they cannot be reversed.
 //!
-//! Addresses go through a keyed permutation (a Feistel network of four rounds over HMAC-SHA-256), so that no two become one.
-//! Names keep their length, because lengths stand in the headers.
+//! Addresses pass a keyed permutation (a Feistel network of four rounds over HMAC-SHA-256), so that no two addresses
+//! become one. Names keep their length, because lengths stand in the headers.
 
 use std::collections::BTreeMap;
 
 use traces::anonymise::{AnonymiseError, Anonymiser};
 
-const ROUNDS: u32 = 4;
+const FEISTEL_ROUNDS: u32 = 4;
 
-/// Renames.
+/// Renames initiators, targets and addresses.
 pub struct Renamer {
     anonymiser: Anonymiser,
     known: BTreeMap<(u32, u128), u128>,
 }
 
 impl Renamer {
-    /// Under this key.
+    /// A renamer with this key.
     ///
     /// # Errors
-    /// An empty key.
+    /// The key is empty.
     pub fn new(key: &[u8]) -> Result<Renamer, AnonymiseError> {
         Ok(Renamer { anonymiser: Anonymiser::new(key)?, known: BTreeMap::new() })
     }
 
-    /// The permuted number of `bits` bits, an even number up to 128.
+    /// Permutes a number of `bits` bits; `bits` is even and at most 128.
     fn permuted(&mut self, bits: u32, number: u128) -> u128 {
         if let Some(&known) = self.known.get(&(bits, number)) {
             return known;
@@ -32,7 +33,7 @@ impl Renamer {
         let half = bits / 2;
         let mask = (1u128 << half) - 1;
         let (mut left, mut right) = (number >> half & mask, number & mask);
-        for round in 0..ROUNDS {
+        for round in 0..FEISTEL_ROUNDS {
             let name = self.anonymiser.pseudonym(&format!("{bits}-bit address, round {round}"), &format!("{right:x}"));
             let digits = name.rsplit('-').next().unwrap_or_default();
             let keyed = u128::from(u64::from_str_radix(digits, 16).unwrap_or_default());
@@ -43,17 +44,17 @@ impl Renamer {
         permuted
     }
 
-    /// Another IPv4 address.
+    /// Replaces an IPv4 address.
     pub fn ipv4(&mut self, address: &mut [u8; 4]) {
         *address = (self.permuted(32, u128::from(u32::from_be_bytes(*address))) as u32).to_be_bytes();
     }
 
-    /// Another IPv6 address.
+    /// Replaces an IPv6 address.
     pub fn ipv6(&mut self, address: &mut [u8; 16]) {
         *address = self.permuted(128, u128::from_be_bytes(*address)).to_be_bytes();
     }
 
-    /// Another MAC address, marked as given out locally. Those of groups stay, and so does zero.
+    /// Replaces a MAC address by one that is marked as locally administered. Group addresses and zero stay.
     pub fn mac(&mut self, address: &mut [u8; 6]) {
         if address[0] & 1 != 0 || *address == [0; 6] {
             return;
@@ -66,7 +67,7 @@ impl Renamer {
         address.copy_from_slice(&whole.to_be_bytes()[10..]);
     }
 
-    /// Another name of the same length.
+    /// Replaces a name by one of the same length.
     pub fn name(&self, name: &mut [u8]) {
         let text = String::from_utf8_lossy(name).into_owned();
         let mut letters = Vec::with_capacity(name.len() + 16);
@@ -103,7 +104,7 @@ mod tests {
         let mut mac = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
         one.mac(&mut mac);
         assert_ne!(mac, [0x52, 0x54, 0, 0x12, 0x34, 0x56]);
-        assert_eq!(mac[0] & 3, 2, "one station's, given out locally");
+        assert_eq!(mac[0] & 3, 2, "a unicast address, locally administered");
         let mut all = [0xff; 6];
         one.mac(&mut all);
         assert_eq!(all, [0xff; 6]);

@@ -1,47 +1,47 @@
-//! Captures without what users store: headers stay, data becomes zero.
+//! Removes user data from captures: headers stay, data become zero.
 
 use std::collections::VecDeque;
 use std::io;
 
-use super::analysis::{Analysis, Keep};
+use super::analysis::{Analysis, PacketObserver};
 use super::frames::{Frame, Segment, dissect};
-use super::packets::{Link, Packet, PacketWriter};
+use super::packets::{LinkType, Packet, PacketWriter};
 use super::rename::Renamer;
 
-/// Packets and bytes that wait at most until it is known what they hold.
-const WAITING_MAX: usize = 1 << 14;
-const WAITING_BYTES_MAX: usize = 1 << 25;
+/// The most packets, and the most bytes, that wait until their headers are known.
+const QUEUED_PACKETS_MAX: usize = 1 << 14;
+const QUEUED_BYTES_MAX: usize = 1 << 25;
 
-/// What becomes of names.
+/// How names are treated.
 #[derive(Default)]
 pub struct ScrubOptions {
-    /// Keep the text of logins, without what authenticates.
+    /// Keep the text of logins, without authentication.
     pub keep_login: bool,
-    /// Rename what is kept.
+    /// Rename initiators, targets and addresses.
     pub rename: Option<Renamer>,
 }
 
-/// What was done.
+/// Counts of scrubbed packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubCounts {
     /// Packets written.
     pub packets: u64,
-    /// Packets that are not iSCSI, left out.
+    /// Packets left out because they are not iSCSI.
     pub left_out: u64,
     /// Bytes of payload that were captured.
     pub payload_bytes: u64,
-    /// Bytes of it that stay: headers.
+    /// Captured payload bytes that were kept: headers.
     pub kept_bytes: u64,
-    /// Checksums of TCP that could not be made anew because the packet was cut, and are zero.
+    /// TCP checksums that could not be recomputed because the packet was cut; they are zero.
     pub void_checksums: u64,
-    /// Packets written before it was known what they hold, so without headers that they may have had.
-    pub hurried: u64,
+    /// Packets written before their headers were known; headers in them may be missing.
+    pub written_undecided: u64,
 }
 
-struct Waiting {
+struct QueuedPacket {
     number: u64,
     time_ns: u64,
-    link: Link,
+    link: LinkType,
     link_number: u16,
     wire_bytes: u32,
     bytes: Vec<u8>,
@@ -50,67 +50,67 @@ struct Waiting {
     held: u32,
 }
 
-/// Zeroes data, packet by packet.
+/// Zeroes user data, packet by packet.
 pub struct Scrubber {
     options: ScrubOptions,
     writer: PacketWriter,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    spare: Vec<Waiting>,
-    /// What was done so far.
+    queued: VecDeque<QueuedPacket>,
+    queued_bytes: usize,
+    spare: Vec<QueuedPacket>,
+    /// The counts so far.
     pub counts: ScrubCounts,
 }
 
-impl Keep for Scrubber {
-    fn keep(&mut self, frame: u64, offset: usize, bytes: usize) {
-        if let Some(waiting) = self.find(frame).filter(|_| bytes > 0) {
-            waiting.kept.push((offset, bytes));
+impl PacketObserver for Scrubber {
+    fn header_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
+        if let Some(queued_packet) = self.find(frame).filter(|_| bytes > 0) {
+            queued_packet.kept.push((offset, bytes));
         }
     }
 
-    fn text(&mut self, frame: u64, offset: usize, bytes: usize) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.texts.push((offset, bytes));
+    fn login_bytes(&mut self, frame: u64, offset: usize, bytes: usize) {
+        if let Some(queued_packet) = self.find(frame) {
+            queued_packet.texts.push((offset, bytes));
         }
     }
 
     fn held(&mut self, frame: u64) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.held += 1;
+        if let Some(queued_packet) = self.find(frame) {
+            queued_packet.held += 1;
         }
     }
 
     fn released(&mut self, frame: u64) {
-        if let Some(waiting) = self.find(frame) {
-            waiting.held = waiting.held.saturating_sub(1);
+        if let Some(queued_packet) = self.find(frame) {
+            queued_packet.held = queued_packet.held.saturating_sub(1);
         }
     }
 }
 
 impl Scrubber {
-    /// Writes to `writer`.
+    /// A scrubber that writes to `writer`.
     pub fn new(writer: PacketWriter, options: ScrubOptions) -> Scrubber {
         Scrubber {
             options,
             writer,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            queued: VecDeque::new(),
+            queued_bytes: 0,
             spare: Vec::new(),
             counts: ScrubCounts::default(),
         }
     }
 
-    fn find(&mut self, frame: u64) -> Option<&mut Waiting> {
-        let place = self.waiting.binary_search_by_key(&frame, |waiting| waiting.number).ok()?;
-        self.waiting.get_mut(place)
+    fn find(&mut self, frame: u64) -> Option<&mut QueuedPacket> {
+        let place = self.queued.binary_search_by_key(&frame, |queued_packet| queued_packet.number).ok()?;
+        self.queued.get_mut(place)
     }
 
-    /// Takes in a packet and gives it to the analysis, which says what of it is a header.
+    /// Queues a packet and passes it to the analysis, which reports its headers.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn packet(&mut self, packet: &Packet<'_>, analysis: &mut Analysis) -> io::Result<()> {
-        let mut waiting = self.spare.pop().unwrap_or_else(|| Waiting {
+        let mut queued_packet = self.spare.pop().unwrap_or_else(|| QueuedPacket {
             number: 0,
             time_ns: 0,
             link: packet.link,
@@ -121,24 +121,25 @@ impl Scrubber {
             texts: Vec::new(),
             held: 0,
         });
-        waiting.bytes.extend_from_slice(packet.bytes);
-        (waiting.number, waiting.time_ns) = (packet.number, packet.time_ns);
-        (waiting.link, waiting.link_number, waiting.wire_bytes) = (packet.link, packet.link_number, packet.wire_bytes);
-        self.waiting_bytes += packet.bytes.len();
-        self.waiting.push_back(waiting);
+        queued_packet.bytes.extend_from_slice(packet.bytes);
+        (queued_packet.number, queued_packet.time_ns) = (packet.number, packet.time_ns);
+        (queued_packet.link, queued_packet.link_number, queued_packet.wire_bytes) =
+            (packet.link, packet.link_number, packet.wire_bytes);
+        self.queued_bytes += packet.bytes.len();
+        self.queued.push_back(queued_packet);
         if !analysis.packet(packet, self) {
             self.counts.left_out += 1;
-            if let Some(waiting) = self.waiting.pop_back() {
-                self.recycle(waiting);
+            if let Some(queued_packet) = self.queued.pop_back() {
+                self.recycle(queued_packet);
             }
         }
         self.pass_on(false)
     }
 
-    /// Flushes what is written, so that it can be read.
+    /// Flushes the written packets, so that they can be read.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
@@ -146,78 +147,78 @@ impl Scrubber {
     /// Completes the file, after [`Analysis::finish`].
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn finish(mut self) -> io::Result<ScrubCounts> {
         self.pass_on(true)?;
         self.writer.finish()?;
         Ok(self.counts)
     }
 
-    fn recycle(&mut self, mut waiting: Waiting) {
-        self.waiting_bytes -= waiting.bytes.len();
-        waiting.bytes.clear();
-        waiting.kept.clear();
-        waiting.texts.clear();
-        waiting.held = 0;
-        self.spare.push(waiting);
+    fn recycle(&mut self, mut queued_packet: QueuedPacket) {
+        self.queued_bytes -= queued_packet.bytes.len();
+        queued_packet.bytes.clear();
+        queued_packet.kept.clear();
+        queued_packet.texts.clear();
+        queued_packet.held = 0;
+        self.spare.push(queued_packet);
     }
 
-    /// Writes the packets at the front of which everything is known.
+    /// Writes the packets at the front of the queue whose headers are known.
     fn pass_on(&mut self, all: bool) -> io::Result<()> {
         loop {
-            let full = self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX;
-            match self.waiting.front() {
-                Some(waiting) if waiting.held == 0 || full || all => {}
+            let full = self.queued.len() > QUEUED_PACKETS_MAX || self.queued_bytes > QUEUED_BYTES_MAX;
+            match self.queued.front() {
+                Some(queued_packet) if queued_packet.held == 0 || full || all => {}
                 _ => return Ok(()),
             }
-            let Some(mut waiting) = self.waiting.pop_front() else { return Ok(()) };
-            self.counts.hurried += u64::from(waiting.held > 0 && !all);
-            self.scrub(&mut waiting);
-            let Waiting { number, time_ns, link, link_number, wire_bytes, ref bytes, .. } = waiting;
+            let Some(mut queued_packet) = self.queued.pop_front() else { return Ok(()) };
+            self.counts.written_undecided += u64::from(queued_packet.held > 0 && !all);
+            self.scrub(&mut queued_packet);
+            let QueuedPacket { number, time_ns, link, link_number, wire_bytes, ref bytes, .. } = queued_packet;
             self.writer.write(&Packet { number, time_ns, link, link_number, wire_bytes, bytes })?;
             self.counts.packets += 1;
-            self.recycle(waiting);
+            self.recycle(queued_packet);
         }
     }
 
-    fn scrub(&mut self, waiting: &mut Waiting) {
+    fn scrub(&mut self, queued_packet: &mut QueuedPacket) {
         let Frame::Segment(Segment { payload_at, network_at, transport_at, length, payload, .. }) =
-            dissect(waiting.link, &waiting.bytes, waiting.wire_bytes)
+            dissect(queued_packet.link, &queued_packet.bytes, queued_packet.wire_bytes)
         else {
             return;
         };
         let (captured, whole) = (payload.len(), payload.len() == length as usize);
         self.counts.payload_bytes += captured as u64;
-        for &(at, bytes) in &waiting.texts {
-            let text = &mut waiting.bytes[at..at + bytes];
+        for &(at, bytes) in &queued_packet.texts {
+            let text = &mut queued_packet.bytes[at..at + bytes];
             if self.options.keep_login {
                 clean(text, self.options.rename.as_ref());
             } else {
                 keep_digests(text);
             }
         }
-        waiting.kept.append(&mut waiting.texts);
-        waiting.kept.sort_unstable();
+        queued_packet.kept.append(&mut queued_packet.texts);
+        queued_packet.kept.sort_unstable();
         let mut from = payload_at;
-        for &(at, bytes) in &waiting.kept {
+        for &(at, bytes) in &queued_packet.kept {
             let at = at.max(from);
-            waiting.bytes[from..at].fill(0);
+            queued_packet.bytes[from..at].fill(0);
             from = from.max(at + bytes);
             self.counts.kept_bytes += bytes as u64;
         }
-        // Behind the segment there may be padding.
-        let end = waiting.bytes.len();
-        waiting.bytes[from.min(end)..].fill(0);
+        // Padding may follow the segment.
+        let end = queued_packet.bytes.len();
+        queued_packet.bytes[from.min(end)..].fill(0);
         if let Some(renamer) = &mut self.options.rename {
-            rename_addresses(renamer, waiting.link, network_at, &mut waiting.bytes);
+            rename_addresses(renamer, queued_packet.link, network_at, &mut queued_packet.bytes);
         }
         let transport_end = payload_at + captured;
-        let valid = checksums(&mut waiting.bytes, network_at, transport_at, transport_end, whole);
+        let valid = checksums(&mut queued_packet.bytes, network_at, transport_at, transport_end, whole);
         self.counts.void_checksums += u64::from(!valid);
     }
 }
 
-/// Leaves of a login's text only which digests there are, which whoever reads the capture needs to know.
+/// Keeps only the digest keys of a login's text, which readers of the capture need.
 fn keep_digests(text: &mut [u8]) {
     for pair in text.split_mut(|&byte| byte == 0) {
         if !pair.starts_with(b"HeaderDigest=") && !pair.starts_with(b"DataDigest=") {
@@ -226,7 +227,7 @@ fn keep_digests(text: &mut [u8]) {
     }
 }
 
-/// Takes out of a login's text what authenticates, and renames who they are.
+/// Blanks the authentication in a login's text, and renames initiator and target.
 fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
     const NAMES: [&[u8]; 5] = [b"InitiatorName", b"TargetName", b"InitiatorAlias", b"TargetAlias", b"TargetAddress"];
     const PARAMETERS: [&[u8]; 22] = [
@@ -265,19 +266,19 @@ fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
                 renamer.name(value);
             }
         } else if !PARAMETERS.contains(&&*key) {
-            // CHAP_N, CHAP_R and whatever else is not known to be harmless.
+            // CHAP_N, CHAP_R and every other key that is not known to be harmless.
             value.fill(b'x');
         }
     }
 }
 
-fn rename_addresses(renamer: &mut Renamer, link: Link, network_at: usize, bytes: &mut [u8]) {
+fn rename_addresses(renamer: &mut Renamer, link: LinkType, network_at: usize, bytes: &mut [u8]) {
     let (hardware, network) = bytes.split_at_mut(network_at);
     let macs: &[usize] = match link {
-        Link::Ethernet => &[0, 6],
-        Link::LinuxCooked => &[6],
-        Link::LinuxCooked2 => &[12],
-        Link::Loopback | Link::Ip => &[],
+        LinkType::Ethernet => &[0, 6],
+        LinkType::LinuxCooked => &[6],
+        LinkType::LinuxCooked2 => &[12],
+        LinkType::Loopback | LinkType::Ip => &[],
     };
     for &at in macs {
         if let Some(address) = hardware[at..].first_chunk_mut() {
@@ -299,7 +300,7 @@ fn rename_addresses(renamer: &mut Renamer, link: Link, network_at: usize, bytes:
     }
 }
 
-/// Makes the checksums anew (RFC 1071); false if that of TCP cannot be, and is zero.
+/// Recomputes the checksums (RFC 1071). Returns false if TCP's cannot be recomputed; it is then zero.
 fn checksums(bytes: &mut [u8], network_at: usize, transport_at: usize, end: usize, whole: bool) -> bool {
     let put = |bytes: &mut [u8], at: usize, sum: u16| bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     let is_v4 = bytes[network_at] >> 4 == 4;

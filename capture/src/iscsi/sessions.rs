@@ -1,24 +1,24 @@
-//! Sessions and their command numbers. CmdSN counts the commands of a session over all its connections (RFC 7143, section
-//! 4.2.2.1), so that numbers which were never seen are commands that the capture lost.
+//! Sessions and their command numbers. CmdSN numbers the commands of a session over all its connections (RFC 7143,
+//! section 4.2.2.1). Numbers that were never seen are therefore commands that the capture lost.
 
 /// Command numbers of one session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
-    /// Target's handle and initiator's identifier, where a login told.
+    /// The target's session handle and the initiator's session identifier, if a login was captured.
     handle: u16,
     identifier: [u8; 6],
     initiator: u128,
     target: u128,
-    /// The first and the last number that was given out, counted on over 2³².
+    /// The first and the last number assigned, extended beyond 32 bits.
     first: i64,
     last: i64,
     begun: bool,
-    /// How many of them were seen.
+    /// The number of PDUs seen with such a number.
     seen: u64,
 }
 
 impl Session {
-    /// The number nearest to the last one that is `number` modulo 2³².
+    /// The number nearest to the last one that equals `number` modulo 2³².
     fn extended(&self, number: u32) -> i64 {
         self.last + i64::from(number.wrapping_sub(self.last as u32) as i32)
     }
@@ -38,13 +38,13 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// A session of which nothing is known.
+    /// Adds a session of which nothing is known.
     pub fn add(&mut self) -> usize {
         self.sessions.push(Session::default());
         self.sessions.len() - 1
     }
 
-    /// The session that a login goes to: one that there is if its handle is not zero.
+    /// The session that a login joins: an existing one if its handle is not zero, else a new one.
     pub fn join(&mut self, initiator: u128, target: u128, identifier: [u8; 6], handle: u16) -> usize {
         let same = |session: &Session| {
             handle != 0
@@ -58,12 +58,12 @@ impl Sessions {
         self.sessions.len() - 1
     }
 
-    /// The target's handle of a session.
+    /// Sets the target's handle of a session.
     pub fn named(&mut self, session: usize, handle: u16) {
         self.sessions[session].handle = handle;
     }
 
-    /// A login has told the number that the session's first command has. Later logins say no more than other PDUs.
+    /// A login gives the number of the session's first command. Later logins add no information.
     pub fn begins(&mut self, session: usize, number: u32) {
         let session = &mut self.sessions[session];
         if !std::mem::replace(&mut session.begun, true) {
@@ -83,14 +83,14 @@ impl Sessions {
         (session.first, session.last) = (session.first.min(number), session.last.max(number));
     }
 
-    /// The target has had every number before this one.
+    /// The target has received every number before this one.
     pub fn expects(&mut self, session: usize, number: u32) {
         self.begins(session, number);
         let session = &mut self.sessions[session];
         session.last = session.last.max(session.extended(number) - 1);
     }
 
-    /// Numbers that were never seen.
+    /// The count of numbers that were never seen.
     pub fn lost(&self) -> u64 {
         self.sessions.iter().map(Session::lost).sum::<u64>()
     }

@@ -1,11 +1,11 @@
-//! Wireshark's tshark as a second opinion: it puts TCP in order, finds the PDUs and reads the commands, and what it says of
-//! them is made records in the same way as our own walk's.
+//! Wireshark's tshark as a second engine: it reassembles TCP, finds the PDUs and dissects the commands. Its output
+//! becomes records by the same pairing code as that of our own PDU walk.
 //!
-//! It shows a PDU in the packet with its last byte, and names the packets that it was put together of; the first of them is
-//! where the command arrived. It is slow: a few thousand commands per second.
+//! tshark shows a PDU at the packet with its last byte, and lists the packets that the PDU spans; the first of them
+//! gives the arrival. It is slow: a few thousand commands per second.
 //!
-//! Packets come to it through us, from a file or from dumpcap, so that nothing lies on a disk while a capture runs, and
-//! that the times of packets which it does not show are known.
+//! Packets are piped to tshark through this module, from a file or from dumpcap. A live capture therefore leaves no
+//! packets on a disk, and the times of packets that tshark does not show are known.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,31 +18,31 @@ use std::thread::JoinHandle;
 use traces::results::wire::WireCapture;
 use traces::{ReadError, Record, TraceMeta};
 
-use super::analysis::{Summary, summary};
-use super::live::{found, said_by};
+use super::analysis::common_figures;
+use super::live::{find_program, read_stderr};
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
-use super::stream::At;
-use super::tasks::{Ledger, Tasks};
+use super::reassembly::PacketRef;
+use super::tasks::{ConnectionTasks, WireState};
 
 const PROGRAM: &str = "tshark";
-/// What it is to show: these protocols, and of what it would leave out these.
-const SHOWN: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
+/// The protocols and fields that tshark prints.
+const PROTOCOLS: &str = "frame ip ipv6 tcp tcp.segments iscsi scsi scsi_sbc.read.flags scsi_sbc.writesame_flags";
 
-/// Packets that it is to show: commands, logins, task management, and what ends them.
-const WANTED: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
+/// The packets that tshark prints: commands, logins, task management, and the PDUs that end commands.
+const DISPLAY_FILTER: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.opcode == 3 || iscsi.opcode == 0x21 || \
     iscsi.opcode == 0x22 || iscsi.scsidata.S == 1";
 
-/// Why tshark gives nothing.
+/// Why the analysis by tshark failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TsharkError {
-    /// It is not installed.
+    /// tshark is not installed.
     #[error("{PROGRAM} is not installed; it is in the Debian package {PROGRAM}")]
     NotInstalled,
-    /// It cannot be run or read.
+    /// tshark cannot be run or read.
     #[error("{PROGRAM} cannot be run: {0}")]
     NotRun(#[from] io::Error),
-    /// It has failed.
+    /// tshark failed.
     #[error("{PROGRAM} has failed: {0}")]
     Failed(String),
     /// The packets cannot be read.
@@ -50,28 +50,28 @@ pub enum TsharkError {
     Read(#[from] ReadError),
 }
 
-/// What tshark makes of packets.
+/// The analysis of packets by tshark.
 #[derive(Default)]
 pub struct TsharkAnalysis {
-    ledger: Ledger,
-    connections: BTreeMap<u32, Tasks>,
+    state: WireState,
+    connections: BTreeMap<u32, ConnectionTasks>,
     stream_names: BTreeMap<u32, String>,
-    /// Packets' times in ns since 1970, in order.
+    /// The packets' times in ns since 1970, in file order.
     times: Vec<u64>,
-    /// Packets that tshark has shown before their times were known.
-    untimed: VecDeque<Shown>,
+    /// Packets that tshark printed before their times were known.
+    untimed: VecDeque<DissectedPacket>,
     position_bytes: u64,
     commands: u64,
     finished: bool,
     records: u64,
-    /// Responses that tshark gives to another packet's command than we.
+    /// Responses that tshark assigns to another command than our pairing does.
     pub disagreements: u64,
     frames_of_commands: BTreeMap<(u32, u32), u64>,
 }
 
-/// One packet as tshark shows it.
+/// One packet as tshark prints it.
 #[derive(Default)]
-struct Shown {
+struct DissectedPacket {
     frame: u64,
     stream: u32,
     from: String,
@@ -79,11 +79,11 @@ struct Shown {
     /// The first packet of the PDU that ends in this one.
     first_segment: Option<u64>,
     pdus: Vec<BTreeMap<String, String>>,
-    /// Whether the fields that come are the last PDU's.
-    within: bool,
+    /// Whether the following fields belong to the last PDU.
+    in_pdu: bool,
 }
 
-/// Hands on what is read.
+/// A reader that also writes everything it reads to tshark.
 struct Tee<R> {
     input: R,
     to: ChildStdin,
@@ -97,35 +97,35 @@ impl<R: Read> Read for Tee<R> {
     }
 }
 
-/// A packet that was read: its time, and the bytes up to its end.
-type Fed = (u64, u64);
+/// The time of a packet that was read, and the bytes of input up to its end.
+type PacketTime = (u64, u64);
 
-/// Reads all packets, which hands them on, and tells their times, which never go back.
+/// Reads all packets, which pipes them to tshark, and sends their times. Times never go back.
 fn feed(
     path: &Path,
     tee: Tee<Box<dyn Read + Send>>,
     lenient: bool,
-    told: &Sender<Fed>,
+    packet_times: &Sender<PacketTime>,
 ) -> Result<FileCounts, ReadError> {
     let mut reader = PacketReader::from_reader(path, Box::new(tee), lenient)?;
     let mut newest = 0;
     while let Some(packet) = reader.packet()? {
         newest = packet.time_ns.max(newest);
-        // Nobody listens any more if tshark has failed, which is said elsewhere.
-        let _ = told.send((newest, reader.position_bytes()));
+        // If tshark has failed, the channel is closed; `finish` reports the failure.
+        let _ = packet_times.send((newest, reader.position_bytes()));
     }
     Ok(reader.counts().clone())
 }
 
-/// Runs tshark over what comes through its standard input.
+/// Starts tshark on its standard input.
 fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
-    let mut command = Command::new(found(PROGRAM));
-    command.args(["-n", "-l", "-r", "-", "-Y", WANTED, "-T", "pdml", "-j", SHOWN]);
+    let mut command = Command::new(find_program(PROGRAM));
+    command.args(["-n", "-l", "-r", "-", "-Y", DISPLAY_FILTER, "-T", "pdml", "-j", PROTOCOLS]);
     command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
     for port in ports {
         command.args(["-d", &format!("tcp.port=={port},iscsi")]);
     }
-    // An interrupt from the terminal is for who captures; what was captured is taken apart to its end.
+    // An interrupt from the terminal stops the capture only; tshark analyses the captured packets to the end.
     command.process_group(0);
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     spawned.map_err(|error| match error.kind() {
@@ -134,29 +134,31 @@ fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
     })
 }
 
-/// Waits for the end of tshark, and of what feeds it.
+/// Waits until tshark and the thread that feeds it have ended.
 fn finish(
     mut child: Child,
-    said: JoinHandle<String>,
-    fed: JoinHandle<Result<FileCounts, ReadError>>,
+    stderr: JoinHandle<String>,
+    feeder: JoinHandle<Result<FileCounts, ReadError>>,
 ) -> Result<FileCounts, TsharkError> {
     let status = child.wait()?;
-    let (said, fed) = (said.join().unwrap_or_default(), fed.join());
-    // Where it has failed, it cannot be fed either.
+    let (stderr, feeder) = (stderr.join().unwrap_or_default(), feeder.join());
+    // If tshark has failed, the feeding thread fails too.
     if !status.success() {
-        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
-        return Err(TsharkError::Failed(said.join(" ")));
+        let stderr: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("Running as user")).take(2).collect();
+        return Err(TsharkError::Failed(stderr.join(" ")));
     }
-    fed.map_err(|_| TsharkError::Failed("nobody has fed it".to_owned()))?.map_err(TsharkError::Read)
+    feeder
+        .map_err(|_| TsharkError::Failed("the thread that feeds it has panicked".to_owned()))?
+        .map_err(TsharkError::Read)
 }
 
 impl TsharkAnalysis {
-    /// Has tshark take apart the packets that `input` gives, a pcap or pcapng file or a capture that goes on, and calls
-    /// `each` whenever records may be ready. `path` is the name used in messages; `lenient` takes a last packet that is
-    /// cut off for the end.
+    /// Runs tshark on the packets of `input`, a pcap or pcapng file or a live capture, and calls `each` whenever
+    /// records may be ready. `path` is the name in messages. With `lenient`, a last packet that is cut off counts as
+    /// the end.
     ///
     /// # Errors
-    /// It is missing or fails, the packets cannot be read, or `each` fails.
+    /// tshark is missing or fails, the packets cannot be read, or `each` fails.
     pub fn run<E: From<TsharkError>>(
         &mut self,
         path: &Path,
@@ -168,14 +170,14 @@ impl TsharkAnalysis {
         let mut child = spawn(ports)?;
         let (Some(to), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(TsharkError::Failed("it has no pipes".to_owned()).into());
+            return Err(TsharkError::Failed("its pipes are missing".to_owned()).into());
         };
-        let said = said_by(errors);
-        let (sender, told) = channel();
+        let stderr = read_stderr(errors);
+        let (sender, packet_times) = channel();
         let path = path.to_owned();
-        let fed = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
+        let feeder = std::thread::spawn(move || feed(&path, Tee { input, to }, lenient, &sender));
         let mut output = BufReader::with_capacity(1 << 18, output);
-        let (mut line, mut shown) = (Vec::new(), Shown::default());
+        let (mut line, mut shown) = (Vec::new(), DissectedPacket::default());
         loop {
             line.clear();
             if output.read_until(b'\n', &mut line).map_err(TsharkError::NotRun)? == 0 {
@@ -184,31 +186,31 @@ impl TsharkAnalysis {
             let text = String::from_utf8_lossy(&line);
             if self.line(&text, &mut shown) {
                 self.untimed.push_back(std::mem::take(&mut shown));
-                // Never waited for: tshark may be given no more before it is rid of what it says.
-                told.try_iter().for_each(|fed| self.know(fed));
-                self.timed();
+                // Never wait here: tshark may block until its output is read.
+                packet_times.try_iter().for_each(|feeder| self.add_time(feeder));
+                self.take_timed();
                 each(self)?;
             }
         }
-        told.iter().for_each(|fed| self.know(fed));
-        self.timed();
-        let counts = finish(child, said, fed)?;
+        packet_times.iter().for_each(|feeder| self.add_time(feeder));
+        self.take_timed();
+        let counts = finish(child, stderr, feeder)?;
         for tasks in self.connections.values_mut() {
-            tasks.close(&mut self.ledger);
+            tasks.close(&mut self.state);
         }
         self.finished = true;
         each(self)?;
         Ok(counts)
     }
 
-    fn know(&mut self, (time_ns, position_bytes): Fed) {
-        self.ledger.zero_ns.get_or_insert(time_ns);
+    fn add_time(&mut self, (time_ns, position_bytes): PacketTime) {
+        self.state.zero_ns.get_or_insert(time_ns);
         self.times.push(time_ns);
         self.position_bytes = position_bytes;
     }
 
-    /// Takes in the packets whose times are known.
-    fn timed(&mut self) {
+    /// Handles the packets whose times are known.
+    fn take_timed(&mut self) {
         while self.untimed.front().is_some_and(|shown| shown.frame <= self.times.len() as u64)
             && let Some(shown) = self.untimed.pop_front()
         {
@@ -216,22 +218,22 @@ impl TsharkAnalysis {
         }
     }
 
-    /// Takes in a line of PDML; true at the end of a packet.
-    fn line(&mut self, line: &str, shown: &mut Shown) -> bool {
+    /// Parses a line of PDML. Returns true at the end of a packet.
+    fn line(&mut self, line: &str, shown: &mut DissectedPacket) -> bool {
         let line = line.trim_start();
         if line.starts_with("<packet") {
-            *shown = Shown::default();
+            *shown = DissectedPacket::default();
         } else if line.starts_with("</packet") {
             return true;
         } else if line.starts_with("<proto") {
             match attribute(line, "name") {
                 Some("iscsi") => {
                     shown.pdus.push(BTreeMap::new());
-                    shown.within = true;
+                    shown.in_pdu = true;
                 }
                 // The command itself, not its data.
                 Some("scsi") => {
-                    shown.within = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
+                    shown.in_pdu = attribute(line, "showname").is_some_and(|name| name.starts_with("SCSI CDB"));
                 }
                 _ => {}
             }
@@ -254,7 +256,7 @@ impl TsharkAnalysis {
                         pdu.insert(format!("key {key}"), value.to_owned());
                     }
                 }
-                _ if shown.within && (name.starts_with("iscsi.") || name.starts_with("scsi")) => {
+                _ if shown.in_pdu && (name.starts_with("iscsi.") || name.starts_with("scsi")) => {
                     if let Some(pdu) = shown.pdus.last_mut() {
                         pdu.entry(name.to_owned()).or_insert_with(|| value.to_owned());
                     }
@@ -265,11 +267,11 @@ impl TsharkAnalysis {
         false
     }
 
-    fn packet(&mut self, shown: &Shown) {
-        let at = |frame: u64| At { frame, time_ns: self.time(frame) };
+    fn packet(&mut self, shown: &DissectedPacket) {
+        let at = |frame: u64| PacketRef { frame, time_ns: self.time(frame) };
         let end = at(shown.frame);
         let mut begin = at(shown.first_segment.unwrap_or(shown.frame));
-        self.ledger.recorder.now(self.ledger.time(end));
+        self.state.reorder.now(self.state.time(end));
         for pdu in &shown.pdus {
             let opcode = number(pdu, "iscsi.opcode") as u8;
             if matches!(
@@ -291,13 +293,20 @@ impl TsharkAnalysis {
         frame.checked_sub(1).and_then(|index| self.times.get(index as usize)).copied().unwrap_or_default()
     }
 
-    fn pdu(&mut self, fields: &BTreeMap<String, String>, opcode: u8, shown: &Shown, begin: At, end: At) {
+    fn pdu(
+        &mut self,
+        fields: &BTreeMap<String, String>,
+        opcode: u8,
+        shown: &DissectedPacket,
+        begin: PacketRef,
+        end: PacketRef,
+    ) {
         let is_request = matches!(opcode, pdu::COMMAND | pdu::LOGIN_REQUEST | pdu::TASK_REQUEST);
         let (initiator, target) = if is_request { (&shown.from, &shown.to) } else { (&shown.to, &shown.from) };
         let number_of = self.connections.len() as u32 + 1;
         let tasks = self.connections.entry(shown.stream).or_insert_with(|| {
             self.stream_names.insert(number_of, initiator.clone());
-            Tasks::new(initiator.clone(), target.clone(), number_of)
+            ConnectionTasks::new(initiator.clone(), target.clone(), number_of)
         });
         let mut header: Header = [0; HEADER_BYTES];
         header[0] = opcode;
@@ -316,65 +325,68 @@ impl TsharkAnalysis {
                 self.commands += 1;
                 self.frames_of_commands.insert((shown.stream, tag), shown.frame);
                 command(fields, &mut header);
-                tasks.request(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.state);
             }
             pdu::TASK_REQUEST => {
                 header[1] = 0x80 | number(fields, "iscsi.taskmanfun.function") as u8;
                 header[8..10].copy_from_slice(&(number(fields, "scsi.lun") as u16).to_be_bytes());
                 let referenced = number(fields, "iscsi.taskmanfun.referencedtasktag") as u32;
                 header[20..24].copy_from_slice(&referenced.to_be_bytes());
-                tasks.request(begin, &header, &mut self.ledger);
+                tasks.request(begin, &header, &mut self.state);
             }
             pdu::TASK_RESPONSE => {
                 header[2] = number(fields, "iscsi.taskmanfun.response") as u8;
-                tasks.response(begin, &header, &mut self.ledger);
+                tasks.response(begin, &header, &mut self.state);
             }
             _ => {
-                let asked = self.frames_of_commands.remove(&(shown.stream, tag));
-                let theirs = number(fields, "iscsi.request_frame");
-                self.disagreements += u64::from(asked.is_some_and(|frame| theirs != 0 && frame != theirs));
+                let command_frame = self.frames_of_commands.remove(&(shown.stream, tag));
+                let tshark_frame = number(fields, "iscsi.request_frame");
+                self.disagreements +=
+                    u64::from(command_frame.is_some_and(|frame| tshark_frame != 0 && frame != tshark_frame));
                 header[1] = if opcode == pdu::DATA_IN { 0x81 } else { 0x80 };
                 header[2] = number(fields, "iscsi.scsiresponse.response") as u8;
                 header[3] = number(fields, "iscsi.scsiresponse.status") as u8;
-                // Its sequence numbers are tshark's business.
+                // tshark has checked the sequence numbers.
                 header[24..28].copy_from_slice(&[0; 4]);
-                tasks.response(begin, &header, &mut self.ledger);
-                tasks.ended(Some(end), &mut self.ledger);
+                tasks.response(begin, &header, &mut self.state);
+                tasks.ended(Some(end), &mut self.state);
             }
         }
     }
 
-    /// Bytes of the input up to the end of the last packet that is known.
+    /// Bytes of the input up to the end of the last packet whose time is known.
     pub fn position_bytes(&self) -> u64 {
         self.position_bytes
     }
 
-    /// The next record; after the run every one.
+    /// The next record; after the run, every remaining record.
     pub fn record(&mut self) -> Option<Record> {
-        let record = self.ledger.recorder.next(self.finished)?;
+        let record = self.state.reorder.next(self.finished)?;
         self.records += 1;
         Some(record)
     }
 
-    /// What is known of the trace.
+    /// The metadata of the trace.
     pub fn meta(&self) -> TraceMeta {
-        self.ledger.meta(&self.stream_names)
+        self.state.meta(&self.stream_names)
     }
 
-    /// What was seen.
+    /// The figures of the capture.
     pub fn figures(&self, file: &FileCounts) -> WireCapture {
-        let mut figures = summary(&self.ledger, Summary { file, records: self.records });
+        let mut figures = common_figures(&self.state, file, self.records);
         figures.engine = PROGRAM.to_owned();
         figures.packets.packets = self.times.len() as u64;
         figures.tcp.connections = self.connections.len() as u64;
         (figures.first_packet_unix_ns, figures.last_packet_unix_ns) =
             (self.times.first().copied().unwrap_or_default(), self.times.iter().copied().max().unwrap_or_default());
-        figures.notes.push(format!("tshark gives {} responses to other commands than we", self.disagreements));
+        figures
+            .notes
+            .push(format!("tshark assigns {} responses to other commands than iocast does", self.disagreements));
         figures
     }
 }
 
-/// The value of an attribute.
+/// The value of an XML attribute.
 fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let begin = line.find(&format!(" {name}=\""))? + name.len() + 3;
     let length = line[begin..].find('"')?;
@@ -385,7 +397,7 @@ fn in_brackets(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }
 
-/// A number as tshark shows it: decimal, hexadecimal, or bytes with colons between them; zero if it is not there.
+/// A number as tshark prints it: decimal, hexadecimal, or bytes separated by colons. Zero if the field is missing.
 fn number(fields: &BTreeMap<String, String>, name: &str) -> u64 {
     let Some(text) = fields.get(name) else { return 0 };
     let parsed = match text.strip_prefix("0x") {
@@ -396,7 +408,7 @@ fn number(fields: &BTreeMap<String, String>, name: &str) -> u64 {
     parsed.unwrap_or_default()
 }
 
-/// Writes what tshark read of a command into a header, so that it goes the way of any command.
+/// Writes the command that tshark dissected into a header, so that the common pairing code can handle it.
 fn command(fields: &BTreeMap<String, String>, header: &mut Header) {
     let first = |names: &[&str]| {
         let name = names.iter().find(|name| fields.contains_key(&format!("scsi_sbc.{name}")))?;

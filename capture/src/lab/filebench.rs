@@ -1,7 +1,6 @@
-//! FileBench as what a machine of a lab does: its personality as the guest runs it, the host's program with the libraries
-//! that it needs, and what it says at its end.
+//! FileBench as a VM's workload: its personality as the guest runs it, the host's program with its libraries, and the
+//! summary that it prints. Debian has no package of it, so the guest uses the host's program.
 //!
-//! Debian has no package of it, so that the guest takes the host's.
 
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,57 +13,57 @@ use super::process::find;
 
 /// The program's name.
 pub const PROGRAM: &str = "filebench";
-/// What a personality says where it is to run.
-const RUN: &str = "run ${RUNTIME}";
-/// Where the guest's disk is mounted.
-const DISK: &str = "/mnt";
+/// The line of a personality that starts the run.
+const RUN_LINE: &str = "run ${RUNTIME}";
+/// The mount point of the guest's disk.
+const DISK_MOUNT: &str = "/mnt";
 /// FileBench's megabyte, in bytes.
-const MEGABYTE: f64 = 1_048_576.0;
+const MEGABYTE_BYTES: f64 = 1_048_576.0;
 
-/// The personality in the file `name` of `folder`, which runs for so many seconds: it lays its files out and waits until
-/// the lab's script in the guest goes on.
+/// The personality in the file `name` of `folder`, changed to run for `seconds` seconds. It creates its files first,
+/// and then waits until the lab's script in the guest continues.
 ///
 /// # Errors
-/// The file cannot be read, does not say where to run, or keeps its files elsewhere than on the disk.
+/// The file cannot be read, lacks the run line, or keeps its files elsewhere than on the disk.
 pub fn personality(name: &str, folder: &Path, seconds: u32) -> std::io::Result<String> {
     let text = std::fs::read_to_string(folder.join(name))?;
     let wrong = |problem: String| Err(Error::new(ErrorKind::InvalidData, problem));
-    if text.lines().filter(|line| line.trim() == RUN).count() != 1 {
-        return wrong(format!("the personality has to say {RUN}, in one line of its own"));
+    if text.lines().filter(|line| line.trim() == RUN_LINE).count() != 1 {
+        return wrong(format!("the personality must have the line {RUN_LINE}, exactly once"));
     }
-    if !text.contains(DISK) {
-        return wrong(format!("the personality has to keep its files on the disk: set $dir={DISK}"));
+    if !text.contains(DISK_MOUNT) {
+        return wrong(format!("the personality must keep its files on the disk: set $dir={DISK_MOUNT}"));
     }
     let lines = text.lines().map(|line| match line.trim() {
-        RUN => format!("create fileset\nsystem \"sh /job/laid.sh\"\nrun {seconds}\n"),
+        RUN_LINE => format!("create fileset\nsystem \"sh /job/laid.sh\"\nrun {seconds}\n"),
         _ => format!("{line}\n"),
     });
     Ok(lines.collect())
 }
 
-/// The host's program, then the shared libraries that it needs; none if it is linked statically, or a script.
+/// The host's program, and the shared libraries that it needs: none if it is linked statically or a script.
 ///
 /// # Errors
-/// There is no such program on the PATH: says which machine and which line of the plan ask for it.
-pub fn files(vm: &str, asked: &str) -> Result<Vec<PathBuf>, LabError> {
+/// The program is not on the PATH. The error names the VM and the line of the plan that need it.
+pub fn files(vm: &str, personality_file: &str) -> Result<Vec<PathBuf>, LabError> {
     let Some(program) = find(PROGRAM) else {
         return Err(LabError::Host(format!(
-            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {asked:?}): Debian has no package of it; build it from \
-             its sources (github.com/filebench/filebench) and have it on the PATH"
+            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {personality_file:?}): Debian has no package of it; build \\
+             it from its sources (github.com/filebench/filebench) and put it on the PATH"
         )));
     };
-    // It fails for what is no dynamic executable, which needs none.
-    let said = Command::new("ldd").arg(&program).output().map(|output| output.stdout).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let libraries = said.lines().filter_map(|line| line.split_once("=> ")?.1.split_whitespace().next());
+    // `ldd` fails for a static executable or a script, which needs no libraries.
+    let printed = Command::new("ldd").arg(&program).output().map(|output| output.stdout).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    let libraries = printed.lines().filter_map(|line| line.split_once("=> ")?.1.split_whitespace().next());
     let libraries = libraries.filter(|path| path.starts_with('/')).map(PathBuf::from);
     Ok(std::iter::once(program).chain(libraries).collect())
 }
 
-/// The summary among what FileBench has printed to the file at `path`.
+/// The summary in FileBench's output in the file at `path`.
 ///
 /// # Errors
-/// The file cannot be read, or has none.
+/// The file cannot be read, or has no summary.
 pub fn summary(path: &Path) -> Result<LabFileBench, LabError> {
     let text = std::fs::read_to_string(path).map_err(LabError::io(path))?;
     let line = text.lines().rev().find_map(|line| line.split_once("IO Summary:"));
@@ -72,8 +71,8 @@ pub fn summary(path: &Path) -> Result<LabFileBench, LabError> {
         .ok_or_else(|| LabError::Host(format!("{}: FileBench has printed no \"IO Summary\"", path.display())))
 }
 
-/// The figures of a summary: `N ops X ops/s R/W rd/wr Ymb/s Zms/op` of FileBench 1.5, with commas, `(R/W r/w)` and
-/// `Zms latency` before.
+/// Parses a summary: `N ops X ops/s R/W rd/wr Ymb/s Zms/op` of FileBench 1.5, or with commas, `(R/W r/w)` and `Zms
+/// latency` of earlier versions.
 fn parse(figures: &str) -> Option<LabFileBench> {
     let words: Vec<&str> = figures.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
     let before = |units: &[&str]| {
@@ -88,7 +87,7 @@ fn parse(figures: &str) -> Option<LabFileBench> {
         operations_per_s: before(&["ops/s"])?.parse().ok()?,
         reads_per_s: reads.parse().ok()?,
         writes_per_s: writes.parse().ok()?,
-        bytes_per_s: with("mb/s")? * MEGABYTE,
+        bytes_per_s: with("mb/s")? * MEGABYTE_BYTES,
         mean_latency_ns: latency_ms * 1e6,
     })
 }
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summaries_of_two_versions_are_read() {
+    fn summaries_of_two_versions_are_parsed() {
         let expected = LabFileBench {
             operations: 54_321,
             operations_per_s: 905.35,
@@ -121,13 +120,13 @@ mod tests {
         }
         for cut in ["61.010: IO Summary: 54321 ops 905.350 ops/s", "60.0: NO VALID RESULTS!"] {
             std::fs::write(&path, cut).unwrap();
-            let said = summary(&path).unwrap_err().to_string();
-            assert!(said.ends_with("mail.filebench.txt: FileBench has printed no \"IO Summary\""), "{said}");
+            let message = summary(&path).unwrap_err().to_string();
+            assert!(message.ends_with("mail.filebench.txt: FileBench has printed no \"IO Summary\""), "{message}");
         }
     }
 
     #[test]
-    fn a_personality_waits_between_its_layout_and_its_run() {
+    fn personality_waits_between_its_layout_and_its_run() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| std::fs::write(folder.path().join("mail.f"), text).unwrap();
         let read = || personality("mail.f", folder.path(), 70);
@@ -135,21 +134,21 @@ mod tests {
         let expected = "set $dir=/mnt\ndefine fileset name=files\ncreate fileset\nsystem \"sh /job/laid.sh\"\nrun 70\n";
         assert_eq!(read().unwrap(), expected);
         write("set $dir=/mnt\nrun 60\n");
-        assert!(read().unwrap_err().to_string().contains("has to say run ${RUNTIME}, in one line"));
+        assert!(read().unwrap_err().to_string().contains("must have the line run ${RUNTIME}"));
         write("set $dir=/tmp\nrun ${RUNTIME}\n");
         assert!(read().unwrap_err().to_string().contains("set $dir=/mnt"));
         assert!(personality("none.f", folder.path(), 70).is_err());
     }
 
     #[test]
-    fn a_host_without_it_says_who_asks_for_it() {
-        // Debian has no package of it, so that a machine that has it was given it on purpose.
+    fn missing_filebench_is_reported_with_the_vm_that_needs_it() {
+        // Debian has no package of it, so a host that has it got it on purpose.
         let Err(error) = files("mail", "varmail.f") else { return };
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.starts_with("filebench is missing, and the plan has mail run it (filebench = \"varmail.f\"):"),
-            "{said}"
+            message.starts_with("filebench is missing, and the plan has mail run it (filebench = \"varmail.f\"):"),
+            "{message}"
         );
-        assert!(said.contains("Debian has no package of it"), "{said}");
+        assert!(message.contains("Debian has no package of it"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What guests boot: Debian's kernel for virtual machines and a small initramfs, built once by a script of any user.
+//! The image that VMs boot: Debian's kernel for VMs and a small initramfs. A script builds it once; it needs no root.
 
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
@@ -9,39 +9,38 @@ use super::LabError;
 use super::plan::Accelerator;
 use super::process::{Process, run};
 
-/// Builds kernel and initramfs of Debian packages.
-const BUILD: &str = include_str!("../../lab/build-guest.sh");
+/// The script that builds kernel and initramfs of Debian packages.
+const BUILD_SCRIPT: &str = include_str!("../../lab/build-guest.sh");
 const KERNEL: &str = "vmlinuz";
 const INITRAMFS: &str = "initramfs.cpio";
-/// How long a kernel without a file system takes to give up under KVM, many times over.
-const PROBE: Duration = Duration::from_secs(8);
+/// The time within which a kernel without a file system panics under KVM, with a wide margin.
+const KVM_PROBE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What guests boot.
+/// The image that VMs boot.
 #[derive(Clone, Debug)]
 pub struct GuestImage {
     /// The kernel.
     pub kernel: PathBuf,
-    /// Its first and only file system.
+    /// The initramfs, the VM's root file system.
     pub initramfs: PathBuf,
     /// The kernel's version.
     pub version: String,
 }
 
 impl GuestImage {
-    /// The image in the folder `cache`, built there first if it is not there yet. It is built anew when the script
-    /// that builds it has changed.
+    /// Returns the image in the folder `cache`. Builds it if it is missing or the build script has changed.
     ///
     /// # Errors
-    /// No Debian, no network, no space: what the script says.
+    /// No Debian, no network or no space: the script's message.
     pub fn build(cache: &Path) -> Result<GuestImage, LabError> {
         let folder = folder(cache);
         let version = folder.join("version");
         if !version.is_file() {
             std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
             let script = folder.join("build-guest.sh");
-            std::fs::write(&script, BUILD).map_err(LabError::io(&script))?;
-            let said = run(Command::new("sh").arg(&script).arg(&folder), "dash")?;
-            std::fs::write(&version, said.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
+            std::fs::write(&script, BUILD_SCRIPT).map_err(LabError::io(&script))?;
+            let printed = run(Command::new("sh").arg(&script).arg(&folder), "dash")?;
+            std::fs::write(&version, printed.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
         }
         Ok(GuestImage {
             kernel: folder.join(KERNEL),
@@ -50,29 +49,27 @@ impl GuestImage {
         })
     }
 
-    /// Whether [`GuestImage::build`] has nothing to build.
+    /// Whether the image is already built.
     pub fn is_built(cache: &Path) -> bool {
         folder(cache).join("version").is_file()
     }
 
-    /// What runs the guests' instructions where the plan leaves it open: KVM if the kernel comes up under it. A machine
-    /// that is virtual itself may have /dev/kvm and nothing that works behind it.
+    /// Chooses the accelerator where the plan leaves it open: KVM if the kernel boots under it. A host that is itself a
+    /// VM may have a /dev/kvm that does not work.
     ///
     /// # Errors
-    /// QEMU is not there.
+    /// QEMU is missing.
     pub fn accelerator(&self, asked: Accelerator, scratch: &Path) -> Result<Accelerator, LabError> {
         let may = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         match asked {
             Accelerator::Auto if !may => Ok(Accelerator::Tcg),
-            Accelerator::Auto => {
-                Ok(if self.comes_up_under_kvm(scratch)? { Accelerator::Kvm } else { Accelerator::Tcg })
-            }
+            Accelerator::Auto => Ok(if self.boots_under_kvm(scratch)? { Accelerator::Kvm } else { Accelerator::Tcg }),
             named => Ok(named),
         }
     }
 
-    /// Boots the kernel without an initramfs: it panics and, with `panic=-1`, QEMU ends.
-    fn comes_up_under_kvm(&self, scratch: &Path) -> Result<bool, LabError> {
+    /// Boots the kernel without an initramfs. It panics and, with `panic=-1`, QEMU ends.
+    fn boots_under_kvm(&self, scratch: &Path) -> Result<bool, LabError> {
         let console = scratch.join("kvm-probe.txt");
         let mut command = Command::new("qemu-system-x86_64");
         command.args([
@@ -91,20 +88,20 @@ impl GuestImage {
         command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
         let mut probe = Process::start(&mut command, "qemu-system-x86", &scratch.join("kvm-probe.log"))?;
         let mut status = None;
-        let over = probe.wait_until(PROBE, || false);
+        let waited = probe.wait_until(KVM_PROBE_TIMEOUT, || false);
         if let Ok(Some(ended)) = probe.ended() {
             status = Some(ended);
         }
         probe.kill();
         let printed = std::fs::read_to_string(&console).unwrap_or_default();
-        Ok(over.is_err() && status.is_some_and(|status| status.success()) && printed.contains("Kernel panic"))
+        Ok(waited.is_err() && status.is_some_and(|status| status.success()) && printed.contains("Kernel panic"))
     }
 }
 
-/// The folder in `cache` of what this version of the script builds.
+/// The folder in `cache` for the image of this version of the script.
 fn folder(cache: &Path) -> PathBuf {
     let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(BUILD.as_bytes());
+    hasher.write(BUILD_SCRIPT.as_bytes());
     cache.join(format!("guest-{:016x}", hasher.finish()))
 }
 
@@ -113,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_not_built_again() {
+    fn existing_image_of_this_script_is_not_rebuilt() {
         let cache = tempfile::tempdir().unwrap();
         assert!(!GuestImage::is_built(cache.path()));
         let folder = folder(cache.path());
         assert_eq!(folder.parent(), Some(cache.path()));
         std::fs::create_dir_all(&folder).unwrap();
-        // What an image of another script left does not count.
+        // An image of another script does not count.
         std::fs::write(cache.path().join("version"), "5.10").unwrap();
         assert!(!GuestImage::is_built(cache.path()));
         std::fs::write(folder.join("version"), "6.1").unwrap();
@@ -130,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accelerator_that_is_named_is_taken() {
+    fn named_accelerator_is_used_without_probing() {
         let image = GuestImage { kernel: PathBuf::new(), initramfs: PathBuf::new(), version: String::new() };
         for named in [Accelerator::Kvm, Accelerator::Tcg] {
             assert_eq!(image.accelerator(named, Path::new("/nowhere")).unwrap(), named);

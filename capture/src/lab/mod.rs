@@ -1,12 +1,11 @@
-//! A lab of virtual machines: QEMU guests run workloads on disks that lie on one modelled drive, first each alone, then
-//! together, recorded by blktrace inside, on the wire outside, and at the drive.
+//! A lab of VMs under QEMU. They run workloads on disks that lie on one modelled drive, first each alone, then
+//! together. blktrace records inside each guest, dumpcap on the wire outside, and the served drive's log at the drive.
 //!
-//! A [`Plan`] says who runs what. [`GuestImage`] is what the guests boot, built of Debian packages (`image`); `guest` is one
-//! of them running, `storage` the drive with whatever stands between it and the guests. [`run`] makes all runs of a plan
-//! and leaves everything in one folder.
+//! A [`Plan`] defines the VMs, their workloads and the groups that run together. [`GuestImage`] is the kernel and
+//! initramfs that VMs boot, built of Debian packages (`image`). `vm` runs one VM; `storage` serves the drive and
+//! connects the VMs to it. [`run`] makes all runs of a plan and keeps the results in one folder.
 
 mod filebench;
-mod guest;
 mod image;
 mod plan;
 mod process;
@@ -14,6 +13,7 @@ mod results;
 mod run;
 mod sandbox;
 mod storage;
+mod vm;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ use traces::described::DescriptionError;
 use traces::error::ReadError;
 
 pub use image::GuestImage;
-pub use plan::{Accelerator, Group, Lun, Plan, Together, TogetherName, Transport, Vm};
+pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
 pub use results::doubts;
-pub use run::{Lab, LabWatch, check_programs, check_rights, run};
+pub use run::{Lab, LabProgress, check_programs, check_rights, run};
 pub use sandbox::{enter, is_entered};
 pub use workload::WORKLOADS;
 
-/// Why a lab could not do what its plan asks.
+/// Why a lab could not carry out its plan.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The plan is wrong.
+    /// The plan is not valid.
     #[error(transparent)]
     Plan(#[from] DescriptionError),
     /// A program is not installed.
@@ -40,7 +40,7 @@ pub enum LabError {
     Missing {
         /// The program.
         program: String,
-        /// The package that has it.
+        /// The package that contains it.
         package: &'static str,
     },
     /// A program that runs beside the lab ended or did not answer.
@@ -48,54 +48,54 @@ pub enum LabError {
     Process {
         /// The program.
         name: String,
-        /// What happened.
+        /// The problem.
         problem: String,
-        /// Where all that it printed is.
+        /// The file with its output.
         log: PathBuf,
-        /// The last lines of it.
+        /// The last lines of its output.
         last: String,
     },
     /// A command failed.
-    #[error("{name} ended with {status}: {said}")]
+    #[error("{name} ended with {status}: {output}")]
     Command {
         /// The program.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it printed.
-        said: String,
+        /// Its output.
+        output: String,
     },
-    /// A guest did not do what it should.
-    #[error("guest {vm}: {problem}; its console is in {}", console.display())]
-    Guest {
-        /// Which.
+    /// A VM failed.
+    #[error("VM {vm}: {problem}; its console output is in {}", console.display())]
+    Vm {
+        /// The VM.
         vm: String,
-        /// What happened.
+        /// The problem.
         problem: String,
-        /// What its kernel printed.
+        /// The file with its kernel's console output.
         console: PathBuf,
     },
-    /// Something the lab needs cannot be had here.
+    /// The host lacks something that the lab needs.
     #[error("{0}")]
     Host(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The VM.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
     /// A recorded trace cannot be read.
     #[error(transparent)]
     Trace(#[from] ReadError),
-    /// The user stopped it.
+    /// The user stopped the lab.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl LabError {
-    /// For `map_err` of what happens to the file at `path`.
+    /// A function for `map_err` that names the file at `path`.
     fn io(path: &Path) -> impl FnOnce(std::io::Error) -> LabError + use<> {
         let path = path.to_owned();
         move |source| LabError::Io { path, source }

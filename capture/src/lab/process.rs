@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::LabError;
 
-/// How often something that is waited for is looked at.
-pub const LOOK: Duration = Duration::from_millis(20);
-/// Where programs for administrators are, which others do not look for.
-pub const ADMINISTRATORS: [&str; 2] = ["/usr/sbin", "/sbin"];
-/// How many of a log's last lines a message quotes.
-const QUOTED_LINES: usize = 3;
+/// The interval at which awaited conditions are checked.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Folders of administration programs, which some users' PATH lacks.
+pub const ADMIN_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+/// The number of last log lines that a message quotes.
+const QUOTED_LINES_MAX: usize = 3;
 
-/// A program that runs beside the lab. It is killed if it is dropped.
+/// A program that runs beside the lab. Dropping it kills the program.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -27,10 +27,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, with what it prints in the file `log`.
+    /// Starts `command`, with its output in the file `log`.
     ///
     /// # Errors
-    /// The program is not there: names the Debian package `package` that has it.
+    /// The program is missing; the error names its Debian `package`.
     pub fn start(command: &mut Command, package: &'static str, log: &Path) -> Result<Process, LabError> {
         let name = name_of(command);
         let file = File::create(log).map_err(LabError::io(log))?;
@@ -40,18 +40,18 @@ impl Process {
         Ok(Process { child, name, log: log.to_owned() })
     }
 
-    /// Whether it has ended, and how.
+    /// The exit status, if the program has ended.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The operating system reports an error.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, LabError> {
         self.child.try_wait().map_err(LabError::io(&self.log))
     }
 
-    /// That it still runs.
+    /// Checks that the program still runs.
     ///
     /// # Errors
-    /// It has ended: quotes the end of its log.
+    /// The program has ended; the error quotes the end of its log.
     pub fn check(&mut self) -> Result<(), LabError> {
         match self.ended()? {
             None => Ok(()),
@@ -59,61 +59,63 @@ impl Process {
         }
     }
 
-    /// Waits until `ready` holds, at most `patience`, while it runs.
+    /// Waits until `ready` holds, for at most `timeout`, while the program runs.
     ///
     /// # Errors
-    /// It has ended, or nothing came of it in time.
-    pub fn wait_until(&mut self, patience: Duration, mut ready: impl FnMut() -> bool) -> Result<(), LabError> {
+    /// The program has ended, or was not ready in time.
+    pub fn wait_until(&mut self, timeout: Duration, mut ready: impl FnMut() -> bool) -> Result<(), LabError> {
         let begun = Instant::now();
         while !ready() {
             self.check()?;
-            if begun.elapsed() > patience {
-                return Err(self.failed(&format!("was not ready within {} s", patience.as_secs())));
+            if begun.elapsed() > timeout {
+                return Err(self.failed(&format!("was not ready within {} s", timeout.as_secs())));
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// Asks it to end, and waits; kills it when `patience` is over. Not by an interrupt, which is ignored by whatever a shell
-    /// started in the background.
+    /// Asks the program to end, and kills it after `timeout`. Uses SIGTERM, because a shell starts background programs
+    /// with SIGINT ignored.
     ///
     /// # Errors
-    /// It had to be killed, so what it wrote may be cut.
-    pub fn end(mut self, patience: Duration) -> Result<ExitStatus, LabError> {
+    /// The program was killed, so its output may be incomplete.
+    pub fn end(mut self, timeout: Duration) -> Result<ExitStatus, LabError> {
         self.signal(Signal::TERM);
         let begun = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
             }
-            if begun.elapsed() > patience {
+            if begun.elapsed() > timeout {
                 self.kill();
-                return Err(self.failed(&format!("did not end within {} s of being asked to", patience.as_secs())));
+                return Err(
+                    self.failed(&format!("did not end within {} s of being personality_file to", timeout.as_secs()))
+                );
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 
-    /// Ends it at once.
+    /// Kills the program.
     pub fn kill(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// An error about it that quotes the end of its log.
+    /// An error about the program that quotes the end of its log.
     pub fn failed(&self, problem: &str) -> LabError {
         let text =
             std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ");
+        let last = lines[lines.len().saturating_sub(QUOTED_LINES_MAX)..].join("; ");
         LabError::Process { name: self.name.clone(), problem: problem.to_owned(), log: self.log.clone(), last }
     }
 
     fn signal(&mut self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself, which is seen next.
+            // It may have ended already, which the caller sees next.
             let _ = kill_process(pid, signal);
         }
     }
@@ -127,14 +129,14 @@ impl Drop for Process {
     }
 }
 
-/// Where `program` is, on the PATH or where programs for administrators are.
+/// The path of `program`, on the PATH or in the administration folders.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(ADMINISTRATORS.map(PathBuf::from));
+    let folders = std::env::split_paths(&path).chain(ADMIN_FOLDERS.map(PathBuf::from));
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// That each of `programs` is there: its name and its Debian package.
+/// Checks that each of `programs` is installed: its name and its Debian package.
 ///
 /// # Errors
 /// The first that is missing.
@@ -145,10 +147,10 @@ pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
     }
 }
 
-/// Runs `command` to its end; what it printed.
+/// Runs `command` to its end. Returns its standard output.
 ///
 /// # Errors
-/// The program is not there (names `package`), or it fails: quotes what it printed.
+/// The program is missing (the error names `package`), or fails (the error quotes its output).
 pub fn run(command: &mut Command, package: &'static str) -> Result<String, LabError> {
     let name = name_of(command);
     let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(&name, package, error))?;
@@ -156,9 +158,9 @@ pub fn run(command: &mut Command, package: &'static str) -> Result<String, LabEr
     if output.status.success() {
         return Ok(printed);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = if said.trim().is_empty() { printed.trim().to_owned() } else { said.trim().to_owned() };
-    Err(LabError::Command { name, status: output.status, said })
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let quoted = if errors.trim().is_empty() { printed.trim() } else { errors.trim() }.to_owned();
+    Err(LabError::Command { name, status: output.status, output: quoted })
 }
 
 fn name_of(command: &Command) -> String {
@@ -177,19 +179,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_there_names_its_package() {
+    fn missing_program_is_reported_with_its_package() {
         let folder = tempfile::tempdir().unwrap();
         let started = Process::start(&mut Command::new("no-such-program"), "its-package", &folder.path().join("log"));
-        let said = started.unwrap_err().to_string();
-        assert_eq!(said, "no-such-program is missing: install the Debian package its-package");
-        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), said);
+        let message = started.unwrap_err().to_string();
+        assert_eq!(message, "no-such-program is missing: install the Debian package its-package");
+        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), message);
         let required = require(&[("sh", "dash"), ("no-such-program", "its-package")]);
-        assert_eq!(required.unwrap_err().to_string(), said);
+        assert_eq!(required.unwrap_err().to_string(), message);
         assert!(require(&[("sh", "dash")]).is_ok());
     }
 
     #[test]
-    fn one_that_ends_too_early_is_quoted() {
+    fn output_of_a_program_that_ends_early_is_quoted() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new("sh");
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_asked_to_end_does_and_one_that_is_dropped_does() {
+    fn process_ends_on_request_on_timeout_and_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let start = |script: &str| Process::start(Command::new("sh").args(["-c", script]), "dash", &log).unwrap();

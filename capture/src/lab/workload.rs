@@ -1,9 +1,9 @@
-//! What the machines of a lab do: jobs of fio that come with it, or any other.
+//! The workloads of a lab's VMs: the lab's own fio jobs, or any other.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-/// The jobs that come with the lab: name, text. They take `${RUNTIME}` (seconds) and `${SEED}`.
+/// The lab's own jobs: name and text. They use `${RUNTIME}` (seconds) and `${SEED}`.
 pub const WORKLOADS: &[(&str, &str)] = &[
     ("mail", include_str!("../../lab/workloads/mail.fio")),
     ("web", include_str!("../../lab/workloads/web.fio")),
@@ -11,10 +11,10 @@ pub const WORKLOADS: &[(&str, &str)] = &[
     ("oltp", include_str!("../../lab/workloads/oltp.fio")),
 ];
 
-/// The text of the job that is called `name`, or is a file in `folder`.
+/// The text of the lab's job `name`, or of the file `name` in `folder`.
 ///
 /// # Errors
-/// There is neither; or the file cannot be read, or it does not stop after `${RUNTIME}`.
+/// Neither exists, the file cannot be read, or the job does not stop after `${RUNTIME}`.
 pub fn job(name: &str, folder: &Path) -> std::io::Result<String> {
     if let Some((_, text)) = WORKLOADS.iter().find(|(known, _)| *known == name) {
         return Ok((*text).to_owned());
@@ -30,7 +30,7 @@ pub fn job(name: &str, folder: &Path) -> std::io::Result<String> {
         _ => error,
     })?;
     if !text.contains("${RUNTIME}") {
-        return Err(Error::new(ErrorKind::InvalidData, "the job has to say runtime=${RUNTIME} and time_based=1"));
+        return Err(Error::new(ErrorKind::InvalidData, "the job must set runtime=${RUNTIME} and time_based=1"));
     }
     Ok(text)
 }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_ends_and_is_the_same_for_the_same_seed() {
+    fn every_own_job_sets_its_runtime_and_its_seed() {
         for (name, text) in WORKLOADS {
             for line in ["time_based=1", "runtime=${RUNTIME}", "randseed=${SEED}", "allrandrepeat=1"] {
                 assert!(text.lines().any(|found| found == line), "{name} has no {line}");

@@ -1,5 +1,5 @@
-//! Conversations of iSCSI whose truth is known: PDUs of several connections, cut into segments anywhere, captured out of
-//! order, twice, or in part.
+//! Generated iSCSI conversations whose truth is known: PDUs of several connections, cut into segments at random,
+//! captured out of order, twice, or in part.
 
 use capture::iscsi::{Analysis, AnalysisOptions, PacketReader};
 use rand::{Rng, RngExt, SeedableRng};
@@ -7,11 +7,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::WireCapture;
 use traces::{Operation, Record, TraceMeta};
 
-use crate::decoys::{self, Known, Lie};
+use crate::decoys::{self, DecoyFault, Known};
 
-/// How a conversation goes.
+/// Settings of a conversation.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ConversationPlan {
     pub seed: u64,
     pub connections: usize,
     pub commands: usize,
@@ -19,33 +19,33 @@ pub struct Plan {
     pub data_digest: bool,
     /// Whether a login is captured.
     pub login: bool,
-    /// Bytes of a segment at most.
+    /// The most bytes of a segment.
     pub segment_max: usize,
-    /// Whether PDUs of one direction share segments as they come.
+    /// The most commands and answers that are sent before segments are cut.
     pub batch: usize,
-    /// What is wrong with the PDUs that data imitates, at the beginnings of packets too; `None` where it does so now and
-    /// then and all is random.
-    pub lie: Option<Lie>,
+    /// The fault in PDUs that user data imitate, also at the beginnings of packets. `None`: data are random and imitate
+    /// commands occasionally.
+    pub fault: Option<DecoyFault>,
 }
 
-/// What really happened to one command: address, length, operation, packet of its first byte, packet with its end.
+/// The truth of one command: address, length, operation, packet of its first byte, packet of its end.
 pub type Truth = (u64, u64, Operation, u64, u64);
 
 /// A packet before it is written.
 #[derive(Clone, Debug)]
-pub struct Wire {
+pub struct RawPacket {
     pub time_ns: u64,
     pub bytes: Vec<u8>,
 }
 
 pub struct Conversation {
-    pub packets: Vec<Wire>,
-    /// In order of the commands' first bytes; `completed` none where no response came.
+    pub packets: Vec<RawPacket>,
+    /// In order of the commands' first bytes.
     pub truth: Vec<Truth>,
 }
 
 pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
-    // Bit by bit, as the standard says it.
+    // Bit by bit, as in the standard.
     let mut crc = !0u32;
     for &byte in bytes {
         crc ^= u32::from(byte);
@@ -57,25 +57,25 @@ pub fn crc32c(bytes: &[u8]) -> [u8; 4] {
 }
 
 /// One direction of a connection.
-pub struct Way {
+pub struct DirectionStream {
     from: (u32, u16),
     to: (u32, u16),
     pub sequence: u32,
-    /// Bytes that wait to be cut into segments, and the marks in them: (place, command, whether it is an end).
+    /// Bytes that wait to be cut into segments, and the marks in them: (offset, command, whether it is an end).
     bytes: Vec<u8>,
     marks: Vec<(usize, usize, bool)>,
-    /// Places in them where data imitates a header.
+    /// Offsets in them where data imitate a header.
     decoys: Vec<usize>,
 }
 
-impl Way {
-    /// From one address and port to another; its first byte has this number.
-    pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> Way {
-        Way { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
+impl DirectionStream {
+    /// A direction between two addresses and ports; its first byte has this sequence number.
+    pub fn new(from: (u32, u16), to: (u32, u16), sequence: u32) -> DirectionStream {
+        DirectionStream { from, to, sequence, bytes: Vec::new(), marks: Vec::new(), decoys: Vec::new() }
     }
 
-    /// A packet over Ethernet and IPv4 at its place in the stream.
-    pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> Wire {
+    /// A packet over Ethernet and IPv4 at the current position in the stream.
+    pub fn packet(&self, time_ns: u64, flags: u8, payload: &[u8]) -> RawPacket {
         let mut bytes = vec![0u8; 12];
         bytes.extend_from_slice(&[8, 0]);
         let total = 40 + payload.len();
@@ -88,7 +88,7 @@ impl Way {
         bytes.extend_from_slice(&self.sequence.to_be_bytes());
         bytes.extend_from_slice(&[0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
         bytes.extend_from_slice(payload);
-        Wire { time_ns, bytes }
+        RawPacket { time_ns, bytes }
     }
 }
 
@@ -101,12 +101,12 @@ struct Outstanding {
 }
 
 struct Connection {
-    ways: [Way; 2],
+    ways: [DirectionStream; 2],
     command_number: u32,
     status_number: u32,
     tag: u32,
     outstanding: Vec<Outstanding>,
-    /// Tags of responses that wait to be sent: not free yet.
+    /// Tags of responses that are not sent yet and cannot be reused.
     unsent: Vec<u32>,
 }
 
@@ -123,8 +123,8 @@ pub fn put(header: &mut [u8; 48], at: usize, value: u32) {
     header[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Appends a PDU and returns where it begins, and where it ends but for a digest.
-fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
+/// Appends a PDU. Returns the offsets of its beginning, and of its end without a digest.
+fn push(way: &mut DirectionStream, plan: &ConversationPlan, header: &[u8; 48], data: &[u8]) -> (usize, usize) {
     let begin = way.bytes.len();
     way.bytes.extend_from_slice(header);
     let login = matches!(header[0] & 0x3f, 3 | 0x23);
@@ -144,8 +144,8 @@ fn push(way: &mut Way, plan: &Plan, header: &[u8; 48], data: &[u8]) -> (usize, u
     (begin, end)
 }
 
-/// Plays a conversation.
-pub fn play(plan: &Plan) -> Conversation {
+/// Generates a conversation.
+pub fn generate(plan: &ConversationPlan) -> Conversation {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let mut packets = Vec::new();
     let mut truth: Vec<(u64, u64, Operation, u64, u64)> = Vec::new();
@@ -154,8 +154,8 @@ pub fn play(plan: &Plan) -> Conversation {
         .map(|index| {
             let (initiator, target) = ((0x0a00_0001, 40_000 + index as u16), (0x0a00_0002, 3260));
             let way = |from, to, random: &mut Xoshiro256PlusPlus| {
-                // Near the end, so that numbers wrap.
-                Way::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
+                // Near the maximum, so that numbers wrap.
+                DirectionStream::new(from, to, if index % 2 == 0 { u32::MAX - 3_000 } else { random.random() })
             };
             Connection {
                 ways: [way(initiator, target, &mut random), way(target, initiator, &mut random)],
@@ -188,7 +188,7 @@ pub fn play(plan: &Plan) -> Conversation {
                 command(connection, plan, &mut random, sent, &mut truth);
                 sent += 1;
             } else if !connection.outstanding.is_empty() {
-                // What was sent goes out before its answer.
+                // Commands are sent before their answers.
                 send(&mut connection.ways[0], plan, &mut random, &mut time, &mut packets, &mut truth, false);
                 answer(connection, plan, &mut random);
             }
@@ -202,7 +202,7 @@ pub fn play(plan: &Plan) -> Conversation {
     Conversation { packets, truth }
 }
 
-fn login(connection: &mut Connection, plan: &Plan) {
+fn login(connection: &mut Connection, plan: &ConversationPlan) {
     let digest = |on: bool| if on { "CRC32C" } else { "None" };
     let request = b"InitiatorName=iqn.2026-11.example:vm\0TargetName=iqn.2026-11.example:disk\0CHAP_R=0xsecret\0";
     let mut begin = header(0x43, 0x87, request.len(), 0xffff_0000);
@@ -222,7 +222,7 @@ fn login(connection: &mut Connection, plan: &Plan) {
 
 fn command(
     connection: &mut Connection,
-    plan: &Plan,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     number: usize,
     truth: &mut Vec<Truth>,
@@ -286,7 +286,7 @@ fn command(
     connection.outstanding.push(Outstanding { command: index, tag, blocks, operation });
 }
 
-fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusPlus) {
+fn answer(connection: &mut Connection, plan: &ConversationPlan, random: &mut Xoshiro256PlusPlus) {
     let pick = random.random_range(0..connection.outstanding.len());
     let Outstanding { command, tag, blocks, operation } = connection.outstanding.swap_remove(pick);
     let numbers = |head: &mut [u8; 48], connection: &Connection| {
@@ -320,15 +320,15 @@ fn answer(connection: &mut Connection, plan: &Plan, random: &mut Xoshiro256PlusP
     connection.unsent.push(tag);
 }
 
-/// Data of so many blocks, and the places where it looks like a PDU that is to mislead.
+/// Data of `blocks` blocks, and the offsets of imitated PDUs in them.
 fn data_of(
     connection: &Connection,
-    plan: &Plan,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     blocks: u32,
 ) -> (Vec<u8>, Vec<usize>) {
     let bytes = blocks as usize * 512;
-    let Some(lie) = plan.lie else { return (payload(random, bytes), Vec::new()) };
+    let Some(fault) = plan.fault else { return (payload(random, bytes), Vec::new()) };
     let Connection { command_number, status_number, outstanding, .. } = connection;
     let known = |random: &mut Xoshiro256PlusPlus| {
         let used = outstanding.get(random.random_range(0..2 * outstanding.len() + 1)).map(|one| one.tag);
@@ -337,10 +337,10 @@ fn data_of(
         let tag = used.unwrap_or_else(|| random.random_range(0..1000));
         Known { command_number, status_number, tag, header_digest: plan.header_digest }
     };
-    decoys::data(lie, known, bytes, random)
+    decoys::data(fault, known, bytes, random)
 }
 
-/// Data, some of which looks like a PDU.
+/// Data, some of which imitate a PDU.
 fn payload(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     random.fill_bytes(&mut data);
@@ -358,28 +358,29 @@ fn payload(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
 }
 
 fn send(
-    way: &mut Way,
-    plan: &Plan,
+    way: &mut DirectionStream,
+    plan: &ConversationPlan,
     random: &mut Xoshiro256PlusPlus,
     time: &mut u64,
-    packets: &mut Vec<Wire>,
+    packets: &mut Vec<RawPacket>,
     truth: &mut [Truth],
     whole: bool,
 ) {
     let bytes = std::mem::take(&mut way.bytes);
     let marks = std::mem::take(&mut way.marks);
     let decoys = std::mem::take(&mut way.decoys);
-    // Time to tell at once what there is to tell.
-    *time += if plan.lie.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
+    // Long pauses let every complete record be emitted at once.
+    *time += if plan.fault.is_some() && !bytes.is_empty() { 2_000_000_000 } else { 0 };
     let mut at = 0;
     while at < bytes.len() {
         let mut step =
             if whole { bytes.len() } else { random.random_range(1..=plan.segment_max).min(bytes.len() - at) };
         let next = decoys.partition_point(|&decoy| decoy <= at);
         if decoys[..next].last() == Some(&at) {
-            step = if random.random_bool(0.2) { decoys::CUT } else { step.max(decoys::APART) }.min(bytes.len() - at);
+            step = if random.random_bool(0.2) { decoys::CUT_BYTES } else { step.max(decoys::DECOY_DISTANCE_BYTES_MIN) }
+                .min(bytes.len() - at);
         }
-        // The next packet begins with one.
+        // The next packet begins with a decoy.
         if let Some(&decoy) = decoys.get(next).filter(|_| random.random_bool(0.7)) {
             step = step.min(decoy - at);
         }
@@ -398,8 +399,8 @@ fn send(
     }
 }
 
-/// The packets as a pcap file, cut to `snaplen`, in this order.
-pub fn file(packets: &[Wire], snaplen: usize) -> Vec<u8> {
+/// The packets as a pcap file in this order, cut to `snaplen`.
+pub fn file(packets: &[RawPacket], snaplen: usize) -> Vec<u8> {
     let mut file = Vec::new();
     for field in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
         file.extend_from_slice(&field.to_le_bytes());
@@ -422,12 +423,12 @@ pub fn file(packets: &[Wire], snaplen: usize) -> Vec<u8> {
 
 /// All records and figures of a file.
 pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
-    let (records, figures, _) = taken_apart(file);
+    let (records, figures, _) = analysed_with_meta(file);
     (records, figures)
 }
 
-/// The same, and what is known of the trace.
-pub fn taken_apart(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
+/// The same, with the trace's metadata.
+pub fn analysed_with_meta(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
     let reader = PacketReader::from_reader(std::path::Path::new("x.pcap"), Box::new(std::io::Cursor::new(file)), false);
     let mut reader = reader.unwrap();
     let mut analysis = Analysis::new(AnalysisOptions::default());
@@ -441,7 +442,7 @@ pub fn taken_apart(file: Vec<u8>) -> (Vec<Record>, WireCapture, TraceMeta) {
     (records, analysis.figures(reader.counts()), analysis.meta())
 }
 
-/// The truth as records would say it: address, sectors, operation, arrival and completion.
+/// The truth in the form of records: address, sectors, operation, arrival and completion.
 pub type Plain = (u64, u64, Operation, u64, Option<u64>);
 
 /// Records in that form.
@@ -455,7 +456,7 @@ pub fn plain(records: &[Record]) -> Vec<Plain> {
 }
 
 impl Conversation {
-    /// The truth in that form, on the clock of the first packet.
+    /// The truth in that form, on a clock that starts at the first packet.
     pub fn plain(&self) -> Vec<Plain> {
         let zero = self.packets[0].time_ns;
         let time = |frame: u64| self.packets[frame as usize - 1].time_ns - zero;

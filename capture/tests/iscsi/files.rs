@@ -1,15 +1,15 @@
-//! Files of packets: every form that is read, and messages for what is not.
+//! Files of packets: every supported form, and the messages for the others.
 
 use std::io::Cursor;
 use std::path::Path;
 
 use capture::iscsi::PacketReader;
 
-use crate::conversation::{Plan, Wire, analysed, file, plain, play};
+use crate::conversation::{ConversationPlan, RawPacket, analysed, file, generate, plain};
 
 fn conversation() -> crate::conversation::Conversation {
     let (header_digest, data_digest, login) = (false, false, true);
-    play(&Plan {
+    generate(&ConversationPlan {
         seed: 7,
         connections: 1,
         commands: 50,
@@ -18,7 +18,7 @@ fn conversation() -> crate::conversation::Conversation {
         login,
         segment_max: 1448,
         batch: 3,
-        lie: None,
+        fault: None,
     })
 }
 
@@ -33,7 +33,7 @@ fn message(bytes: Vec<u8>, lenient: bool) -> Result<u64, String> {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_by_name_place_and_remedy() {
+fn file_that_is_no_capture_is_refused_with_name_place_and_remedy() {
     let good = file(&conversation().packets, usize::MAX);
     let said = |bytes: &[u8]| message(bytes.to_vec(), false).unwrap_err();
     assert!(said(b"").contains("odd.pcap: the input is empty"), "{}", said(b""));
@@ -58,8 +58,8 @@ fn what_is_no_capture_is_refused_by_name_place_and_remedy() {
     assert!(text.contains("at byte 24: packet 1 would be 4294967295 bytes long"), "{text}");
 }
 
-/// pcapng of either byte order with two interfaces, microseconds and 2⁻²⁰ s, and blocks that nobody knows.
-fn pcapng(packets: &[Wire], big: bool) -> Vec<u8> {
+/// pcapng of either byte order with two interfaces (clocks of 1 us and 2⁻²⁰ s) and an unknown block.
+fn pcapng(packets: &[RawPacket], big: bool) -> Vec<u8> {
     let u32s = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let u16s = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
     let mut out = Vec::new();
@@ -93,7 +93,7 @@ fn pcapng(packets: &[Wire], big: bool) -> Vec<u8> {
 }
 
 #[test]
-fn pcapng_of_either_byte_order_and_any_clock_holds_the_same() {
+fn pcapng_of_either_byte_order_and_clock_gives_the_same_records() {
     let conversation = conversation();
     let (expected, _) = analysed(file(&conversation.packets, usize::MAX));
     for big in [false, true] {
@@ -110,7 +110,7 @@ fn pcapng_of_either_byte_order_and_any_clock_holds_the_same() {
 }
 
 #[test]
-fn damaged_pcapng_names_the_block() {
+fn damaged_pcapng_error_names_the_block() {
     let good = pcapng(&conversation().packets, false);
     let said = |bytes: Vec<u8>| message(bytes, false).unwrap_err();
     let text = said(good[..good.len() - 3].to_vec());
@@ -121,7 +121,7 @@ fn damaged_pcapng_names_the_block() {
     let mut magic = good.clone();
     magic[8] = 0;
     assert!(said(magic).contains("byte-order magic"));
-    // A packet of an interface that is not described.
+    // A packet of an interface that no block describes.
     let place = good.windows(4).position(|four| four == 6u32.to_le_bytes()).unwrap();
     let mut interface = good;
     interface[place + 8] = 9;
@@ -130,7 +130,7 @@ fn damaged_pcapng_names_the_block() {
 }
 
 #[test]
-fn a_clock_that_steps_back_is_counted_and_arrivals_never_decrease() {
+fn backward_clock_step_is_counted_and_arrivals_never_decrease() {
     let mut conversation = conversation();
     let middle = conversation.packets.len() / 2;
     for packet in &mut conversation.packets[middle..] {

@@ -1,12 +1,12 @@
-//! iSCSI taken apart: generated conversations whose truth is known, and files that are not as they should be.
+//! The analysis of iSCSI captures: generated conversations whose truth is known, and damaged files.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod against_tshark;
+mod complete_captures;
 mod conversation;
-mod deception;
 mod decoys;
+mod decoys_rejected;
 mod files;
-mod losses;
-mod oracle;
+mod incomplete_captures;
 mod scrub;
-mod shapes;
-mod whole;
+mod session;

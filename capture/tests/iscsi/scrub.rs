@@ -1,4 +1,4 @@
-//! Scrubbed captures: the same commands, and nothing of what users store.
+//! Scrubbed captures: the same commands, and no user data.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use capture::iscsi::{Analysis, AnalysisOptions, PacketReader, PacketWriter, Renamer, ScrubOptions, Scrubber};
 
-use crate::conversation::{Plan, analysed, file, plain, play};
+use crate::conversation::{ConversationPlan, analysed, file, generate, plain};
 
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -24,7 +24,7 @@ impl Write for Shared {
 
 fn scrubbed(capture: Vec<u8>, options: ScrubOptions) -> Vec<u8> {
     let mut reader = PacketReader::from_reader(Path::new("x"), Box::new(Cursor::new(capture)), false).unwrap();
-    let out = Shared::default();
+    let out = SharedBuffer::default();
     let mut scrubber = Scrubber::new(PacketWriter::new("x.pcap", Box::new(out.clone())).unwrap(), options);
     let mut analysis = Analysis::new(AnalysisOptions::default());
     while let Some(packet) = reader.packet().unwrap() {
@@ -41,10 +41,10 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn commands_stay_and_data_and_secrets_go() {
+fn scrubbed_capture_keeps_commands_and_loses_data_and_secrets() {
     for (seed, digests) in [(1, [false, false]), (2, [true, true]), (3, [true, false])] {
         let [header_digest, data_digest] = digests;
-        let plan = Plan {
+        let plan = ConversationPlan {
             seed,
             connections: 2,
             commands: 200,
@@ -53,9 +53,9 @@ fn commands_stay_and_data_and_secrets_go() {
             login: true,
             segment_max: 1448,
             batch: 4,
-            lie: None,
+            fault: None,
         };
-        let conversation = play(&plan);
+        let conversation = generate(&plan);
         let whole = file(&conversation.packets, usize::MAX);
         let (before, _) = analysed(whole.clone());
         let clean = scrubbed(whole.clone(), ScrubOptions::default());
@@ -63,15 +63,15 @@ fn commands_stay_and_data_and_secrets_go() {
         assert!(holds(&whole, "CHAP_R") && !holds(&clean, "CHAP_R") && !holds(&clean, "iqn."));
         let (after, figures) = analysed(clean.clone());
         assert_eq!(plain(&after), plain(&before), "seed {seed}: {figures:?}");
-        // Headers only: the share of bytes that are not zero falls to what headers take.
+        // Only headers are left, so fewer than half as many bytes are nonzero.
         let full = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte != 0).count();
         assert!(full(&clean) * 2 < full(&whole), "{} of {}", full(&clean), full(&whole));
     }
 }
 
 #[test]
-fn logins_that_are_kept_lose_what_authenticates_and_names_are_changed() {
-    let plan = Plan {
+fn kept_logins_lose_their_authentication_and_names_are_replaced() {
+    let plan = ConversationPlan {
         seed: 5,
         connections: 1,
         commands: 40,
@@ -80,9 +80,9 @@ fn logins_that_are_kept_lose_what_authenticates_and_names_are_changed() {
         login: true,
         segment_max: 1448,
         batch: 2,
-        lie: None,
+        fault: None,
     };
-    let whole = file(&play(&plan).packets, usize::MAX);
+    let whole = file(&generate(&plan).packets, usize::MAX);
     let kept = scrubbed(whole.clone(), ScrubOptions { keep_login: true, rename: None });
     assert!(holds(&kept, "InitiatorName=iqn.2026-11.example:vm"));
     assert!(holds(&kept, "CHAP_R=xxxx") && !holds(&kept, "secret"));

@@ -1,4 +1,4 @@
-//! A conversation of iSCSI over real TCP on port 3260, in a network namespace of its own.
+//! An iSCSI conversation over real TCP on port 3260, in a network namespace of its own.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,30 +6,31 @@ use std::process::Command;
 
 use traces::Operation;
 
-const WITHIN: &str = "IOCAST_WITHIN_NAMESPACE";
+const NAMESPACE_VARIABLE: &str = "IOCAST_NAMESPACE_VARIABLE_NAMESPACE";
 const BLOCK_BYTES: u32 = 512;
 
-/// Whether this runs where the network has only a loopback of its own. Elsewhere the test of that name is run there.
+/// Whether this process is in the namespace, whose network has only a loopback device. Otherwise runs the test of that
+/// name there.
 pub fn in_namespace(test: &str) -> bool {
-    if std::env::var_os(WITHIN).is_some() {
+    if std::env::var_os(NAMESPACE_VARIABLE).is_some() {
         return true;
     }
     let program = std::env::current_exe().unwrap();
     let script = format!("ip link set lo up && exec {} --exact {test} --nocapture", program.display());
-    let output = Command::new("unshare").args(["-n", "-m", "sh", "-c", &script]).env(WITHIN, "1").output();
+    let output = Command::new("unshare").args(["-n", "-m", "sh", "-c", &script]).env(NAMESPACE_VARIABLE, "1").output();
     let output = output.expect("unshare is in the Debian package util-linux");
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "needs root, ip (Debian package iproute2): {said}{errors}");
     false
 }
 
-/// What the command of this number asks for: operation, address, length in blocks.
-pub fn asked(number: u32) -> (Operation, u64, u64) {
+/// The access that the command of this number requests: operation, address, length in blocks.
+pub fn access(number: u32) -> (Operation, u64, u64) {
     let operation = if number % 3 == 2 { Operation::Write } else { Operation::Read };
     (operation, u64::from(number * 8), u64::from(number % 8 + 1))
 }
 
-/// So many commands, one after another, each with its response.
+/// Sends `commands` commands, one after another, each with its response.
 pub fn converse(commands: u32) {
     let listener = TcpListener::bind(("127.0.0.1", 3260)).unwrap();
     let served = std::thread::spawn(move || target(&listener, commands));
@@ -46,9 +47,9 @@ fn header(opcode: u8, flags: u8, data: u32, number: u32) -> [u8; 48] {
     header
 }
 
-/// The command of this number, the response to it, and bytes of data that come with each.
+/// The command of this number, its response, and the bytes of data that come with each.
 fn pdus(number: u32) -> ([u8; 48], usize, [u8; 48], usize) {
-    let (operation, block, blocks) = asked(number);
+    let (operation, block, blocks) = access(number);
     let bytes = blocks as u32 * BLOCK_BYTES;
     let is_read = operation == Operation::Read;
     let (sent, answered) = if is_read { (0, bytes) } else { (bytes, 0) };
@@ -69,9 +70,9 @@ fn target(listener: &TcpListener, commands: u32) {
     let (mut stream, _) = listener.accept().unwrap();
     for number in 0..commands {
         let (command, sent, answer, answered) = pdus(number);
-        let mut asked = vec![0; command.len() + sent];
-        stream.read_exact(&mut asked).unwrap();
-        assert_eq!(asked[..command.len()], command);
+        let mut received = vec![0; command.len() + sent];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(received[..command.len()], command);
         stream.write_all(&[&answer[..], &vec![0x5a; answered]].concat()).unwrap();
     }
 }

@@ -14,57 +14,57 @@ pub struct Serve {
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a profile
     #[arg(long)]
     pub drive: String,
-    /// Where the data lie: a file, a block device (with --allow-writes), or memory of this size
+    /// Image that holds the data: a file, a block device (with --allow-writes), or memory of this size
     #[arg(long, value_name = "FILE|memory:SIZE")]
     pub image: String,
-    /// Where clients connect: a socket, or a port of this machine
+    /// Address at which clients connect: a Unix socket, or a TCP port of this host
     #[arg(long, value_name = "unix:PATH|tcp:PORT")]
     pub listen: String,
-    /// With tcp:PORT, listen on this address instead of loopback; whoever reaches it reads and writes
+    /// With tcp:PORT, listen on this address instead of loopback; every client that reaches it can read and write
     #[arg(long, value_name = "ADDRESS")]
     pub listen_address: Option<IpAddr>,
-    /// Make the image, a sparse file of this size
+    /// Create the image as a sparse file of this size
     #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
     pub create: Option<Sectors>,
-    /// Write to the block device that the image is
+    /// Permit writes to an image on a block device
     #[arg(long)]
     pub allow_writes: bool,
-    /// Serve this slice of the image under a name of its own (repeatable: mail@0:10g, web@32g:10g)
+    /// Serve this slice of the image under its own name (repeatable: mail@0:10g, web@32g:10g)
     #[arg(long = "export", value_name = "NAME@START:SIZE")]
     pub exports: Vec<String>,
-    /// Where the image begins on the drive
+    /// Offset on the drive at which the image begins
     #[arg(long, value_parser = parse_sectors, value_name = "SIZE", default_value = "0", conflicts_with = "map")]
     pub place: Sectors,
-    /// How the image's addresses come onto the drive: exact (as one piece, at --place), or scale (its units of 1 MiB
-    /// spread over the whole drive in proportion)
+    /// How the image's addresses map to the drive's: exact (contiguous, from --place on), or scale (units of 1 MiB
+    /// spread proportionally over the whole drive)
     #[arg(long, value_enum, default_value_t = ServeMap::Exact)]
     pub map: ServeMap,
-    /// Scheduler with tunables for what waits in front of the drive
+    /// Scheduler in front of the drive, with tunables
     #[arg(long, default_value = "fifo")]
     pub scheduler: String,
-    /// Requests that the drive is given at once [default: as many as it takes]
+    /// Most requests at the drive at once [default: as many as the drive accepts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Requests of one connection that are served at once; further ones wait in its socket
+    /// Most requests of one connection that are served at once; further requests wait in the socket
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
-    /// What makes a virtual machine of the log
+    /// Unit that counts as one VM in the log
     #[arg(long, value_enum, default_value_t = ServeVmBy::Export)]
     pub vm_by: ServeVmBy,
     /// Write every request to this trace (.parquet or .csv)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Write the figures of the end to this file, as JSON
+    /// Write the final figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Overwrite log and report if they exist
+    /// Overwrite the log and the report if they exist
     #[arg(long)]
     pub force: bool,
-    /// How the server competes with other programs: realtime (SCHED_FIFO, priority 10), nice (-10), normal
-    /// [default: the first of these that is permitted]
+    /// The server's scheduling priority: realtime (SCHED_FIFO, priority 10), nice (-10), normal [default: the first
+    /// that is permitted]
     #[arg(long, value_enum)]
     pub urgency: Option<Urgency>,
-    /// How to print the figures of the end
+    /// How to print the final figures
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

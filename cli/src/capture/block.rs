@@ -1,18 +1,18 @@
-//! `iocast capture block`: the requests of block devices while they are in use.
+//! `iocast capture block`: records the requests of block devices while they are in use.
 
 use anyhow::{Result, ensure};
-use capture::block::{Device, Options, Output};
+use capture::block::{BlockDevice, CaptureOptions, Output};
 
 use crate::arguments::UsageError;
 use crate::arguments::capture::{Block, VmBy};
 use crate::capture::running;
 
 pub fn run(arguments: &Block) -> Result<()> {
-    let devices = arguments.devices.iter().map(|path| Device::find(path)).collect::<Result<Vec<_>, _>>()?;
+    let devices = arguments.devices.iter().map(|path| BlockDevice::find(path)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         devices.len() == 1 || arguments.vm_by == VmBy::Device,
         UsageError(
-            "--vm-by cgroup and process are for one device: addresses of several would not be told apart".into()
+            "--vm-by cgroup and process accept one device only: addresses of several could not be distinguished".into()
         )
     );
     let mut numbers: Vec<u32> = devices.iter().map(|device| device.number).collect();
@@ -25,9 +25,9 @@ pub fn run(arguments: &Block) -> Result<()> {
     let output = Output::parse(&output);
     ensure!(
         arguments.rotate.is_none() || output.file().is_some(),
-        UsageError("--rotate needs files, and the trace goes to a stream".to_owned())
+        UsageError("--rotate needs files, but the trace goes to a stream".to_owned())
     );
-    let options = Options {
+    let options = CaptureOptions {
         devices,
         backend: arguments.backend.clone(),
         output: output.clone(),
@@ -37,9 +37,9 @@ pub fn run(arguments: &Block) -> Result<()> {
         force: arguments.force,
         allow_self_capture: arguments.allow_self_capture,
         vm_by: match arguments.vm_by {
-            VmBy::Device => capture::block::VmBy::Device,
-            VmBy::Cgroup => capture::block::VmBy::Cgroup,
-            VmBy::Process => capture::block::VmBy::Process,
+            VmBy::Device => capture::block::AttributeBy::Device,
+            VmBy::Cgroup => capture::block::AttributeBy::Cgroup,
+            VmBy::Process => capture::block::AttributeBy::Process,
         },
         layer: arguments.layer,
         buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
@@ -51,5 +51,5 @@ pub fn run(arguments: &Block) -> Result<()> {
         rate: arguments.max_rate,
     };
     let summary = running::run(&options)?;
-    running::tell(&summary, arguments.output_format, output != Output::Standard)
+    running::report(&summary, arguments.output_format, output != Output::Standard)
 }

@@ -1,4 +1,4 @@
-//! `iocast capture cleanup`: what captures that were killed have left on.
+//! `iocast capture cleanup`: switches off the tracing that killed captures have left on.
 
 use anyhow::Result;
 use capture::block::{Cleaned, clean_up};
@@ -18,15 +18,15 @@ pub fn run(arguments: &Cleanup) -> Result<()> {
         return print_json(&json!({ "schema_version": 1, "found": rows.collect::<Vec<_>>() }));
     }
     if found.is_empty() {
-        return print("nothing is left on\n");
+        return print("no capture has left tracing on\n");
     }
     let rows = found.iter().map(|cleaned| match cleaned {
-        Cleaned::Removed(path) => vec![path.display().to_string(), "removed: its process is gone".to_owned()],
+        Cleaned::Removed(path) => vec![path.display().to_string(), "removed: its process has ended".to_owned()],
         Cleaned::InUse(path, pid) => vec![path.display().to_string(), format!("left alone: process {pid} uses it")],
     });
     let table = Table {
         title: "Captures in the kernel".to_owned(),
-        header: ["what", "done"].map(str::to_owned).to_vec(),
+        header: ["found", "done"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         text_columns: 2,
     };

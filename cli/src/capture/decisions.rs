@@ -1,28 +1,28 @@
-//! `iocast capture decisions`: what a device's scheduler chose, and from what.
+//! `iocast capture decisions`: records the decisions of a device's scheduler.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use capture::block::{Device, Options, Output, VmBy, describe_queue};
+use capture::block::{AttributeBy, BlockDevice, CaptureOptions, Output, describe_queue};
 
 use crate::arguments::capture::Decisions;
 use crate::capture::running;
 
 pub fn run(arguments: &Decisions) -> Result<()> {
-    let device = Device::find(&arguments.device)?;
+    let device = BlockDevice::find(&arguments.device)?;
     let queue = describe_queue(&device);
     if queue["scheduler"] == "none" {
         eprintln!(
-            "iocast: warning: {} has no scheduler, so there is nothing that decides (echo mq-deadline > \
+            "iocast: warning: {} has no scheduler and thus no decisions (set one: echo mq-deadline > \
              /sys/block/{}/queue/scheduler)",
             device.name, device.name
         );
     }
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-decisions", device.name)));
-    let options = Options {
+    let options = CaptureOptions {
         devices: vec![device],
-        // The only one that tells I/O priorities.
+        // The only backend that records I/O priorities.
         backend: Some("tracefs".to_owned()),
         output: Output::File(stem.clone()),
         raw: true,
@@ -30,7 +30,7 @@ pub fn run(arguments: &Decisions) -> Result<()> {
         decisions_only: true,
         force: arguments.force,
         allow_self_capture: false,
-        vm_by: VmBy::Device,
+        vm_by: AttributeBy::Device,
         layer: None,
         buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
         seconds: arguments.until.seconds.map(|time| Duration::from_nanos(time.as_ns())),
@@ -49,5 +49,5 @@ pub fn run(arguments: &Decisions) -> Result<()> {
     summary.files.push(path.display().to_string());
     let scheduler = queue["scheduler"].as_str().unwrap_or_default();
     eprintln!("iocast: iocast validate decisions {} --scheduler {scheduler}", stem.display());
-    running::tell(&summary, arguments.output_format, true)
+    running::report(&summary, arguments.output_format, true)
 }

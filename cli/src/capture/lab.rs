@@ -1,4 +1,4 @@
-//! `iocast capture lab`: virtual machines alone and together after a plan.
+//! `iocast capture lab`: runs VMs alone and together after a plan.
 
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
@@ -7,29 +7,29 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use capture::lab::{self, GuestImage, Lab, LabError, LabWatch, Plan};
+use capture::lab::{self, GuestImage, Lab, LabError, LabProgress, Plan};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
 use crate::arguments::{Interrupted, OutputFormat, UsageError};
 use crate::output::{self, Table};
 
 /// The file of the results in their folder.
-const RESULTS: &str = "lab.json";
+const RESULTS_FILE: &str = "lab.json";
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let folder = arguments.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
     ensure!(
         arguments.resume || lab::is_entered() || !folder.exists(),
-        UsageError(format!("{} exists: --resume goes on in it, --output names another folder", folder.display()))
+        UsageError(format!("{} exists: --resume continues in it, --output names another folder", folder.display()))
     );
     lab::check_rights(&plan)?;
     lab::check_programs(&plan)?;
     let cache = arguments.cache.clone().map_or_else(cache, Ok)?;
     if stderr().is_terminal() && !GuestImage::is_built(&cache) {
-        eprintln!("building what guests boot of Debian packages, about half a minute");
+        eprintln!("building the image that VMs boot from Debian packages, about half a minute");
     }
-    // The lab's own network reaches no packages.
+    // Inside the lab's own network no packages can be downloaded.
     let image = GuestImage::build(&cache)?;
     lab::enter()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -50,7 +50,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     })?;
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
-    let path = lab.folder.join(RESULTS);
+    let path = lab.folder.join(RESULTS_FILE);
     std::fs::write(&path, json).with_context(|| path.display().to_string())?;
     for doubt in results.runs.iter().flat_map(lab::doubts) {
         eprintln!("iocast: warning: {doubt}");
@@ -61,18 +61,18 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     }
 }
 
-/// Where what guests boot is kept.
+/// The folder that keeps the image that VMs boot.
 fn cache() -> Result<PathBuf> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || named("HOME").map(|home| home.join(".cache"));
     let base = named("XDG_CACHE_HOME").or_else(home);
-    Ok(base.ok_or_else(|| anyhow!("no HOME: name a folder with --cache"))?.join("iocast"))
+    Ok(base.ok_or_else(|| anyhow!("HOME is not set; name a folder with --cache"))?.join("iocast"))
 }
 
-/// A line for each step, on a terminal.
+/// Prints a line for each step, on a terminal.
 struct Steps;
 
-impl LabWatch for Steps {
+impl LabProgress for Steps {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration) {
         if stderr().is_terminal() {
             let minutes = left.as_secs() / 60;
@@ -98,7 +98,8 @@ fn render(results: &LabResults, format: OutputFormat) -> String {
     let header = ["run", "VM", "rep.", "seen by", "reads/s", "read ms", "writes/s", "write ms", "on the wire"];
     let mut tables = vec![Table {
         title: format!(
-            "{} s measured on {}, guests {} under {}; response times from queueing (guest) or coming (drive) to completion",
+            "{} s measured on {}, guest kernel {} under {}; response times from queueing (guest) or \
+             arrival (drive) to completion",
             results.measured_seconds, results.drive, results.kernel, results.accelerator
         ),
         header: header.map(str::to_owned).to_vec(),
@@ -115,7 +116,7 @@ fn operation(figures: &LabOperation) -> [String; 2] {
     [format!("{:.1}", figures.iops), format!("{:.2}", figures.mean_response_ns / 1e6)]
 }
 
-/// Means over repetitions with half the width of their intervals, a row for each machine of a group.
+/// Means over repetitions with half the width of their intervals, a row for each VM of a group.
 fn means(summary: &[LabMean]) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for of_place in summary.chunks(4) {

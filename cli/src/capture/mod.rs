@@ -1,4 +1,4 @@
-//! `iocast capture`: live I/O recorded. One file per kind of capture.
+//! `iocast capture`: live captures, a file for each kind.
 
 mod block;
 mod cleanup;

@@ -1,4 +1,4 @@
-//! `iocast capture recover`: a trace whose recording was killed, completed in place.
+//! `iocast capture recover`: completes in place a trace whose capture was killed.
 
 use anyhow::Result;
 use traces::formats::parquet;
@@ -11,7 +11,7 @@ pub fn run(arguments: &Recover) -> Result<()> {
     match parquet::recover(&arguments.file)? {
         None => print(&format!("{path} is complete already\n")),
         Some(found) => print(&format!(
-            "{path} is complete with {} requests; {} bytes of a row group that was being written were cut off\n",
+            "{path} is complete with {} requests; {} bytes of an unfinished row group were cut off\n",
             found.rows, found.torn_bytes
         )),
     }

@@ -1,4 +1,4 @@
-//! A capture of block devices while it runs, and what came of it: shared by `block` and `decisions`.
+//! Runs a capture of block devices and reports its result, for `block` and `decisions`.
 
 use std::io::{IsTerminal as _, stderr};
 use std::process::Command;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use capture::block::{Options, Progress, StopReason, Summary, Supervisor, record};
+use capture::block::{CaptureOptions, CaptureProgress, CaptureSummary, StopReason, Supervisor, record};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::{Interrupted, OutputFormat};
 use crate::output::{Table, print, print_json};
 
-/// Captures, and says on standard error how it goes.
-pub fn run(options: &Options) -> Result<Summary> {
+/// Runs the capture and shows its progress on standard error.
+pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
@@ -30,7 +30,7 @@ pub fn run(options: &Options) -> Result<Summary> {
     Ok(summary)
 }
 
-fn show(progress: &Progress, is_terminal: bool) {
+fn show(progress: &CaptureProgress, is_terminal: bool) {
     let clear = if is_terminal { "\r\x1b[K" } else { "" };
     for note in &progress.notes {
         eprintln!("{clear}iocast: {note}");
@@ -49,12 +49,12 @@ fn show(progress: &Progress, is_terminal: bool) {
     }
 }
 
-/// Says what came of it: on standard output, unless the trace went there.
-pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<()> {
+/// Prints the summary on standard output, unless the trace went there, and warnings on standard error.
+pub fn report(summary: &CaptureSummary, format: OutputFormat, to_stdout: bool) -> Result<()> {
     for (name, why) in &summary.refused {
-        eprintln!("iocast: not by {name}: {why}");
+        eprintln!("iocast: backend {name} does not work: {why}");
     }
-    eprintln!("iocast: captured by {}", summary.backend);
+    eprintln!("iocast: captured by backend {}", summary.backend);
     if summary.lost_events > 0 {
         eprintln!("iocast: warning: {} events were lost; {}", summary.lost_events, remedy(summary));
     }
@@ -74,7 +74,7 @@ pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<
         (_, Some(failure)) => bail!("{failure}"),
         (StopReason::Interrupted, None) => Err(Interrupted.into()),
         (StopReason::DeviceGone, None) => {
-            bail!("{} has vanished; the trace holds what was seen before", summary.devices.join(", "))
+            bail!("{} has vanished; the trace holds the requests until then", summary.devices.join(", "))
         }
         (StopReason::FreeSpace, None) => {
             eprintln!("iocast: stopped: less than --min-free is left");
@@ -88,17 +88,17 @@ pub fn tell(summary: &Summary, format: OutputFormat, to_stdout: bool) -> Result<
     }
 }
 
-/// What keeps events from being lost.
-fn remedy(summary: &Summary) -> String {
-    let room = "a larger --buffer or a higher --max-cpu avoids";
+/// A hint at how to avoid lost events.
+fn remedy(summary: &CaptureSummary) -> String {
+    let hint = "a larger --buffer or a higher --max-cpu avoids";
     match summary.above_rate_events {
-        0 => format!("{room} that"),
+        0 => format!("{hint} that"),
         above if above == summary.lost_events => "they were above --max-rate".to_owned(),
-        above => format!("{above} of them were above --max-rate; {room} the others"),
+        above => format!("{above} of them were above --max-rate; {hint} the others"),
     }
 }
 
-fn table(summary: &Summary) -> Table {
+fn table(summary: &CaptureSummary) -> Table {
     let mut rows = vec![
         ("backend", summary.backend.to_owned()),
         ("devices", summary.devices.join(", ")),
@@ -111,10 +111,10 @@ fn table(summary: &Summary) -> Table {
         ("CPU of the capture", format!("{:.3} s", summary.cpu_ns as f64 / 1e9)),
     ];
     if let Some(cost) = summary.cpu_s_per_million_events() {
-        rows.push(("CPU for a million events", format!("{cost:.3} s")));
+        rows.push(("CPU per million events", format!("{cost:.3} s")));
     }
     if let Some(share) = summary.unattributed_share {
-        rows.push(("requests of nobody", format!("{:.2} %", share * 100.0)));
+        rows.push(("unattributed requests", format!("{:.2} %", share * 100.0)));
     }
     for (kind, count) in &summary.unmatched {
         rows.push(("without a partner", format!("{count} {kind}")));

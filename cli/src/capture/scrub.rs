@@ -1,4 +1,4 @@
-//! `iocast capture scrub`: a capture of iSCSI without what users store.
+//! `iocast capture scrub`: removes user data from a capture of iSCSI.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn run(arguments: &Scrub) -> Result<()> {
     );
     ensure!(
         !path.to_string_lossy().contains(".pcapng"),
-        UsageError(format!("{}: pcap is written, not pcapng; name it .pcap, .pcap.gz or .pcap.zst", path.display()))
+        UsageError(format!("{}: the output is pcap, not pcapng; name it .pcap, .pcap.gz or .pcap.zst", path.display()))
     );
     let options = ScrubOptions { keep_login: arguments.keep_login, rename: renamer(arguments)? };
     let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
@@ -36,7 +36,7 @@ pub fn run(arguments: &Scrub) -> Result<()> {
 
     let name = || format!("{}: cannot be written", path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // It takes its name when it is complete.
+    // The file takes its name when it is complete.
     let part = tempfile::Builder::new().prefix(".iocast-").suffix(".part").tempfile_in(folder).with_context(name)?;
     let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(1 << 18, part.reopen().with_context(name)?));
     let writer = PacketWriter::new(&path.to_string_lossy(), out).with_context(name)?;
@@ -67,7 +67,7 @@ fn renamer(arguments: &Scrub) -> Result<Option<Renamer>> {
     Ok(Some(renamer))
 }
 
-/// What was done.
+/// The figures that are printed.
 #[derive(Serialize)]
 struct Figures {
     schema_version: u32,
@@ -90,7 +90,7 @@ fn figures(counts: &ScrubCounts, commands: u64, path: &Path) -> Figures {
         payload_bytes: counts.payload_bytes,
         kept_payload_bytes: counts.kept_bytes,
         void_checksums: counts.void_checksums,
-        hurried_packets: counts.hurried,
+        hurried_packets: counts.written_undecided,
         output_bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
     }
 }
@@ -101,9 +101,9 @@ fn table(figures: &Figures) -> Table {
         ("packets left out: not iSCSI", figures.packets_left_out),
         ("commands", figures.commands),
         ("bytes of payload", figures.payload_bytes),
-        ("bytes of it kept: headers", figures.kept_payload_bytes),
-        ("TCP checksums void: packet was cut", figures.void_checksums),
-        ("packets written before their turn: headers may miss", figures.hurried_packets),
+        ("bytes of payload kept: headers", figures.kept_payload_bytes),
+        ("TCP checksums set to zero: packet was cut", figures.void_checksums),
+        ("packets written early: headers may be missing", figures.hurried_packets),
         ("bytes of the file", figures.output_bytes),
     ];
     Table {

@@ -1,4 +1,4 @@
-//! The process beside a capture that switches tracing off should the capture be killed.
+//! The supervisor process of a capture: it switches tracing off if the capture is killed.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use capture::block::supervise;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 pub fn run() -> Result<()> {
-    // Whoever stops the capture must not stop this: it ends when the pipe does.
+    // Signals that stop the capture must not stop the supervisor, which ends with the pipe.
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).context("cannot ignore signals")?;
     }

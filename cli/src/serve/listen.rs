@@ -1,4 +1,4 @@
-//! Where the server listens.
+//! The address at which the server listens: a Unix socket or a TCP port.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::arguments::{Serve, UsageError};
 
-/// The longest path of a socket (`sun_path` with its end, unix(7)).
-const PATH_MAX: usize = 107;
+/// The longest path of a Unix socket, in bytes (`sun_path` without its terminating zero, unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 pub enum Listen {
     Unix(PathBuf),
@@ -31,8 +31,11 @@ impl Listen {
             );
             let path = std::path::absolute(path).with_context(|| path.to_owned())?;
             ensure!(
-                path.as_os_str().len() <= PATH_MAX,
-                UsageError(format!("--listen unix:{}: a socket's path has at most {PATH_MAX} bytes", path.display()))
+                path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX,
+                UsageError(format!(
+                    "--listen unix:{}: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes",
+                    path.display()
+                ))
             );
             return Ok(Listen::Unix(path));
         }
@@ -41,7 +44,7 @@ impl Listen {
         Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
     }
 
-    /// Removes the socket of a server that is dead.
+    /// Removes the socket of a server that no longer runs.
     pub fn prepare(&self) -> Result<()> {
         let Listen::Unix(path) = self else { return Ok(()) };
         let metadata = match fs::symlink_metadata(path) {
@@ -55,7 +58,7 @@ impl Listen {
             path.display()
         );
         match UnixStream::connect(path) {
-            Ok(_) => bail!("a server listens on {} already; name another socket, or stop it", path.display()),
+            Ok(_) => bail!("a server listens on {} already; name another socket, or stop that server", path.display()),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
             }
@@ -63,15 +66,15 @@ impl Listen {
         }
     }
 
-    /// Removes the socket of the server that has ended.
+    /// Removes the socket after the server has ended.
     pub fn clean_up(&self) {
         if let Listen::Unix(path) = self {
-            // nbdkit may have done it.
+            // nbdkit may have removed it already.
             let _ = fs::remove_file(path);
         }
     }
 
-    /// nbdkit's options.
+    /// nbdkit's options for this address.
     pub fn options(&self) -> Vec<String> {
         match self {
             Listen::Unix(path) => vec!["--unix".to_owned(), path.display().to_string()],
@@ -81,7 +84,7 @@ impl Listen {
         }
     }
 
-    /// How NBD clients name an export (NBD URI specification).
+    /// The URI by which NBD clients open an export (NBD URI specification).
     pub fn uri(&self, export: &str) -> String {
         match self {
             Listen::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),

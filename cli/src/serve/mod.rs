@@ -1,5 +1,5 @@
-//! `iocast serve`: a modelled drive for real clients. nbdkit runs the plugin of package `serve`; this checks what it is
-//! told, starts it, shows how it goes and ends it.
+//! `iocast serve`: a modelled drive for real clients. nbdkit runs the plugin of package `serve`. This command checks
+//! the settings, starts nbdkit, shows the plugin's status lines and ends the server.
 
 mod listen;
 mod program;
@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ::serve::{Description, Export, Place, Told, VmBy};
+use ::serve::{Description, Export, ImagePlacement, StatusLine, VmBy};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -32,11 +32,11 @@ pub fn run(arguments: &Serve) -> Result<()> {
     let (nbdkit, plugin) = (program::nbdkit()?, program::plugin()?);
     let (urgency, note) = program::urgency(arguments.urgency)?;
     listen.prepare()?;
-    // Here too, so that errors are ours and come before anything is started.
+    // Check here as well as in the plugin, so that errors appear before a process is started.
     let checked = ::serve::check(description.clone())?;
     let lines = banner(&description, &checked, &listen);
     drop(checked);
-    // It has been made.
+    // The check has created the image.
     description.opening.create = None;
     if let Some(note) = note {
         eprintln!("iocast: note: {note}");
@@ -66,12 +66,12 @@ pub fn run(arguments: &Serve) -> Result<()> {
         bail!("the log is not complete: {error}");
     }
     if let Some(error) = report.image_error {
-        bail!("the image may not survive a crash of this machine: {error}");
+        bail!("the image may not survive a crash of this host: {error}");
     }
     Ok(())
 }
 
-/// What is to be served, with paths that hold wherever nbdkit runs.
+/// The description of the served drive. Its paths are absolute, so that nbdkit may run in any folder.
 fn described(arguments: &Serve) -> Result<Description> {
     let usage = |error: ::serve::SettingError| UsageError::from_display(error);
     let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
@@ -83,9 +83,9 @@ fn described(arguments: &Serve) -> Result<Description> {
     description.depth = arguments.depth.unwrap_or(u32::MAX);
     description.opening.create = arguments.create;
     description.opening.allow_writes = arguments.allow_writes;
-    description.place = match arguments.map {
-        ServeMap::Exact => Place::At(Lba::new(arguments.place.count())),
-        ServeMap::Scale => Place::Spread,
+    description.placement = match arguments.map {
+        ServeMap::Exact => ImagePlacement::At(Lba::new(arguments.place.count())),
+        ServeMap::Scale => ImagePlacement::Spread,
     };
     let exports = arguments.exports.iter().map(|text| text.parse().map_err(usage));
     description.exports = exports.collect::<Result<Vec<Export>>>()?;
@@ -102,7 +102,7 @@ fn described(arguments: &Serve) -> Result<Description> {
     Ok(description)
 }
 
-/// A file that will be written must not be there already, and its folder must.
+/// Checks that an output file does not exist yet, unless `force`, and that its folder exists.
 fn check_new(path: Option<&Path>, option: &str, force: bool) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     ensure!(
@@ -114,7 +114,7 @@ fn check_new(path: Option<&Path>, option: &str, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is served and how clients name it.
+/// The lines that name the drive, and each export's URI and size.
 fn banner(description: &Description, checked: &::serve::Checked, listen: &Listen) -> Vec<String> {
     let capacity = checked.capacity().bytes();
     let mut lines = vec![format!("{} of {capacity} bytes, scheduler {}", description.drive, description.scheduler)];
@@ -124,7 +124,7 @@ fn banner(description: &Description, checked: &::serve::Checked, listen: &Listen
     lines
 }
 
-/// Serves until nbdkit ends; a signal closes its input, which ends it.
+/// Serves until nbdkit ends. A signal closes nbdkit's standard input, which ends it.
 fn serve(mut child: Child, mut signals: Signals, banner: &[String]) -> Result<Serving> {
     let mut input = child.stdin.take();
     let handle = signals.handle();
@@ -133,26 +133,26 @@ fn serve(mut child: Child, mut signals: Signals, banner: &[String]) -> Result<Se
             drop(input.take());
         }
     });
-    let told = child.stdout.take().map(|out| listen_to(out, banner));
+    let report = child.stdout.take().map(|out| follow_status(out, banner));
     handle.close();
     let _ = stop.join();
-    let status = child.wait().context("waiting for nbdkit")?;
-    match told {
+    let status = child.wait().context("cannot wait for nbdkit")?;
+    match report {
         Some(Ok(Some(report))) => Ok(report),
         Some(Err(error)) => Err(error),
-        _ => bail!("nbdkit ended before it had served ({status}); what it says stands above"),
+        _ => bail!("nbdkit ended before it was ready ({status}); its message is above"),
     }
 }
 
-/// Shows what the plugin tells until there is no more; the figures of the end, if they came.
-fn listen_to(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
+/// Shows the plugin's status lines until standard output ends. Returns the final figures if the plugin printed them.
+fn follow_status(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
     let mut spinner: Option<ProgressBar> = None;
     let mut ended = None;
     for line in BufReader::new(out).lines() {
-        let line = line.context("reading what the plugin tells")?;
-        match serde_json::from_str(&line).context("the plugin is not of this version of iocast")? {
-            Told::Ready => banner.iter().for_each(|line| eprintln!("iocast: serving {line}")),
-            Told::Going(report) => {
+        let line = line.context("cannot read the plugin's status lines")?;
+        match serde_json::from_str(&line).context("the plugin is of another version of iocast")? {
+            StatusLine::Ready => banner.iter().for_each(|line| eprintln!("iocast: serving {line}")),
+            StatusLine::Progress(report) => {
                 let spinner = spinner.get_or_insert_with(|| {
                     let spinner = ProgressBar::new_spinner();
                     spinner.enable_steady_tick(Duration::from_millis(200));
@@ -160,7 +160,7 @@ fn listen_to(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
                 });
                 spinner.set_message(tables::line(&report));
             }
-            Told::Ended(report) => ended = Some(*report),
+            StatusLine::Ended(report) => ended = Some(*report),
         }
     }
     if let Some(spinner) = spinner {

@@ -5,7 +5,7 @@ use traces::results::serving::{ServedVm, Serving};
 use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
 
-/// One line while it runs.
+/// The status line while the server runs.
 pub fn line(report: &Serving) -> String {
     let late = |name: &str| number(us(report.lateness.percentiles_ns.get(name).copied()));
     let max = number(us(report.lateness.moments.max_ns));
@@ -13,7 +13,7 @@ pub fn line(report: &Serving) -> String {
     format!("{requests} requests, late by p50 {} us, p99 {} us, max {max} us", late("p50"), late("p99"))
 }
 
-/// All of it.
+/// The tables at the end.
 pub fn render(report: &Serving, format: OutputFormat) -> String {
     [spans(report), vms(report)].iter().map(|table| table.render(format)).collect::<Vec<String>>().join("\n")
 }
@@ -33,7 +33,7 @@ fn spans(report: &Serving) -> Table {
         row
     };
     Table {
-        title: format!("{} served for {:.1} s, us", report.drive.name, report.span_ns.as_s_f64()),
+        title: format!("{} served for {:.1} s; times in us", report.drive.name, report.span_ns.as_s_f64()),
         header: ["", "requests", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(row).collect(),
         text_columns: 1,
@@ -49,7 +49,7 @@ fn vms(report: &Serving) -> Table {
     };
     let mut title = "Requests".to_owned();
     if report.failed > 0 {
-        title.push_str(&format!(", {} of which failed for their data", report.failed));
+        title.push_str(&format!(", {} of them with failed data accesses", report.failed));
     }
     if let Some(logged) = report.logged {
         title.push_str(&format!(", {logged} in the log"));

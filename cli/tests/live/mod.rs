@@ -1,5 +1,5 @@
-//! What tests of live captures need: devices, loads, captures in the background.
-#![allow(dead_code)] // Each test program uses some of it.
+//! Helpers for tests of live captures: devices, loads, captures in the background.
+#![allow(dead_code)] // Each test program uses a part.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use traces::{Losses, Record, TraceMeta};
 
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Fails with the package of a program that is missing.
+/// Fails with the name of the package if a program is missing.
 pub fn need(program: &str, package: &str) {
     let found = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .iter()
@@ -21,7 +21,7 @@ pub fn need(program: &str, package: &str) {
     assert!(found, "{program} is not installed: apt install {package}");
 }
 
-/// Runs a program to its end, which must be a good one.
+/// Runs a program to its end, which must be successful. Returns its output.
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -37,7 +37,7 @@ pub struct Loop {
 
 impl Loop {
     pub fn new(mib: u64) -> Loop {
-        assert!(rootly(), "these tests need root (loop devices, tracefs)");
+        assert!(is_root(), "these tests need root (loop devices, tracefs)");
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let image = folder.path().join("image");
         File::create(&image).unwrap().set_len(mib << 20).unwrap();
@@ -58,7 +58,7 @@ impl Loop {
     }
 
     pub fn detach(&self) {
-        // Partitions that were added by hand outlive the file behind the device.
+        // Manually added partitions outlive the file behind the device.
         for number in ["1", "2"] {
             let _ = Command::new("delpart").arg(&self.path).arg(number).stderr(Stdio::null()).status();
         }
@@ -72,16 +72,16 @@ impl Drop for Loop {
     }
 }
 
-fn rootly() -> bool {
+fn is_root() -> bool {
     run("id", &["-u"]).trim() == "0"
 }
 
-/// The program, as it was built for the tests.
+/// The program, as built for the tests.
 pub fn iocast() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin!("iocast"))
 }
 
-/// Runs it to its end.
+/// Runs `iocast` to its end.
 pub fn ran(arguments: &[&str]) -> Output {
     iocast().args(arguments).output().unwrap()
 }
@@ -97,7 +97,7 @@ pub struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Of a test that failed; the supervisor cleans up.
+        // Left by a failed test; the supervisor cleans up.
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -110,7 +110,7 @@ impl Running {
         let before = instances().len();
         let mut child = iocast().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let from = Instant::now();
-        // An instance that has its events on.
+        // Wait for an instance with its events switched on.
         while !instances().iter().any(|path| is_of(path, child.id()) && is_on(path)) || instances().len() <= before {
             if let Some(status) = child.try_wait().unwrap() {
                 let output = child.wait_with_output().unwrap();
@@ -130,21 +130,21 @@ impl Running {
         run("kill", &[&format!("-{signal}"), &self.pid().to_string()]);
     }
 
-    /// Waits for its end and gives what it said.
+    /// Waits for its end. Returns its output.
     pub fn wait(mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
 
-    /// Interrupts it and gives what it said.
+    /// Interrupts it. Returns its output.
     pub fn interrupt(self) -> Output {
         self.signal("INT");
         self.wait()
     }
 }
 
-/// Our instances in tracefs.
+/// The trace instances of iocast.
 pub fn instances() -> Vec<PathBuf> {
-    let entries = fs::read_dir(Path::new(TRACEFS).join("instances")).expect("tracefs is mounted and ours");
+    let entries = fs::read_dir(Path::new(TRACEFS).join("instances")).expect("tracefs is mounted and accessible");
     let ours = entries.flatten().map(|entry| entry.path());
     ours.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("iocast-")).collect()
 }
@@ -153,13 +153,13 @@ pub fn is_of(instance: &Path, pid: u32) -> bool {
     instance.file_name().unwrap().to_string_lossy().starts_with(&format!("iocast-{pid}."))
 }
 
-/// Whether the events were switched on, and then the instance, which begins as on.
+/// Whether the events and then the instance were switched on; a new instance starts as on.
 fn is_on(instance: &Path) -> bool {
     let on = |name: &str| fs::read_to_string(instance.join(name)).is_ok_and(|text| text.trim() == "1");
     on("events/block/block_rq_complete/enable") && on("tracing_on")
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let from = Instant::now();
     while !holds() {
@@ -168,7 +168,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// fio on a device: random reads and writes of 4 KiB past the page cache.
+/// fio on a device: random reads and writes of 4 KiB that bypass the page cache.
 pub fn fio(device: &Loop, seconds: u32, more: &[&str]) -> Command {
     need("fio", "fio");
     let mut command = Command::new("fio");
@@ -179,7 +179,7 @@ pub fn fio(device: &Loop, seconds: u32, more: &[&str]) -> Command {
     command
 }
 
-/// All of a trace.
+/// All records of a trace, its losses and metadata.
 pub fn read(path: &Path, device: Option<&str>) -> (Vec<Record>, Losses, TraceMeta) {
     let device = device.map(str::to_owned);
     let options = ReadOptions { lenient: true, device, ..ReadOptions::default() };

@@ -1,4 +1,4 @@
-//! nbdkit with the plugin, and a client of our own that says exactly what it wants.
+//! nbdkit with the plugin, and an NBD client that sends exactly the commands that a test names.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use serve::Told;
+use serve::StatusLine;
 use tempfile::TempDir;
 use traces::results::serving::Serving;
 
-/// The plugin as cargo builds it for tests: beside them.
+/// The plugin as cargo builds it for tests: in the folder of the test program.
 pub fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let plugin = test.with_file_name("libserve.so");
@@ -20,7 +20,7 @@ pub fn plugin() -> PathBuf {
     plugin
 }
 
-/// A program that has to be there, or which Debian package has it.
+/// A command for a required program. Panics with the program's Debian package if it is missing.
 pub fn program(name: &str, package: &str) -> Command {
     let found = Command::new("sh").args(["-c", &format!("command -v {name}")]).output().unwrap();
     assert!(found.status.success(), "{name} is not installed; Debian's package {package} has it");
@@ -43,7 +43,7 @@ fn urgent(program: Command) -> Command {
     chrt
 }
 
-/// nbdkit that serves.
+/// A running nbdkit.
 pub struct Server {
     pub folder: TempDir,
     pub child: Child,
@@ -51,7 +51,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves what `settings` (`key=value`) say and waits until clients can connect. A log goes to [`Server::log`].
+    /// Starts nbdkit with `settings` (`key=value`) and waits until clients can connect. The log goes to
+    /// [`Server::log`].
     pub fn start(settings: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let log = format!("log={}", folder.path().join("log.parquet").display());
@@ -68,7 +69,7 @@ impl Server {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), Told::Ready, "{settings:?}");
+        assert_eq!(serde_json::from_str::<StatusLine>(&line).unwrap(), StatusLine::Ready, "{settings:?}");
         Server { folder, child, out }
     }
 
@@ -80,7 +81,7 @@ impl Server {
         self.folder.path().join("socket")
     }
 
-    /// How NBD programs name an export.
+    /// The NBD URI of an export.
     pub fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }
@@ -95,26 +96,26 @@ impl Server {
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
-    /// Ends it by the end of its input.
+    /// Ends serving by closing standard input.
     pub fn end(mut self) -> (Serving, TempDir) {
         drop(self.child.stdin.take());
         self.ended()
     }
 
-    /// The figures of the end, which it tells by itself.
+    /// The final figures, after the server has ended.
     pub fn ended(mut self) -> (Serving, TempDir) {
         let mut last = None;
         for line in self.out.by_ref().lines() {
-            if let Told::Ended(report) = serde_json::from_str(&line.unwrap()).unwrap() {
+            if let StatusLine::Ended(report) = serde_json::from_str(&line.unwrap()).unwrap() {
                 last = Some(*report);
             }
         }
         assert!(self.child.wait().unwrap().success());
-        (last.expect("the figures of the end"), self.folder)
+        (last.expect("the final status line"), self.folder)
     }
 }
 
-/// What the server can do (NBD protocol, transmission flags).
+/// Features of the server (NBD protocol, transmission flags).
 pub const CAN_FLUSH: u16 = 1 << 2;
 pub const CAN_FUA: u16 = 1 << 3;
 pub const ROTATIONAL: u16 = 1 << 4;
@@ -131,7 +132,7 @@ pub const ZERO: u16 = 6;
 pub const FUA: u16 = 1;
 pub const NO_HOLE: u16 = 2;
 
-/// A client with as many requests in flight as it sends.
+/// A client that can have several requests in flight.
 pub struct Client {
     socket: UnixStream,
     pub size: u64,
@@ -147,7 +148,7 @@ impl Client {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let greeting: [u8; 18] = take(&mut socket);
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
-        // Fixed newstyle, no zeroes; then NBD_OPT_GO with the export's name and no questions.
+        // Fixed newstyle, no zeroes. Then NBD_OPT_GO with the export's name and no information requests.
         let mut go = 3u32.to_be_bytes().to_vec();
         go.extend(b"IHAVEOPT");
         go.extend(7u32.to_be_bytes());
@@ -175,7 +176,7 @@ impl Client {
         }
     }
 
-    /// Sends a command; its cookie.
+    /// Sends a command. Returns its cookie.
     pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> u64 {
         let cookie = self.sent;
         self.sent += 1;
@@ -205,7 +206,7 @@ impl Client {
         (cookie, error, data)
     }
 
-    /// One command and its reply, which is no error.
+    /// Sends a command and waits for its reply, which must be no error. Returns its data.
     pub fn ask(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> Vec<u8> {
         let sent = self.send(command, flags, offset, length, data);
         let (cookie, error, data) = self.receive();

@@ -1,7 +1,7 @@
-//! The kernel's tracer `blk`, whose option `bin` makes it give the records of blktrace. There is one for
-//! the whole machine, so that it is refused when somebody uses it, and put back as it was. Source: Linux
-//! 6.18, `kernel/trace/blktrace.c` (`blk_tracer_flags`, `blk_tracer_print_line`), `Documentation/ABI/testing/
-//! sysfs-block` (`trace/enable`).
+//! The kernel's tracer `blk`, which emits blktrace's records with its option `bin`. Each kernel has one such tracer. It
+//! is refused while another program uses it, and its previous state is restored afterwards. Source: Linux 6.18,
+//! `kernel/trace/blktrace.c` (`blk_tracer_flags`, `blk_tracer_print_line`), `Documentation/ABI/testing/sysfs-block`
+//! (`trace/enable`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,14 +16,14 @@ use traces::events::Placed;
 use traces::formats::blktrace::{FORMAT, LiveRecords};
 
 use super::tracefs::find_root;
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::Owner;
 use crate::block::supervisor::Supervisor;
 
-/// What is changed at the top of tracefs, in the order in which it is put back, and to what.
-const CHANGED: [(&str, &str); 7] = [
+/// Settings that are changed at the top of tracefs, in the order of restoring, with their new values.
+const TRACER_SETTINGS: [(&str, &str); 7] = [
     ("current_tracer", "blk"),
     ("trace_clock", "mono"),
     ("options/bin", "1"),
@@ -32,11 +32,11 @@ const CHANGED: [(&str, &str); 7] = [
     ("options/overwrite", "0"),
     ("tracing_on", "1"),
 ];
-/// As for the buffers of an instance.
-const SETTLING_NS: u64 = 50_000_000;
-const READ_BYTES: usize = 1 << 16;
+/// As for the buffers of an instance (`tracefs.rs`), in nanoseconds.
+const EVENT_SETTLING_NS: u64 = 50_000_000;
+const READ_BUFFER_BYTES: usize = 1 << 16;
 
-/// Where what was changed is kept while the tracer is in use.
+/// The file that keeps the previous settings while the tracer is in use.
 pub(in crate::block) fn state_file() -> PathBuf {
     let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let run = Path::new("/run/iocast");
@@ -46,28 +46,28 @@ pub(in crate::block) fn state_file() -> PathBuf {
     folder.join("iocast-blk-tracer.json")
 }
 
-/// What was there before.
+/// The previous settings.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::block) struct Saved {
+pub(in crate::block) struct SavedTracer {
     owner: String,
-    /// Files and what they held, in the order in which they are written back.
+    /// Files and their contents, in the order of restoring.
     files: Vec<(PathBuf, String)>,
 }
 
-impl Saved {
-    /// Takes note of what will be changed.
-    fn take(root: &Path, setup: &Setup) -> Result<Saved, CaptureError> {
+impl SavedTracer {
+    /// Reads the settings that will be changed.
+    fn take(root: &Path, setup: &BackendSetup) -> Result<SavedTracer, CaptureError> {
         let mut paths: Vec<PathBuf> = setup.devices.iter().map(|device| device.folder.join("trace/enable")).collect();
-        paths.extend(CHANGED.iter().map(|(name, _)| root.join(name)));
+        paths.extend(TRACER_SETTINGS.iter().map(|(name, _)| root.join(name)));
         paths.push(root.join("buffer_size_kb"));
         let files = paths.into_iter().map(|path| match fs::read_to_string(&path) {
             Ok(text) => Ok((path, chosen(&text))),
             Err(error) => Err(CaptureError::io(&path, error)),
         });
-        Ok(Saved { owner: Owner::this().name(), files: files.collect::<Result<_, _>>()? })
+        Ok(SavedTracer { owner: Owner::this().name(), files: files.collect::<Result<_, _>>()? })
     }
 
-    pub(in crate::block) fn load(path: &Path) -> io::Result<Option<Saved>> {
+    pub(in crate::block) fn load(path: &Path) -> io::Result<Option<SavedTracer>> {
         match fs::read(path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::other),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -83,12 +83,12 @@ impl Saved {
         Owner::parse(&self.owner)
     }
 
-    /// Puts everything back; what fails does not keep the rest from it.
+    /// Restores everything; a failure does not stop the rest.
     pub(in crate::block) fn restore(&self) -> io::Result<()> {
         let mut first = Ok(());
         for (path, text) in &self.files {
             let written = fs::write(path, text);
-            // A device that has vanished has nothing to be put back.
+            // A vanished device needs no restoring.
             let is_gone = matches!(&written, Err(error) if error.kind() == io::ErrorKind::NotFound);
             if first.is_ok() && !is_gone {
                 first = written;
@@ -98,15 +98,15 @@ impl Saved {
     }
 }
 
-/// Of `local [mono] boot` the one in brackets, of anything else all but what is said in parentheses.
+/// The chosen value: the word in brackets of `local [mono] boot`, or the first word.
 fn chosen(text: &str) -> String {
     let bracketed = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     bracketed.or_else(|| text.split_whitespace().next()).unwrap_or_default().to_owned()
 }
 
-pub(super) fn probe(setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     if setup.raw.is_some() {
-        return Err("it is not kept raw; --backend tracefs or blktrace are".to_owned());
+        return Err("this backend keeps no raw data; use --backend tracefs or blktrace".to_owned());
     }
     let root = find_root().map_err(|error| error.to_string())?;
     let tracers = root.join("available_tracers");
@@ -117,7 +117,7 @@ pub(super) fn probe(setup: &Setup) -> Result<(), String> {
     check_idle(&root).map_err(|error| error.to_string())
 }
 
-/// Refuses what somebody else uses.
+/// Refuses a tracer or events that another program uses.
 fn check_idle(root: &Path) -> Result<(), CaptureError> {
     for (name, idle) in [("current_tracer", "nop"), ("set_event", "")] {
         let path = root.join(name);
@@ -130,18 +130,18 @@ fn check_idle(root: &Path) -> Result<(), CaptureError> {
     Ok(())
 }
 
-pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     let root = find_root()?;
     check_idle(&root)?;
     let state = state_file();
-    let saved = Saved::take(&root, setup)?;
+    let saved = SavedTracer::take(&root, setup)?;
     let fail = |error| CaptureError::io(&state, error);
     saved.store(&state).map_err(fail)?;
     supervisor.blk_tracer(&state).map_err(fail)?;
-    let switched = Switched { saved, state };
+    let switched = TracerGuard { saved, state };
     let size = root.join("buffer_size_kb");
     fs::write(&size, setup.buffer_kib.to_string()).map_err(|error| CaptureError::io(&size, error))?;
-    for (name, value) in CHANGED {
+    for (name, value) in TRACER_SETTINGS {
         let path = root.join(name);
         fs::write(&path, value).map_err(|error| CaptureError::io(&path, error))?;
     }
@@ -154,7 +154,7 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
     let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path);
     let pipe = pipe.map_err(|error| CaptureError::io(&path, error))?;
     let lost_before = lost(&root);
-    let (records, buffer) = (LiveRecords::new(), vec![0; READ_BYTES]);
+    let (records, buffer) = (LiveRecords::new(), vec![0; READ_BUFFER_BYTES]);
     Ok(Box::new(BlkTracer {
         pipe: Some(pipe),
         switched: Some(switched),
@@ -166,15 +166,15 @@ pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn
     }))
 }
 
-/// Puts back what was changed when it is dropped.
-struct Switched {
-    saved: Saved,
+/// Restores the previous settings when it is dropped.
+struct TracerGuard {
+    saved: SavedTracer,
     state: PathBuf,
 }
 
-impl Drop for Switched {
+impl Drop for TracerGuard {
     fn drop(&mut self) {
-        // What could not be put back is left to `iocast capture cleanup`.
+        // `iocast capture cleanup` can retry a failed restoration.
         if self.saved.restore().is_ok() {
             let _ = fs::remove_file(&self.state);
         }
@@ -182,9 +182,10 @@ impl Drop for Switched {
 }
 
 struct BlkTracer {
-    // Before what is put back: the tracer cannot be changed while its pipe is open.
+    // Declared first, so that it is closed before the settings are restored: the tracer cannot be changed while its
+    // pipe is open.
     pipe: Option<File>,
-    switched: Option<Switched>,
+    switched: Option<TracerGuard>,
     root: PathBuf,
     path: PathBuf,
     records: LiveRecords,
@@ -213,7 +214,7 @@ impl BlkTracer {
     }
 }
 
-/// Events that the buffers at the top had no room for.
+/// Events that the top-level buffers could not hold.
 fn lost(root: &Path) -> u64 {
     let folders = fs::read_dir(root.join("per_cpu")).into_iter().flatten().flatten();
     folders
@@ -224,7 +225,7 @@ fn lost(root: &Path) -> u64 {
 
 impl Backend for BlkTracer {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        let complete = monotonic().saturating_sub(SETTLING_NS);
+        let complete = monotonic().saturating_sub(EVENT_SETTLING_NS);
         self.read()?;
         self.count_lost();
         self.records.release(complete, events);
@@ -233,7 +234,7 @@ impl Backend for BlkTracer {
 
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         let Some(switched) = self.switched.take() else { return Ok(()) };
-        // What is in the buffers is lost when the tracer changes.
+        // The buffers' contents are lost when the tracer changes.
         let path = self.root.join("tracing_on");
         fs::write(&path, "0").map_err(|error| CaptureError::io(&path, error))?;
         self.read()?;
@@ -265,13 +266,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_tracer_is_named() {
+    fn busy_tracer_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("current_tracer"), "function\n").unwrap();
         fs::write(root.join("set_event"), "").unwrap();
         let message = check_idle(root).unwrap_err().to_string();
-        assert!(message.contains("the tracer `function` is in use by somebody else"), "{message}");
+        assert!(message.contains("the tracer `function` is in use by another program"), "{message}");
         fs::write(root.join("current_tracer"), "nop\n").unwrap();
         assert!(check_idle(root).is_ok());
         fs::write(root.join("set_event"), "sched:sched_switch\n").unwrap();
@@ -279,27 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_put_back() {
+    fn previous_settings_are_restored() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join("options")).unwrap();
-        for (name, _) in CHANGED {
+        for (name, _) in TRACER_SETTINGS {
             fs::write(root.join(name), "0\n").unwrap();
         }
         fs::write(root.join("current_tracer"), "nop\n").unwrap();
         fs::write(root.join("trace_clock"), "[local] global mono\n").unwrap();
         fs::write(root.join("buffer_size_kb"), "7 (expanded: 1408)\n").unwrap();
-        let setup = Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only: false };
-        Saved::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
-        for (name, value) in CHANGED {
+        let setup =
+            BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only: false };
+        SavedTracer::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
+        for (name, value) in TRACER_SETTINGS {
             fs::write(root.join(name), value).unwrap();
         }
-        let saved = Saved::load(&root.join("state")).unwrap().unwrap();
+        let saved = SavedTracer::load(&root.join("state")).unwrap().unwrap();
         assert_eq!(saved.owner(), Some(Owner::this()));
         saved.restore().unwrap();
         let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
         assert_eq!((read("current_tracer"), read("trace_clock")), ("nop".to_owned(), "local".to_owned()));
         assert_eq!((read("options/bin"), read("buffer_size_kb")), ("0".to_owned(), "7".to_owned()));
-        assert!(Saved::load(&root.join("none")).unwrap().is_none());
+        assert!(SavedTracer::load(&root.join("none")).unwrap().is_none());
     }
 }

@@ -1,8 +1,8 @@
-//! The program blktrace, whose records of all CPUs are read from its standard output while it runs. Source:
-//! blktrace(8) of blktrace 1.3.
+//! The program blktrace, whose records of all CPUs are read from its standard output while it runs. Source: blktrace(8)
+//! of blktrace 1.3.
 //!
-//! The kernel gives its records through relay files of debugfs, which it does not let anybody open while it
-//! is locked down (kernel_lockdown(7)).
+//! The kernel delivers its records through relay files of debugfs, which no program can open while the kernel is locked
+//! down (kernel_lockdown(7)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,34 +18,34 @@ use traces::events::Placed;
 use traces::formats::blktrace::{FORMAT, LiveRecords};
 
 use super::tracefs::with_ending;
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::supervisor::Supervisor;
 
 const PROGRAM: &str = "blktrace";
-/// The kernel's own tracing of a device, which blktrace reads through relay files.
+/// The debugfs folder of the kernel's block tracing, which blktrace reads through relay files.
 const DEBUGFS: &str = "/sys/kernel/debug/block";
-/// How long a record may be on its way through relay buffers and the program, which looks every 50 ms when it
-/// writes to a pipe, nanoseconds.
-const ON_ITS_WAY_NS: u64 = 1_000_000_000;
-/// So long it is given to fail at once.
-const START: Duration = Duration::from_millis(500);
-/// So long it is given to end when it is told to.
-const END: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(20);
-const READ_BYTES: usize = 1 << 18;
+/// The longest delay of a record through relay buffers and the program, in nanoseconds. The program polls every 50 ms
+/// when it writes to a pipe.
+const RECORD_DELAY_MAX_NS: u64 = 1_000_000_000;
+/// The time within which an immediate failure is noticed.
+const START_CHECK: Duration = Duration::from_millis(500);
+/// The time within which it must end on request.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const READ_BUFFER_BYTES: usize = 1 << 18;
 
-pub(super) fn probe(setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     probe_at(setup, Path::new("/sys/kernel/security/lockdown"), Path::new(DEBUGFS))
 }
 
-fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
+fn probe_at(setup: &BackendSetup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
     if setup.decisions_only {
-        return Err("it does not tell I/O priorities".to_owned());
+        return Err("blktrace does not record I/O priorities".to_owned());
     }
     if setup.raw.is_some() && setup.decode {
-        return Err("its records go to files or to us, not to both".to_owned());
+        return Err("blktrace writes its records to files or to a pipe, not to both".to_owned());
     }
     let state = fs::read_to_string(lockdown).unwrap_or_default();
     if let Some(state) = state.split_whitespace().find(|word| word.starts_with('[') && *word != "[none]") {
@@ -61,13 +61,13 @@ fn probe_at(setup: &Setup, lockdown: &Path, debugfs: &Path) -> Result<(), String
     Ok(())
 }
 
-pub(super) fn open(setup: &Setup, _supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, _supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     Ok(Box::new(Blktrace::begin(setup, PROGRAM)?))
 }
 
 struct Blktrace {
     child: Child,
-    /// Its records; none of a raw capture, which it writes to files.
+    /// The pipe with its records; `None` for a raw capture, which it writes to files.
     out: Option<ChildStdout>,
     errors: ChildStderr,
     records: LiveRecords,
@@ -76,12 +76,12 @@ struct Blktrace {
 }
 
 impl Blktrace {
-    fn begin(setup: &Setup, program: &str) -> Result<Blktrace, CaptureError> {
+    fn begin(setup: &BackendSetup, program: &str) -> Result<Blktrace, CaptureError> {
         let mut command = Command::new(program);
         for device in &setup.devices {
             command.arg("-d").arg(&device.path);
         }
-        // Kibibytes of a sub-buffer, and how many there are.
+        // The size of a sub-buffer in KiB, and the number of sub-buffers.
         command.args(["-b", &(setup.buffer_kib / 4).max(64).to_string(), "-n", "4", "-o"]);
         let folder = setup.raw.as_ref().and_then(|stem| stem.parent()).filter(|at| !at.as_os_str().is_empty());
         match &setup.raw {
@@ -91,7 +91,7 @@ impl Blktrace {
         if let Some(folder) = folder {
             command.arg("-D").arg(folder);
         }
-        // An interrupt at the terminal is for us; we end it.
+        // An interrupt at the terminal ends the capture, which then ends blktrace.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| match error.kind() {
@@ -106,33 +106,37 @@ impl Blktrace {
         }
         let raw = setup.raw.clone();
         let records = LiveRecords::new();
-        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BYTES], raw };
+        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BUFFER_BYTES], raw };
         begun.check_start()?;
         Ok(begun)
     }
 
-    /// What cannot be traced it says at once.
+    /// Waits briefly: blktrace fails at once if it cannot trace.
     fn check_start(&mut self) -> Result<(), CaptureError> {
         let from = Instant::now();
-        while from.elapsed() < START {
+        while from.elapsed() < START_CHECK {
             if let Some(status) = self.child.try_wait().map_err(|error| failed(error.to_string()))? {
-                let said = self.said();
-                return Err(failed(if said.is_empty() { format!("it ended at once with {status}") } else { said }));
+                let message = self.first_error_line();
+                return Err(failed(if message.is_empty() {
+                    format!("it ended at once with {status}")
+                } else {
+                    message
+                }));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// The first line it has said, once it has ended.
-    fn said(&mut self) -> String {
+    /// The first line of its error output, after it has ended.
+    fn first_error_line(&mut self) -> String {
         let mut text = String::new();
-        // What cannot be read tells nothing.
+        // A read error leaves the text empty.
         let _ = (&mut self.errors).take(4096).read_to_string(&mut text);
         text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
     }
 
-    /// Reads what has come; false once the program has closed its end.
+    /// Reads the available records. Returns false once the program has closed its output.
     fn read(&mut self) -> Result<bool, CaptureError> {
         let Some(out) = &mut self.out else { return Ok(true) };
         loop {
@@ -146,9 +150,9 @@ impl Blktrace {
         }
     }
 
-    fn tell_to_end(&self) {
+    fn request_end(&self) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            // Not an interrupt, which is ignored by whatever a shell started in the background. It may have ended already.
+            // Uses SIGTERM, because a shell starts background programs with SIGINT ignored. It may have ended already.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -160,26 +164,26 @@ fn failed(why: String) -> CaptureError {
 
 impl Backend for Blktrace {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        let complete = monotonic().saturating_sub(ON_ITS_WAY_NS);
+        let complete = monotonic().saturating_sub(RECORD_DELAY_MAX_NS);
         let goes_on = self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none();
         if !goes_on {
-            let said = self.said();
-            return Err(failed(format!("it ended before the capture did: {said}")));
+            let message = self.first_error_line();
+            return Err(failed(format!("it ended before the capture did: {message}")));
         }
         self.records.release(complete, events);
         Ok(())
     }
 
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        self.tell_to_end();
+        self.request_end();
         let from = Instant::now();
         while self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
-            if from.elapsed() > END {
+            if from.elapsed() > END_TIMEOUT {
                 return Err(failed("it does not end".to_owned()));
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        // What it wrote last.
+        // Its last output.
         self.read()?;
         self.records.release(u64::MAX, events);
         self.child.wait().map(drop).map_err(|error| failed(error.to_string()))
@@ -212,7 +216,7 @@ impl Backend for Blktrace {
 impl Drop for Blktrace {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.tell_to_end();
+            self.request_end();
             let _ = self.child.wait();
         }
     }
@@ -224,17 +228,17 @@ mod tests {
     use traces::{Record, Sectors};
 
     use super::*;
-    use crate::block::VmBy;
+    use crate::block::AttributeBy;
     use crate::block::attribution::Attribution;
-    use crate::block::device::Device;
-    use crate::block::gather::Gatherer;
+    use crate::block::device::BlockDevice;
+    use crate::block::merge::RecordMerger;
 
-    fn setup(decisions_only: bool) -> Setup {
-        Setup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
+    fn setup(decisions_only: bool) -> BackendSetup {
+        BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
     }
 
     #[test]
-    fn what_forbids_it_is_told() {
+    fn probe_names_the_obstacle() {
         let folder = tempfile::tempdir().unwrap();
         let (lockdown, debugfs) = (folder.path().join("lockdown"), folder.path().join("block"));
         let probe = || probe_at(&setup(false), &lockdown, &debugfs);
@@ -248,7 +252,7 @@ mod tests {
         assert!(probe_at(&setup(true), Path::new("/x"), &debugfs).is_err());
     }
 
-    /// A program in place of blktrace, as a script.
+    /// A script in place of blktrace.
     fn stand_in(folder: &Path, script: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let program = folder.join("blktrace");
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_the_stream_are_those_of_the_file() {
+    fn records_of_the_stream_equal_those_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let data =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data/blktrace/virtio-mail.blktrace.0.gz");
@@ -268,7 +272,7 @@ mod tests {
         let mut events = Vec::new();
         backend.sweep(&mut events).unwrap();
         backend.stop(&mut events).unwrap();
-        let device = Device {
+        let device = BlockDevice {
             path: PathBuf::new(),
             name: "vdb".to_owned(),
             number: events[0].event.device,
@@ -276,10 +280,10 @@ mod tests {
             folder: PathBuf::new(),
             sequence: None,
         };
-        let mut gatherer = Gatherer::new(&[device], FORMAT.name);
-        gatherer.hand(&events, &mut Attribution::new(VmBy::Device, std::iter::empty()));
+        let mut merger = RecordMerger::new(&[device], FORMAT.name);
+        merger.hand(&events, &mut Attribution::new(AttributeBy::Device, std::iter::empty()));
         let mut live = Vec::new();
-        gatherer.give(true, &mut live).unwrap();
+        merger.give(true, &mut live).unwrap();
         let mut reader = traces::formats::open(&data, &ReadOptions::default()).unwrap();
         let offline: Vec<(usize, Record)> = std::iter::from_fn(|| Some((0, reader.next().unwrap()?))).collect();
         assert!(offline.len() > 200);
@@ -289,12 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_by_itself_ends_the_capture() {
+    fn blktrace_ending_early_ends_the_capture() {
         let folder = tempfile::tempdir().unwrap();
         let program = stand_in(folder.path(), "sleep 0.7; echo no more >&2");
         let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
         let mut tries = (0..100).map(|_| {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
             backend.sweep(&mut Vec::new())
         });
         let error = tries.find_map(Result::err).unwrap().to_string();
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_or_fails_is_told() {
+    fn missing_or_failing_blktrace_is_reported() {
         let why = |program: &str| Blktrace::begin(&setup(false), program).err().unwrap().to_string();
         assert_eq!(why("no-such-program"), "blktrace: it is not installed: apt install blktrace");
         assert!(why("false").contains("it ended at once with exit status: 1"));

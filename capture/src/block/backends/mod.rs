@@ -1,4 +1,4 @@
-//! The ways to the block layer's events. One file and one row each.
+//! The backends: ways to obtain the block layer's events. One file and one row in [`BACKENDS`] each.
 
 pub(super) mod blk_tracer;
 mod blktrace;
@@ -10,80 +10,80 @@ use std::path::PathBuf;
 use traces::Losses;
 use traces::events::Placed;
 
-use super::device::Device;
+use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::supervisor::Supervisor;
 
-/// What is to be traced, and how.
+/// Settings of a backend.
 #[derive(Clone, Debug)]
-pub struct Setup {
-    /// The devices.
-    pub devices: Vec<Device>,
-    /// Write what the kernel gives to files that begin so.
+pub struct BackendSetup {
+    /// The devices to trace.
+    pub devices: Vec<BlockDevice>,
+    /// Write the kernel's raw data to files whose names begin so.
     pub raw: Option<PathBuf>,
-    /// Give the events, too, where raw files are written.
+    /// Also supply the events if raw files are written.
     pub decode: bool,
-    /// Kibibytes of the kernel's buffer for each CPU.
+    /// Size of the kernel's buffer for each CPU, in KiB.
     pub buffer_kib: u64,
-    /// Only what a scheduler decides: insert, issue, completion.
+    /// Record scheduler decisions only: insert, issue, completion.
     pub decisions_only: bool,
 }
 
-/// Gives events while they happen. Dropped, it switches off what it has switched on.
+/// Supplies events while they happen. Dropping it switches tracing off.
 pub trait Backend {
-    /// Appends the events that happened since the last sweep, as far as nothing earlier is still to come.
+    /// Appends the events since the last sweep that no earlier event can precede.
     ///
     /// # Errors
-    /// What the kernel or the program says.
+    /// The kernel or the program reports an error.
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError>;
 
-    /// Switches tracing off and appends the rest.
+    /// Switches tracing off and appends the remaining events.
     ///
     /// # Errors
-    /// As [`Backend::sweep`]; what could not be switched off.
+    /// As [`Backend::sweep`]; or tracing could not be switched off.
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError>;
 
-    /// The format whose reader the events are as of, and the name of their clock.
+    /// The format whose reader decodes the events, and the name of their clock.
     fn format(&self) -> (&'static str, String);
 
-    /// What was lost so far.
+    /// The losses so far.
     fn losses(&self) -> Losses;
 
-    /// Names of processes by their number.
+    /// Names of processes by their id.
     fn names(&self) -> BTreeMap<u32, String>;
 
-    /// Adds what is known of the capture, by key.
+    /// Adds provenance entries by key.
     fn describe(&self, add: &mut dyn FnMut(&str, String));
 
-    /// What the trace's clock says now, where the kernel tells.
+    /// The current time of the trace's clock, if the kernel shows it.
     fn trace_now(&self) -> Option<u64> {
         None
     }
 
-    /// What is to be said since the last time.
+    /// New notes for the user.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Bytes and events that went to files as they are.
+    /// Bytes and events written to raw files.
     fn raw_written(&self) -> (u64, u64) {
         (0, 0)
     }
 }
 
 /// A backend that has begun to trace.
-pub type Opened = Result<Box<dyn Backend>, CaptureError>;
+pub type BackendResult = Result<Box<dyn Backend>, CaptureError>;
 
 /// A backend of the registry.
 pub struct BackendRow {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// A one-line description.
     pub summary: &'static str,
-    /// Whether it can be tried here; if not, why.
-    pub probe: fn(&Setup) -> Result<(), String>,
+    /// Checks whether it can be tried on this host; if not, returns the reason.
+    pub probe: fn(&BackendSetup) -> Result<(), String>,
     /// Begins to trace.
-    pub open: fn(&Setup, &mut Supervisor) -> Opened,
+    pub open: fn(&BackendSetup, &mut Supervisor) -> BackendResult,
 }
 
 /// Every backend, in the order in which they are tried.
@@ -102,21 +102,25 @@ pub const BACKENDS: &[BackendRow] = &[
     },
     BackendRow {
         name: "blk-tracer",
-        summary: "the kernel's tracer blk, of which there is one for the whole machine",
+        summary: "the kernel's tracer blk, of which each kernel has one",
         probe: blk_tracer::probe,
         open: blk_tracer::open,
     },
 ];
 
-/// A backend that works, and why those before it do not.
-pub(super) struct Chosen {
+/// The chosen backend, and why the previous ones failed.
+pub(super) struct ChosenBackend {
     pub(super) name: &'static str,
     pub(super) backend: Box<dyn Backend>,
     pub(super) refused: Vec<(&'static str, String)>,
 }
 
-/// Opens the backend of that name, or the first that works.
-pub(super) fn choose(setup: &Setup, named: Option<&str>, supervisor: &mut Supervisor) -> Result<Chosen, CaptureError> {
+/// Opens the named backend, or the first that works.
+pub(super) fn choose(
+    setup: &BackendSetup,
+    named: Option<&str>,
+    supervisor: &mut Supervisor,
+) -> Result<ChosenBackend, CaptureError> {
     let mut refused = Vec::new();
     for row in BACKENDS.iter().filter(|row| named.is_none_or(|name| row.name == name)) {
         let opened = match (row.probe)(setup) {
@@ -124,7 +128,7 @@ pub(super) fn choose(setup: &Setup, named: Option<&str>, supervisor: &mut Superv
             Err(why) => Err(why),
         };
         match opened {
-            Ok(backend) => return Ok(Chosen { name: row.name, backend, refused }),
+            Ok(backend) => return Ok(ChosenBackend { name: row.name, backend, refused }),
             Err(why) => refused.push((row.name, why)),
         }
     }

@@ -1,6 +1,6 @@
-//! The block layer's tracepoints in an instance of tracefs of our own: a ring buffer for each CPU that
-//! nobody else uses, whose pages are read as they are. Source: Linux 6.18, `Documentation/trace/ftrace.rst`
-//! (instances, `per_cpu/cpuN/trace_pipe_raw`, `stats`), `kernel/trace/trace.c` (`tracing_buffers_read`).
+//! The block layer's tracepoints in a private instance of tracefs: a ring buffer for each CPU that no other program
+//! uses. Its pages are read as they are. Source: Linux 6.18, `Documentation/trace/ftrace.rst` (instances,
+//! `per_cpu/cpuN/trace_pipe_raw`, `stats`), `kernel/trace/trace.c` (`tracing_buffers_read`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,13 +14,13 @@ use traces::Losses;
 use traces::events::Placed;
 use traces::formats::trace_pipe_raw::{FORMAT, FORMATS_ENDING, INFIX, LivePages};
 
-use super::{Backend, Setup};
+use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
 use crate::block::supervisor::Supervisor;
 
-/// Tracepoints of a request's way through the block layer; those a kernel does not have are left out.
+/// Tracepoints of a request's path through the block layer; a kernel may lack some.
 const EVENTS: [&str; 11] = [
     "block_bio_queue",
     "block_bio_complete",
@@ -34,25 +34,25 @@ const EVENTS: [&str; 11] = [
     "block_rq_requeue",
     "block_rq_complete",
 ];
-/// Those that say what a scheduler decided.
-const OF_DECISIONS: [&str; 5] =
+/// The tracepoints of scheduler decisions.
+const DECISION_EVENTS: [&str; 5] =
     ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
 
-/// How long an event may take from its time stamp until it can be read, nanoseconds: nothing newer leaves.
-/// The kernel writes one with preemption off, in well under a microsecond, unless an interrupt or the host of a
-/// virtual machine comes between.
-const SETTLING_NS: u64 = 50_000_000;
-/// Pages that are handed on at a time.
-const PAGES_AT_ONCE: usize = 64;
-/// More than any description of the kernel has.
-const DESCRIPTION_BYTES: usize = 1 << 16;
-/// Between two looks at counters and CPUs.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest time from an event's timestamp until it can be read, in nanoseconds. Newer events are not emitted yet.
+/// The kernel writes an event with preemption off in well under a microsecond, unless an interrupt or a VM's host
+/// intervenes.
+const EVENT_SETTLING_NS: u64 = 50_000_000;
+/// Pages that are read and decoded at once.
+const PAGES_PER_READ: usize = 64;
+/// More bytes than any of the kernel's format descriptions has.
+const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
+/// The interval between two checks of counters and CPUs.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where tracefs is mounted.
+/// The mount point of tracefs.
 ///
 /// # Errors
-/// None is.
+/// tracefs is not mounted.
 pub(in crate::block) fn find_root() -> Result<PathBuf, CaptureError> {
     let usual = Path::new("/sys/kernel/tracing");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -65,7 +65,7 @@ pub(in crate::block) fn find_root() -> Result<PathBuf, CaptureError> {
     Ok(if first == usual || mounted.any(|point| point == usual) { usual.to_owned() } else { first })
 }
 
-pub(super) fn probe(_setup: &Setup) -> Result<(), String> {
+pub(super) fn probe(_setup: &BackendSetup) -> Result<(), String> {
     let root = find_root().map_err(|error| error.to_string())?;
     let instances = root.join("instances");
     fs::read_dir(&instances).map_err(|error| CaptureError::io(&instances, error).to_string())?;
@@ -73,21 +73,21 @@ pub(super) fn probe(_setup: &Setup) -> Result<(), String> {
     fs::read(&event).map(drop).map_err(|error| CaptureError::io(&event, error).to_string())
 }
 
-pub(super) fn open(setup: &Setup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
+pub(super) fn open(setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Box<dyn Backend>, CaptureError> {
     let root = find_root()?;
     Ok(Box::new(Tracefs::begin(&root, setup, supervisor)?))
 }
 
 /// The buffer of one CPU.
-struct Cpu {
+struct CpuBuffer {
     number: u32,
     path: PathBuf,
     pipe: File,
     stats: PathBuf,
-    /// Of its stats, when they were last read.
+    /// Dropped events in its stats, when last read.
     dropped: u64,
-    /// Those of them that were not handed on.
-    unsaid: u64,
+    /// Of these, events not yet reported to the decoder.
+    unreported: u64,
     raw: Option<BufWriter<File>>,
 }
 
@@ -96,36 +96,36 @@ struct Instance(PathBuf);
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // The supervisor, or `iocast capture cleanup`, tries again.
+        // The supervisor, or `iocast capture cleanup`, retries a failure.
         let _ = remove_instance(&self.0);
     }
 }
 
 struct Tracefs {
-    // Before the instance, which cannot be removed while its files are open.
-    cpus: BTreeMap<u32, Cpu>,
+    // Declared before the instance, which cannot be removed while its files are open.
+    cpus: BTreeMap<u32, CpuBuffer>,
     instance: Instance,
     pages: LivePages,
     raw: Option<PathBuf>,
     decode: bool,
-    /// Where descriptions of the events were saved.
+    /// The folder with the saved format descriptions.
     formats: PathBuf,
     /// That folder, if it is not kept with raw pages.
     _temporary: Option<tempfile::TempDir>,
     buffer: Vec<u8>,
-    /// At most so many pages are in a CPU's buffer.
+    /// The most pages in a CPU's buffer.
     pages_max: usize,
-    looked: Instant,
+    checked: Instant,
     online: String,
     notes: Vec<String>,
     raw_bytes: u64,
-    /// Events that were read, once the buffers are gone.
+    /// Events that were read, after the buffers were removed.
     read_in_all: u64,
     lost: u64,
 }
 
 impl Tracefs {
-    fn begin(root: &Path, setup: &Setup, supervisor: &mut Supervisor) -> Result<Tracefs, CaptureError> {
+    fn begin(root: &Path, setup: &BackendSetup, supervisor: &mut Supervisor) -> Result<Tracefs, CaptureError> {
         let name = format!("{INSTANCE_PREFIX}{}", Owner::this().name());
         let path = root.join("instances").join(name);
         let fail = |error| CaptureError::io(&path, error);
@@ -134,7 +134,7 @@ impl Tracefs {
         let instance = Instance(path.clone());
         set(&path, "tracing_on", "0")?;
         set(&path, "trace_clock", "mono")?;
-        // What finds the buffer full is dropped and counted, and nothing that was recorded is overwritten.
+        // If the buffer is full, new events are dropped and counted; recorded events are not overwritten.
         set(&path, "options/overwrite", "0")?;
         set(&path, "buffer_size_kb", &setup.buffer_kib.to_string())?;
         let (formats, kept) = match &setup.raw {
@@ -149,14 +149,14 @@ impl Tracefs {
         let mut backend = Tracefs {
             cpus: BTreeMap::new(),
             instance,
-            buffer: vec![0; pages.page_bytes() * PAGES_AT_ONCE],
+            buffer: vec![0; pages.page_bytes() * PAGES_PER_READ],
             pages_max: usize::try_from(setup.buffer_kib).unwrap_or(usize::MAX) * 1024 / pages.page_bytes() + 2,
             pages,
             raw: setup.raw.clone(),
             decode: setup.decode,
             formats,
             _temporary: kept,
-            looked: Instant::now(),
+            checked: Instant::now(),
             online: online(),
             notes: Vec::new(),
             raw_bytes: 0,
@@ -186,13 +186,13 @@ impl Tracefs {
             let stats = folder.join("stats");
             self.cpus.insert(
                 number,
-                Cpu { number, pipe, stats, dropped: 0, unsaid: 0, raw: raw.transpose()?, path: path.clone() },
+                CpuBuffer { number, pipe, stats, dropped: 0, unreported: 0, raw: raw.transpose()?, path: path.clone() },
             );
         }
         Ok(())
     }
 
-    /// Reads what is in the buffers.
+    /// Reads the buffers.
     fn read(&mut self) -> Result<(), CaptureError> {
         let page_bytes = self.pages.page_bytes();
         for cpu in self.cpus.values_mut() {
@@ -209,7 +209,7 @@ impl Tracefs {
                     }
                     left -= 1;
                 }
-                let dropped = std::mem::take(&mut cpu.unsaid);
+                let dropped = std::mem::take(&mut cpu.unreported);
                 if filled == 0 && dropped == 0 {
                     break;
                 }
@@ -229,15 +229,15 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Reads the counters, and sees whether there are other CPUs.
-    fn look(&mut self) -> Result<(), CaptureError> {
-        self.looked = Instant::now();
+    /// Reads the counters, and opens the buffers of new CPUs.
+    fn check(&mut self) -> Result<(), CaptureError> {
+        self.checked = Instant::now();
         for cpu in self.cpus.values_mut() {
-            // A CPU that was taken away takes its counters along.
+            // The counters of a removed CPU are gone.
             let Ok(stats) = fs::read_to_string(&cpu.stats) else { continue };
             let dropped = lost(&stats);
             let more = dropped.saturating_sub(cpu.dropped);
-            (cpu.dropped, cpu.unsaid, self.lost) = (dropped, cpu.unsaid + more, self.lost + more);
+            (cpu.dropped, cpu.unreported, self.lost) = (dropped, cpu.unreported + more, self.lost + more);
         }
         let online = online();
         if online != self.online {
@@ -247,13 +247,13 @@ impl Tracefs {
         self.find_cpus()
     }
 
-    /// Events that were read from the buffers, as those count them.
+    /// Events that were read from the buffers, by the buffers' counters.
     fn events_read(&self) -> u64 {
         let stats = self.cpus.values().filter_map(|cpu| fs::read_to_string(&cpu.stats).ok());
         stats.filter_map(|stats| counter(&stats, "read events:")?.parse::<u64>().ok()).sum()
     }
 
-    /// Saves what the buffers say at the end beside the raw pages.
+    /// Saves the buffers' final counters beside the raw pages.
     fn save_stats(&mut self) -> Result<(), CaptureError> {
         let Some(stem) = &self.raw else { return Ok(()) };
         let folder = with_ending(stem, FORMATS_ENDING);
@@ -271,10 +271,10 @@ impl Tracefs {
 
 impl Backend for Tracefs {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
-        // Whatever has an earlier time is in the buffers now.
-        let complete = monotonic().saturating_sub(SETTLING_NS);
-        if self.looked.elapsed() >= LOOK {
-            self.look()?;
+        // All events with an earlier timestamp are in the buffers now.
+        let complete = monotonic().saturating_sub(EVENT_SETTLING_NS);
+        if self.checked.elapsed() >= CHECK_INTERVAL {
+            self.check()?;
         }
         self.read()?;
         self.pages.release(complete, events);
@@ -284,7 +284,7 @@ impl Backend for Tracefs {
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         set(&self.instance.0, "tracing_on", "0")?;
         set(&self.instance.0, "events/enable", "0")?;
-        self.look()?;
+        self.check()?;
         self.read()?;
         self.pages.release(u64::MAX, events);
         self.save_stats()?;
@@ -311,7 +311,7 @@ impl Backend for Tracefs {
 
     fn describe(&self, add: &mut dyn FnMut(&str, String)) {
         self.pages.describe(add);
-        // What the events looked like goes with the trace, so that nobody has to trust that they were read well.
+        // The event formats are stored with the trace, so that its decoding can be verified.
         for event in EVENTS {
             if let Ok(text) = fs::read_to_string(self.formats.join("block").join(event).join("format")) {
                 add(&format!("format.{event}"), text);
@@ -341,9 +341,9 @@ fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
 }
 
 /// Switches the events of the devices on.
-fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
+fn enable(instance: &Path, setup: &BackendSetup) -> Result<(), CaptureError> {
     let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
-    let events: &[&str] = if setup.decisions_only { &OF_DECISIONS } else { &EVENTS };
+    let events: &[&str] = if setup.decisions_only { &DECISION_EVENTS } else { &EVENTS };
     for event in events {
         let name = format!("events/block/{event}");
         if instance.join(&name).exists() {
@@ -354,7 +354,7 @@ fn enable(instance: &Path, setup: &Setup) -> Result<(), CaptureError> {
     Ok(())
 }
 
-/// Saves all that is needed to read pages.
+/// Saves the descriptions that are needed to decode pages.
 fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
     let copy = |from: PathBuf, to: PathBuf| {
         let text = read_at_once(&from).map_err(|error| CaptureError::io(&from, error))?;
@@ -364,7 +364,7 @@ fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
     };
     let events = instance.join("events");
     for name in ["header_page", "header_event"] {
-        // Those of the instance, where it has its own: the size of pages may differ.
+        // The instance's own descriptions, if any: its page size may differ.
         let own = events.join(name);
         let root = instance.join("../../events").join(name);
         copy(if own.exists() { own } else { root }, folder.join(name))?;
@@ -379,10 +379,10 @@ fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
     copy(PathBuf::from("/proc/sys/kernel/osrelease"), folder.join("kernel"))
 }
 
-/// Reads a file of which the kernel gives all in one read, and nothing in a second (`header_page`).
+/// Reads a file that the kernel returns completely in one read, and empty in a second (`header_page`).
 fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let mut text = vec![0; DESCRIPTION_BYTES];
+    let mut text = vec![0; DESCRIPTION_BYTES_MAX];
     let mut filled = 0;
     while filled < text.len() {
         match file.read(&mut text[filled..])? {
@@ -408,7 +408,7 @@ fn cpu_folders(folder: &Path) -> Result<BTreeMap<u32, PathBuf>, CaptureError> {
     Ok(found)
 }
 
-/// The CPUs that are in use, as the kernel lists them: `0-3,5`.
+/// The online CPUs, as the kernel lists them: `0-3,5`.
 fn online() -> String {
     fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default().trim().to_owned()
 }
@@ -418,13 +418,13 @@ fn counter<'a>(stats: &'a str, key: &str) -> Option<&'a str> {
     stats.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
-/// Events that a buffer had no room for.
+/// Events that a buffer could not hold.
 pub(super) fn lost(stats: &str) -> u64 {
     let number = |key| counter(stats, key).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
     number("dropped events:") + number("overrun:") + number("commit overrun:")
 }
 
-/// `stem` with more behind it.
+/// `stem` with `ending` appended.
 pub(in crate::block) fn with_ending(stem: &Path, ending: &str) -> PathBuf {
     let mut name = stem.as_os_str().to_owned();
     name.push(ending);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_appears_is_found() {
+    fn folder_of_a_new_cpu_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let numbers = |folder: &Path| cpu_folders(folder).unwrap().into_keys().collect::<Vec<u32>>();
         fs::create_dir(folder.path().join("cpu0")).unwrap();

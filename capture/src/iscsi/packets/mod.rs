@@ -1,11 +1,11 @@
 //! Files of captured packets: pcap and pcapng, plain or compressed, read as a stream in bounded memory.
 //!
-//! The layouts are those of the IETF drafts "PCAP Capture File Format" (draft-ietf-opsawg-pcap) and "PCAP Next
-//! Generation Capture File Format" (draft-ietf-opsawg-pcapng). A packet is lent out of the read buffer, never copied.
+//! The layouts follow the IETF drafts "PCAP Capture File Format" (draft-ietf-opsawg-pcap) and "PCAP Next Generation
+//! Capture File Format" (draft-ietf-opsawg-pcapng). A packet borrows from the read buffer and is never copied.
 
 mod pcap;
 mod pcapng;
-mod window;
+mod read_window;
 mod writer;
 
 use std::io::Read;
@@ -14,123 +14,125 @@ use std::path::{Path, PathBuf};
 use traces::input::Input;
 use traces::{Place, Problem, ReadError};
 
-use window::Window;
+use read_window::ReadWindow;
 pub use writer::PacketWriter;
 
-/// The longest packet that is taken for one; a longer length is damage. Above any snap length in use (256 KiB).
+/// The longest accepted packet; a greater length means a damaged file. It is above any snap length in use (256 KiB).
 pub(crate) const PACKET_BYTES_MAX: u32 = 1 << 24;
 
-/// What stands before the network layer in each packet of an interface.
+/// The link-layer header of an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkType {
     /// `LINKTYPE_ETHERNET`, 1.
     Ethernet,
-    /// Four bytes that name the family, in either byte order: `LINKTYPE_NULL` 0 and `LINKTYPE_LOOP` 108.
+    /// Four bytes that name the address family, in either byte order: `LINKTYPE_NULL` 0 and `LINKTYPE_LOOP` 108.
     Loopback,
-    /// IPv4 or IPv6 at once: `LINKTYPE_RAW` 101 (and 12, 14), `LINKTYPE_IPV4` 228, `LINKTYPE_IPV6` 229.
+    /// No link-layer header, IPv4 or IPv6: `LINKTYPE_RAW` 101 (and 12, 14), `LINKTYPE_IPV4` 228, `LINKTYPE_IPV6` 229.
     Ip,
-    /// `LINKTYPE_LINUX_SLL`, 113: what `-i any` gives.
+    /// `LINKTYPE_LINUX_SLL`, 113, which `tcpdump -i any` writes.
     LinuxCooked,
     /// `LINKTYPE_LINUX_SLL2`, 276.
     LinuxCooked2,
 }
 
-impl Link {
-    /// Numbers and names of the link types that are read.
-    pub const READ: &str = "Ethernet (1), loopback (0, 108), raw IP (12, 14, 101, 228, 229), Linux cooked (113, 276)";
+impl LinkType {
+    /// Names and numbers of the supported link types.
+    pub const SUPPORTED: &str =
+        "Ethernet (1), loopback (0, 108), raw IP (12, 14, 101, 228, 229), Linux cooked (113, 276)";
 
-    /// The link type with this number of the pcap registry, if it is read.
-    pub fn from_number(number: u16) -> Option<Link> {
+    /// The link type with this number of the pcap registry, if it is supported.
+    pub fn from_number(number: u16) -> Option<LinkType> {
         match number {
-            1 => Some(Link::Ethernet),
-            0 | 108 => Some(Link::Loopback),
-            12 | 14 | 101 | 228 | 229 => Some(Link::Ip),
-            113 => Some(Link::LinuxCooked),
-            276 => Some(Link::LinuxCooked2),
+            1 => Some(LinkType::Ethernet),
+            0 | 108 => Some(LinkType::Loopback),
+            12 | 14 | 101 | 228 | 229 => Some(LinkType::Ip),
+            113 => Some(LinkType::LinuxCooked),
+            276 => Some(LinkType::LinuxCooked2),
             _ => None,
         }
     }
 }
 
-/// One packet, lent until the next one is read.
+/// One packet, borrowed until the next one is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Counted from 1, as Wireshark numbers frames.
     pub number: u64,
-    /// When it was captured, nanoseconds since 1970 UTC.
+    /// When it was captured, in nanoseconds since 1970 UTC.
     pub time_ns: u64,
     /// Its link type.
-    pub link: Link,
+    pub link: LinkType,
     /// The number of the link type as the file gives it.
     pub link_number: u16,
     /// Its length on the wire.
     pub wire_bytes: u32,
-    /// As much of it as was captured.
+    /// Its captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// What a file of packets tells beside the packets.
+/// Counts of a file beside its packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCounts {
-    /// Packets that the capturing program says it dropped (pcapng interface statistics).
+    /// Packets that the capturing program reports as dropped (pcapng interface statistics).
     pub dropped: u64,
-    /// Blocks of a kind that holds no packets, or that is not known.
+    /// Blocks without packets, or of an unknown kind.
     pub other_blocks: u64,
-    /// Packets without a time (pcapng simple packet blocks), which are passed over.
+    /// Packets without a time (pcapng simple packet blocks), which are skipped.
     pub untimed: u64,
-    /// Whether the last packet or block was cut off, and passed over.
+    /// Whether the last packet or block was cut off and skipped.
     pub truncated: bool,
 }
 
-enum Format {
+enum FileFormat {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
 }
 
 /// Reads a file of packets.
 pub struct PacketReader {
-    window: Window,
-    format: Format,
+    window: ReadWindow,
+    format: FileFormat,
     lenient: bool,
     number: u64,
     counts: FileCounts,
 }
 
 impl PacketReader {
-    /// Opens `path`, `-` for standard input. `lenient` takes a last packet that is cut off for the end.
+    /// Opens `path`, or standard input for `-`. With `lenient`, a last packet that is cut off counts as the end of the
+    /// file.
     ///
     /// # Errors
-    /// What cannot be opened, what is no file of packets, a link type that is not read.
+    /// The file cannot be opened, is no file of packets, or has an unsupported link type.
     pub fn open(path: &Path, lenient: bool) -> Result<PacketReader, ReadError> {
         PacketReader::from_reader(path, Box::new(Input::open(path)?), lenient)
     }
 
-    /// The same over any reader; `path` is the name used in messages.
+    /// Reads from any reader; `path` is the name in messages.
     ///
     /// # Errors
     /// As [`PacketReader::open`].
     pub fn from_reader(path: &Path, input: Box<dyn Read + Send>, lenient: bool) -> Result<PacketReader, ReadError> {
-        let mut window = Window::new(path, input);
+        let mut window = ReadWindow::new(path, input);
         if !window.has(4)? {
             let problem = if window.is_empty() { Problem::Empty } else { Problem::Truncated("the first bytes".into()) };
             return Err(ReadError::new(path, Place::Whole, problem));
         }
         let format = match window.bytes(4) {
-            [0x0a, 0x0d, 0x0d, 0x0a] => Format::Pcapng(pcapng::Pcapng::default()),
-            _ => Format::Pcap(pcap::Pcap::begin(&mut window)?),
+            [0x0a, 0x0d, 0x0d, 0x0a] => FileFormat::Pcapng(pcapng::Pcapng::default()),
+            _ => FileFormat::Pcap(pcap::Pcap::begin(&mut window)?),
         };
         Ok(PacketReader { window, format, lenient, number: 0, counts: FileCounts::default() })
     }
 
-    /// The next packet, `None` at the end.
+    /// The next packet; `None` at the end.
     ///
     /// # Errors
-    /// The first place that is not as the format says; a last packet that is cut off, unless lenient.
+    /// The first violation of the format, or a last packet that is cut off unless `lenient`.
     pub fn packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
         self.window.release();
         let found = match &mut self.format {
-            Format::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),
-            Format::Pcapng(pcapng) => pcapng.next(&mut self.window, self.number + 1, &mut self.counts),
+            FileFormat::Pcap(pcap) => pcap.next(&mut self.window, self.number + 1),
+            FileFormat::Pcapng(pcapng) => pcapng.next(&mut self.window, self.number + 1, &mut self.counts),
         };
         let found = match found {
             Err(ReadError { problem: Problem::Truncated(_), .. }) if self.lenient => {
@@ -142,18 +144,18 @@ impl PacketReader {
             }
             other => other?,
         };
-        let Some(Found { time_ns, link, link_number, wire_bytes, captured }) = found else { return Ok(None) };
+        let Some(PacketHeader { time_ns, link, link_number, wire_bytes, captured }) = found else { return Ok(None) };
         self.number += 1;
         let bytes = self.window.lend(captured);
         Ok(Some(Packet { number: self.number, time_ns, link, link_number, wire_bytes, bytes }))
     }
 
-    /// What the file told beside packets, so far.
+    /// The counts so far.
     pub fn counts(&self) -> &FileCounts {
         &self.counts
     }
 
-    /// Bytes (decompressed) consumed so far.
+    /// Decompressed bytes consumed so far.
     pub fn position_bytes(&self) -> u64 {
         self.window.offset()
     }
@@ -164,46 +166,46 @@ impl PacketReader {
     }
 }
 
-/// A packet that lies next in the window.
-struct Found {
+/// The header of a packet whose bytes come next in the window.
+struct PacketHeader {
     time_ns: u64,
-    link: Link,
+    link: LinkType,
     link_number: u16,
     wire_bytes: u32,
     captured: usize,
 }
 
-/// Numbers in the byte order of a file.
+/// The byte order of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     #[default]
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     fn u16(self, bytes: &[u8]) -> u16 {
         let bytes = [bytes[0], bytes[1]];
         match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
+            ByteOrder::Little => u16::from_le_bytes(bytes),
+            ByteOrder::Big => u16::from_be_bytes(bytes),
         }
     }
 
     fn u32(self, bytes: &[u8]) -> u32 {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
         match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+            ByteOrder::Big => u32::from_be_bytes(bytes),
         }
     }
 }
 
 /// The link type, or an error that names it.
-fn link(window: &Window, number: u16) -> Result<Link, ReadError> {
-    Link::from_number(number).ok_or_else(|| {
+fn link(window: &ReadWindow, number: u16) -> Result<LinkType, ReadError> {
+    LinkType::from_number(number).ok_or_else(|| {
         window
-            .malformed(format!("packets have link type {number}, which is not read"))
-            .remedy(format!("capture on an IP interface; read are {}", Link::READ))
+            .malformed(format!("packets have link type {number}, which is not supported"))
+            .remedy(format!("capture on an IP interface; supported are {}", LinkType::SUPPORTED))
     })
 }

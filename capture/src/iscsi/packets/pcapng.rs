@@ -1,30 +1,30 @@
-//! pcapng: sections of blocks; interfaces with link types and clocks of their own.
+//! pcapng: sections of blocks. Each interface has its own link type and clock.
 
 use traces::ReadError;
 
-use super::{FileCounts, Found, Link, Order, PACKET_BYTES_MAX, Window, link};
+use super::{ByteOrder, FileCounts, LinkType, PACKET_BYTES_MAX, PacketHeader, ReadWindow, link};
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const OBSOLETE_PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
+const SECTION_BLOCK: u32 = 0x0a0d_0d0a;
+const INTERFACE_BLOCK: u32 = 1;
+const OBSOLETE_PACKET_BLOCK: u32 = 2;
+const SIMPLE_PACKET_BLOCK: u32 = 3;
+const STATISTICS_BLOCK: u32 = 5;
+const PACKET_BLOCK: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// Interfaces that one section may have.
+/// The most interfaces of one section.
 const INTERFACES_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    link: Result<Link, u16>,
+    link: Result<LinkType, u16>,
     link_number: u16,
     resolution: Resolution,
     offset_s: i64,
 }
 
-/// What one unit of a time is.
+/// The unit of an interface's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
     /// 10 to the power of minus this many seconds.
@@ -48,22 +48,22 @@ impl Resolution {
 
 #[derive(Default)]
 pub(super) struct Pcapng {
-    order: Order,
+    order: ByteOrder,
     interfaces: Vec<Interface>,
-    /// Padding, options and the closing length behind the packet that was found last.
-    behind: u64,
+    /// Bytes after the last packet: padding, options and the closing length.
+    trailing_bytes: u64,
 }
 
 impl Pcapng {
     pub(super) fn next(
         &mut self,
-        window: &mut Window,
+        window: &mut ReadWindow,
         number: u64,
         counts: &mut FileCounts,
-    ) -> Result<Option<Found>, ReadError> {
+    ) -> Result<Option<PacketHeader>, ReadError> {
         loop {
-            let behind = std::mem::take(&mut self.behind);
-            if !window.pass_over(behind)? {
+            let trailing_bytes = std::mem::take(&mut self.trailing_bytes);
+            if !window.pass_over(trailing_bytes)? {
                 return Err(window.truncated(format!("the block of packet {}", number - 1)));
             }
             if !window.has(12)? {
@@ -73,10 +73,10 @@ impl Pcapng {
                 return Err(window.truncated("the header of a block"));
             }
             let head = window.bytes(12);
-            if self.order.u32(head) == SECTION {
+            if self.order.u32(head) == SECTION_BLOCK {
                 self.order = match &head[8..12] {
-                    [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
-                    bytes if Order::Little.u32(bytes) == BYTE_ORDER_MAGIC => Order::Little,
+                    [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
+                    bytes if ByteOrder::Little.u32(bytes) == BYTE_ORDER_MAGIC => ByteOrder::Little,
                     _ => return Err(window.malformed("a section begins without the byte-order magic 1a2b3c4d")),
                 };
                 self.interfaces.clear();
@@ -88,8 +88,8 @@ impl Pcapng {
                 return Err(window.malformed(what).remedy("the file is damaged from there on"));
             }
             let found = match kind {
-                PACKET => self.packet(window, number, length, false)?,
-                OBSOLETE_PACKET => self.packet(window, number, length, true)?,
+                PACKET_BLOCK => self.packet(window, number, length, false)?,
+                OBSOLETE_PACKET_BLOCK => self.packet(window, number, length, true)?,
                 _ => {
                     self.other(window, kind, length, counts)?;
                     None
@@ -103,11 +103,11 @@ impl Pcapng {
 
     fn packet(
         &mut self,
-        window: &mut Window,
+        window: &mut ReadWindow,
         number: u64,
         length: u32,
         obsolete: bool,
-    ) -> Result<Option<Found>, ReadError> {
+    ) -> Result<Option<PacketHeader>, ReadError> {
         const HEADER: u32 = 28;
         if length < HEADER + 4 {
             return Err(window.malformed(format!("the block of packet {number} is only {length} bytes long")));
@@ -143,16 +143,22 @@ impl Pcapng {
             return Err(window.truncated(format!("packet {number}")));
         }
         window.pass(HEADER as usize);
-        self.behind = u64::from(length - HEADER - captured);
+        self.trailing_bytes = u64::from(length - HEADER - captured);
         let wire_bytes = wire_bytes.max(captured);
-        Ok(Some(Found { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
+        Ok(Some(PacketHeader { time_ns, link: kind, link_number, wire_bytes, captured: captured as usize }))
     }
 
-    fn other(&mut self, window: &mut Window, kind: u32, length: u32, counts: &mut FileCounts) -> Result<(), ReadError> {
-        if !matches!(kind, INTERFACE | STATISTICS) || length > PACKET_BYTES_MAX {
+    fn other(
+        &mut self,
+        window: &mut ReadWindow,
+        kind: u32,
+        length: u32,
+        counts: &mut FileCounts,
+    ) -> Result<(), ReadError> {
+        if !matches!(kind, INTERFACE_BLOCK | STATISTICS_BLOCK) || length > PACKET_BYTES_MAX {
             match kind {
-                SECTION => {}
-                SIMPLE_PACKET => counts.untimed += 1,
+                SECTION_BLOCK => {}
+                SIMPLE_PACKET_BLOCK => counts.untimed += 1,
                 _ => counts.other_blocks += 1,
             }
             if !window.pass_over(u64::from(length))? {
@@ -166,18 +172,18 @@ impl Pcapng {
         let block = window.bytes(length as usize);
         let body = &block[8..block.len() - 4];
         match kind {
-            INTERFACE => {
+            INTERFACE_BLOCK => {
                 let interface = self.interface(body).map_err(|what| window.malformed(what))?;
                 self.interfaces.push(interface);
             }
             _ => {
-                // Statistics of an interface: option 5 is how many packets it dropped.
+                // Statistics of an interface: option 5 counts the packets that it dropped.
                 let options = body.get(12..).unwrap_or_default();
                 if let Some(value) = self.option(options, 5).filter(|value| value.len() == 8) {
                     let (first, second) = (self.order.u32(value), self.order.u32(&value[4..]));
                     counts.dropped += match self.order {
-                        Order::Little => u64::from(second) << 32 | u64::from(first),
-                        Order::Big => u64::from(first) << 32 | u64::from(second),
+                        ByteOrder::Little => u64::from(second) << 32 | u64::from(first),
+                        ByteOrder::Big => u64::from(first) << 32 | u64::from(second),
                     };
                 }
             }
@@ -202,11 +208,11 @@ impl Pcapng {
         };
         let offset_s = self.option(options, 14).filter(|value| value.len() == 8).map_or(0, |value| {
             let (first, second) = (self.order.u32(value), self.order.u32(&value[4..]));
-            let (low, high) = if self.order == Order::Little { (first, second) } else { (second, first) };
+            let (low, high) = if self.order == ByteOrder::Little { (first, second) } else { (second, first) };
             (u64::from(high) << 32 | u64::from(low)) as i64
         });
-        // An interface of a link type that is not read is no error until a packet is of it.
-        let link = Link::from_number(number).ok_or(number);
+        // An unsupported link type is an error only if a packet has it.
+        let link = LinkType::from_number(number).ok_or(number);
         Ok(Interface { link, link_number: number, resolution, offset_s })
     }
 

@@ -1,4 +1,4 @@
-//! Writes pcap with nanoseconds, plain, gzip or zstd.
+//! Writes pcap with nanosecond times, plain, gzip or zstd.
 
 use std::io::{self, Write};
 
@@ -7,12 +7,12 @@ use flate2::write::GzEncoder;
 
 use super::Packet;
 
-/// The snap length that is declared: that of tcpdump and dumpcap.
+/// The declared snap length: that of tcpdump and dumpcap.
 const SNAP_BYTES: u32 = 262_144;
-const NANOSECONDS: u32 = 0xa1b2_3c4d;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const ZSTD_LEVEL: i32 = 6;
 
-enum Sink {
+enum PacketSink {
     Plain(Box<dyn Write>),
     Gzip(GzEncoder<Box<dyn Write>>),
     Zstd(zstd::Encoder<'static, Box<dyn Write>>),
@@ -20,22 +20,22 @@ enum Sink {
 
 /// Writes packets of one link type.
 pub struct PacketWriter {
-    sink: Sink,
+    sink: PacketSink,
     link_number: Option<u16>,
 }
 
 impl PacketWriter {
-    /// Begins a file; `name` ends in `.gz` or `.zst` if it is to be compressed.
+    /// Begins a file. It is compressed if `name` ends in `.gz` or `.zst`.
     ///
     /// # Errors
-    /// That of zstd, if it cannot begin.
+    /// zstd cannot be set up.
     pub fn new(name: &str, out: Box<dyn Write>) -> io::Result<PacketWriter> {
         let sink = if name.ends_with(".gz") {
-            Sink::Gzip(GzEncoder::new(out, Compression::new(6)))
+            PacketSink::Gzip(GzEncoder::new(out, Compression::new(6)))
         } else if name.ends_with(".zst") {
-            Sink::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?)
+            PacketSink::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?)
         } else {
-            Sink::Plain(out)
+            PacketSink::Plain(out)
         };
         Ok(PacketWriter { sink, link_number: None })
     }
@@ -43,14 +43,14 @@ impl PacketWriter {
     /// Writes a packet.
     ///
     /// # Errors
-    /// Those of the output; a packet of another link type than the first, which this format has no way to say.
+    /// The output fails, or the packet has another link type than the first, which the format cannot express.
     pub fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         let first = self.link_number.is_none();
         let link = *self.link_number.get_or_insert(packet.link_number);
         if link != packet.link_number {
             let what = format!(
-                "packet {} has link type {}, the first had {link}, and a pcap file has one; split the capture by \
-                 interface first (tshark -Y 'frame.interface_id == 0' -w FILE)",
+                "packet {} has link type {}, but the first packet has {link}, and a pcap file has only one; split the \\
+                 capture by interface first (tshark -Y 'frame.interface_id == 0' -w FILE)",
                 packet.number, packet.link_number
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -74,7 +74,7 @@ impl PacketWriter {
 
     fn header(&mut self, link: u16) -> io::Result<()> {
         let mut head = Vec::with_capacity(24);
-        head.extend_from_slice(&NANOSECONDS.to_le_bytes());
+        head.extend_from_slice(&MAGIC_NANOSECONDS.to_le_bytes());
         head.extend_from_slice(&[2, 0, 4, 0]);
         head.extend_from_slice(&[0; 8]);
         head.extend_from_slice(&SNAP_BYTES.to_le_bytes());
@@ -84,36 +84,36 @@ impl PacketWriter {
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Plain(out) => out.write_all(bytes),
-            Sink::Gzip(out) => out.write_all(bytes),
-            Sink::Zstd(out) => out.write_all(bytes),
+            PacketSink::Plain(out) => out.write_all(bytes),
+            PacketSink::Gzip(out) => out.write_all(bytes),
+            PacketSink::Zstd(out) => out.write_all(bytes),
         }
     }
 
-    /// Hands everything on, so that what was written can be read whatever happens.
+    /// Flushes all packets, so that the file can be read up to here.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Plain(out) => out.flush(),
-            Sink::Gzip(out) => out.flush(),
-            Sink::Zstd(out) => out.flush(),
+            PacketSink::Plain(out) => out.flush(),
+            PacketSink::Gzip(out) => out.flush(),
+            PacketSink::Zstd(out) => out.flush(),
         }
     }
 
-    /// Completes the file. One without packets is an empty capture of Ethernet.
+    /// Completes the file. A file without packets becomes an empty capture of Ethernet.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The output fails.
     pub fn finish(mut self) -> io::Result<()> {
         if self.link_number.is_none() {
             self.header(1)?;
         }
         let mut out = match self.sink {
-            Sink::Plain(out) => out,
-            Sink::Gzip(out) => out.finish()?,
-            Sink::Zstd(out) => out.finish()?,
+            PacketSink::Plain(out) => out,
+            PacketSink::Gzip(out) => out.finish()?,
+            PacketSink::Zstd(out) => out.finish()?,
         };
         out.flush()
     }

@@ -13,60 +13,61 @@ use crate::arguments::reading::parse_layer;
 
 #[derive(Debug, Args)]
 pub struct Block {
-    /// The devices: disks, by path or name
+    /// Disks to trace, by path or name
     #[arg(required = true, value_name = "DEVICE")]
     pub devices: Vec<PathBuf>,
     #[command(flatten)]
     pub until: Until,
-    /// The trace (Parquet): a file, `-` for standard output, unix:PATH for a listening socket; with --raw how the files'
-    /// names begin [default: NAME-OF-DEVICE.parquet]
+    /// Trace to write (Parquet): a file, `-` for standard output, unix:PATH for a listening socket; with --raw the
+    /// beginning of the files' names [default: NAME-OF-DEVICE.parquet]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
-    /// Keep what the kernel gives as it is: pages of the trace buffer, or blktrace's files
+    /// Write the kernel's raw data instead of a trace: pages of the trace buffer, or blktrace's files
     #[arg(long, conflicts_with_all = ["rotate", "vm_by", "max_rate"])]
     pub raw: bool,
-    /// Keep what the kernel gives as well, in files whose names begin so
+    /// Also write the kernel's raw data, to files whose names begin so
     #[arg(long, value_name = "STEM", conflicts_with = "raw")]
     pub raw_too: Option<PathBuf>,
-    /// How to get at the events, instead of the first way that works
+    /// Backend that supplies the events, instead of the first that works
     #[arg(long, value_parser = PossibleValuesParser::new(BACKENDS.iter().map(|row| row.name)))]
     pub backend: Option<String>,
-    /// Whose a request is: of the virtual machine of its device, of the control group or the process that queued it
-    /// (qemu's and blkback's by the guest's name). Write-back and other threads of the kernel belong to nobody
+    /// Unit that counts as one VM: a device, or the control group or process that queued the request (for qemu and
+    /// blkback under the VM's name). Requests of write-back and other kernel threads are unattributed
     #[arg(long, value_enum, default_value_t = VmBy::Device)]
     pub vm_by: VmBy,
-    /// Where the trace is taken, instead of guest-queue (on a host whose guests use the device: hypervisor)
+    /// Layer of the trace, instead of guest-queue (hypervisor: on a host whose VMs use the device)
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
     /// Begin a new file, NAME.0001.parquet and on, at this size (1g) or age (1h)
     #[arg(long, value_parser = parse_rotate, value_name = "SIZE|TIME")]
     pub rotate: Option<Rotate>,
-    /// Write onto a traced device, too
+    /// Permit writing the trace onto a traced device
     #[arg(long)]
     pub allow_self_capture: bool,
-    /// The most CPU that the capture itself takes, in percent of one; what is then not read in time is lost and counted
+    /// Most CPU time that the capture itself takes, in percent of one CPU; events that are not read in time are lost
+    /// and counted
     #[arg(long, value_parser = parse_percent, value_name = "PERCENT")]
     pub max_cpu: Option<f64>,
-    /// The most events that are taken in a second; those above are dropped and counted
+    /// Most events per second; further events are dropped and counted
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "EVENTS")]
     pub max_rate: Option<u64>,
     #[command(flatten)]
     pub buffer: Buffer,
-    /// How to print what came of it
+    /// How to print the summary
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }
 
-/// What ends a capture by itself.
+/// Limits that end a capture.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Until {
-    /// Stop after this time; a number alone is seconds [default: at an interrupt]
+    /// Stop after this time; a bare number is seconds [default: at an interrupt]
     #[arg(short = 'w', long, value_parser = parse_seconds, value_name = "SECONDS")]
     pub seconds: Option<Nanos>,
-    /// Stop when so much was written
+    /// Stop when this much has been written
     #[arg(long, value_parser = parse_bytes, value_name = "SIZE")]
     pub max_size: Option<u64>,
     /// Stop when less than this is free where the trace is written
@@ -76,12 +77,12 @@ pub struct Until {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Buffer {
-    /// The kernel's buffer for each CPU
+    /// Size of the kernel's buffer for each CPU
     #[arg(long = "buffer", value_parser = parse_bytes, default_value = "16m", value_name = "SIZE")]
     pub bytes: u64,
 }
 
-/// How requests are given to virtual machines.
+/// How requests are attributed to VMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum VmBy {
     Device,
@@ -89,13 +90,13 @@ pub enum VmBy {
     Process,
 }
 
-/// `10`, `10s`, `5min`.
+/// Parses `10`, `10s`, `5min`.
 fn parse_seconds(text: &str) -> Result<Nanos, String> {
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') { "s" } else { "" };
     parse_nanos(&format!("{text}{with_unit}")).map_err(|error| error.to_string())
 }
 
-/// A number alone is bytes.
+/// Parses a size or a time; a bare number is bytes.
 fn parse_rotate(text: &str) -> Result<Rotate, String> {
     if let Ok(bytes) = parse_bytes(text) {
         return Ok(Rotate::Bytes(bytes));
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_are_told_apart() {
+    fn rotation_accepts_sizes_and_times() {
         assert_eq!(parse_rotate("1g"), Ok(Rotate::Bytes(1 << 30)));
         assert_eq!(parse_rotate("2min"), Ok(Rotate::Time(Duration::from_secs(120))));
         assert!(parse_rotate("often").is_err());

@@ -6,7 +6,7 @@ use crate::arguments::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Cleanup {
-    /// How to print
+    /// How to print the result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

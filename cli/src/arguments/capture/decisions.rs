@@ -9,11 +9,11 @@ use crate::arguments::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Decisions {
-    /// The device: a disk, by path or name
+    /// Disk to trace, by path or name
     pub device: PathBuf,
     #[command(flatten)]
     pub until: Until,
-    /// How the names of the files begin [default: DEVICE-decisions]
+    /// Beginning of the files' names [default: DEVICE-decisions]
     #[arg(short, long, value_name = "STEM")]
     pub output: Option<PathBuf>,
     /// Overwrite the files if they exist
@@ -21,7 +21,7 @@ pub struct Decisions {
     pub force: bool,
     #[command(flatten)]
     pub buffer: Buffer,
-    /// How to print what came of it
+    /// How to print the summary
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

@@ -8,20 +8,20 @@ use crate::arguments::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Lab {
-    /// The plan: machines, their workloads, the drive they share, who runs together
+    /// Plan: the VMs, their workloads, the drive that they share, the groups that run together
     #[arg(value_name = "PLAN.toml")]
     pub plan: PathBuf,
-    /// The folder of the results [default: the plan's name without its ending]
+    /// Folder of the results [default: the plan's name without its ending]
     #[arg(long, short, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
-    /// Go on in a folder that exists: disks that are prepared and runs that are complete are kept. Only the number of
-    /// repetitions may be another
+    /// Continue in an existing folder: prepared disks and complete runs are kept. Only the number of repetitions may
+    /// differ from before
     #[arg(long)]
     pub resume: bool,
-    /// Where what guests boot is kept [default: $XDG_CACHE_HOME/iocast, or ~/.cache/iocast]
+    /// Folder that keeps the image that VMs boot [default: $XDG_CACHE_HOME/iocast, or ~/.cache/iocast]
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
-    /// How to print
+    /// How to print the results
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

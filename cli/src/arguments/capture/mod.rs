@@ -22,33 +22,34 @@ pub use scrub::Scrub;
 pub enum Capture {
     /// Record the requests of block devices while they are in use
     ///
-    /// Uses the first backend that works, and says which: the program blktrace, the block layer's tracepoints in a private
-    /// instance of tracefs, the kernel's tracer blk. Needs root. What is switched on in the kernel is switched off again
-    /// whatever happens; a trace that is cut short is readable up to its last five seconds.
+    /// Uses the first backend that works, and names it: the program blktrace, the block layer's tracepoints in a
+    /// private instance of tracefs, or the kernel's tracer blk. Needs root. Tracing is switched off afterwards even if
+    /// the capture is killed. A trace that is cut short is readable except for its last five seconds.
     Block(Block),
-    /// Remove what captures that were killed have left on in the kernel
+    /// Switch off the tracing that killed captures have left on in the kernel
     Cleanup(Cleanup),
-    /// Record what a device's scheduler decides, for `iocast validate decisions`
+    /// Record the decisions of a device's scheduler, for `iocast validate decisions`
     Decisions(Decisions),
-    /// Make a trace of iSCSI on the wire: of an interface, or of a file that tcpdump, dumpcap or Wireshark wrote
+    /// Make a trace of iSCSI on the wire: from an interface, or from a file of tcpdump, dumpcap or Wireshark
     ///
-    /// Walks from PDU to PDU by the lengths in their headers and pairs each SCSI command with its status. Payload is passed
-    /// by and never stored. What the capture lost is counted and never made up.
+    /// Walks from PDU to PDU by the lengths in their headers and pairs each SCSI command with its status. Payload is
+    /// skipped and never stored. Losses of the capture are counted; nothing is invented.
     Iscsi(Iscsi),
-    /// Run virtual machines alone and together on one modelled drive, and record what they do
+    /// Run VMs alone and together on one modelled drive, and record their requests
     ///
-    /// QEMU guests with Debian's kernel run fio jobs on disks that `iocast serve` serves. Each is recorded by blktrace inside,
-    /// by the served drive's log, and over iSCSI on the wire. All of it happens in namespaces of its own: nothing leaves the
-    /// machine, and nothing is left running. What guests boot is built of Debian packages on first use.
+    /// VMs under QEMU with Debian's kernel run fio jobs on disks that `iocast serve` serves. blktrace records inside
+    /// each guest, the served drive keeps a log, and iSCSI is captured on the wire. Everything runs in separate
+    /// namespaces: nothing leaves the host, and no process is left behind. The image that VMs boot is built of Debian
+    /// packages on first use.
     Lab(Lab),
-    /// Complete a trace whose recording was killed, in place
+    /// Complete in place a trace whose capture was killed
     Recover(Recover),
-    /// Take the users' data out of a capture of iSCSI, and leave every header
+    /// Remove user data from a capture of iSCSI, and keep every header
     ///
-    /// Every byte of data becomes zero, so that the result is small once compressed. Logins become zero too, with their
-    /// names and passwords. Packets that are not iSCSI are left out.
+    /// Every byte of user data becomes zero, so that the result compresses well. Logins, with their names and
+    /// passwords, also become zero. Packets that are not iSCSI are left out.
     Scrub(Scrub),
-    /// Switch tracing off after a capture that was killed
+    /// Switch tracing off if a capture is killed
     #[command(hide = true)]
     Supervise,
 }

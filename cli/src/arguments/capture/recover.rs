@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct Recover {
-    /// The trace, as Parquet
+    /// Trace to complete (Parquet)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }

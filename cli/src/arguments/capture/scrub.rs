@@ -8,26 +8,27 @@ use crate::arguments::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Scrub {
-    /// The capture: pcap or pcapng (gzip and zstd too), `-` for standard input
+    /// Capture to read: pcap or pcapng (also gzip or zstd), `-` for standard input
     pub input: PathBuf,
-    /// The file to write: pcap; compressed if the name ends in .gz or .zst
+    /// File to write: pcap; compressed if the name ends in .gz or .zst
     pub output: PathBuf,
     /// TCP port of the target (repeatable)
     #[arg(long = "port", value_name = "PORT", default_value = "3260")]
     pub ports: Vec<u16>,
-    /// Keep the text of logins (names, addresses, parameters), without what CHAP and other authentication put there
+    /// Keep the text of logins (names, addresses, parameters) without CHAP and other authentication
     #[arg(long)]
     pub keep_login: bool,
-    /// Rename initiators and targets, IP and MAC addresses by the key in this file: the same key gives the same names
+    /// Replace initiator and target names, IP and MAC addresses, by the key in this file; the same key gives the same
+    /// replacements
     #[arg(long, value_name = "FILE")]
     pub rename_key: Option<PathBuf>,
-    /// Take a file whose last packet is cut off
+    /// Accept a file whose last packet is cut off
     #[arg(long)]
     pub lenient: bool,
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
-    /// How to print
+    /// How to print the figures
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

@@ -1,4 +1,4 @@
-//! `iocast capture iscsi`: iSCSI on the wire, live or from files, made a trace.
+//! `iocast capture iscsi`: makes a trace of iSCSI on the wire, live or from files.
 
 mod tables;
 
@@ -21,10 +21,10 @@ use crate::convert::{self, Target};
 use crate::output;
 use crate::progress::Progress;
 
-/// How often what is written live is handed to the disk.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// How often a live capture looks whether it is to end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The interval at which a live capture flushes its packets to the file.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval at which a live capture checks whether to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
@@ -42,14 +42,14 @@ pub fn run(arguments: &Iscsi) -> Result<()> {
     }
 }
 
-/// What is written beside the figures.
+/// The files to write besides the figures.
 struct Outputs<'a> {
     trace: Option<(&'a Path, Target)>,
     raw: Option<&'a Path>,
 }
 
 impl<'a> Outputs<'a> {
-    /// Checked before any work.
+    /// Checks the outputs before any work.
     fn planned(arguments: &'a Iscsi) -> Result<Outputs<'a>> {
         for path in arguments.output.iter().chain(&arguments.raw) {
             ensure!(
@@ -59,11 +59,11 @@ impl<'a> Outputs<'a> {
         }
         ensure!(
             arguments.interface.is_none() || arguments.output.is_some() || arguments.raw.is_some(),
-            UsageError("a live capture writes something: give --output for a trace, --raw for packets, or both".into())
+            UsageError("a live capture needs an output: give --output for a trace, --raw for packets, or both".into())
         );
         ensure!(
             arguments.engine == Engine::Iocast || arguments.raw.is_none(),
-            UsageError("--raw is written by the engine iocast only".to_owned())
+            UsageError("only the engine iocast writes --raw".to_owned())
         );
         let trace = match &arguments.output {
             Some(path) => Some((path.as_path(), convert::target(path, arguments.to.as_deref())?)),
@@ -86,13 +86,13 @@ fn options(arguments: &Iscsi) -> AnalysisOptions {
 }
 
 /// Writes a trace's records as they come.
-struct Trace<'a> {
+struct TraceOutput<'a> {
     path: &'a Path,
     target: Target,
     writer: Option<Box<dyn TraceWriter>>,
 }
 
-impl Trace<'_> {
+impl TraceOutput<'_> {
     fn drain(&mut self, analysis: &mut Analysis) -> Result<()> {
         while let Some(record) = analysis.record() {
             self.write(&record, || analysis.meta())?;
@@ -131,7 +131,7 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Wi
     let consumed = input.counter();
     let each = |_| counter.store(consumed.load(Ordering::Relaxed), Ordering::Relaxed);
     let source = Source { path, input: Box::new(input), lenient: arguments.lenient };
-    let mut made = take_apart(arguments, source, outputs, each)?;
+    let mut made = analyse(arguments, source, outputs, each)?;
     drop(progress);
     if input::is_reopenable(path) {
         let sha256 = input::digest(&[path.to_owned()])?;
@@ -142,7 +142,7 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Wi
     made.close()
 }
 
-/// Where packets come from.
+/// The source of packets.
 struct Source<'a> {
     /// Its name in messages.
     path: &'a Path,
@@ -150,15 +150,15 @@ struct Source<'a> {
     lenient: bool,
 }
 
-/// Takes packets apart by the engine that was asked for. `each` is told how many bytes have come.
-fn take_apart<'a>(
+/// Analyses packets by the chosen engine. `each` receives the number of bytes read so far.
+fn analyse<'a>(
     arguments: &Iscsi,
     Source { path, input, lenient }: Source<'_>,
     outputs: &Outputs<'a>,
     each: impl FnMut(u64),
-) -> Result<Made<'a>> {
+) -> Result<OpenResult<'a>> {
     match arguments.engine {
-        Engine::Iocast => by_us(arguments, PacketReader::from_reader(path, input, lenient)?, outputs, each),
+        Engine::Iocast => by_iocast(arguments, PacketReader::from_reader(path, input, lenient)?, outputs, each),
         Engine::Tshark => by_tshark(arguments, Source { path, input, lenient }, outputs, each),
     }
 }
@@ -168,8 +168,8 @@ fn by_tshark<'a>(
     Source { path, input, lenient }: Source<'_>,
     outputs: &Outputs<'a>,
     mut each: impl FnMut(u64),
-) -> Result<Made<'a>> {
-    let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
+) -> Result<OpenResult<'a>> {
+    let mut trace = outputs.trace.map(|(path, target)| TraceOutput { path, target, writer: None });
     let mut analysis = TsharkAnalysis::default();
     let counts = analysis.run(path, input, lenient, &arguments.ports, |analysis| -> Result<()> {
         while let Some(record) = analysis.record() {
@@ -180,20 +180,20 @@ fn by_tshark<'a>(
         each(analysis.position_bytes());
         Ok(())
     })?;
-    Ok(Made { meta: analysis.meta(), trace, figures: analysis.figures(&counts), provenance: Vec::new() })
+    Ok(OpenResult { meta: analysis.meta(), trace, figures: analysis.figures(&counts), provenance: Vec::new() })
 }
 
-/// All packets taken apart, the trace still open.
-struct Made<'a> {
+/// A complete analysis whose trace is still open.
+struct OpenResult<'a> {
     meta: TraceMeta,
-    trace: Option<Trace<'a>>,
+    trace: Option<TraceOutput<'a>>,
     figures: WireCapture,
     provenance: Vec<(&'static str, String)>,
 }
 
-impl Made<'_> {
+impl OpenResult<'_> {
     fn close(self) -> Result<WireCapture> {
-        let Made { mut meta, trace, figures, provenance } = self;
+        let OpenResult { mut meta, trace, figures, provenance } = self;
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
         add("captured_by", format!("iocast {} (iscsi, engine {})", env!("CARGO_PKG_VERSION"), figures.engine));
         add("source_format", "iscsi".to_owned());
@@ -209,21 +209,21 @@ impl Made<'_> {
     }
 }
 
-fn by_us<'a>(
+fn by_iocast<'a>(
     arguments: &Iscsi,
     mut reader: PacketReader,
     outputs: &Outputs<'a>,
     mut each: impl FnMut(u64),
-) -> Result<Made<'a>> {
+) -> Result<OpenResult<'a>> {
     let mut analysis = Analysis::new(options(arguments));
-    let mut trace = outputs.trace.map(|(path, target)| Trace { path, target, writer: None });
+    let mut trace = outputs.trace.map(|(path, target)| TraceOutput { path, target, writer: None });
     let mut raw = outputs.raw.map(scrubber).transpose()?;
     let mut flushed = Instant::now();
     while let Some(packet) = reader.packet()? {
         match &mut raw {
             Some(scrubber) => {
                 scrubber.packet(&packet, &mut analysis)?;
-                if flushed.elapsed() >= FLUSH_EVERY && arguments.interface.is_some() {
+                if flushed.elapsed() >= FLUSH_INTERVAL && arguments.interface.is_some() {
                     scrubber.flush()?;
                     flushed = Instant::now();
                 }
@@ -248,10 +248,10 @@ fn by_us<'a>(
         scrubber.finish()?;
     }
     let figures = analysis.figures(reader.counts());
-    Ok(Made { meta: analysis.meta(), trace, figures, provenance: Vec::new() })
+    Ok(OpenResult { meta: analysis.meta(), trace, figures, provenance: Vec::new() })
 }
 
-/// Packets go straight to their file, so that what is there survives whatever happens.
+/// Packets are written directly to their file, so that they survive if the program is killed.
 fn scrubber(path: &Path) -> Result<Scrubber> {
     let name = || format!("{}: cannot be written", path.display());
     let file = std::fs::File::create(path).with_context(name)?;
@@ -260,13 +260,13 @@ fn scrubber(path: &Path) -> Result<Scrubber> {
     Ok(Scrubber::new(writer, ScrubOptions::default()))
 }
 
-/// What a program writes, and whether it has come to its end.
-struct ToItsEnd<R> {
+/// A reader that records whether its input has ended.
+struct EndWatch<R> {
     input: R,
     ended: Arc<AtomicBool>,
 }
 
-impl<R: Read> Read for ToItsEnd<R> {
+impl<R: Read> Read for EndWatch<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let bytes = self.input.read(buffer)?;
         if bytes == 0 && !buffer.is_empty() {
@@ -287,14 +287,14 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     let counter = progress.counter(0);
     let each = |bytes| counter.store(bytes, Ordering::Relaxed);
     let ended = Arc::new(AtomicBool::new(false));
-    let input = Box::new(ToItsEnd { input: output, ended: Arc::clone(&ended) });
-    let made = take_apart(arguments, Source { path: Path::new(interface), input, lenient: true }, outputs, each);
+    let input = Box::new(EndWatch { input: output, ended: Arc::clone(&ended) });
+    let made = analyse(arguments, Source { path: Path::new(interface), input, lenient: true }, outputs, each);
     drop(progress);
     stop.store(true, Ordering::Relaxed);
-    // It only waits and sends a signal.
+    // The thread only waits and sends a signal.
     let _ = ender.join();
-    // Whatever failed first is told. A program that nobody listens to any more fails; without packets there is nothing to
-    // take apart.
+    // Report the first failure. dumpcap fails if its output has no reader; without dumpcap's packets the analysis
+    // fails.
     if made.is_ok() || ended.load(Ordering::Relaxed) {
         capture.finish()?;
     }
@@ -303,13 +303,13 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     made.close()
 }
 
-/// Ends the capturing program, which then writes its counts, when a signal comes or the time is over.
+/// Ends the capturing program when a signal comes or the time is over. The program then writes its counts.
 fn end_when(process: u32, stop: Arc<AtomicBool>, span_ns: Option<u64>) -> std::thread::JoinHandle<()> {
     let begun = Instant::now();
     std::thread::spawn(move || {
         let over = || span_ns.is_some_and(|span| begun.elapsed() >= Duration::from_nanos(span));
         while !stop.load(Ordering::Relaxed) && !over() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         capture::iscsi::interrupt(process);
     })

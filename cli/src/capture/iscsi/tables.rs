@@ -1,4 +1,4 @@
-//! What a capture of iSCSI holds, for people.
+//! The figures of an iSCSI capture as tables and warnings.
 
 use anyhow::Result;
 use traces::results::wire::WireCapture;
@@ -58,40 +58,40 @@ fn opcodes(figures: &WireCapture) -> Table {
 
 fn counts(figures: &WireCapture) -> Table {
     let WireCapture { packets, tcp, pdus, commands, .. } = figures;
-    // What is always of interest, then what is if there is any.
+    // Counts that are always printed, then those printed if above zero.
     let always = [
         ("packets", packets.packets),
         ("TCP connections", tcp.connections),
         ("PDUs", pdus.pdus),
         ("commands", commands.commands),
-        ("with their response", commands.paired),
+        ("with a response", commands.paired),
         ("without a response", commands.unanswered),
         ("lost (numbers never seen)", commands.lost),
         ("records of the trace", figures.records),
     ];
     let sometimes = [
-        ("packets of other kinds", packets.other),
+        ("packets of other protocols", packets.other),
         ("IP fragments", packets.fragments),
         ("packets cut within headers", packets.cut_headers),
         ("packets dropped by the capture", packets.dropped),
-        ("packets earlier than the one before", packets.backwards),
+        ("packets earlier than their predecessor", packets.backwards),
         ("packets without a time", packets.untimed),
         ("segments sent again", tcp.repeated),
-        ("segments before their turn", tcp.early),
+        ("segments out of order", tcp.early),
         ("segments cut by the snap length", tcp.cut),
         ("gaps in streams", tcp.gaps),
-        ("headers in several packets", pdus.straddling),
-        ("chains lost at the snap length", pdus.lost_by_cut),
-        ("chains lost in gaps", pdus.lost_by_gap),
-        ("chains lost otherwise", pdus.lost_by_content),
-        ("chains found", pdus.found),
+        ("headers that span packets", pdus.straddling),
+        ("PDU boundaries lost at the snap length", pdus.lost_by_cut),
+        ("PDU boundaries lost in gaps", pdus.lost_by_gap),
+        ("PDU boundaries lost otherwise", pdus.lost_by_content),
+        ("PDU boundaries found again", pdus.found),
         ("wrong header digests", pdus.wrong_digests),
         ("aborted", commands.aborted),
         ("failed", commands.failed),
         ("responses without a command", commands.orphan_responses),
-        ("task tags used again too early", commands.reused_tags),
+        ("task tags reused too early", commands.reused_tags),
         ("UNMAPs without their list", commands.unmaps_without_list),
-        ("accesses of no blocks", commands.empty),
+        ("accesses of zero blocks", commands.empty),
         ("inexpressible", commands.inexpressible),
     ];
     let sometimes = sometimes.into_iter().filter(|&(_, count)| count > 0);
@@ -104,16 +104,16 @@ fn counts(figures: &WireCapture) -> Table {
     }
 }
 
-/// Says on standard error what is missing from the trace.
+/// Warns on standard error about losses in the trace.
 pub fn warn(figures: &WireCapture) {
     let WireCapture { packets, commands, .. } = figures;
     let missing = [
         (packets.truncated.into(), "packet at the end of the file was cut off"),
         (packets.dropped, "packets were dropped by the capturing program"),
-        (commands.lost, "command numbers were never seen: commands or pings that the capture lost"),
-        (packets.fragments, "IP fragments were passed over"),
+        (commands.lost, "command numbers were never seen: the capture lost these commands or pings"),
+        (packets.fragments, "IP fragments were skipped"),
         (commands.unmaps_without_list, "UNMAPs are left out: their lists were not captured"),
-        (commands.inexpressible, "commands are left out: beyond what a trace can express"),
+        (commands.inexpressible, "commands are left out: a trace cannot express them"),
     ];
     for (count, what) in missing {
         if count > 0 {
@@ -125,9 +125,9 @@ pub fn warn(figures: &WireCapture) {
         .iter()
         .find(|unit| unit.block_size_from == "assumed" && unit.reads + unit.writes + unit.discards > 0)
     {
-        eprintln!("iocast: note: the block size of {} is not told and taken for 512 bytes", unit.vm);
+        eprintln!("iocast: note: the block size of {} is unknown; 512 bytes are assumed", unit.vm);
     }
     if packets.packets > 0 && figures.tcp.connections == 0 {
-        eprintln!("iocast: warning: no packet is of the target's port; --port names another");
+        eprintln!("iocast: warning: no packet has the target's port; --port names another");
     }
 }

@@ -1,0 +1,138 @@
+//! Makes all runs of a plan: prepares the disks once, then runs each VM alone and the groups together, in every
+//! repetition.
+
+mod runner;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use traces::results::lab::LabResults;
+
+use super::image::GuestImage;
+use super::plan::{Plan, Transport};
+use super::process::require;
+use super::results::summarise;
+use super::{LabError, sandbox};
+use runner::{LabRunner, carried};
+
+/// The plan's file in the folder of results.
+const PLAN_FILE: &str = "plan.toml";
+/// About how long it takes to prepare a disk, and how long a run takes besides its workload; for the estimate of the
+/// time left.
+const DISK_ESTIMATE: Duration = Duration::from_secs(45);
+const RUN_OVERHEAD_ESTIMATE: Duration = Duration::from_secs(25);
+
+/// The inputs of a lab.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// The plan.
+    pub plan: Plan,
+    /// The plan's text.
+    pub plan_text: String,
+    /// The folder from which the plan's relative paths start.
+    pub plan_folder: PathBuf,
+    /// The folder of results; created if missing.
+    pub folder: PathBuf,
+    /// The image that VMs boot.
+    pub image: GuestImage,
+    /// The program `iocast`, which serves the drive, converts traces and captures the wire.
+    pub iocast: PathBuf,
+}
+
+/// Receives a lab's progress.
+pub trait LabProgress {
+    /// Step `step` of `steps`, `what`, begins; it and the rest take about `left`.
+    fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
+}
+
+/// Checks before any work that the programs which `plan` needs are installed.
+///
+/// # Errors
+/// The first that is missing, with its Debian package if there is one.
+pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
+    require(&[
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("nbdkit", "nbdkit"),
+        ("nbdfuse", "libnbd-bin"),
+        ("tar", "tar"),
+        ("unshare", "util-linux"),
+        ("ip", "iproute2"),
+    ])?;
+    if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
+        require(&[("tgtd", "tgt"), ("tgtadm", "tgt"), ("dumpcap", "wireshark-common"), ("mount", "mount")])?;
+    }
+    plan.vms.iter().try_for_each(|vm| carried(vm).map(drop))
+}
+
+/// Makes every run of the plan.
+///
+/// # Errors
+/// The first run that fails, or `stop`, ends the lab. Complete runs are kept.
+pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<LabResults, LabError> {
+    let plan = &lab.plan;
+    std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
+    keep_plan(lab)?;
+    let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
+    let groups = plan.groups();
+    let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
+    let steps = disks + all_runs;
+    let left = |disks: usize, runs: usize| {
+        DISK_ESTIMATE * disks as u32 + (RUN_OVERHEAD_ESTIMATE + Duration::from_secs(plan.seconds.into())) * runs as u32
+    };
+    let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
+    let runner = LabRunner { lab, accelerator, sockets: scratch.path(), stop };
+    for vm in 0..disks {
+        watch.begins(
+            &format!("preparing the disk of {}", plan.vms[vm].name),
+            1 + vm,
+            steps,
+            left(disks - vm, all_runs),
+        );
+        runner.prepare(vm)?;
+    }
+    let mut runs = Vec::new();
+    for repetition in 1..=plan.repetitions {
+        for group in &groups {
+            if let Some(made) = runner.existing_run(group, repetition)? {
+                runs.push(made);
+                continue;
+            }
+            let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
+            watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
+            runs.push(runner.run(group, repetition)?);
+        }
+    }
+    Ok(summarise(plan, &lab.image.version, accelerator, runs))
+}
+
+/// Saves the plan with its results. Existing results must be of the same plan, except for the number of repetitions.
+fn keep_plan(lab: &Lab) -> Result<(), LabError> {
+    let kept = lab.folder.join(PLAN_FILE);
+    if kept.is_file() {
+        let before = Plan { repetitions: lab.plan.repetitions, ..Plan::parse(&kept)? };
+        if before != lab.plan {
+            let problem = format!("{} is not this plan: name another folder", kept.display());
+            return Err(LabError::Host(problem));
+        }
+    }
+    std::fs::write(&kept, &lab.plan_text).map_err(LabError::io(&kept))
+}
+
+/// Checks that this user has the permissions that `plan` needs.
+///
+/// # Errors
+/// The plan has iSCSI disks, which need root.
+pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
+    if sandbox::is_entered() || sandbox::is_root() || plan.vms.iter().all(|vm| vm.disk != Transport::Iscsi) {
+        return Ok(());
+    }
+    Err(LabError::Host(
+        "an iSCSI target and its disks need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \\
+         disks do not"
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests;
