@@ -12,8 +12,8 @@ use schedulers::shadow_cache::{ShadowCache, Span};
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
+use crate::description::SettingsAlone;
+use crate::registry::{Model, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
@@ -40,7 +40,10 @@ pub const MODEL: Model = Model {
         ),
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
-    build: Build::FromSettings(|settings| Box::new(SingleServer::new(Linear::new(settings)))),
+    one_at_a_time: true,
+    check: never_contradict,
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(Linear::new(settings)))))),
 };
 
 /// Multiplies a distance by b/D without dividing: `slope` is b/D scaled by 2^`shift`.
@@ -158,14 +161,6 @@ impl ServiceModel for Linear {
             cache.sent(span_of(request));
         }
         service
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
-    }
-
-    fn discards(&self) -> bool {
-        false
     }
 }
 

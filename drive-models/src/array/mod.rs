@@ -27,13 +27,13 @@ use traces::{Nanos, Sectors};
 
 pub use contents::{Contents, Passed};
 pub use controller::Array;
-pub use description::{Parts, PartsText};
+pub use description::ArrayParts;
 pub use geometry::{Geometry, Level};
 pub use settings::ArraySettings;
 
 use crate::description::Contradiction;
 use crate::drive::DriveModel;
-use crate::registry::{Build, Model};
+use crate::registry::Model;
 use member::Member;
 use raid::Raid;
 
@@ -43,7 +43,10 @@ pub const MODEL: Model = Model {
     summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
-    build: Build::WithMembers { check: |settings| ArraySettings::new(settings).map(|_| ()), build },
+    one_at_a_time: false,
+    check: |settings| ArraySettings::new(settings).map(|_| ()),
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// Most sectors of all members together: 4 EiB.

@@ -83,9 +83,7 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
     ];
     let settings =
         shipped.resolve(&MODEL, &named(&shipped, &found)).map_err(|error| FitError::NotFitted(error.to_string()))?;
-    MODEL
-        .build
-        .check(&settings)
+    (MODEL.check)(&settings)
         .map_err(|contradiction| FitError::NotFitted(contradiction.among(&settings, name).to_string()))?;
     let from = format!("taken over from {name}: not measurable by reads alone");
     let text = ProfileText::new("flash", &format!("reads of {origin}, all else of {name}"));

@@ -6,7 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Observed, Operation, Record, Request, Timestamp};
 
 use super::*;
-use crate::{Description, Profile, build, build_profile};
+use crate::mechanical::Mechanics;
+use crate::{Profile, build, build_profile};
 
 mod empirical_fit;
 mod flash_fit;
@@ -94,10 +95,8 @@ fn a_drive_of_our_own_is_found_again_by_its_mechanics() {
     assert_eq!(parameter(&found, "heads"), 4.0);
     assert_eq!(parameter(&found, "outer_track_sectors"), 900.0);
     assert_eq!(parameter(&found, "inner_track_sectors"), 600.0);
-    let Description::Mechanics(mechanics) = Profile::parse("known", KNOWN).unwrap().description else {
-        panic!("a mechanical profile");
-    };
-    let curve = mechanics.seek;
+    let profile = Profile::parse("known", KNOWN).unwrap();
+    let curve = &profile.description.downcast_ref::<Mechanics>().unwrap().seek;
     let seeks = found.parameters.iter().filter_map(|parameter| {
         let cylinders = parameter.name.strip_prefix("seek_")?.strip_suffix("_cylinders_ns")?;
         Some((cylinders.parse().unwrap(), parameter.value))

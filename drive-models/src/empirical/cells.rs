@@ -4,12 +4,22 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 use toml::Spanned;
+use traces::spec::Settings;
 use traces::{Operation, Sectors};
 
+use crate::description::{BuildError, DriveDescription, PartBuilder};
+use crate::drive::DriveModel;
+use crate::empirical::Empirical;
 use crate::empirical::classes::{Class, Condition, DISTANCES, QUEUES, SIZES};
 use crate::empirical::fit::SAMPLES_MIN;
 use crate::empirical::quantiles::{QUANTILES, Quantiles};
-use crate::mechanical::Refused;
+use crate::profile::Profile;
+use crate::section::{ProfileError, Section, Sections};
+
+/// The section of an empirical drive.
+pub(super) const SECTIONS: &[Section] = &[Section::of::<CellsText>("empirical")];
+/// The profile whose service times a drive has that is named by its model alone.
+const DEFAULT_PROFILE: &str = "qemu-virtio";
 
 /// The distribution of the times of requests that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +64,8 @@ impl Cells {
     ///
     /// # Errors
     /// The first thing that is wrong, with its place.
-    pub fn from_text(text: &CellsText) -> Result<Cells, Refused> {
-        let refuse = |offset, problem: String| Err(Refused { offset, problem });
+    fn from_text(text: &CellsText) -> Result<Cells, ProfileError> {
+        let refuse = |offset, problem: String| Err(ProfileError::at(offset, problem));
         if text.source.get_ref().trim().is_empty() {
             return refuse(text.source.span().start, "the source is empty: say where the numbers come from".to_owned());
         }
@@ -71,10 +81,8 @@ impl Cells {
             }
             cells.push(cell);
         }
-        Cells::new(cells).ok_or_else(|| Refused {
-            offset: text.cells.span().start,
-            problem: "there is no cell without a condition, to fall back to".to_owned(),
-        })
+        let problem = "there is no cell without a condition, to fall back to";
+        Cells::new(cells).ok_or_else(|| ProfileError::at(text.cells.span().start, problem))
     }
 
     /// What the section `[empirical]` of a profile has beside its source.
@@ -97,6 +105,20 @@ impl Cells {
     }
 }
 
+/// The service times of a profile, or else of the default one.
+pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
+    match sections {
+        Some(mut sections) => Ok(Box::new(Cells::from_text(&sections.take("empirical"))?)),
+        None => Ok(Profile::shipped(DEFAULT_PROFILE).expect("the default profile is shipped").description),
+    }
+}
+
+impl DriveDescription for Cells {
+    fn build(&self, settings: &Settings, _: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
+        Ok(Box::new(Empirical::new(settings, self)))
+    }
+}
+
 /// The conditions that are classes, by the names they have in a profile.
 fn named(condition: &Condition) -> [(&'static str, &'static [Class], Option<u8>); 3] {
     [
@@ -109,7 +131,7 @@ fn named(condition: &Condition) -> [(&'static str, &'static [Class], Option<u8>)
 /// `[empirical]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CellsText {
+struct CellsText {
     source: Spanned<String>,
     cells: Spanned<Vec<Spanned<CellText>>>,
 }

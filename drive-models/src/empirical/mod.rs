@@ -28,9 +28,9 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::{Build, Model};
+use crate::registry::{Model, never_contradict};
 
-pub use cells::{Cell, Cells, CellsText};
+pub use cells::{Cell, Cells};
 pub use classes::{Condition, DISTANCES, QUEUES, SIZES};
 pub use fit::{EmpiricalFit, FitError, Fitted, SAMPLES_MIN};
 pub use quantiles::{QUANTILES, Quantiles};
@@ -42,16 +42,14 @@ pub const MODEL: Model = Model {
     tunables: &[
         Tunable::new("capacity", Unit::Bytes, "1t", "capacity").within(512, 1 << 62),
         Tunable::new("depth", Unit::Count, "32", "requests that the drive takes at a time").within(1, 65_536),
-        Tunable::new(
-            "write_cache",
-            Unit::Choice(&["through", "volatile", "volatile-fua"]),
-            "through",
-            "whether completed writes are durable, need a flush, or may ask for forced unit access",
-        ),
+        WriteCache::TUNABLE,
         Tunable::new("discards", Unit::Switch, "off", "whether the drive understands discards"),
         Tunable::new("seed", Unit::Count, "1", "seed of the draws"),
     ],
-    build: Build::WithCells(|settings, cells| Box::new(Empirical::new(settings, cells))),
+    one_at_a_time: false,
+    check: never_contradict,
+    sections: cells::SECTIONS,
+    describe: cells::describe,
 };
 
 /// What a profile says of a fitted drive beside its times.
@@ -75,16 +73,11 @@ impl Fitted {
     /// The text of a profile, which [`crate::Profile::parse`] reads back.
     pub fn profile(&self, heading: &Heading<'_>) -> String {
         let Heading { summary, validation, source, capacity, write_cache, discards } = *heading;
-        let write_cache = match write_cache {
-            WriteCache::Through => "through",
-            WriteCache::Volatile { fua: false } => "volatile",
-            WriteCache::Volatile { fua: true } => "volatile-fua",
-        };
         let quoted = |text: &str| toml::Value::from(text).to_string();
         let settings = [
             ("capacity", capacity.bytes().to_string(), source),
             ("depth", self.depth.to_string(), "the most requests that the capture had at the drive at a time"),
-            ("write_cache", write_cache.to_owned(), source),
+            ("write_cache", write_cache.word().to_owned(), source),
             ("discards", if discards { "on" } else { "off" }.to_owned(), source),
             ("seed", "1".to_owned(), "free"),
         ];
@@ -123,10 +116,7 @@ impl Empirical {
         let capacity = Sectors::new(settings.bytes("capacity") / traces::SECTOR_BYTES);
         Empirical {
             depth: settings.count("depth") as usize,
-            write_cache: match settings.word("write_cache") {
-                "through" => WriteCache::Through,
-                word => WriteCache::Volatile { fua: word == "volatile-fua" },
-            },
+            write_cache: WriteCache::from_settings(settings),
             discards: settings.switch("discards"),
             random: Xoshiro256PlusPlus::seed_from_u64(settings.count("seed")),
             pending: BinaryHeap::new(),

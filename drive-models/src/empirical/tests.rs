@@ -2,7 +2,7 @@ use rand::RngExt;
 use traces::spec::Spec;
 
 use super::*;
-use crate::{Description, Profile};
+use crate::Profile;
 
 fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
@@ -172,11 +172,10 @@ fn fallbacks_keep_the_queue_length_longest() {
 
 #[test]
 fn the_same_seed_draws_the_same() {
-    let Description::Cells(cells) = Profile::shipped("qemu-virtio").unwrap().description else {
-        panic!("an empirical drive has cells");
-    };
+    let profile = Profile::shipped("qemu-virtio").unwrap();
+    let cells: &Cells = profile.description.downcast_ref().unwrap();
     let run = |seed: &str| {
-        let mut drive = Empirical::new(&settings(seed), &cells);
+        let mut drive = Empirical::new(&settings(seed), cells);
         times(&mut drive, 1000, |nth| request(Operation::Read, nth * 999 % 100_000, 8))
     };
     assert_eq!(run("seed=5"), run("seed=5"));
@@ -193,7 +192,7 @@ fn a_profile_reads_back_as_it_was_written() {
     let text = fitted.profile(&HEADING);
     let profile = Profile::parse("own", &text).unwrap();
     assert_eq!(profile.summary, HEADING.summary);
-    assert!(matches!(&profile.description, Description::Cells(cells) if *cells == fitted.cells));
+    assert_eq!(profile.description.downcast_ref(), Some(&fitted.cells));
     let setting = |key: &str| profile.settings[key].0.as_str();
     assert_eq!((setting("depth"), setting("write_cache"), setting("discards")), ("71", "volatile-fua", "on"));
 }

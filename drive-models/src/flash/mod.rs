@@ -39,8 +39,9 @@ use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
+use crate::description::SettingsAlone;
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::{Build, Model};
+use crate::registry::Model;
 use buffer::Buffer;
 use commands::Commands;
 use description::Timing;
@@ -108,10 +109,10 @@ pub const MODEL: Model = Model {
         ),
         Tunable::new("seed", Unit::Count, "1", "seed of the preconditioning"),
     ],
-    build: Build::Checked {
-        check: |settings| Geometry::new(settings).map(|_| ()),
-        build: |settings| Box::new(Flash::new(settings)),
-    },
+    one_at_a_time: false,
+    check: |settings| Geometry::new(settings).map(|_| ()),
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(Flash::new(settings))))),
 };
 
 /// A row on its way into the cells.

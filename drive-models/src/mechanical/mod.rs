@@ -28,14 +28,14 @@ use traces::spec::Settings;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
-use crate::single_server::{Service, ServiceModel, SingleServer};
+use crate::registry::{Model, never_contradict};
+use crate::single_server::{Service, ServiceModel};
 use arm::{Access, Arm, Standing};
 use read_cache::{Found, ReadCache};
 use tunables::TUNABLES;
 use write_cache::WriteBack;
 
-pub use description::{LayoutText, Mechanics, Refused, SeekText};
+pub use description::{Mechanics, build_mechanical};
 pub use layout::{Extent, Layout, Place};
 pub use rotation::{Angle, Rotation};
 pub use seek::SeekCurve;
@@ -45,9 +45,10 @@ pub const MODEL: Model = Model {
     name: "mechanical",
     summary: "arm, platter, zones and skews at absolute rotational phase; needs a profile with [seek] and [layout]",
     tunables: TUNABLES,
-    build: Build::WithMechanics(|settings, mechanics| {
-        Box::new(SingleServer::new(Mechanical::new(settings, mechanics)))
-    }),
+    one_at_a_time: true,
+    check: never_contradict,
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// The drive's service times.
@@ -359,10 +360,6 @@ impl ServiceModel for Mechanical {
             Some(_) => WriteCache::Volatile { fua: true },
             None => WriteCache::Through,
         }
-    }
-
-    fn discards(&self) -> bool {
-        false
     }
 }
 

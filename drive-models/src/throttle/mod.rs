@@ -42,12 +42,12 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
 use crate::linear::Linear;
-use crate::registry::{Build, Model};
+use crate::registry::Model;
 use crate::single_server::ServiceModel;
 use control::{Control, Stamp};
 
 pub use control::Rules;
-pub use description::{Behind, BehindText};
+pub use description::{ThrottleTarget, build_throttle};
 pub use find::{Found, Procedure, find_k};
 pub use report::{CHANGES_MAX, Cause, Change, Report};
 pub use scale::Scale;
@@ -59,10 +59,10 @@ pub const MODEL: Model = Model {
     summary: "delays a virtual disk's completions to k times a real disk's (Geist et al. 2010, section 4); virtual=DRIVE \
               names the virtual disk, virtual.X=V its tunables",
     tunables: settings::TUNABLES,
-    build: Build::OverDrive {
-        check: |settings| ThrottleSettings::new(settings).map(|_| ()),
-        build: |settings, disk| ThrottleSettings::new(settings).map(|settings| Throttle::new(disk, &settings)),
-    },
+    one_at_a_time: false,
+    check: |settings| ThrottleSettings::new(settings).map(|_| ()),
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// What was worked out for a request when it left for the virtual disk.

@@ -21,9 +21,8 @@ use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 
 use super::scale::ratio;
 use crate::array::tracks::Tracks;
-use crate::description::Contradiction;
-use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
+use crate::description::{Contradiction, SettingsAlone};
+use crate::registry::Model;
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// Largest time that a tunable takes: 1,000 s.
@@ -53,7 +52,10 @@ pub const MODEL: Model = Model {
         Tunable::new("drift_over", Unit::Time, "60s", "after which time").within(1, 1_000_000_000_000_000),
         Tunable::new("drift_steps", Unit::Count, "4", "in how many equal steps, if in steps").within(1, 1_000_000),
     ],
-    build: Build::Checked { check, build: |settings| Box::new(SingleServer::new(VirtualDisk::new(settings))) },
+    one_at_a_time: false,
+    check: check,
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(VirtualDisk::new(settings)))))),
 };
 
 /// Whether the host cache has at least one region, and not too many.
@@ -132,14 +134,6 @@ impl ServiceModel for VirtualDisk {
             self.position = request.end();
         }
         Service { time, seek, hit }
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
-    }
-
-    fn discards(&self) -> bool {
-        false
     }
 }
 

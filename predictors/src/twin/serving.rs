@@ -186,10 +186,6 @@ impl ServiceModel for Device {
     fn write_cache(&self) -> WriteCache {
         WriteCache::Volatile { fua: true }
     }
-
-    fn discards(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

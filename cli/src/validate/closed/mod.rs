@@ -5,7 +5,7 @@ mod tables;
 
 use anyhow::{Context, Result, bail};
 use drive_models::calibration::{Evidence, FITS, FitError, TraceReads, dependence};
-use drive_models::{Built, Profile, build_profile};
+use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::sources::{AddressMap, Closed, TimeWindow, VmTrace, Workload};
 use replay::{Engine, Limits, Stage};
 use traces::input::is_reopenable;
@@ -111,7 +111,7 @@ fn fitted(
     reads: TraceReads,
     end: Sectors,
     has_flushes: bool,
-) -> Result<(Built, String, u32)> {
+) -> Result<(BuiltDrive, String, u32)> {
     let reads = reads.finish()?;
     let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
     let evidence = Evidence {

@@ -1,13 +1,12 @@
 //! Times of devices and traces as distributions.
 
 use super::*;
+use crate::empirical::Cells;
 
 /// The cells of an empirical fit.
-fn cells(fitted: &Fitted) -> crate::empirical::Cells {
-    match Profile::parse("fitted", &fitted.profile.render("none")).unwrap().description {
-        Description::Cells(cells) => cells,
-        other => panic!("{other:?}"),
-    }
+fn cells(fitted: &Fitted) -> Cells {
+    let profile = Profile::parse("fitted", &fitted.profile.render("none")).unwrap();
+    profile.description.downcast_ref::<Cells>().unwrap().clone()
 }
 
 #[test]
