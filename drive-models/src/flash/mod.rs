@@ -327,8 +327,4 @@ impl AccessCost for Cost {
 }
 
 #[cfg(test)]
-mod amplification_tests;
-#[cfg(test)]
-mod conformance_tests;
-#[cfg(test)]
-mod timing_tests;
+mod tests;

@@ -279,5 +279,4 @@ impl Zone {
 }
 
 #[cfg(test)]
-#[path = "layout_tests.rs"]
 mod tests;

@@ -5,9 +5,7 @@ use traces::spec::Spec;
 use super::*;
 use crate::profile::Profile;
 
-#[path = "buffer_tests.rs"]
 mod buffer;
-#[path = "buffer_reference_tests.rs"]
 mod buffer_reference;
 
 /// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.

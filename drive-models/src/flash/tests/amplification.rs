@@ -4,9 +4,9 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::spec::Spec;
 
-use super::buffer::NONE;
-use super::ftl::Found;
-use super::*;
+use super::super::*;
+use crate::flash::buffer::NONE;
+use crate::flash::ftl::Found;
 
 /// A translation layer without dies and times: rows are programmed at once.
 struct Bare {

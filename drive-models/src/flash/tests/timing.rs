@@ -3,7 +3,7 @@
 use traces::Flags;
 use traces::spec::Spec;
 
-use super::*;
+use super::super::*;
 
 /// One die whose row is one page of one unit of 4 KiB.
 const BASE: &str = "command=1us,read_overhead=3us,write_overhead=5us,read_time=50us,program_time=1ms,erase_time=2ms,\
