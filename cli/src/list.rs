@@ -235,7 +235,7 @@ fn drives() -> Vec<Listed> {
             is_profile: true,
         })
     };
-    let model = |model: &drive_models::Model| {
+    let model = |model: &drive_models::ModelRow| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
         tunables.extend(listed_parts(&*model.default_description()));
         Listed {

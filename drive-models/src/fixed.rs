@@ -8,11 +8,11 @@ use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
 use crate::drive::WriteCache;
-use crate::registry::{Model, never_contradict};
+use crate::registry::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "fixed",
     summary: "every access takes the same time (test double)",
     tunables: &[

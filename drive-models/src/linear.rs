@@ -13,11 +13,11 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
-use crate::registry::{Model, never_contradict};
+use crate::registry::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "linear",
     summary: "a + b·d/D, distance d from the end of the request before (Geist et al. 2010)",
     tunables: &[

@@ -11,7 +11,7 @@ use traces::spec::{Settings, Spec, SpecError, Tunable};
 use traces::{DescriptionError, described};
 
 use crate::description::DriveDescription;
-use crate::registry::{MODELS, Model, Registry};
+use crate::registry::{MODELS, ModelRow, Registry};
 use crate::section::{DRIVE_PROFILE, ProfileError, Sections};
 
 /// A drive profile.
@@ -94,7 +94,7 @@ impl Profile {
     ///
     /// # Errors
     /// The first error with its line.
-    pub fn parse_among(models: &'static [Model], name: &str, text: &str) -> Result<Profile, DescriptionError> {
+    pub fn parse_among(models: &'static [ModelRow], name: &str, text: &str) -> Result<Profile, DescriptionError> {
         read_profile(models, name, text).map_err(|error| error.in_profile(name, text))
     }
 
@@ -107,7 +107,7 @@ impl Profile {
     }
 
     /// Reads the profile at `path`, of one of `models`.
-    pub(crate) fn read_among(models: &'static [Model], path: &Path) -> Result<Profile, DescriptionError> {
+    pub(crate) fn read_among(models: &'static [ModelRow], path: &Path) -> Result<Profile, DescriptionError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Profile::parse_among(models, &name, &text),
@@ -127,14 +127,14 @@ impl Profile {
     ///
     /// # Errors
     /// A tunable or value that the model does not accept.
-    pub fn resolve(&self, model: &Model, given: &Spec) -> Result<Settings, SpecError> {
+    pub fn resolve(&self, model: &ModelRow, given: &Spec) -> Result<Settings, SpecError> {
         resolve(&self.settings, model, given)
     }
 }
 
 /// Parses the profile `text` and takes its sections apart from what every profile has. A section is parsed as the row of
 /// the profile's model says, or else as another row says that has a section of this name.
-fn parse_text(models: &'static [Model], text: &str) -> Result<(ProfileText, Sections), ProfileError> {
+fn parse_text(models: &'static [ModelRow], text: &str) -> Result<(ProfileText, Sections), ProfileError> {
     let table = DeTable::parse(text)?;
     let model = table.get_ref().get("model").and_then(|model| model.get_ref().as_str());
     let own = models.iter().filter(|row| Some(row.name) == model);
@@ -161,7 +161,7 @@ fn parse_text(models: &'static [Model], text: &str) -> Result<(ProfileText, Sect
     Ok((head, sections))
 }
 
-fn read_profile(models: &'static [Model], name: &str, text: &str) -> Result<Profile, ProfileError> {
+fn read_profile(models: &'static [ModelRow], name: &str, text: &str) -> Result<Profile, ProfileError> {
     let (ProfileText { model, summary, validation, settings }, sections) = parse_text(models, text)?;
     let model_at = model.span().start;
     let model = models
@@ -197,7 +197,7 @@ fn read_profile(models: &'static [Model], name: &str, text: &str) -> Result<Prof
 }
 
 /// The settings of a profile with those of `given` in their place where both have one.
-fn resolve(settings: &SourcedSettings, model: &Model, given: &Spec) -> Result<Settings, SpecError> {
+fn resolve(settings: &SourcedSettings, model: &ModelRow, given: &Spec) -> Result<Settings, SpecError> {
     let from_profile = settings.iter().filter(|(key, _)| given.given.iter().all(|(k, _)| k != *key));
     let mut spec = Spec { name: given.name.clone(), given: given.given.clone() };
     spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
@@ -211,7 +211,7 @@ type SourcedSettings = BTreeMap<String, (String, String)>;
 type SettingsText = BTreeMap<Spanned<String>, Spanned<SettingText>>;
 
 /// Reads the settings of a profile: each tunable of the model has a value that is accepted by itself, and a source.
-fn read_settings(name: &str, model: &Model, text: Spanned<SettingsText>) -> Result<SourcedSettings, ProfileError> {
+fn read_settings(name: &str, model: &ModelRow, text: Spanned<SettingsText>) -> Result<SourcedSettings, ProfileError> {
     let section = text.span().start;
     let mut settings = BTreeMap::new();
     for (key, entry) in text.into_inner() {

@@ -5,7 +5,7 @@
 use drive_models::registry::never_contradict;
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{
-    BuildError, DriveDescription, DriveError, DriveModel, Model, PartBuilder, ProfileError, Registry, Section,
+    BuildError, DriveDescription, DriveError, DriveModel, ModelRow, PartBuilder, ProfileError, Registry, Section,
     Sections, SingleServer,
 };
 use schedulers::AccessCost;
@@ -15,7 +15,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 /// A drum: a head for each track, so that an access takes half a turn of waiting and nothing to seek.
-const DRUM: Model = Model {
+const DRUM: ModelRow = ModelRow {
     name: "drum",
     summary: "a head for each track",
     tunables: &[Tunable::new("turn", Unit::Time, "20ms", "one turn").within(2, 1_000_000_000)],

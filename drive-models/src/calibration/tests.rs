@@ -24,12 +24,12 @@ fn known() -> SimulatedDevice {
     SimulatedDevice::new(build_profile(profile).unwrap().drive)
 }
 
-fn measured(device: &mut dyn MeasuredDevice, reads: u64) -> Reads {
+fn measured(device: &mut dyn MeasuredDevice, reads: u64) -> CalibrationReads {
     RandomReads { reads, seed: 5 }.measure(device).unwrap()
 }
 
-fn fitted(name: &str, reads: &Reads, device: &mut dyn MeasuredDevice) -> Result<Fitted, FitError> {
-    let evidence = Evidence {
+fn fitted(name: &str, reads: &CalibrationReads, device: &mut dyn MeasuredDevice) -> Result<FittedModel, FitError> {
+    let evidence = FitEvidence {
         reads,
         capacity: device.capacity(),
         origin: "a \"known\" drive",
@@ -42,11 +42,11 @@ fn fitted(name: &str, reads: &Reads, device: &mut dyn MeasuredDevice) -> Result<
     (row.fit)(&evidence, Some(device))
 }
 
-fn parameter(fitted: &Fitted, name: &str) -> f64 {
+fn parameter(fitted: &FittedModel, name: &str) -> f64 {
     fitted.parameters.iter().find(|parameter| parameter.name == name).unwrap_or_else(|| panic!("{name}")).value
 }
 
-fn judged(fitted: &Fitted, reads: &Reads) -> traces::results::calibration::Goodness {
+fn judged(fitted: &FittedModel, reads: &CalibrationReads) -> traces::results::calibration::Goodness {
     let profile = Profile::parse("fitted", &fitted.profile.render("none")).unwrap();
     goodness(reads, &mut *build_profile(profile).unwrap().drive)
 }
@@ -115,7 +115,7 @@ fn a_drive_of_our_own_is_found_again_by_its_mechanics() {
 fn a_given_number_of_heads_is_taken() {
     let mut drive = known();
     let reads = measured(&mut drive, 400);
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: drive.capacity(),
         origin: "a drive",

@@ -17,7 +17,7 @@ const PLACES_MAX: u64 = 1 << 31;
 /// program operation writes: a page in each plane of a die. A *block* is one erase block of every
 /// plane of every die, all of which are written, collected and erased together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct FlashGeometry {
     /// Sectors of a unit.
     pub unit_sectors: u64,
     /// Units of the drive.
@@ -32,7 +32,7 @@ pub struct Geometry {
     pub page_units: u32,
     /// Units that one row holds.
     pub row_units: u32,
-    /// Rows of a simulated block on each die, at most [`Geometry::block_pages`].
+    /// Rows of a simulated block on each die, at most [`FlashGeometry::block_pages`].
     pub die_rows: u32,
     /// Pages of a real erase block.
     pub block_pages: u32,
@@ -42,12 +42,12 @@ pub struct Geometry {
     pub buffer_units: u32,
 }
 
-impl Geometry {
+impl FlashGeometry {
     /// What `settings` say.
     ///
     /// # Errors
     /// The first setting that contradicts another.
-    pub fn new(settings: &Settings) -> Result<Geometry, Contradiction> {
+    pub fn new(settings: &Settings) -> Result<FlashGeometry, Contradiction> {
         let refuse = |tunable, expected: String| Err(Contradiction { tunable, expected });
         let (unit, page) = (settings.bytes("mapping_unit"), settings.bytes("page"));
         if !unit.is_multiple_of(SECTOR_BYTES) {
@@ -84,7 +84,7 @@ impl Geometry {
         if (data_blocks + 3) * block_units >= PLACES_MAX {
             return refuse("simulated", format!("less than {PLACES_MAX} units of mapping_unit={unit}, with spares"));
         }
-        Ok(Geometry {
+        Ok(FlashGeometry {
             unit_sectors: unit / SECTOR_BYTES,
             drive_units: capacity / unit,
             units,

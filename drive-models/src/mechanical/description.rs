@@ -9,7 +9,7 @@ use traces::spec::{Settings, Spec};
 use crate::description::{BuildError, DriveDescription, PartBuilder};
 use crate::drive::DriveModel;
 use crate::mechanical::Mechanical;
-use crate::mechanical::layout::{HeadOrder, Layout, Spare, Steps, Zone};
+use crate::mechanical::layout::{HeadOrder, PlatterLayout, Skews, Spare, Zone};
 use crate::mechanical::rotation::{Angle, TURN};
 use crate::mechanical::seek::SeekCurve;
 use crate::profile::Profile;
@@ -35,7 +35,7 @@ const HEADS_MAX: u32 = 256;
 #[derive(Clone, Debug)]
 pub struct Mechanics {
     /// Where sectors lie.
-    pub layout: Layout,
+    pub layout: PlatterLayout,
     /// How long the arm takes.
     pub seek: SeekCurve,
 }
@@ -143,7 +143,7 @@ fn curve(text: &SeekText) -> Result<SeekCurve, ProfileError> {
     good.then(|| SeekCurve::new(&points)).flatten().ok_or_else(|| ProfileError::at(text.points_us.span().start, wrong))
 }
 
-fn layout_of(text: LayoutText) -> Result<Layout, ProfileError> {
+fn layout_of(text: LayoutText) -> Result<PlatterLayout, ProfileError> {
     let (heads, capacity) = (*text.heads.get_ref(), *text.capacity_sectors.get_ref());
     if !(1..=HEADS_MAX).contains(&heads) {
         return Err(ProfileError::at(text.heads.span().start, format!("heads = {heads} is not from 1 to {HEADS_MAX}")));
@@ -179,7 +179,7 @@ fn layout_of(text: LayoutText) -> Result<Layout, ProfileError> {
     if zones.is_empty() {
         return Err(ProfileError::at(offset, "a layout needs at least one zone"));
     }
-    Ok(Layout::new(heads, capacity, zones))
+    Ok(PlatterLayout::new(heads, capacity, zones))
 }
 
 fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
@@ -201,13 +201,13 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
     }
     let steps = match (band, text.band_skew) {
         (1, Some(_)) => return Err("band_skew without bands: give band_cylinders, or cylinder_skew alone".to_owned()),
-        (1, None) => Steps {
+        (1, None) => Skews {
             cylinder: 0,
             head: turns("head_skew", text.head_skew)?,
             band: turns("cylinder_skew", text.cylinder_skew)?,
         },
         (_, None) => return Err("band_skew is missing: bands need one".to_owned()),
-        (_, Some(between)) => Steps {
+        (_, Some(between)) => Skews {
             cylinder: turns("cylinder_skew", text.cylinder_skew)?,
             head: turns("head_skew", text.head_skew)?,
             band: turns("band_skew", between)?,
@@ -236,7 +236,7 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
 }
 
 /// How much `group_skew` is beyond the skew between bands, in whose place it stands.
-fn late(text: &ZoneText, heads: u32, steps: &Steps) -> Result<u64, String> {
+fn late(text: &ZoneText, heads: u32, steps: &Skews) -> Result<u64, String> {
     let Some(skew) = text.group_skew else { return Ok(0) };
     let band = u64::from(heads) * u64::from(text.band_cylinders);
     if !u64::from(text.spare_tracks).is_multiple_of(band) {

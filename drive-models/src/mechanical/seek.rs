@@ -6,7 +6,7 @@ use traces::Nanos;
 
 /// A straight piece.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct CurvePiece {
     /// The distance in cylinders at which it begins.
     from: u32,
     start_ns: u64,
@@ -17,7 +17,7 @@ struct Piece {
 /// Seek time by distance.
 #[derive(Clone, Debug)]
 pub struct SeekCurve {
-    pieces: Vec<Piece>,
+    pieces: Vec<CurvePiece>,
 }
 
 impl SeekCurve {
@@ -35,7 +35,7 @@ impl SeekCurve {
         };
         let mut slopes: Vec<i64> = points.windows(2).map(slope).collect();
         slopes.push(slopes.last().copied().unwrap_or(0));
-        let piece = |(&(from, time), slope): (&(u32, Nanos), i64)| Piece { from, start_ns: time.as_ns(), slope };
+        let piece = |(&(from, time), slope): (&(u32, Nanos), i64)| CurvePiece { from, start_ns: time.as_ns(), slope };
         Some(SeekCurve { pieces: points.iter().zip(slopes).map(piece).collect() })
     }
 

@@ -18,7 +18,7 @@ pub(crate) use resolved::Resolved;
 
 /// One drive model.
 #[derive(Clone, Copy, Debug)]
-pub struct Model {
+pub struct ModelRow {
     /// The name on the command line and in profiles.
     pub name: &'static str,
     /// One line on what it is.
@@ -44,14 +44,14 @@ pub fn never_contradict(_: &Settings) -> Result<(), Contradiction> {
     Ok(())
 }
 
-impl Model {
+impl ModelRow {
     /// Its own tunables and, if its drives serve one request at a time, those of the tagged queue.
     pub fn all_tunables(&self) -> Vec<Tunable> {
         let queue = if self.one_at_a_time { queued::TUNABLES } else { &[] };
         [self.tunables, queue].concat()
     }
 
-    /// Checks each value that `spec` gives against [`Model::all_tunables`].
+    /// Checks each value that `spec` gives against [`ModelRow::all_tunables`].
     pub(crate) fn settings(&self, spec: &Spec) -> Result<Settings, SpecError> {
         Settings::resolve(spec, &self.all_tunables())
     }
@@ -66,7 +66,7 @@ impl Model {
 }
 
 /// Every drive model of this crate.
-pub const MODELS: &[Model] = &[
+pub const MODELS: &[ModelRow] = &[
     linear::MODEL,
     mechanical::MODEL,
     array::MODEL,
@@ -81,7 +81,7 @@ pub const MODELS: &[Model] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Registry {
     /// The models.
-    pub models: &'static [Model],
+    pub models: &'static [ModelRow],
     /// The profiles: name and text.
     pub profiles: &'static [(&'static str, &'static str)],
 }
@@ -100,7 +100,7 @@ impl Registry {
     }
 
     /// The model with this name.
-    pub fn model(&self, name: &str) -> Option<&'static Model> {
+    pub fn model(&self, name: &str) -> Option<&'static ModelRow> {
         self.models.iter().find(|model| model.name == name)
     }
 
@@ -125,7 +125,7 @@ pub struct BuiltDrive {
     /// The name of its profile or model, as it was given.
     pub name: String,
     /// Its model.
-    pub model: &'static Model,
+    pub model: &'static ModelRow,
     /// The values of all tunables.
     pub settings: Settings,
     /// What its model needs beside them.

@@ -8,7 +8,7 @@ use schedulers::Scheduler;
 use traces::DescriptionError;
 use traces::spec::{Settings, Spec};
 
-use super::{BuiltDrive, DriveError, Model, Registry};
+use super::{BuiltDrive, DriveError, ModelRow, Registry};
 use crate::description::{BuildError, DriveDescription, PartBuilder};
 use crate::drive::DriveModel;
 use crate::part::{Part, PartKind};
@@ -19,7 +19,7 @@ use crate::section::DRIVE_PROFILE;
 /// A drive that a spec names, with settings that do not contradict one another.
 pub(crate) struct Resolved {
     name: String,
-    model: &'static Model,
+    model: &'static ModelRow,
     settings: Settings,
     description: Box<dyn DriveDescription>,
     /// The drives among the parts of the description, by their names.

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use traces::{Nanos, Timestamp};
 
-use super::scale::Scale;
+use super::scale::ThrottleScale;
 
 /// Most changes of k that a report keeps; with more, the oldest are forgotten.
 pub const CHANGES_MAX: usize = 65_536;
 
 /// Why k changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum ChangeCause {
     /// A completion arrived after its target.
     Late,
     /// Too many completions were held.
@@ -24,18 +24,18 @@ pub struct Change {
     /// When, on the clock of the virtual system.
     pub at: Timestamp,
     /// What it was.
-    pub from: Scale,
+    pub from: ThrottleScale,
     /// What it is from then on.
-    pub to: Scale,
+    pub to: ThrottleScale,
     /// Why.
-    pub cause: Cause,
+    pub cause: ChangeCause,
 }
 
 /// What a throttle tells of a run so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The k in force.
-    pub k: Scale,
+    pub k: ThrottleScale,
     /// Its changes, the oldest first, at most [`CHANGES_MAX`].
     pub changes: VecDeque<Change>,
     /// How many changes before those were forgotten.
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(k: Scale) -> Report {
+    pub(super) fn new(k: ThrottleScale) -> Report {
         Report {
             k,
             changes: VecDeque::new(),
@@ -76,14 +76,14 @@ impl Report {
     }
 
     /// The largest k that was in force at or after `time`, as far back as changes are kept.
-    pub fn largest_k_since(&self, time: Timestamp) -> Scale {
+    pub fn largest_k_since(&self, time: Timestamp) -> ThrottleScale {
         let after = self.changes.iter().rev().take_while(|change| change.at >= time);
         after.fold(self.k, |largest, change| largest.max(change.from).max(change.to))
     }
 
     /// The largest k of the last `parts`-th part of the run by time: the k that a dynamic run has found
     /// to be stable. The whole run with 0 or 1.
-    pub fn stable_k(&self, parts: u64) -> Scale {
+    pub fn stable_k(&self, parts: u64) -> ThrottleScale {
         let part = self.last.as_ns() / parts.max(1);
         self.largest_k_since(Timestamp::from_ns(self.last.as_ns() - part))
     }

@@ -9,15 +9,15 @@ const ONE: u64 = 1_000_000;
 
 /// The factor k, in millionths; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scale(u64);
+pub struct ThrottleScale(u64);
 
-impl Scale {
+impl ThrottleScale {
     /// Both clocks run alike.
-    pub const ONE: Scale = Scale(ONE);
+    pub const ONE: ThrottleScale = ThrottleScale(ONE);
 
     /// A factor of so many millionths, of which there is at least one.
-    pub const fn from_millionths(millionths: u64) -> Scale {
-        Scale(if millionths == 0 { 1 } else { millionths })
+    pub const fn from_millionths(millionths: u64) -> ThrottleScale {
+        ThrottleScale(if millionths == 0 { 1 } else { millionths })
     }
 
     /// The factor in millionths.
@@ -37,19 +37,19 @@ impl Scale {
     }
 
     /// k times so many thousandths, rounded up.
-    pub(super) fn raised(self, thousandths: u64) -> Scale {
+    pub(super) fn raised(self, thousandths: u64) -> ThrottleScale {
         let raised = (u128::from(self.0) * u128::from(thousandths)).div_ceil(1000);
-        Scale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
+        ThrottleScale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
     }
 
     /// k times so many thousandths, rounded down.
-    pub(super) fn lowered(self, thousandths: u64) -> Scale {
+    pub(super) fn lowered(self, thousandths: u64) -> ThrottleScale {
         let lowered = u128::from(self.0) * u128::from(thousandths) / 1000;
-        Scale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))
+        ThrottleScale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))
     }
 }
 
-impl fmt::Display for Scale {
+impl fmt::Display for ThrottleScale {
     /// As a decimal without zeros behind it: `8`, `1.1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = format!("{}.{:06}", self.0 / ONE, self.0 % ONE);

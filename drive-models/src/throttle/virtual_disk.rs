@@ -22,7 +22,7 @@ use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 use super::scale::ratio;
 use crate::array::tracks::Tracks;
 use crate::description::{Contradiction, SettingsAlone};
-use crate::registry::Model;
+use crate::registry::ModelRow;
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// Largest time that a tunable takes: 1,000 s.
@@ -33,7 +33,7 @@ const REGIONS_MAX: u64 = 1 << 22;
 const ONE: u64 = 1_000_000;
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "virtual-disk",
     summary: "a virtual machine's disk: constant, or with a host cache, lognormal noise and a drift over time",
     tunables: &[
@@ -83,7 +83,7 @@ pub struct VirtualDisk {
     drift: Drift,
     cached: Nanos,
     cache: Option<HostCache>,
-    noise: Option<Noise>,
+    noise: Option<LognormalNoise>,
     capacity: Sectors,
     position: Lba,
 }
@@ -96,7 +96,7 @@ impl VirtualDisk {
             drift: Drift::new(settings),
             cached: settings.nanos("cached"),
             cache: HostCache::new(settings.bytes("cache"), settings.bytes("region")),
-            noise: (cv > 0).then(|| Noise::new(cv, settings.count("seed"))),
+            noise: (cv > 0).then(|| LognormalNoise::new(cv, settings.count("seed"))),
             capacity: Sectors::new(settings.bytes("capacity") / SECTOR_BYTES),
             position: Lba::ZERO,
         }
@@ -218,20 +218,20 @@ impl HostCache {
 
 /// Lognormal factors with mean one.
 #[derive(Debug)]
-struct Noise {
+struct LognormalNoise {
     /// Variance and standard deviation of the logarithm.
     variance: f64,
     deviation: f64,
     random: Xoshiro256PlusPlus,
 }
 
-impl Noise {
+impl LognormalNoise {
     /// `cv` in thousandths.
-    fn new(cv: u64, seed: u64) -> Noise {
+    fn new(cv: u64, seed: u64) -> LognormalNoise {
         let cv = cv as f64 / 1000.0;
         let variance = libm::log1p(cv * cv);
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Noise { variance, deviation: libm::sqrt(variance), random }
+        LognormalNoise { variance, deviation: libm::sqrt(variance), random }
     }
 
     /// The next factor in millionths.

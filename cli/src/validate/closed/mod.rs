@@ -4,7 +4,7 @@ mod measure;
 mod tables;
 
 use anyhow::{Context, Result, bail};
-use drive_models::calibration::{Evidence, FITS, FitError, TraceReads, dependence};
+use drive_models::calibration::{FITS, FitError, FitEvidence, TraceReads, dependence};
 use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::sources::{AddressMap, Closed, TimeWindow, VmTrace, Workload};
 use replay::{Engine, Limits, Stage};
@@ -114,7 +114,7 @@ fn fitted(
 ) -> Result<(BuiltDrive, String, u32)> {
     let reads = reads.finish()?;
     let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: end,
         origin: &origin,

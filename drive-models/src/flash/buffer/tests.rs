@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_flush_waits_for_what_came_before_it_and_no_longer() {
-    let mut buffer = Buffer::new(4);
+    let mut buffer = WriteBuffer::new(4);
     assert_eq!(buffer.end_epoch(), None);
     let one = buffer.put(10).unwrap();
     let epoch = buffer.end_epoch().unwrap();
@@ -19,7 +19,7 @@ fn a_flush_waits_for_what_came_before_it_and_no_longer() {
 
 #[test]
 fn slots_come_back_and_no_more_are_given_than_there_are() {
-    let mut buffer = Buffer::new(2);
+    let mut buffer = WriteBuffer::new(2);
     let (one, two) = (buffer.put(1).unwrap(), buffer.put(2).unwrap());
     assert_eq!((buffer.put(3), buffer.waiting()), (None, 2));
     buffer.drop_unit(one);
@@ -29,7 +29,7 @@ fn slots_come_back_and_no_more_are_given_than_there_are() {
 
 #[test]
 fn what_is_written_again_while_it_is_programmed_names_its_place() {
-    let mut buffer = Buffer::new(2);
+    let mut buffer = WriteBuffer::new(2);
     let one = buffer.put(1).unwrap();
     buffer.place_in_row(one, 7, NONE);
     assert_eq!(buffer.drop_unit(one), Some(7));

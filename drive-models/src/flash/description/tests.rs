@@ -51,7 +51,7 @@ fn the_shipped_profiles_map_tens_of_megabytes() {
     for name in ["sata-ssd", "nvme-ssd"] {
         let profile = Profile::shipped(name).unwrap();
         let settings = profile.resolve(&crate::flash::MODEL, &name.parse().unwrap()).unwrap();
-        let geometry = Geometry::new(&settings).unwrap();
+        let geometry = FlashGeometry::new(&settings).unwrap();
         let places = (u64::from(geometry.data_blocks) + 3) * u64::from(geometry.block_units());
         assert!(4 * (geometry.units + places) < 20 << 20, "{name}");
         assert!(geometry.units * geometry.scale() >= geometry.drive_units);

@@ -1,13 +1,13 @@
 use super::*;
 
-fn k(times: u64) -> Scale {
-    Scale::from_millionths(times * 1_000_000)
+fn k(times: u64) -> ThrottleScale {
+    ThrottleScale::from_millionths(times * 1_000_000)
 }
 
 fn report(steps: &[(u64, u64, u64)], last: u64) -> Report {
     let mut report = Report::new(k(steps.first().map_or(1, |step| step.1)));
     for &(at, from, to) in steps {
-        let cause = if from < to { Cause::Late } else { Cause::LongQueue };
+        let cause = if from < to { ChangeCause::Late } else { ChangeCause::LongQueue };
         report.changed(Change { at: Timestamp::from_ns(at), from: k(from), to: k(to), cause });
     }
     report.last = Timestamp::from_ns(last);

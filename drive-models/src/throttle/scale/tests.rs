@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_factor_multiplies_and_divides_to_the_nanosecond() {
-    let k = Scale::from_millionths(1_500_000);
+    let k = ThrottleScale::from_millionths(1_500_000);
     assert_eq!(k.virtual_time(Nanos::from_ns(3)).as_ns(), 4);
     assert_eq!(k.real_time(Nanos::from_ns(4)).as_ns(), 2);
     assert_eq!(k.real_time(k.virtual_time(Nanos::from_ms(9))), Nanos::from_ms(9));
@@ -11,15 +11,15 @@ fn a_factor_multiplies_and_divides_to_the_nanosecond() {
 
 #[test]
 fn it_rises_rounded_up_and_falls_rounded_down() {
-    let k = Scale::from_millionths(1_000_001);
+    let k = ThrottleScale::from_millionths(1_000_001);
     assert_eq!((k.raised(1100).millionths(), k.lowered(900).millionths()), (1_100_002, 900_000));
-    let least = Scale::from_millionths(0);
+    let least = ThrottleScale::from_millionths(0);
     assert_eq!((least.raised(1001).millionths(), least.lowered(500).millionths()), (2, 1));
 }
 
 #[test]
 fn it_prints_as_one_writes_it() {
     for (millionths, text) in [(8_000_000, "8"), (1_100_000, "1.1"), (1, "0.000001"), (10_000_000, "10")] {
-        assert_eq!(Scale::from_millionths(millionths).to_string(), text);
+        assert_eq!(ThrottleScale::from_millionths(millionths).to_string(), text);
     }
 }
