@@ -1,12 +1,12 @@
 //! `iocast list`: what there is, straight from the registries.
 
 use anyhow::Result;
-use drive_models::{Description, MODELS, PROFILES, Profile};
+use drive_models::{DriveDescription, MODELS, PROFILES, Profile};
 use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
-use traces::spec::{Spec, Tunable};
+use traces::spec::Tunable;
 use workloads::programs;
 use workloads::programs::description;
 
@@ -224,7 +224,7 @@ fn drives() -> Vec<Listed> {
         let value =
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
-        tunables.extend(listed_parts(&description));
+        tunables.extend(listed_parts(&*description));
         Some(Listed {
             name,
             summary,
@@ -235,9 +235,9 @@ fn drives() -> Vec<Listed> {
             is_profile: true,
         })
     };
-    let model = |model: &drive_models::Model| {
+    let model = |model: &drive_models::ModelRow| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
-        tunables.extend(listed_parts(&model.default_description()));
+        tunables.extend(listed_parts(&*model.default_description()));
         Listed {
             name: model.name.to_owned(),
             summary: model.summary.to_owned(),
@@ -251,13 +251,15 @@ fn drives() -> Vec<Listed> {
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
 }
 
-/// What an array is made of, or what stands behind a throttle.
-fn listed_parts(description: &Description) -> Vec<ListedTunable> {
-    let part = |(name, spec, summary): (&'static str, &Spec, &'static str)| {
-        let kind = if name == "scheduler" { name } else { "drive" };
-        ListedTunable { name, unit: kind.to_owned(), default: spec.to_string(), summary }
+/// The drives and schedulers that a drive is made of, such as the member of an array.
+fn listed_parts(description: &dyn DriveDescription) -> Vec<ListedTunable> {
+    let listed = |part: &drive_models::Part| ListedTunable {
+        name: part.name,
+        unit: part.kind.name().to_owned(),
+        default: part.spec.to_string(),
+        summary: part.summary,
     };
-    description.named_parts().into_iter().map(part).collect()
+    description.parts().iter().map(listed).collect()
 }
 
 /// A trace format.

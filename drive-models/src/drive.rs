@@ -1,6 +1,7 @@
 //! The trait every drive implements.
 
 use schedulers::AccessCost;
+use traces::spec::{Settings, Tunable, Unit};
 use traces::{Request, RequestId, Sectors, Timestamp};
 
 /// What a drive does with written data before it is on the medium, which decides what a flush
@@ -14,6 +15,33 @@ pub enum WriteCache {
         /// Whether a single write can ask to be durable on completion (forced unit access).
         fua: bool,
     },
+}
+
+impl WriteCache {
+    /// The tunable of models whose drives may have either kind.
+    pub(crate) const TUNABLE: Tunable = Tunable::new(
+        "write_cache",
+        Unit::Choice(&["through", "volatile", "volatile-fua"]),
+        "through",
+        "whether completed writes are durable, need a flush, or may ask for forced unit access",
+    );
+
+    /// The value of [`WriteCache::TUNABLE`] among `settings`.
+    pub(crate) fn from_settings(settings: &Settings) -> WriteCache {
+        match settings.word(WriteCache::TUNABLE.name) {
+            "through" => WriteCache::Through,
+            word => WriteCache::Volatile { fua: word == "volatile-fua" },
+        }
+    }
+
+    /// The word that [`WriteCache::TUNABLE`] takes for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            WriteCache::Through => "through",
+            WriteCache::Volatile { fua: false } => "volatile",
+            WriteCache::Volatile { fua: true } => "volatile-fua",
+        }
+    }
 }
 
 /// A request that the drive has finished.

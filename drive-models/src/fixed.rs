@@ -6,12 +6,13 @@ use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
+use crate::description::SettingsAlone;
 use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
+use crate::registry::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "fixed",
     summary: "every access takes the same time (test double)",
     tunables: &[
@@ -19,14 +20,12 @@ pub const MODEL: Model = Model {
         Tunable::new("flush", Unit::Time, "1ms", "time of a flush, if the write cache is volatile")
             .within(0, 1_000_000_000_000),
         Tunable::new("capacity", Unit::Bytes, "1t", "capacity").within(512, 1 << 62),
-        Tunable::new(
-            "write_cache",
-            Unit::Choice(&["through", "volatile", "volatile-fua"]),
-            "through",
-            "whether completed writes are durable, need a flush, or may ask for forced unit access",
-        ),
+        WriteCache::TUNABLE,
     ],
-    build: Build::FromSettings(|settings| Box::new(SingleServer::new(Fixed::new(settings)))),
+    one_at_a_time: true,
+    check: never_contradict,
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(Fixed::new(settings)))))),
 };
 
 /// The drive's service times.
@@ -46,10 +45,7 @@ impl Fixed {
             service: settings.nanos("service"),
             flush: settings.nanos("flush"),
             capacity: Sectors::new(settings.bytes("capacity") / traces::SECTOR_BYTES),
-            write_cache: match settings.word("write_cache") {
-                "through" => WriteCache::Through,
-                word => WriteCache::Volatile { fua: word == "volatile-fua" },
-            },
+            write_cache: WriteCache::from_settings(settings),
             position: Lba::ZERO,
         }
     }
@@ -89,24 +85,4 @@ impl ServiceModel for Fixed {
 }
 
 #[cfg(test)]
-mod tests {
-    use traces::RequestId;
-    use traces::spec::Spec;
-
-    use super::*;
-    use crate::drive::DriveModel;
-
-    #[test]
-    fn it_keeps_its_capacity_and_knows_where_its_head_is() {
-        let spec: Spec = "fixed:capacity=1m".parse().unwrap();
-        let mut drive = SingleServer::new(Fixed::new(&Settings::resolve(&spec, MODEL.tunables).unwrap()));
-        assert_eq!(drive.capacity(), Sectors::new(2048));
-        let mut done = Vec::new();
-        for (id, lba) in [100, 50].into_iter().enumerate() {
-            let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
-            drive.submit(Timestamp::ZERO, RequestId(id as u32), &request);
-        }
-        drive.advance(Timestamp::MAX, &mut done);
-        assert_eq!(done.iter().map(|c| c.seek.count()).collect::<Vec<_>>(), [100, 58]);
-    }
-}
+mod tests;

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use traces::spec::{Settings, Spec, SpecError};
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer};
+use traces::spec::{Settings, Spec, SpecError, Tunable};
 use traces::{DescriptionError, described};
 
-use crate::array::PartsText;
-use crate::description::{Description, Sections};
-use crate::empirical::CellsText;
-use crate::mechanical::{LayoutText, SeekText};
-use crate::registry::{MODELS, Model};
-use crate::throttle::BehindText;
+use crate::description::DriveDescription;
+use crate::registry::{MODELS, ModelRow, Registry};
+use crate::section::{DRIVE_PROFILE, ProfileError, Sections};
 
 /// A drive profile.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Profile {
     /// The name on the command line.
     pub name: String,
@@ -29,8 +28,8 @@ pub struct Profile {
     /// Every tunable of the model: value and where it comes from.
     pub settings: BTreeMap<String, (String, String)>,
     /// What its model needs beside them.
-    pub description: Description,
-    /// The lines of settings and of the drives and schedulers that it is made of.
+    pub description: Box<dyn DriveDescription>,
+    /// The lines of settings and parts.
     pub(crate) lines: BTreeMap<String, usize>,
 }
 
@@ -59,83 +58,44 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("st41601n", include_str!("../profiles/st41601n.toml")),
 ];
 
-/// What a profile is called in errors.
-pub(crate) const WHAT: &str = "drive profile";
-
+/// What every profile has, whatever its model.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    model: toml::Spanned<String>,
+struct ProfileText {
+    model: Spanned<String>,
     summary: String,
-    validation: toml::Spanned<String>,
-    settings: toml::Spanned<SettingsText>,
-    seek: Option<toml::Spanned<SeekText>>,
-    layout: Option<toml::Spanned<LayoutText>>,
-    empirical: Option<toml::Spanned<CellsText>>,
-    array: Option<toml::Spanned<PartsText>>,
-    throttle: Option<toml::Spanned<BehindText>>,
+    validation: Spanned<String>,
+    settings: Spanned<SettingsText>,
+}
+
+impl ProfileText {
+    /// The names of its fields.
+    const KEYS: [&str; 4] = ["model", "summary", "validation", "settings"];
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Value {
+struct SettingText {
     value: String,
     source: String,
 }
 
 impl Profile {
-    /// Reads a profile and checks it against its model: every tunable must be there, with a value
-    /// that the model accepts beside the others, and a source; and the sections that the model needs.
+    /// Reads a profile of a model of this crate, as [`Profile::parse_among`].
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// As [`Profile::parse_among`].
     pub fn parse(name: &str, text: &str) -> Result<Profile, DescriptionError> {
-        let line_of = |offset: usize| described::line_of(text, offset);
-        let fail = |offset: Option<usize>, problem: String| DescriptionError {
-            what: WHAT,
-            name: name.to_owned(),
-            line: offset.map(line_of),
-            problem,
-        };
-        let file: File = toml::from_str(text)
-            .map_err(|error| fail(error.span().map(|span| span.start), error.message().to_owned()))?;
-        let File { model, summary, validation, settings, seek, layout, empirical, array, throttle } = file;
-        let model_at = model.span().start;
-        let model = find_model(model.get_ref())
-            .ok_or_else(|| fail(Some(model_at), format!("there is no model `{}`", model.get_ref())))?;
-        if validation.get_ref().trim().is_empty() {
-            let problem = "validation is empty: say against what the drive was checked, or that it was not";
-            return Err(fail(Some(validation.span().start), problem.to_owned()));
-        }
-        let mut offsets: BTreeMap<String, usize> =
-            settings.get_ref().keys().map(|key| (key.get_ref().clone(), key.span().start)).collect();
-        let settings = read_settings(name, model, settings).map_err(|(offset, problem)| fail(Some(offset), problem))?;
-        let profile = Profile {
-            name: name.to_owned(),
-            model: model.name.to_owned(),
-            summary,
-            validation: validation.into_inner(),
-            settings,
-            description: Description::SettingsAlone,
-            lines: BTreeMap::new(),
-        };
-        let in_force = profile
-            .resolve(model, &Spec { name: name.to_owned(), given: Vec::new() })
-            .map_err(|error| fail(None, error.to_string()))?;
-        model.build.check(&in_force).map_err(|contradiction| {
-            let offset = offsets.get(contradiction.tunable).copied();
-            fail(offset, contradiction.among(&in_force, name).to_string())
-        })?;
-        offsets
-            .extend(array.iter().flat_map(|array| array.get_ref().offsets()).map(|(part, at)| (part.to_owned(), at)));
-        let virtual_disk = throttle.iter().map(|throttle| throttle.get_ref().offset());
-        offsets.extend(virtual_disk.map(|(part, at)| (part.to_owned(), at)));
-        let sections = Sections { seek, layout, empirical, array, throttle };
-        // A section that is missing is missed by the model.
-        let description =
-            Description::read(model, sections).map_err(|(offset, problem)| fail(offset.or(Some(model_at)), problem))?;
-        let lines = offsets.into_iter().map(|(key, offset)| (key, line_of(offset))).collect();
-        Ok(Profile { description, lines, ..profile })
+        Profile::parse_among(MODELS, name, text)
+    }
+
+    /// Reads a profile of one of `models` and checks it: every tunable of the model has a value and a source, the model
+    /// accepts the values, and the sections are those of the model.
+    ///
+    /// # Errors
+    /// The first error with its line.
+    pub fn parse_among(models: &'static [ModelRow], name: &str, text: &str) -> Result<Profile, DescriptionError> {
+        read_profile(models, name, text).map_err(|error| error.in_profile(name, text))
     }
 
     /// Reads the profile at `path`.
@@ -143,10 +103,15 @@ impl Profile {
     /// # Errors
     /// As [`Profile::parse`], and what the operating system says.
     pub fn read(path: &Path) -> Result<Profile, DescriptionError> {
+        Profile::read_among(MODELS, path)
+    }
+
+    /// Reads the profile at `path`, of one of `models`.
+    pub(crate) fn read_among(models: &'static [ModelRow], path: &Path) -> Result<Profile, DescriptionError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Profile::parse(&name, &text),
-            Err(error) => Err(DescriptionError { what: WHAT, name, line: None, problem: error.to_string() }),
+            Ok(text) => Profile::parse_among(models, &name, &text),
+            Err(error) => Err(DescriptionError { what: DRIVE_PROFILE, name, line: None, problem: error.to_string() }),
         }
     }
 
@@ -155,49 +120,114 @@ impl Profile {
     /// # Panics
     /// If a shipped profile is malformed, which a test excludes.
     pub fn shipped(name: &str) -> Option<Profile> {
-        let (name, text) = PROFILES.iter().find(|(shipped, _)| *shipped == name)?;
-        Some(Profile::parse(name, text).unwrap_or_else(|error| panic!("{error}")))
+        Registry::SHIPPED.profile(name)
     }
 
     /// The model's settings with `given` on top of the profile's.
     ///
     /// # Errors
     /// A tunable or value that the model does not accept.
-    pub fn resolve(&self, model: &Model, given: &Spec) -> Result<Settings, SpecError> {
-        let from_profile = self.settings.iter().filter(|(key, _)| given.given.iter().all(|(k, _)| k != *key));
-        let mut spec = Spec { name: given.name.clone(), given: given.given.clone() };
-        spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
-        model.settings(&spec)
+    pub fn resolve(&self, model: &ModelRow, given: &Spec) -> Result<Settings, SpecError> {
+        resolve(&self.settings, model, given)
     }
 }
 
-/// `[settings]` as they are written.
-type SettingsText = BTreeMap<toml::Spanned<String>, toml::Spanned<Value>>;
+/// Parses the profile `text` and takes its sections apart from what every profile has. A section is parsed as the row of
+/// the profile's model says, or else as another row says that has a section of this name.
+fn parse_text(models: &'static [ModelRow], text: &str) -> Result<(ProfileText, Sections), ProfileError> {
+    let table = DeTable::parse(text)?;
+    let model = table.get_ref().get("model").and_then(|model| model.get_ref().as_str());
+    let own = models.iter().filter(|row| Some(row.name) == model);
+    let known: Vec<_> = own.chain(models).flat_map(|row| row.sections).collect();
+    let (span, table) = (table.span(), table.into_inner());
+    let (mut rest, mut sections) = (DeTable::new(), Sections::default());
+    for (key, value) in table {
+        if let Some(section) = known.iter().find(|section| section.name == key.get_ref()) {
+            sections.parse(**section, value)?;
+        } else if ProfileText::KEYS.contains(&&**key.get_ref()) {
+            rest.insert(key, value);
+        } else {
+            let mut names: Vec<String> = ProfileText::KEYS.iter().map(|name| format!("`{name}`")).collect();
+            for name in models.iter().flat_map(|row| row.sections).map(|section| format!("`{}`", section.name)) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            let problem = format!("unknown field `{}`, expected one of {}", key.get_ref(), names.join(", "));
+            return Err(ProfileError::at(key.span().start, problem));
+        }
+    }
+    let head = ProfileText::deserialize(Deserializer::from(Spanned::new(span, rest)))?;
+    Ok((head, sections))
+}
 
-/// The settings of a profile, each with its source, once all are there and each is accepted by itself.
-fn read_settings(
-    name: &str,
-    model: &Model,
-    text: toml::Spanned<SettingsText>,
-) -> Result<BTreeMap<String, (String, String)>, (usize, String)> {
+fn read_profile(models: &'static [ModelRow], name: &str, text: &str) -> Result<Profile, ProfileError> {
+    let (ProfileText { model, summary, validation, settings }, sections) = parse_text(models, text)?;
+    let model_at = model.span().start;
+    let model = models
+        .iter()
+        .find(|row| row.name == model.get_ref())
+        .ok_or_else(|| ProfileError::at(model_at, format!("there is no model `{}`", model.get_ref())))?;
+    if validation.get_ref().trim().is_empty() {
+        let problem = "validation is empty: say against what the drive was checked, or that it was not";
+        return Err(ProfileError::at(validation.span().start, problem));
+    }
+    let mut offsets: BTreeMap<String, usize> =
+        settings.get_ref().keys().map(|key| (key.get_ref().clone(), key.span().start)).collect();
+    let settings = read_settings(name, model, settings)?;
+    let alone = Spec { name: name.to_owned(), given: Vec::new() };
+    let in_force = resolve(&settings, model, &alone).map_err(|error| ProfileError::anywhere(error.to_string()))?;
+    (model.check)(&in_force).map_err(|contradiction| ProfileError {
+        offset: offsets.get(contradiction.tunable).copied(),
+        problem: contradiction.among(&in_force, name).to_string(),
+    })?;
+    let article = if model.name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    sections.check(model.sections, &format!("{article} {} drive", model.name), model_at)?;
+    let description = (model.describe)(Some(sections))?;
+    offsets.extend(description.parts().iter().filter_map(|part| Some((part.name.to_owned(), part.offset()?))));
+    Ok(Profile {
+        name: name.to_owned(),
+        model: model.name.to_owned(),
+        summary,
+        validation: validation.into_inner(),
+        settings,
+        description,
+        lines: offsets.into_iter().map(|(key, offset)| (key, described::line_of(text, offset))).collect(),
+    })
+}
+
+/// The settings of a profile with those of `given` in their place where both have one.
+fn resolve(settings: &SourcedSettings, model: &ModelRow, given: &Spec) -> Result<Settings, SpecError> {
+    let from_profile = settings.iter().filter(|(key, _)| given.given.iter().all(|(k, _)| k != *key));
+    let mut spec = Spec { name: given.name.clone(), given: given.given.clone() };
+    spec.given.extend(from_profile.map(|(key, (value, _))| (key.clone(), value.clone())));
+    model.settings(&spec)
+}
+
+/// The values of tunables by name, each with its source.
+type SourcedSettings = BTreeMap<String, (String, String)>;
+
+/// `[settings]` as they are written.
+type SettingsText = BTreeMap<Spanned<String>, Spanned<SettingText>>;
+
+/// Reads the settings of a profile: each tunable of the model has a value that is accepted by itself, and a source.
+fn read_settings(name: &str, model: &ModelRow, text: Spanned<SettingsText>) -> Result<SourcedSettings, ProfileError> {
     let section = text.span().start;
     let mut settings = BTreeMap::new();
     for (key, entry) in text.into_inner() {
-        let (offset, Value { value, source }) = (key.span().start, entry.into_inner());
+        let (offset, SettingText { value, source }) = (key.span().start, entry.into_inner());
         let key = key.into_inner();
         let spec = Spec { name: name.to_owned(), given: vec![(key.clone(), value.clone())] };
-        model.settings(&spec).map_err(|error| (offset, error.to_string()))?;
+        model.settings(&spec).map_err(|error| ProfileError::at(offset, error.to_string()))?;
         if source.trim().is_empty() {
-            return Err((offset, format!("`{key}` has no source")));
+            return Err(ProfileError::at(offset, format!("`{key}` has no source")));
         }
         settings.insert(key, (value, source));
     }
     match model.tunables.iter().find(|tunable| !settings.contains_key(tunable.name)) {
-        Some(missing) => Err((section, format!("`{}` is missing from [settings]: {}", missing.name, missing.summary))),
+        Some(Tunable { name, summary, .. }) => {
+            Err(ProfileError::at(section, format!("`{name}` is missing from [settings]: {summary}")))
+        }
         None => Ok(settings),
     }
-}
-
-pub(crate) fn find_model(name: &str) -> Option<&'static Model> {
-    MODELS.iter().find(|model| model.name == name)
 }

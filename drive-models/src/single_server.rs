@@ -27,11 +27,15 @@ pub trait ServiceModel: AccessCost + Send {
     /// has left. Times never decrease.
     fn serve(&mut self, started: Timestamp, request: &Request) -> Service;
 
-    /// What it does with written data.
-    fn write_cache(&self) -> WriteCache;
+    /// What it does with written data. Unless a model says otherwise, a completed write is durable.
+    fn write_cache(&self) -> WriteCache {
+        WriteCache::Through
+    }
 
-    /// Whether it understands discards.
-    fn discards(&self) -> bool;
+    /// Whether it understands discards. Unless a model says otherwise, it does not.
+    fn discards(&self) -> bool {
+        false
+    }
 }
 
 /// A service model with its queue, the request in service first.

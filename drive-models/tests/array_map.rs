@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drive_models::array::plan::{Access, Planner, Written};
+use drive_models::array::plan::{MemberAccess, Planner, UnitWrite};
 use drive_models::array::{Geometry, Level};
 use proptest::prelude::*;
 use traces::{Lba, Operation, Sectors};
@@ -131,7 +131,7 @@ fn where_both_ways_take_as_many_reads_the_row_is_reconstructed() {
     let mut planner = Planner::new(map(Level::Raid5, 4, 128), None);
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     planner.write(0, 8, &mut reads, &mut writes);
-    let members = |accesses: &[Access]| accesses.iter().map(|access| access.member).collect::<Vec<_>>();
+    let members = |accesses: &[MemberAccess]| accesses.iter().map(|access| access.member).collect::<Vec<_>>();
     assert_eq!((members(&reads), members(&writes)), (vec![1, 2], vec![0, 3]));
 }
 
@@ -194,7 +194,7 @@ fn reads_take_as_many_accesses_as_the_textbook_says() {
 }
 
 /// The sectors of members that accesses touch; none twice.
-fn sectors(accesses: &[Access], operation: Operation) -> BTreeSet<(u64, u64)> {
+fn sectors(accesses: &[MemberAccess], operation: Operation) -> BTreeSet<(u64, u64)> {
     let mut sectors = BTreeSet::new();
     for access in accesses {
         assert_eq!(access.operation, operation);
@@ -323,7 +323,7 @@ proptest! {
             let (from, to) = ((from % unit).min(to % unit), (from % unit).max(to % unit) + 1);
             let hole = hole && to - from > 2;
             new.extend((from..to).filter(|&offset| !hole || offset != from + 1).map(|offset| (at, offset)));
-            written.push(Written { unit: at, from, to, solid: !hole });
+            written.push(UnitWrite { unit: at, from, to, solid: !hole });
         }
         prop_assume!(!written.is_empty());
         let (mut reads, mut writes) = (Vec::new(), Vec::new());

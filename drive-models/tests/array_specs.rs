@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::{Built, build};
+use drive_models::{BuiltDrive, build};
 
 const DS8700: &str = include_str!("../profiles/ds8700-raid5-7.toml");
 
-fn built(spec: &str) -> Built {
+fn built(spec: &str) -> BuiltDrive {
     build(&spec.parse().unwrap()).unwrap()
 }
 
@@ -17,8 +17,10 @@ fn refused(spec: &str) -> String {
 #[test]
 fn parts_and_their_tunables_are_named_beside_the_arrays_own() {
     let parts = |spec: &str| {
-        let parts = built(spec).description.parts().unwrap().clone();
-        (parts.member.to_string(), parts.scheduler.to_string())
+        let built = built(spec);
+        let [member, scheduler] = built.description.parts() else { panic!("an array has two parts") };
+        assert_eq!((member.name, scheduler.name), ("member", "scheduler"));
+        (member.spec.to_string(), scheduler.spec.to_string())
     };
     let said = |member: &str, scheduler: &str| (member.to_owned(), scheduler.to_owned());
     assert_eq!(parts("raid"), said("cheetah-15k5", "satf"));
@@ -32,7 +34,7 @@ fn parts_and_their_tunables_are_named_beside_the_arrays_own() {
         parts("iscsi-raid5-15:member.a=6ms"),
         said("linear:b=22.5ms,capacity=500107862016,per_byte_ps=12821,cache=off,a=6ms", "satf")
     );
-    assert!(built("cheetah-15k4").description.parts().is_none());
+    assert!(built("cheetah-15k4").description.parts().is_empty());
 }
 
 #[test]

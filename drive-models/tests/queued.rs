@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use drive_models::queued::{QueueLimits, Queued};
-use drive_models::registry::build_mechanical;
 use drive_models::single_server::{Service, ServiceModel};
-use drive_models::{Completion, DriveModel, build};
+use drive_models::{Completion, DriveModel, build, build_mechanical};
 use proptest::prelude::*;
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};

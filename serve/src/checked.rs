@@ -119,8 +119,8 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let image = Image::open(&description.image, description.opening)?;
     let exports = fits(&description, &built.name, image.length(), capacity)?;
     let mut drive = part(&built.name, built.model.name, &built.settings);
-    let parts = built.description.named_parts();
-    drive.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
+    let parts = built.description.parts().iter();
+    drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
     let drive_queue = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
     let rotational = built.model.name != drive_models::flash::MODEL.name;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);

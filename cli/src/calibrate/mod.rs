@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use anyhow::{Context, Result};
 use drive_models::calibration::linear::Smoothed;
 use drive_models::calibration::{
-    DeviceError, Evidence, FITS, Fit, FitError, Fitted, GENERATOR, MeasuredDevice, Measurement, RandomReads, Reads,
-    dependence, goodness,
+    CalibrationReads, DeviceError, FITS, FitError, FitEvidence, FittedModel, GENERATOR, MeasuredDevice, Measurement,
+    ModelFit, RandomReads, dependence, goodness,
 };
 use drive_models::{Profile, build_profile};
 use report::CalibrationFigure;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Calibrate) -> Result<()> {
 }
 
 /// The files: a profile for each model, and the picture.
-fn planned(arguments: &Calibrate, source: &Source, rows: &[&Fit]) -> Result<Files> {
+fn planned(arguments: &Calibrate, source: &Source, rows: &[&ModelFit]) -> Result<Files> {
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(source.stem()));
     let endings = rows.iter().map(|row| profile(row.name)).chain([".svg", ".png"].map(str::to_owned));
     Files::planned(stem, arguments.force, &endings.collect::<Vec<String>>(), &[])
@@ -60,7 +60,7 @@ fn profile(model: &str) -> String {
 }
 
 /// The rows of the table of fits that are asked for.
-fn rows(models: &str) -> Result<Vec<&'static Fit>> {
+fn rows(models: &str) -> Result<Vec<&'static ModelFit>> {
     if models == "all" {
         return Ok(FITS.iter().collect());
     }
@@ -69,7 +69,7 @@ fn rows(models: &str) -> Result<Vec<&'static Fit>> {
         let row = FITS.iter().find(|row| row.name == name);
         row.ok_or_else(|| UsageError(format!("no model `{name}` can be fitted; there are {}", names.join(", "))).into())
     };
-    let mut rows: Vec<&'static Fit> = models.split(',').map(find).collect::<Result<_>>()?;
+    let mut rows: Vec<&'static ModelFit> = models.split(',').map(find).collect::<Result<_>>()?;
     // Each once, in the order of the table.
     rows.sort_by_key(|row| FITS.iter().position(|other| other.name == row.name));
     rows.dedup_by_key(|row| row.name);
@@ -79,7 +79,7 @@ fn rows(models: &str) -> Result<Vec<&'static Fit>> {
 fn calibrate(
     arguments: &Calibrate,
     source: &Source,
-    rows: &[&'static Fit],
+    rows: &[&'static ModelFit],
     files: &Files,
     stop: &Arc<AtomicBool>,
 ) -> Result<Calibration> {
@@ -95,7 +95,7 @@ fn calibrate(
             format!("--capacity is {} sectors, but reads end at {}", capacity.count(), reads.furthest().count());
         return Err(UsageError(error).into());
     }
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity,
         origin: &target.origin,
@@ -146,7 +146,7 @@ fn calibrate(
     })
 }
 
-fn measure(arguments: &Calibrate, source: &Source, target: &mut Target) -> Result<Reads> {
+fn measure(arguments: &Calibrate, source: &Source, target: &mut Target) -> Result<CalibrationReads> {
     let Some(device) = target.device.as_deref_mut() else {
         let (reads, notes) = target::read_trace(arguments, source)?;
         target.notes.extend(notes);
@@ -159,9 +159,9 @@ fn measure(arguments: &Calibrate, source: &Source, target: &mut Target) -> Resul
 
 /// Holds the fitted profile against the other half and writes it.
 fn judged(
-    row: &Fit,
-    fitted: &Fitted,
-    evidence: &Evidence,
+    row: &ModelFit,
+    fitted: &FittedModel,
+    evidence: &FitEvidence,
     files: &Files,
     written: &mut Vec<String>,
 ) -> Result<FitResult> {
@@ -195,7 +195,7 @@ fn validation(goodness: &Goodness, origin: &str, seed: u64) -> String {
     )
 }
 
-fn unfitted(row: &Fit, why: String) -> FitResult {
+fn unfitted(row: &ModelFit, why: String) -> FitResult {
     FitResult {
         model: row.name.to_owned(),
         summary: row.summary.to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use drive_models::calibration::{MeasuredDevice, Reads, SimulatedDevice, TraceReads};
+use drive_models::calibration::{CalibrationReads, MeasuredDevice, SimulatedDevice, TraceReads};
 use traces::spec::Spec;
 use traces::{Sectors, TraceReader, formats};
 
@@ -129,7 +129,7 @@ impl Target {
 }
 
 /// The reads of a trace that can be fitted, and what was left out.
-pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Reads, Vec<String>)> {
+pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(CalibrationReads, Vec<String>)> {
     let Source::Trace(path) = source else {
         return Err(UsageError("there is no trace to read".to_owned()).into());
     };

@@ -199,7 +199,7 @@ impl Setup<'_> {
     fn compare(
         &self,
         replayed: Vec<Replayed>,
-        drive: &drive_models::Built,
+        drive: &drive_models::BuiltDrive,
         baseline: Option<String>,
     ) -> Result<Comparison> {
         let read = replayed.first().map_or(&[][..], |replayed| &replayed.read);
@@ -315,10 +315,10 @@ fn part(name: &str, model: &str, settings: &Settings) -> Part {
 }
 
 /// The drive with its tunables and what it is made of, if it is made of drives.
-fn drive_part(drive: &drive_models::Built) -> Part {
+fn drive_part(drive: &drive_models::BuiltDrive) -> Part {
     let mut part = part(&drive.name, drive.model.name, &drive.settings);
-    let parts = drive.description.named_parts();
-    part.settings.extend(parts.iter().map(|(name, spec, _)| ((*name).to_owned(), spec.to_string())));
+    let parts = drive.description.parts().iter();
+    part.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
     part
 }
 

@@ -3,7 +3,7 @@
 use traces::{Lba, Operation, Sectors};
 
 use super::geometry::Geometry;
-use super::read_cache::ReadCache;
+use super::read_cache::ArrayReadCache;
 use super::tracks::Tracks;
 
 /// The sectors of a track of an array whose own is not known: the longest, if a stripe unit is as long.
@@ -14,7 +14,7 @@ pub(super) fn track(geometry: &Geometry) -> u64 {
 /// The contents of a read cache, by tracks. Where requests [`pass`](Contents::pass) there are no times: each is done before the next,
 /// and what is read ahead for it has come.
 #[derive(Clone, Debug)]
-pub struct Contents(ReadCache);
+pub struct Contents(ArrayReadCache);
 
 /// What has to be read of the members when a request passes: the first sector and that after the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Contents {
     pub fn new(geometry: &Geometry, size: Sectors, ahead: Sectors) -> Contents {
         let track = track(geometry);
         let tracks = (size.count() / track).max(1) as usize;
-        Contents(ReadCache::new(tracks, track, ahead.count().div_ceil(track), geometry.capacity().count() / track))
+        Contents(ArrayReadCache::new(tracks, track, ahead.count().div_ceil(track), geometry.capacity().count() / track))
     }
 
     /// A request passes.
@@ -51,7 +51,7 @@ impl Contents {
     }
 
     /// The cache with them.
-    pub(super) fn into_cache(self) -> ReadCache {
+    pub(super) fn into_cache(self) -> ArrayReadCache {
         self.0
     }
 }

@@ -6,17 +6,17 @@ use schedulers::AccessCost;
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::contents::Contents;
-use super::plan::Written;
-use super::raid::{Done, OperationId, Raid};
-use super::read_cache::{ReadCache, hull, spans};
+use super::plan::UnitWrite;
+use super::raid::{EndedOperation, OperationId, Raid};
+use super::read_cache::{ArrayReadCache, hull, spans};
 use super::settings::ArraySettings;
-use super::tracks::Slot;
-use super::write_cache::WriteCache;
+use super::tracks::TrackSlot;
+use super::write_cache::ArrayWriteCache;
 use crate::drive::{self, Completion, DriveModel};
 
 /// A request that has not completed.
 #[derive(Clone, Copy, Debug)]
-struct Outstanding {
+struct OutstandingRequest {
     request: Request,
     submitted: Timestamp,
     /// Operations that it waits for.
@@ -28,7 +28,7 @@ struct Outstanding {
 
 /// What an operation of the members is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Purpose {
+enum OperationPurpose {
     /// Those who wait for it.
     #[default]
     Requests,
@@ -40,7 +40,7 @@ enum Purpose {
 
 #[derive(Debug, Default)]
 struct Underway {
-    purpose: Purpose,
+    purpose: OperationPurpose,
     start: u64,
     end: u64,
     /// Who began it first, then who has joined.
@@ -48,7 +48,7 @@ struct Underway {
     /// Whether the first of those began it, and not the controller.
     demanded: bool,
     /// Tracks that leave the write cache.
-    slots: Vec<Slot>,
+    slots: Vec<TrackSlot>,
 }
 
 /// An array with its controller.
@@ -56,10 +56,10 @@ pub struct Array {
     raid: Raid,
     overhead: Nanos,
     track: u64,
-    read_cache: Option<ReadCache>,
-    write_cache: Option<WriteCache>,
+    read_cache: Option<ArrayReadCache>,
+    write_cache: Option<ArrayWriteCache>,
     /// By request id.
-    outstanding: Vec<Outstanding>,
+    outstanding: Vec<OutstandingRequest>,
     /// By operation id.
     underway: Vec<Underway>,
     /// Completions, the earliest first: each is as long after what it waited for as any other.
@@ -68,10 +68,10 @@ pub struct Array {
     /// What the members do with written data.
     write_cache_below: drive::WriteCache,
     // Reused so that nothing is allocated per request.
-    done: Vec<Done>,
+    done: Vec<EndedOperation>,
     wait_for: Vec<OperationId>,
-    written: Vec<Written>,
-    slots: Vec<Slot>,
+    written: Vec<UnitWrite>,
+    slots: Vec<TrackSlot>,
 }
 
 impl Array {
@@ -83,8 +83,8 @@ impl Array {
             overhead: settings.overhead,
             track,
             read_cache: (settings.read_cache > 0)
-                .then(|| ReadCache::new(settings.read_cache as usize, track, settings.prefetch, tracks)),
-            write_cache: settings.write_cache.map(|limits| WriteCache::new(track, limits)),
+                .then(|| ArrayReadCache::new(settings.read_cache as usize, track, settings.prefetch, tracks)),
+            write_cache: settings.write_cache.map(|limits| ArrayWriteCache::new(track, limits)),
             write_cache_below: raid.write_cache(),
             raid,
             outstanding: Vec::new(),
@@ -149,10 +149,10 @@ impl Array {
         request.lba = Lba::new(start);
         request.set_sectors(Sectors::new(end - start));
         let operation = self.raid.read(now, &request);
-        let mut purpose = Purpose::Requests;
+        let mut purpose = OperationPurpose::Requests;
         if let Some(cache) = &mut self.read_cache {
             cache.fetching(start, end, operation);
-            purpose = Purpose::Fetch;
+            purpose = OperationPurpose::Fetch;
         }
         let underway = begun(&mut self.underway, operation, purpose);
         (underway.start, underway.end, underway.demanded) = (start, end, by.is_some());
@@ -180,7 +180,7 @@ impl Array {
             cache.put(start, end);
         }
         let operation = self.raid.write(now, request);
-        begun(&mut self.underway, operation, Purpose::Requests).demanded = true;
+        begun(&mut self.underway, operation, OperationPurpose::Requests).demanded = true;
         self.wait(id, operation);
     }
 
@@ -206,7 +206,7 @@ impl Array {
             let Some(row) = cache.take_row(self.raid.geometry(), &mut self.written, &mut self.slots) else { return };
             let like = Request::new(now, Operation::Write, Lba::ZERO, Sectors::ZERO);
             let operation = self.raid.write_row(now, like, row, &self.written);
-            let underway = begun(&mut self.underway, operation, Purpose::Destage);
+            let underway = begun(&mut self.underway, operation, OperationPurpose::Destage);
             std::mem::swap(&mut underway.slots, &mut self.slots);
         }
     }
@@ -228,7 +228,7 @@ impl Array {
 
     /// A request has got all that it waited for.
     fn finish(&mut self, now: Timestamp, id: RequestId) {
-        let Outstanding { started, seek, hit, .. } = self.outstanding[id.index()];
+        let OutstandingRequest { started, seek, hit, .. } = self.outstanding[id.index()];
         let finished = now.saturating_add(self.overhead);
         self.completing.push_back(Completion { id, started, finished, seek, hit });
     }
@@ -249,17 +249,17 @@ impl Array {
         }
     }
 
-    fn operation_done(&mut self, now: Timestamp, done: &Done) {
+    fn operation_done(&mut self, now: Timestamp, done: &EndedOperation) {
         let underway = &mut self.underway[done.id.0 as usize];
         let mut waiters = std::mem::take(&mut underway.waiters);
         match underway.purpose {
-            Purpose::Requests => {}
-            Purpose::Fetch => {
+            OperationPurpose::Requests => {}
+            OperationPurpose::Fetch => {
                 if let Some(cache) = &mut self.read_cache {
                     cache.fetched(underway.start, underway.end, done.id);
                 }
             }
-            Purpose::Destage => {
+            OperationPurpose::Destage => {
                 if let Some(cache) = &mut self.write_cache {
                     cache.destaged(&mut underway.slots);
                 }
@@ -299,12 +299,12 @@ impl Array {
     }
 }
 
-fn span(outstanding: &Outstanding) -> (u64, u64) {
+fn span(outstanding: &OutstandingRequest) -> (u64, u64) {
     (outstanding.request.lba.sector(), outstanding.request.end().sector())
 }
 
 /// Notes what an operation that has begun is for.
-fn begun(underway: &mut Vec<Underway>, operation: OperationId, purpose: Purpose) -> &mut Underway {
+fn begun(underway: &mut Vec<Underway>, operation: OperationId, purpose: OperationPurpose) -> &mut Underway {
     let at = operation.0 as usize;
     if at >= underway.len() {
         underway.resize_with(at + 1, Underway::default);
@@ -349,7 +349,7 @@ impl DriveModel for Array {
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.run(now);
-        let outstanding = Outstanding {
+        let outstanding = OutstandingRequest {
             request: *request,
             submitted: now,
             pending: 0,
@@ -365,7 +365,7 @@ impl DriveModel for Array {
         match request.operation {
             Operation::Flush if self.write_cache() != drive::WriteCache::Through => {
                 let operation = self.raid.flush(now, request);
-                begun(&mut self.underway, operation, Purpose::Requests).demanded = true;
+                begun(&mut self.underway, operation, OperationPurpose::Requests).demanded = true;
                 self.wait(id, operation);
             }
             Operation::Read if !empty => self.read(now, id, request),

@@ -65,7 +65,7 @@ impl Level {
 
 /// Where one logical sector lies: in which row, in which of its data units, how far into that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StripePosition {
     /// The row.
     pub row: u64,
     /// The data unit of the row.
@@ -134,9 +134,9 @@ impl Geometry {
     }
 
     /// Where a logical sector lies.
-    pub fn place(&self, lba: Lba) -> Place {
+    pub fn place(&self, lba: Lba) -> StripePosition {
         let (unit, offset) = (lba.sector() / self.stripe_unit, lba.sector() % self.stripe_unit);
-        Place { row: unit / self.data, unit: unit % self.data, offset }
+        StripePosition { row: unit / self.data, unit: unit % self.data, offset }
     }
 
     /// Members that hold the same as each other: 1 without mirroring.

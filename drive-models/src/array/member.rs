@@ -8,7 +8,7 @@ use crate::queued::{QueueLimits, Queued};
 
 /// An access of a member that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedAccess {
     /// The step of an operation that it belongs to.
     pub step: u32,
     /// What the drive said.
@@ -16,7 +16,7 @@ pub struct Ended {
 }
 
 /// A member. Requests are not merged in its queue: the array joins those of one request of its own.
-pub struct Member {
+pub struct ArrayMember {
     queue: Queued,
     /// The step of each access, by the id that the queue knows it by.
     steps: Vec<u32>,
@@ -27,10 +27,10 @@ pub struct Member {
     completions: Vec<Completion>,
 }
 
-impl Member {
+impl ArrayMember {
     /// An idle member, whose drive is given at most `depth` accesses at once.
-    pub fn new((drive, scheduler): MemberParts, depth: u32) -> Member {
-        Member {
+    pub fn new((drive, scheduler): MemberParts, depth: u32) -> ArrayMember {
+        ArrayMember {
             queue: Queued::new(drive, scheduler, QueueLimits { held: u32::MAX, at_drive: depth, age: None }),
             steps: Vec::new(),
             free: Vec::new(),
@@ -54,7 +54,7 @@ impl Member {
         self.heading_for
     }
 
-    /// Lets an access wait; [`Member::dispatch`] sends it.
+    /// Lets an access wait; [`ArrayMember::dispatch`] sends it.
     pub fn insert(&mut self, now: Timestamp, step: u32, request: &Request) {
         let id = self.free.pop().unwrap_or_else(|| {
             self.steps.push(step);
@@ -74,11 +74,11 @@ impl Member {
 
     /// Lets everything happen in the drive up to `now` and appends what has ended; the owner dispatches
     /// when it has seen to that.
-    pub fn advance(&mut self, now: Timestamp, ended: &mut Vec<Ended>) {
+    pub fn advance(&mut self, now: Timestamp, ended: &mut Vec<EndedAccess>) {
         self.queue.complete(now, &mut self.completions);
         for completion in self.completions.drain(..) {
             self.free.push(completion.id);
-            ended.push(Ended { step: self.steps[completion.id.index()], completion });
+            ended.push(EndedAccess { step: self.steps[completion.id.index()], completion });
         }
     }
 

@@ -27,23 +27,26 @@ use traces::{Nanos, Sectors};
 
 pub use contents::{Contents, Passed};
 pub use controller::Array;
-pub use description::{Parts, PartsText};
+pub use description::ArrayParts;
 pub use geometry::{Geometry, Level};
 pub use settings::ArraySettings;
 
 use crate::description::Contradiction;
 use crate::drive::DriveModel;
-use crate::registry::{Build, Model};
-use member::Member;
+use crate::registry::ModelRow;
+use member::ArrayMember;
 use raid::Raid;
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "raid",
     summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
-    build: Build::WithMembers { check: |settings| ArraySettings::new(settings).map(|_| ()), build },
+    one_at_a_time: false,
+    check: |settings| ArraySettings::new(settings).map(|_| ()),
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// Most sectors of all members together: 4 EiB.
@@ -60,7 +63,7 @@ pub fn with_contents(
     contents: Option<Contents>,
     parts: Vec<MemberParts>,
 ) -> Array {
-    let members = parts.into_iter().map(|parts| Member::new(parts, 1)).collect();
+    let members = parts.into_iter().map(|parts| ArrayMember::new(parts, 1)).collect();
     let settings = ArraySettings::plain(&geometry, overhead);
     Array::with_contents(&settings, Raid::new(geometry, None, members), contents)
 }
@@ -81,6 +84,6 @@ fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveMo
         return Err(Contradiction { tunable: "members", expected });
     }
     let geometry = Geometry::new(settings.level, settings.members, settings.stripe_unit, smallest);
-    let members = parts.into_iter().map(|parts| Member::new(parts, settings.depth)).collect();
+    let members = parts.into_iter().map(|parts| ArrayMember::new(parts, settings.depth)).collect();
     Ok(Box::new(Array::new(&settings, Raid::new(geometry, settings.failed, members))))
 }

@@ -12,11 +12,11 @@
 
 use traces::{Lba, Operation};
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{Geometry, StripePosition};
 
 /// One access to a member, or, with mirroring, to one group of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct MemberAccess {
     /// The member, the first of its copies where it is mirrored.
     pub member: u64,
     /// The first sector on it.
@@ -29,7 +29,7 @@ pub struct Access {
 
 /// What is written of one data unit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct UnitWrite {
     /// The data unit.
     pub unit: u64,
     /// The first sector written, within the unit.
@@ -46,7 +46,7 @@ struct Gather {
     operation: Operation,
     /// The span of each member that may still grow, empty where start and end are the same.
     open: Vec<(u64, u64)>,
-    closed: Vec<Access>,
+    closed: Vec<MemberAccess>,
 }
 
 impl Gather {
@@ -62,17 +62,17 @@ impl Gather {
         } else if (open.0..=open.1).contains(&start) {
             open.1 = open.1.max(end);
         } else {
-            self.closed.push(Access { member, start: open.0, end: open.1, operation: self.operation });
+            self.closed.push(MemberAccess { member, start: open.0, end: open.1, operation: self.operation });
             *open = (start, end);
         }
     }
 
-    fn finish(&mut self, into: &mut Vec<Access>) {
+    fn finish(&mut self, into: &mut Vec<MemberAccess>) {
         into.append(&mut self.closed);
         for (member, open) in self.open.iter_mut().enumerate() {
             if open.0 != open.1 {
                 let (start, end) = *open;
-                into.push(Access { member: member as u64, start, end, operation: self.operation });
+                into.push(MemberAccess { member: member as u64, start, end, operation: self.operation });
                 *open = (0, 0);
             }
         }
@@ -81,7 +81,7 @@ impl Gather {
 
 /// How the new parity of a row comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ParityMethod {
     /// There is none to be kept.
     NoParity,
     /// From the old data, the old parity and the new data.
@@ -99,7 +99,7 @@ pub struct Planner {
     failed: Option<u64>,
     reads: Gather,
     writes: Gather,
-    written: Vec<Written>,
+    written: Vec<UnitWrite>,
 }
 
 impl Planner {
@@ -126,7 +126,7 @@ impl Planner {
     }
 
     /// The accesses of a read of the logical sectors `start..end`.
-    pub fn read(&mut self, start: u64, end: u64, reads: &mut Vec<Access>) {
+    pub fn read(&mut self, start: u64, end: u64, reads: &mut Vec<MemberAccess>) {
         let mut at = start;
         while at < end {
             let row_end = self.row_end(at).min(end);
@@ -145,7 +145,7 @@ impl Planner {
 
     /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie
     /// in one row or are full rows: what has to be read first, and what is written then.
-    pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+    pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<MemberAccess>, writes: &mut Vec<MemberAccess>) {
         let mut at = start;
         while at < end {
             let row_end = self.row_end(at).min(end);
@@ -162,7 +162,13 @@ impl Planner {
     }
 
     /// The accesses of a write of some sectors of one row, units ascending.
-    pub fn write_row(&mut self, row: u64, written: &[Written], reads: &mut Vec<Access>, writes: &mut Vec<Access>) {
+    pub fn write_row(
+        &mut self,
+        row: u64,
+        written: &[UnitWrite],
+        reads: &mut Vec<MemberAccess>,
+        writes: &mut Vec<MemberAccess>,
+    ) {
         self.row(row, written);
         self.reads.finish(reads);
         self.writes.finish(writes);
@@ -173,13 +179,13 @@ impl Planner {
     }
 
     /// Calls `each` with the part of every data unit that `start..end`, within one row, touches.
-    fn each_unit(&mut self, start: u64, end: u64, mut each: impl FnMut(&mut Planner, u64, Written)) {
-        let Place { row, mut unit, offset } = self.geometry.place(Lba::new(start));
+    fn each_unit(&mut self, start: u64, end: u64, mut each: impl FnMut(&mut Planner, u64, UnitWrite)) {
+        let StripePosition { row, mut unit, offset } = self.geometry.place(Lba::new(start));
         let (mut from, mut left) = (offset, end - start);
         while left > 0 {
             let to = (from + left).min(self.geometry.stripe_unit());
             left -= to - from;
-            each(self, row, Written { unit, from, to, solid: true });
+            each(self, row, UnitWrite { unit, from, to, solid: true });
             (unit, from) = (unit + 1, 0);
         }
     }
@@ -198,7 +204,7 @@ impl Planner {
 
     /// Reads what is asked for and, of every other data unit and P, what tells the lost sectors.
     fn read_degraded(&mut self, start: u64, end: u64, lost: (u64, u64)) {
-        let Place { row, unit: first, offset } = self.geometry.place(Lba::new(start));
+        let StripePosition { row, unit: first, offset } = self.geometry.place(Lba::new(start));
         let (data, size) = (self.geometry.data_units(), self.geometry.stripe_unit());
         let (from, to) = (first * size + offset, first * size + offset + (end - start));
         for unit in 0..data {
@@ -231,7 +237,7 @@ impl Planner {
         self.reads.add(self.geometry.parity_member(row, number), start + from, start + to);
     }
 
-    fn row(&mut self, row: u64, written: &[Written]) {
+    fn row(&mut self, row: u64, written: &[UnitWrite]) {
         let hull = written.iter().fold((u64::MAX, 0), |(lo, hi), unit| (lo.min(unit.from), hi.max(unit.to)));
         let way = self.way(row, written, hull);
         self.read_for(way, row, written, hull);
@@ -251,14 +257,14 @@ impl Planner {
     }
 
     /// The reads in front of a write; `hull` is the span over all units.
-    fn read_for(&mut self, way: Way, row: u64, written: &[Written], hull: (u64, u64)) {
+    fn read_for(&mut self, way: ParityMethod, row: u64, written: &[UnitWrite], hull: (u64, u64)) {
         match way {
-            Way::NoParity => {
+            ParityMethod::NoParity => {
                 for unit in written.iter().filter(|unit| !unit.solid) {
                     self.read_unit(row, unit.unit, (unit.from, unit.to));
                 }
             }
-            Way::ReadModifyWrite => {
+            ParityMethod::ReadModifyWrite => {
                 for unit in written {
                     self.read_unit(row, unit.unit, (unit.from, unit.to));
                 }
@@ -268,7 +274,7 @@ impl Planner {
                     }
                 }
             }
-            Way::Reconstruct => {
+            ParityMethod::Reconstruct => {
                 let mut units = written.iter().peekable();
                 for unit in 0..self.geometry.data_units() {
                     let stays = match units.next_if(|written| written.unit == unit) {
@@ -278,7 +284,7 @@ impl Planner {
                     self.read_unit(row, unit, stays);
                 }
             }
-            Way::RebuildFirst => {
+            ParityMethod::RebuildFirst => {
                 for unit in 0..self.geometry.data_units() {
                     self.read_unit(row, unit, hull);
                 }
@@ -287,33 +293,37 @@ impl Planner {
         }
     }
 
-    fn way(&self, row: u64, written: &[Written], hull: (u64, u64)) -> Way {
+    fn way(&self, row: u64, written: &[UnitWrite], hull: (u64, u64)) -> ParityMethod {
         let parities = self.geometry.level().parities();
         let live = (0..parities).filter(|&number| self.failed != Some(self.geometry.parity_member(row, number)));
         let live = live.count() as u64;
         if live == 0 {
-            return Way::NoParity;
+            return ParityMethod::NoParity;
         }
-        let covers = |unit: &Written| what_stays(unit, hull) == (0, 0);
+        let covers = |unit: &UnitWrite| what_stays(unit, hull) == (0, 0);
         if live == parities
             && let Some(failed) = self.failed
         {
-            let lost = |unit: &&Written| self.geometry.data_member(row, unit.unit) == failed;
+            let lost = |unit: &&UnitWrite| self.geometry.data_member(row, unit.unit) == failed;
             return match written.iter().find(lost) {
-                None => Way::ReadModifyWrite,
-                Some(unit) if covers(unit) => Way::Reconstruct,
-                Some(_) => Way::RebuildFirst,
+                None => ParityMethod::ReadModifyWrite,
+                Some(unit) if covers(unit) => ParityMethod::Reconstruct,
+                Some(_) => ParityMethod::RebuildFirst,
             };
         }
         let covered = written.iter().filter(|unit| covers(unit)).count() as u64;
         let reconstruct = self.geometry.data_units() - covered;
-        if reconstruct <= written.len() as u64 + live { Way::Reconstruct } else { Way::ReadModifyWrite }
+        if reconstruct <= written.len() as u64 + live {
+            ParityMethod::Reconstruct
+        } else {
+            ParityMethod::ReadModifyWrite
+        }
     }
 }
 
 /// The span of a unit that has to be read so that all of `hull` is known of it, empty (0, 0) if the
 /// write covers it. One access, so with something to read on both sides it is all of it.
-fn what_stays(unit: &Written, hull: (u64, u64)) -> (u64, u64) {
+fn what_stays(unit: &UnitWrite, hull: (u64, u64)) -> (u64, u64) {
     match (unit.solid, unit.from == hull.0, unit.to == hull.1) {
         (true, true, true) => (0, 0),
         (true, true, false) => (unit.to, hull.1),

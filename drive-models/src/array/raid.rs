@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use super::geometry::{Geometry, Place};
-use super::member::{Ended, Member};
-use super::plan::{Access, Planner, Written};
+use super::geometry::{Geometry, StripePosition};
+use super::member::{ArrayMember, EndedAccess};
+use super::plan::{MemberAccess, Planner, UnitWrite};
 use crate::drive::WriteCache;
 
 /// The number of an operation while it runs; small and reused.
@@ -19,7 +19,7 @@ pub struct OperationId(pub u32);
 
 /// An operation that has ended, now.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct EndedOperation {
     /// Which.
     pub id: OperationId,
     /// When a member began to serve its first access.
@@ -31,7 +31,7 @@ pub struct Done {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Running {
+struct RunningOperation {
     request: Request,
     steps: u32,
     started: Timestamp,
@@ -40,12 +40,12 @@ struct Running {
 }
 
 #[derive(Debug, Default)]
-struct Step {
+struct OperationStep {
     operation: u32,
     /// Accesses that have not ended.
     pending: u32,
     /// What is written after the reads.
-    writes: Vec<Access>,
+    writes: Vec<MemberAccess>,
 }
 
 /// Values at small numbers that are reused; a freed one keeps its buffers.
@@ -72,21 +72,21 @@ impl<T> Slab<T> {
 /// An array without a cache.
 pub struct Raid {
     planner: Planner,
-    members: Vec<Member>,
-    running: Slab<Running>,
-    steps: Slab<Step>,
+    members: Vec<ArrayMember>,
+    running: Slab<RunningOperation>,
+    steps: Slab<OperationStep>,
     /// Members that got something to do.
     touched: Vec<bool>,
     // Reused so that nothing is allocated per request.
-    reads: Vec<Access>,
-    writes: Vec<Access>,
-    ended: Vec<Ended>,
-    done: Vec<Done>,
+    reads: Vec<MemberAccess>,
+    writes: Vec<MemberAccess>,
+    ended: Vec<EndedAccess>,
+    done: Vec<EndedOperation>,
 }
 
 impl Raid {
     /// An array over `members`, all idle.
-    pub fn new(geometry: Geometry, failed: Option<u64>, members: Vec<Member>) -> Raid {
+    pub fn new(geometry: Geometry, failed: Option<u64>, members: Vec<ArrayMember>) -> Raid {
         Raid {
             planner: Planner::new(geometry, failed),
             running: Slab::new(),
@@ -110,10 +110,10 @@ impl Raid {
     pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
         let map = self.geometry();
         let on_member = |lba| {
-            let Place { row, offset, .. } = map.place(lba);
+            let StripePosition { row, offset, .. } = map.place(lba);
             Lba::new(map.row_start(row) + offset)
         };
-        let Place { row, unit, .. } = map.place(to);
+        let StripePosition { row, unit, .. } = map.place(to);
         let sectors = sectors.min(Sectors::new(map.stripe_unit()));
         self.members[map.data_member(row, unit) as usize].expected(on_member(from), on_member(to), sectors)
     }
@@ -159,7 +159,7 @@ impl Raid {
     }
 
     /// Begins a write of some sectors of one row; what is `like` them carries the flags.
-    pub fn write_row(&mut self, now: Timestamp, like: Request, row: u64, written: &[Written]) -> OperationId {
+    pub fn write_row(&mut self, now: Timestamp, like: Request, row: u64, written: &[UnitWrite]) -> OperationId {
         let id = self.begin(like);
         self.planner.write_row(row, written, &mut self.reads, &mut self.writes);
         self.begin_step(now, id);
@@ -170,7 +170,7 @@ impl Raid {
     /// Begins a flush of all members whose write cache is volatile; there must be one.
     pub fn flush(&mut self, now: Timestamp, request: &Request) -> OperationId {
         let id = self.begin(*request);
-        let step = self.steps.take(Step::default);
+        let step = self.steps.take(OperationStep::default);
         self.running.values[id.0 as usize].steps += 1;
         self.steps.values[step as usize].operation = id.0;
         for number in 0..self.members.len() {
@@ -188,7 +188,7 @@ impl Raid {
     fn begin(&mut self, mut request: Request) -> OperationId {
         // The sequence of which the flag is part is the stage's; what reaches members is its write.
         request.flags.remove(Flags::PREFLUSH);
-        let running = Running { request, steps: 0, started: Timestamp::MAX, seek: Sectors::ZERO, hit: true };
+        let running = RunningOperation { request, steps: 0, started: Timestamp::MAX, seek: Sectors::ZERO, hit: true };
         let id = self.running.take(|| running);
         self.running.values[id as usize] = running;
         OperationId(id)
@@ -201,7 +201,7 @@ impl Raid {
 
     /// Begins a step with the reads and writes that were planned.
     fn begin_step(&mut self, now: Timestamp, id: OperationId) {
-        let step = self.steps.take(Step::default);
+        let step = self.steps.take(OperationStep::default);
         self.running.values[id.0 as usize].steps += 1;
         let values = &mut self.steps.values[step as usize];
         values.operation = id.0;
@@ -215,7 +215,7 @@ impl Raid {
     }
 
     /// Puts accesses into the queues of their members.
-    fn insert(&mut self, now: Timestamp, step: u32, accesses: &mut Vec<Access>) {
+    fn insert(&mut self, now: Timestamp, step: u32, accesses: &mut Vec<MemberAccess>) {
         let like = self.running.values[self.steps.values[step as usize].operation as usize].request;
         for access in accesses.drain(..) {
             let mut request = like;
@@ -262,12 +262,12 @@ impl Raid {
 
     /// When something happens next, [`Timestamp::MAX`] for never.
     pub fn next_event(&self) -> Timestamp {
-        self.members.iter().map(Member::next_event).min().unwrap_or(Timestamp::MAX)
+        self.members.iter().map(ArrayMember::next_event).min().unwrap_or(Timestamp::MAX)
     }
 
     /// Lets happen what happens at `now`, the time of the next event, and appends the operations that
     /// have ended; each is to be forgotten by whoever began it.
-    pub fn advance(&mut self, now: Timestamp, done: &mut Vec<Done>) {
+    pub fn advance(&mut self, now: Timestamp, done: &mut Vec<EndedOperation>) {
         let mut ended = std::mem::take(&mut self.ended);
         for (member, touched) in self.members.iter_mut().zip(&mut self.touched) {
             if member.next_event() <= now {
@@ -288,7 +288,7 @@ impl Raid {
         self.running.free.push(id.0);
     }
 
-    fn access_ended(&mut self, now: Timestamp, ended: &Ended) {
+    fn access_ended(&mut self, now: Timestamp, ended: &EndedAccess) {
         let step = &mut self.steps.values[ended.step as usize];
         let (number, id) = (ended.step, step.operation);
         step.pending -= 1;
@@ -308,8 +308,8 @@ impl Raid {
         self.steps.free.push(number);
         running.steps -= 1;
         if running.steps == 0 {
-            let Running { started, seek, hit, .. } = *running;
-            self.done.push(Done { id: OperationId(id), started, seek, hit });
+            let RunningOperation { started, seek, hit, .. } = *running;
+            self.done.push(EndedOperation { id: OperationId(id), started, seek, hit });
         }
     }
 }

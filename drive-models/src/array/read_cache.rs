@@ -13,7 +13,7 @@ use super::tracks::{Tracks, mask};
 const RUN: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Cached {
+struct CachedTrack {
     held: u128,
     coming: u128,
     /// What `coming` comes with.
@@ -26,8 +26,8 @@ struct Cached {
 
 /// The read cache.
 #[derive(Clone, Debug)]
-pub struct ReadCache {
-    tracks: Tracks<Cached>,
+pub struct ArrayReadCache {
+    tracks: Tracks<CachedTrack>,
     tracks_max: usize,
     track: u64,
     prefetch: u64,
@@ -35,11 +35,11 @@ pub struct ReadCache {
     end: u64,
 }
 
-impl ReadCache {
+impl ArrayReadCache {
     /// An empty cache of `tracks_max` tracks of `track` sectors, that reads up to `prefetch` tracks
     /// ahead, none beyond the array's `end` tracks.
-    pub fn new(tracks_max: usize, track: u64, prefetch: u64, end: u64) -> ReadCache {
-        ReadCache { tracks: Tracks::new(tracks_max), tracks_max, track, prefetch, end }
+    pub fn new(tracks_max: usize, track: u64, prefetch: u64, end: u64) -> ArrayReadCache {
+        ArrayReadCache { tracks: Tracks::new(tracks_max), tracks_max, track, prefetch, end }
     }
 
     /// The sectors of a track that are there.
@@ -70,7 +70,7 @@ impl ReadCache {
             let mut lacking = needed & !elsewhere(track);
             if let Some(slot) = self.tracks.find(track) {
                 self.tracks.list(slot);
-                let Cached { held, coming, with, .. } = self.tracks[slot];
+                let CachedTrack { held, coming, with, .. } = self.tracks[slot];
                 lacking &= !held;
                 if let Some(with) = with.filter(|with| lacking & coming != 0 && !wait_for.contains(with)) {
                     wait_for.push(with);
@@ -115,7 +115,7 @@ impl ReadCache {
         missing
     }
 
-    /// Whether the read of `start..end`, which [`ReadCache::read`] has seen, continues a run, and
+    /// Whether the read of `start..end`, which [`ArrayReadCache::read`] has seen, continues a run, and
     /// what is to be read ahead for it.
     pub fn read_ahead(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let last = (end - 1) / self.track;
@@ -143,12 +143,12 @@ impl ReadCache {
     /// The track of a sector, its run, and the last track read ahead for that, if the sector is there.
     fn run_through(&self, sector: u64) -> Option<(u64, u32, u64)> {
         let track = sector / self.track;
-        let Cached { held, coming, run, ahead, .. } = self.tracks[self.tracks.find(track)?];
+        let CachedTrack { held, coming, run, ahead, .. } = self.tracks[self.tracks.find(track)?];
         let bit = 1 << (sector % self.track);
         ((held | coming) & bit != 0).then_some((track, run, track + u64::from(ahead)))
     }
 
-    fn entry(&mut self, track: u64) -> &mut Cached {
+    fn entry(&mut self, track: u64) -> &mut CachedTrack {
         let slot = match self.tracks.find(track) {
             Some(slot) => {
                 self.tracks.list(slot);

@@ -19,10 +19,10 @@ pub fn mask(from: u64, to: u64) -> u128 {
 
 /// The place of a track in the directory, the same as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u32);
+pub struct TrackSlot(u32);
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<T> {
+struct TrackEntry<T> {
     track: u64,
     value: T,
     /// The next entry of the same bucket, or of the free ones.
@@ -35,7 +35,7 @@ struct Entry<T> {
 /// A directory with a value for each track.
 #[derive(Clone, Debug)]
 pub struct Tracks<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<TrackEntry<T>>,
     buckets: Vec<u32>,
     free: u32,
     len: usize,
@@ -67,12 +67,12 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     /// Where a track is, if it is there.
-    pub fn find(&self, track: u64) -> Option<Slot> {
+    pub fn find(&self, track: u64) -> Option<TrackSlot> {
         let mut at = self.buckets[self.bucket(track)];
         while at != NONE {
             let entry = &self.entries[at as usize];
             if entry.track == track {
-                return Some(Slot(at));
+                return Some(TrackSlot(at));
             }
             at = entry.chain;
         }
@@ -80,10 +80,16 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     /// Adds a track that is not there, as the one used last.
-    pub fn insert(&mut self, track: u64) -> Slot {
+    pub fn insert(&mut self, track: u64) -> TrackSlot {
         let bucket = self.bucket(track);
-        let entry =
-            Entry { track, value: T::default(), chain: self.buckets[bucket], newer: NONE, older: NONE, listed: false };
+        let entry = TrackEntry {
+            track,
+            value: T::default(),
+            chain: self.buckets[bucket],
+            newer: NONE,
+            older: NONE,
+            listed: false,
+        };
         let at = self.free;
         let at = if at == NONE {
             self.entries.push(entry);
@@ -95,14 +101,14 @@ impl<T: Copy + Default> Tracks<T> {
         };
         self.buckets[bucket] = at;
         self.len += 1;
-        self.list(Slot(at));
-        Slot(at)
+        self.list(TrackSlot(at));
+        TrackSlot(at)
     }
 
     /// Forgets a track.
-    pub fn remove(&mut self, slot: Slot) {
+    pub fn remove(&mut self, slot: TrackSlot) {
         self.unlist(slot);
-        let Entry { track, chain, .. } = self.entries[slot.0 as usize];
+        let TrackEntry { track, chain, .. } = self.entries[slot.0 as usize];
         let bucket = self.bucket(track);
         if self.buckets[bucket] == slot.0 {
             self.buckets[bucket] = chain;
@@ -119,17 +125,17 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     /// The track that was listed longest ago.
-    pub fn oldest(&self) -> Option<Slot> {
-        (self.oldest != NONE).then_some(Slot(self.oldest))
+    pub fn oldest(&self) -> Option<TrackSlot> {
+        (self.oldest != NONE).then_some(TrackSlot(self.oldest))
     }
 
     /// The track's number.
-    pub fn track(&self, slot: Slot) -> u64 {
+    pub fn track(&self, slot: TrackSlot) -> u64 {
         self.entries[slot.0 as usize].track
     }
 
     /// Makes a track the newest of the list.
-    pub fn list(&mut self, slot: Slot) {
+    pub fn list(&mut self, slot: TrackSlot) {
         if self.newest == slot.0 {
             return;
         }
@@ -145,7 +151,7 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     /// Takes a track off the list, so that it is never the oldest.
-    pub fn unlist(&mut self, slot: Slot) {
+    pub fn unlist(&mut self, slot: TrackSlot) {
         let entry = &mut self.entries[slot.0 as usize];
         if !std::mem::take(&mut entry.listed) {
             return;
@@ -162,85 +168,18 @@ impl<T: Copy + Default> Tracks<T> {
     }
 }
 
-impl<T> Index<Slot> for Tracks<T> {
+impl<T> Index<TrackSlot> for Tracks<T> {
     type Output = T;
-    fn index(&self, slot: Slot) -> &T {
+    fn index(&self, slot: TrackSlot) -> &T {
         &self.entries[slot.0 as usize].value
     }
 }
 
-impl<T> IndexMut<Slot> for Tracks<T> {
-    fn index_mut(&mut self, slot: Slot) -> &mut T {
+impl<T> IndexMut<TrackSlot> for Tracks<T> {
+    fn index_mut(&mut self, slot: TrackSlot) -> &mut T {
         &mut self.entries[slot.0 as usize].value
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_mask_has_a_bit_for_each_sector() {
-        for from in 0..=128 {
-            for to in from..=128 {
-                let slow = (from..to).fold(0u128, |bits, bit| bits | 1 << bit);
-                assert_eq!(mask(from, to), slow, "{from}..{to}");
-            }
-        }
-    }
-
-    #[test]
-    fn tracks_at_equal_distances_lie_apart_and_neighbours_together() {
-        const TRACKS: u64 = 4096;
-        let tracks: Tracks<u8> = Tracks::new(TRACKS as usize);
-        for distance in [1, 7, 15, 16, 17, 48, 1000, 1024, 4096] {
-            let mut found = vec![0; tracks.buckets.len()];
-            (0..TRACKS).for_each(|nth| found[tracks.bucket(nth * distance)] += 1);
-            let most = found.into_iter().max().unwrap();
-            assert!(most <= 6, "{distance}: {most}");
-        }
-        let group: std::collections::BTreeSet<usize> = (320..336).map(|track| tracks.bucket(track)).collect();
-        let first = *group.first().unwrap();
-        assert!(group.len() == 16 && first.is_multiple_of(16) && *group.last().unwrap() == first + 15, "{group:?}");
-    }
-
-    proptest! {
-        /// Against a vector in order of use.
-        #[test]
-        fn a_directory_is_a_list_by_use(steps in prop::collection::vec((0u64..40, 0u8..4), 0..300)) {
-            let mut tracks: Tracks<u64> = Tracks::new(8);
-            let mut slow: Vec<(u64, bool)> = Vec::new();
-            for (track, what) in steps {
-                let at = slow.iter().position(|&(known, _)| known == track);
-                prop_assert_eq!(tracks.find(track).is_some(), at.is_some());
-                match (tracks.find(track), at, what) {
-                    (None, None, _) => {
-                        let slot = tracks.insert(track);
-                        tracks[slot] = track * 3;
-                        slow.push((track, true));
-                    }
-                    (Some(slot), Some(at), 0) => {
-                        tracks.remove(slot);
-                        slow.remove(at);
-                    }
-                    (Some(slot), Some(at), 1) => {
-                        tracks.unlist(slot);
-                        slow[at].1 = false;
-                    }
-                    (Some(slot), Some(at), _) => {
-                        prop_assert_eq!(tracks[slot], track * 3);
-                        tracks.list(slot);
-                        slow.remove(at);
-                        slow.push((track, true));
-                    }
-                    _ => unreachable!("checked above"),
-                }
-                prop_assert_eq!(tracks.len(), slow.len());
-                let oldest = tracks.oldest().map(|slot| tracks.track(slot));
-                prop_assert_eq!(oldest, slow.iter().find(|(_, listed)| *listed).map(|&(track, _)| track));
-            }
-        }
-    }
-}
+mod tests;

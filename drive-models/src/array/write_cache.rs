@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use traces::RequestId;
 
 use super::geometry::Geometry;
-use super::plan::Written;
+use super::plan::UnitWrite;
 use super::read_cache::spans;
-use super::tracks::{Slot, Tracks};
+use super::tracks::{TrackSlot, Tracks};
 
 /// Sectors of a page.
 pub const PAGE_SECTORS: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Dirty {
+struct DirtyTrack {
     dirty: u128,
     /// What is on its way to the members.
     leaving: u128,
@@ -39,8 +39,8 @@ pub struct WriteLimits {
 
 /// The write cache. Tracks on the list are those with something dirty of which nothing is leaving.
 #[derive(Debug)]
-pub struct WriteCache {
-    tracks: Tracks<Dirty>,
+pub struct ArrayWriteCache {
+    tracks: Tracks<DirtyTrack>,
     track: u64,
     limits: WriteLimits,
     used: u64,
@@ -60,10 +60,10 @@ fn pages(sectors: u128) -> u64 {
     u64::from((any & (u128::MAX / 0xFF)).count_ones())
 }
 
-impl WriteCache {
+impl ArrayWriteCache {
     /// An empty cache with tracks of `track` sectors, a multiple of a page.
-    pub fn new(track: u64, limits: WriteLimits) -> WriteCache {
-        WriteCache {
+    pub fn new(track: u64, limits: WriteLimits) -> ArrayWriteCache {
+        ArrayWriteCache {
             tracks: Tracks::new(limits.pages as usize),
             track,
             limits,
@@ -116,7 +116,7 @@ impl WriteCache {
     pub fn supersede(&mut self, start: u64, end: u64) {
         for (track, sectors) in spans(self.track, start, end) {
             let Some(slot) = self.tracks.find(track) else { continue };
-            let Dirty { dirty, leaving } = self.tracks[slot];
+            let DirtyTrack { dirty, leaving } = self.tracks[slot];
             self.tracks[slot].dirty = dirty & !sectors;
             self.used -= pages(dirty) - pages(dirty & !sectors);
             if dirty & !sectors == 0 && leaving == 0 {
@@ -147,8 +147,13 @@ impl WriteCache {
     }
 
     /// Begins to destage a row: returns it, what is written of its data units, and the tracks to hand to
-    /// [`WriteCache::destaged`]. `None` if nothing is dirty.
-    pub fn take_row(&mut self, map: &Geometry, written: &mut Vec<Written>, slots: &mut Vec<Slot>) -> Option<u64> {
+    /// [`ArrayWriteCache::destaged`]. `None` if nothing is dirty.
+    pub fn take_row(
+        &mut self,
+        map: &Geometry,
+        written: &mut Vec<UnitWrite>,
+        slots: &mut Vec<TrackSlot>,
+    ) -> Option<u64> {
         let oldest = self.tracks.track(self.tracks.oldest()?);
         let row = oldest * self.track / map.row_sectors();
         let (first, tracks) = (row * map.row_sectors() / self.track, map.row_sectors() / self.track);
@@ -171,7 +176,7 @@ impl WriteCache {
     }
 
     /// What left with these tracks has reached the members.
-    pub fn destaged(&mut self, slots: &mut Vec<Slot>) {
+    pub fn destaged(&mut self, slots: &mut Vec<TrackSlot>) {
         self.rows_leaving -= 1;
         for slot in slots.drain(..) {
             let left = pages(std::mem::take(&mut self.tracks[slot].leaving));
@@ -188,7 +193,7 @@ impl WriteCache {
 
 /// Adds the runs of dirty sectors of the track that begins `at` sectors into its row. With parity all of
 /// one unit is one span with holes, since the old data is read anyway; without, holes are left out.
-fn add_runs(map: &Geometry, at: u64, mut sectors: u128, written: &mut Vec<Written>) {
+fn add_runs(map: &Geometry, at: u64, mut sectors: u128, written: &mut Vec<UnitWrite>) {
     let (unit, base) = (at / map.stripe_unit(), at % map.stripe_unit());
     let parity = map.level().parities() > 0;
     while sectors != 0 {
@@ -199,19 +204,10 @@ fn add_runs(map: &Geometry, at: u64, mut sectors: u128, written: &mut Vec<Writte
         match written.last_mut().filter(|last| last.unit == unit) {
             Some(last) if last.to == from => last.to = to,
             Some(last) if parity => (last.to, last.solid) = (to, false),
-            _ => written.push(Written { unit, from, to, solid: true }),
+            _ => written.push(UnitWrite { unit, from, to, solid: true }),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_counts_once_however_many_of_its_sectors_there_are() {
-        for (sectors, count) in [(0, 0), (1, 1), (0xFF, 1), (0x80, 1), (0x101, 2), (u128::MAX, 16), (1 << 127, 1)] {
-            assert_eq!(pages(sectors), count, "{sectors:x}");
-        }
-    }
-}
+mod tests;

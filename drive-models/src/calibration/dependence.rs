@@ -13,7 +13,7 @@ use traces::results::calibration::Dependence;
 use traces::{Nanos, Sectors};
 
 use super::linear::Smoothed;
-use super::reads::{Reads, shuffle};
+use super::reads::{CalibrationReads, shuffle};
 
 /// Random orders, so that the ends of the interval have five beyond each.
 const PERMUTATIONS: usize = 999;
@@ -24,7 +24,7 @@ const BEYOND: usize = 5;
 pub const SHARE_MIN: f64 = 0.05;
 
 /// Tests the reads.
-pub fn dependence(reads: &Reads, seed: u64) -> Dependence {
+pub fn dependence(reads: &CalibrationReads, seed: u64) -> Dependence {
     let line = Smoothed::new(reads.half(true)).line();
     let held: Vec<(Sectors, Nanos)> = reads.half(false);
     let mut times: Vec<f64> = held.iter().map(|(_, time)| time.as_ns() as f64).collect();

@@ -7,17 +7,17 @@
 use traces::Operation;
 use traces::results::calibration::Parameter;
 
-use super::{Evidence, Fit, FitError, Fitted, MeasuredDevice, ProfileText};
+use super::{FitError, FitEvidence, FittedModel, MeasuredDevice, ModelFit, ProfileText};
 use crate::empirical::Condition;
 
 /// The table's row.
-pub(super) const FIT: Fit = Fit {
+pub(super) const FIT: ModelFit = ModelFit {
     name: "empirical",
     summary: "distributions of measured times by operation, size, distance and queue length",
     fit,
 };
 
-fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
+fn fit(evidence: &FitEvidence, device: Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError> {
     let found = evidence.reads.served.clone().finish().map_err(|error| FitError::NotFitted(error.to_string()))?;
     let any = found.cells.iter().find(|cell| cell.condition == Condition::default());
     let (samples, median) = any.map_or((0, 0), |cell| (cell.samples, cell.quantiles.median().as_ns()));
@@ -51,5 +51,5 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
         Parameter::new("depth", f64::from(found.depth), "the most requests that were there at a time"),
         Parameter::new("median_ns", median as f64, "median of all"),
     ];
-    Ok(Fitted { profile, parameters, notes: vec![note] })
+    Ok(FittedModel { profile, parameters, notes: vec![note] })
 }

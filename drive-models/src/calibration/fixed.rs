@@ -3,12 +3,12 @@
 
 use traces::results::calibration::Parameter;
 
-use super::{Evidence, Fit, FitError, Fitted, MeasuredDevice, ProfileText};
+use super::{FitError, FitEvidence, FittedModel, MeasuredDevice, ModelFit, ProfileText};
 
 /// The table's row.
-pub(super) const FIT: Fit = Fit { name: "fixed", summary: "the mean time of random reads", fit };
+pub(super) const FIT: ModelFit = ModelFit { name: "fixed", summary: "the mean time of random reads", fit };
 
-fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
+fn fit(evidence: &FitEvidence, _: Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError> {
     let half = evidence.reads.half(true);
     let sum: u128 = half.iter().map(|(_, time)| u128::from(time.as_ns())).sum();
     let mean = sum / half.len().max(1) as u128;
@@ -19,5 +19,5 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
         .setting("capacity", &evidence.capacity.bytes().to_string(), "as measured or given")
         .setting("write_cache", "through", "not measured");
     let parameters = vec![Parameter::new("service_ns", mean as f64, "mean")];
-    Ok(Fitted { profile, parameters, notes: Vec::new() })
+    Ok(FittedModel { profile, parameters, notes: Vec::new() })
 }

@@ -12,12 +12,12 @@ use traces::results::calibration::Parameter;
 use traces::spec::Spec;
 use traces::{Lba, Nanos, Sectors, Timestamp};
 
-use super::{DeviceError, Evidence, Fit, FitError, Fitted, MeasuredDevice, ProfileText};
+use super::{DeviceError, FitError, FitEvidence, FittedModel, MeasuredDevice, ModelFit, ProfileText};
 use crate::Profile;
 use crate::flash::MODEL;
 
 /// The table's row.
-pub(super) const FIT: Fit = Fit {
+pub(super) const FIT: ModelFit = ModelFit {
     name: "flash",
     summary: "time of a read and transfer by reads of growing size; the rest of a shipped SSD",
     fit,
@@ -30,7 +30,7 @@ const STEPS: u32 = 4;
 /// Reads of each size.
 const PROBES: u32 = 256;
 
-fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
+fn fit(evidence: &FitEvidence, device: Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError> {
     let refused = |why: &str| Err(FitError::NotFitted(why.to_owned()));
     let Some(device) = device else {
         return refused("a trace cannot be asked for reads of every size: calibrate the drive itself (--device)");
@@ -83,9 +83,7 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
     ];
     let settings =
         shipped.resolve(&MODEL, &named(&shipped, &found)).map_err(|error| FitError::NotFitted(error.to_string()))?;
-    MODEL
-        .build
-        .check(&settings)
+    (MODEL.check)(&settings)
         .map_err(|contradiction| FitError::NotFitted(contradiction.among(&settings, name).to_string()))?;
     let from = format!("taken over from {name}: not measurable by reads alone");
     let text = ProfileText::new("flash", &format!("reads of {origin}, all else of {name}"));
@@ -95,7 +93,7 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
             None => text.setting(tunable.name, &shipped.settings[tunable.name].0, &from),
         }
     });
-    Ok(Fitted {
+    Ok(FittedModel {
         profile,
         parameters: vec![
             Parameter::new("command_and_read_ns", sum.round(), "controller, other overheads and the dies' read time"),

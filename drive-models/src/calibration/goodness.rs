@@ -5,7 +5,7 @@ use traces::results::drive::Distance;
 use traces::{Nanos, Request, RequestId, Timestamp};
 
 use super::dependence::explained;
-use super::reads::Reads;
+use super::reads::CalibrationReads;
 use crate::drive::DriveModel;
 
 /// A request and what a drive took for it.
@@ -22,7 +22,7 @@ pub struct Measurement {
 /// Judges `drive` on the reads that were held out. Single times are predicted as the drive's
 /// [`between`](schedulers::AccessCost::between), the time to expect where the platter's position is not known.
 /// Distributions are those of the held-out reads when the drive serves all of them closed loop.
-pub fn goodness(reads: &Reads, drive: &mut dyn DriveModel) -> Goodness {
+pub fn goodness(reads: &CalibrationReads, drive: &mut dyn DriveModel) -> Goodness {
     let held = || reads.points.iter().filter(|point| !point.fitted);
     let times: Vec<f64> = held().map(|point| point.time.as_ns() as f64).collect();
     let expected = |point: &super::Point| {

@@ -9,14 +9,14 @@
 use traces::results::calibration::Parameter;
 use traces::{Nanos, Sectors};
 
-use super::{Evidence, Fit, FitError, Fitted, MeasuredDevice, ProfileText};
+use super::{FitError, FitEvidence, FittedModel, MeasuredDevice, ModelFit, ProfileText};
 
 /// Points of a window, the paper's.
 pub const WINDOW: usize = 1001;
 
 /// The table's row.
-pub(super) const FIT: Fit =
-    Fit { name: "linear", summary: "least-squares line through the smoothed times of random reads", fit };
+pub(super) const FIT: ModelFit =
+    ModelFit { name: "linear", summary: "least-squares line through the smoothed times of random reads", fit };
 
 /// Reads sorted by distance, and the mean time around each in ns.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ impl Smoothed {
     }
 
     /// The least-squares line; level if all distances are equal.
-    pub fn line(&self) -> Line {
-        Line::through(
+    pub fn line(&self) -> DistanceLine {
+        DistanceLine::through(
             self.points.iter().map(|(distance, _)| distance.count() as f64).zip(self.means_ns.iter().copied()),
         )
     }
@@ -55,16 +55,16 @@ impl Smoothed {
 
 /// Time as a line over distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct DistanceLine {
     /// At distance zero, in ns.
     pub at_zero_ns: f64,
     /// In ns a sector.
     pub ns_per_sector: f64,
 }
 
-impl Line {
+impl DistanceLine {
     /// The least-squares line through pairs of distance and time, level if all distances are equal.
-    pub fn through(points: impl Iterator<Item = (f64, f64)> + Clone) -> Line {
+    pub fn through(points: impl Iterator<Item = (f64, f64)> + Clone) -> DistanceLine {
         let (mut n, mut x, mut y) = (0.0, 0.0, 0.0);
         for (distance, time) in points.clone() {
             (n, x, y) = (n + 1.0, x + distance, y + time);
@@ -76,7 +76,7 @@ impl Line {
             xy += (distance - x) * (time - y);
         }
         let ns_per_sector = if xx > 0.0 { xy / xx } else { 0.0 };
-        Line { at_zero_ns: y - ns_per_sector * x, ns_per_sector }
+        DistanceLine { at_zero_ns: y - ns_per_sector * x, ns_per_sector }
     }
 
     /// The time at a distance, in ns.
@@ -85,7 +85,7 @@ impl Line {
     }
 }
 
-fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
+fn fit(evidence: &FitEvidence, _: Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError> {
     if !evidence.depends_on_distance && !evidence.force_linear {
         return Err(FitError::NotFitted(
             "the times do not depend on distance, so a line would say nothing that the mean does not; \
@@ -133,5 +133,5 @@ fn fit(evidence: &Evidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fitted
         .setting("hit", "250us", unused);
     let parameters =
         vec![Parameter::new("a_ns", a, "access without a seek"), Parameter::new("b_ns", b, "seek over the capacity")];
-    Ok(Fitted { profile, parameters, notes })
+    Ok(FittedModel { profile, parameters, notes })
 }

@@ -24,18 +24,18 @@ use traces::results::calibration::Parameter;
 pub use dependence::dependence;
 pub use device::{DeviceError, MeasuredDevice, SimulatedDevice};
 pub use goodness::{Measurement, goodness};
-pub use linear::Line;
+pub use linear::DistanceLine;
 pub use profile_text::ProfileText;
-pub use reads::{Point, RandomReads, Reads, ReadsError, TraceReads};
+pub use reads::{CalibrationReads, Point, RandomReads, ReadsError, TraceReads};
 
 /// Name of the generator of everything that is drawn here: xoshiro256++ with a seed.
 pub const GENERATOR: &str = "xoshiro256++";
 
 /// What a fit has to go by.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct FitEvidence<'a> {
     /// The reads; a fit looks at the fitted half only.
-    pub reads: &'a Reads,
+    pub reads: &'a CalibrationReads,
     /// The capacity of the profile.
     pub capacity: Sectors,
     /// What was measured (a device, a trace, a model), as the profile's sources name it.
@@ -52,7 +52,7 @@ pub struct Evidence<'a> {
 
 /// A fitted model.
 #[derive(Clone, Debug)]
-pub struct Fitted {
+pub struct FittedModel {
     /// The profile, each number with its source.
     pub profile: ProfileText,
     /// What was found, in order of importance.
@@ -74,17 +74,17 @@ pub enum FitError {
 
 /// One model that can be fitted.
 #[derive(Debug)]
-pub struct Fit {
+pub struct ModelFit {
     /// The model's name.
     pub name: &'static str,
     /// How it is fitted, in one line.
     pub summary: &'static str,
     /// Fits it. The device is there if what is calibrated can be asked more, and not for a trace.
-    pub fit: fn(&Evidence, Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError>,
+    pub fit: fn(&FitEvidence, Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError>,
 }
 
 /// Every model that can be fitted, in the order in which they are printed.
-pub const FITS: &[Fit] = &[linear::FIT, mechanical::FIT, fixed::FIT, empirical::FIT, flash::FIT];
+pub const FITS: &[ModelFit] = &[linear::FIT, mechanical::FIT, fixed::FIT, empirical::FIT, flash::FIT];
 
 #[cfg(test)]
 mod tests;

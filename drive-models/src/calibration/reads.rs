@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Record, Sectors, Timestamp};
 
-use super::served::{IssueOrder, Served};
+use super::served::{IssueOrder, ServedRequest};
 use super::{DeviceError, MeasuredDevice, Measurement};
 use crate::empirical::EmpiricalFit;
 
@@ -56,7 +56,7 @@ pub struct Point {
 
 /// Measurements in order, and those among them that can be fitted.
 #[derive(Clone, Debug, Default)]
-pub struct Reads {
+pub struct CalibrationReads {
     /// In the order of time; the ones between the points are there for where they leave the arm.
     pub measurements: Vec<Measurement>,
     /// What can be fitted.
@@ -67,7 +67,7 @@ pub struct Reads {
     pub seen: u64,
 }
 
-impl Reads {
+impl CalibrationReads {
     /// The distances and times of one half.
     pub fn half(&self, fitted: bool) -> Vec<(Sectors, Nanos)> {
         let half = self.points.iter().filter(|point| point.fitted == fitted);
@@ -93,7 +93,7 @@ impl Reads {
     }
 
     /// Puts half of the points, drawn with `seed`, into the half that is fitted.
-    fn split(mut self, seed: u64) -> Result<Reads, ReadsError> {
+    fn split(mut self, seed: u64) -> Result<CalibrationReads, ReadsError> {
         if self.points.len() < READS_MIN {
             return Err(ReadsError::TooFew { usable: self.points.len(), seen: self.seen });
         }
@@ -131,14 +131,14 @@ impl RandomReads {
     ///
     /// # Errors
     /// A device that fails or is too small.
-    pub fn measure(self, device: &mut dyn MeasuredDevice) -> Result<Reads, ReadsError> {
+    pub fn measure(self, device: &mut dyn MeasuredDevice) -> Result<CalibrationReads, ReadsError> {
         let page = Sectors::holding(PAGE_BYTES).count().next_multiple_of(device.granule().count().max(1));
         let pages = device.capacity().count() / page;
         if pages < 2 * READS_MIN as u64 {
             return Err(ReadsError::TooSmall { sectors: device.capacity().count() });
         }
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-        let mut reads = Reads::default();
+        let mut reads = CalibrationReads::default();
         let mut from = None;
         for _ in 0..=self.reads {
             let lba = Lba::new(random.random_range(0..pages) * page);
@@ -159,10 +159,10 @@ impl RandomReads {
 /// issued. Only of those is it known how long they were served and from where the arm came. A trace
 /// without issue times counts from arrival.
 ///
-/// Of all other completed requests half are drawn for [`Reads::served`].
+/// Of all other completed requests half are drawn for [`CalibrationReads::served`].
 #[derive(Debug)]
 pub struct TraceReads {
-    reads: Reads,
+    reads: CalibrationReads,
     seed: u64,
     /// Which of the other requests are fitted.
     random: Xoshiro256PlusPlus,
@@ -172,24 +172,24 @@ pub struct TraceReads {
     /// The one that completed last, and whether it is among the measurements.
     last: Option<(Measurement, bool)>,
     /// One that has had the device to itself so far, with the one before.
-    candidate: Option<Candidate>,
+    candidate: Option<ReadCandidate>,
     untimed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct ReadCandidate {
     nth: u64,
     measured: Measurement,
     before: (Measurement, bool),
     /// The same once it was issued, in case that it is none.
-    served: Option<Served>,
+    served: Option<ServedRequest>,
 }
 
 impl TraceReads {
     /// Nothing taken yet; `seed` is that of the halves.
     pub fn new(seed: u64) -> TraceReads {
         TraceReads {
-            reads: Reads::default(),
+            reads: CalibrationReads::default(),
             seed,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             order: IssueOrder::default(),
@@ -230,7 +230,7 @@ impl TraceReads {
         }
         self.busy_until = self.busy_until.max(issued.saturating_add(service));
         if let Some(before) = before.filter(|_| alone && request.operation == Operation::Read) {
-            self.candidate = Some(Candidate { nth, measured, before, served: None });
+            self.candidate = Some(ReadCandidate { nth, measured, before, served: None });
         }
     }
 
@@ -255,7 +255,7 @@ impl TraceReads {
     }
 
     /// Takes every other request on average.
-    fn draw(&mut self, Served { measured, distance, queue_length }: Served) {
+    fn draw(&mut self, ServedRequest { measured, distance, queue_length }: ServedRequest) {
         if self.random.random::<bool>() {
             self.reads.served.add(&measured.request, distance, measured.service, queue_length);
         }
@@ -269,7 +269,7 @@ impl TraceReads {
     }
 
     fn confirm(&mut self) {
-        let Some(Candidate { measured, before: (before, kept), .. }) = self.candidate.take() else { return };
+        let Some(ReadCandidate { measured, before: (before, kept), .. }) = self.candidate.take() else { return };
         if !kept {
             self.reads.measurements.push(before);
         }
@@ -286,7 +286,7 @@ impl TraceReads {
     ///
     /// # Errors
     /// Too few reads that can be used.
-    pub fn finish(mut self) -> Result<Reads, ReadsError> {
+    pub fn finish(mut self) -> Result<CalibrationReads, ReadsError> {
         self.issue(Timestamp::MAX);
         self.confirm();
         self.reads.split(self.seed)

@@ -10,7 +10,7 @@ use super::Measurement;
 
 /// A request and what it met when it was issued.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
+pub(super) struct ServedRequest {
     /// The request and its time.
     pub measured: Measurement,
     /// From the end of the one issued before; zero for a flush.
@@ -36,7 +36,7 @@ impl IssueOrder {
     }
 
     /// The next that is issued up to `now`, the arrival of the next one to come, which cannot be issued before.
-    pub fn pop(&mut self, now: Timestamp) -> Option<(u64, Served)> {
+    pub fn pop(&mut self, now: Timestamp) -> Option<(u64, ServedRequest)> {
         let entry = self.waiting.first_entry().filter(|entry| entry.key().0 <= now)?;
         let ((issued, nth), measured) = entry.remove_entry();
         while self.completions.peek().is_some_and(|Reverse(completed)| *completed <= issued) {
@@ -49,6 +49,6 @@ impl IssueOrder {
             distance = self.position.distance(measured.request.lba);
             self.position = measured.request.end();
         }
-        Some((nth, Served { measured, distance, queue_length }))
+        Some((nth, ServedRequest { measured, distance, queue_length }))
     }
 }

@@ -6,7 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Observed, Operation, Record, Request, Timestamp};
 
 use super::*;
-use crate::{Description, Profile, build, build_profile};
+use crate::mechanical::Mechanics;
+use crate::{Profile, build, build_profile};
 
 mod empirical_fit;
 mod flash_fit;
@@ -23,12 +24,12 @@ fn known() -> SimulatedDevice {
     SimulatedDevice::new(build_profile(profile).unwrap().drive)
 }
 
-fn measured(device: &mut dyn MeasuredDevice, reads: u64) -> Reads {
+fn measured(device: &mut dyn MeasuredDevice, reads: u64) -> CalibrationReads {
     RandomReads { reads, seed: 5 }.measure(device).unwrap()
 }
 
-fn fitted(name: &str, reads: &Reads, device: &mut dyn MeasuredDevice) -> Result<Fitted, FitError> {
-    let evidence = Evidence {
+fn fitted(name: &str, reads: &CalibrationReads, device: &mut dyn MeasuredDevice) -> Result<FittedModel, FitError> {
+    let evidence = FitEvidence {
         reads,
         capacity: device.capacity(),
         origin: "a \"known\" drive",
@@ -41,11 +42,11 @@ fn fitted(name: &str, reads: &Reads, device: &mut dyn MeasuredDevice) -> Result<
     (row.fit)(&evidence, Some(device))
 }
 
-fn parameter(fitted: &Fitted, name: &str) -> f64 {
+fn parameter(fitted: &FittedModel, name: &str) -> f64 {
     fitted.parameters.iter().find(|parameter| parameter.name == name).unwrap_or_else(|| panic!("{name}")).value
 }
 
-fn judged(fitted: &Fitted, reads: &Reads) -> traces::results::calibration::Goodness {
+fn judged(fitted: &FittedModel, reads: &CalibrationReads) -> traces::results::calibration::Goodness {
     let profile = Profile::parse("fitted", &fitted.profile.render("none")).unwrap();
     goodness(reads, &mut *build_profile(profile).unwrap().drive)
 }
@@ -94,10 +95,8 @@ fn a_drive_of_our_own_is_found_again_by_its_mechanics() {
     assert_eq!(parameter(&found, "heads"), 4.0);
     assert_eq!(parameter(&found, "outer_track_sectors"), 900.0);
     assert_eq!(parameter(&found, "inner_track_sectors"), 600.0);
-    let Description::Mechanics(mechanics) = Profile::parse("known", KNOWN).unwrap().description else {
-        panic!("a mechanical profile");
-    };
-    let curve = mechanics.seek;
+    let profile = Profile::parse("known", KNOWN).unwrap();
+    let curve = &profile.description.downcast_ref::<Mechanics>().unwrap().seek;
     let seeks = found.parameters.iter().filter_map(|parameter| {
         let cylinders = parameter.name.strip_prefix("seek_")?.strip_suffix("_cylinders_ns")?;
         Some((cylinders.parse().unwrap(), parameter.value))
@@ -116,7 +115,7 @@ fn a_drive_of_our_own_is_found_again_by_its_mechanics() {
 fn a_given_number_of_heads_is_taken() {
     let mut drive = known();
     let reads = measured(&mut drive, 400);
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: drive.capacity(),
         origin: "a drive",

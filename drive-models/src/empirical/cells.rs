@@ -4,16 +4,26 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 use toml::Spanned;
+use traces::spec::Settings;
 use traces::{Operation, Sectors};
 
-use crate::empirical::classes::{Class, Condition, DISTANCES, QUEUES, SIZES};
+use crate::description::{BuildError, DriveDescription, PartBuilder};
+use crate::drive::DriveModel;
+use crate::empirical::EmpiricalDrive;
+use crate::empirical::classes::{ClassBound, Condition, DISTANCES, QUEUES, SIZES};
 use crate::empirical::fit::SAMPLES_MIN;
 use crate::empirical::quantiles::{QUANTILES, Quantiles};
-use crate::mechanical::Refused;
+use crate::profile::Profile;
+use crate::section::{ProfileError, Section, Sections};
+
+/// The section of an empirical drive.
+pub(super) const SECTIONS: &[Section] = &[Section::of::<CellsText>("empirical")];
+/// The profile whose service times a drive has that is named by its model alone.
+const DEFAULT_PROFILE: &str = "qemu-virtio";
 
 /// The distribution of the times of requests that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct EmpiricalCell {
     /// What they have in common.
     pub condition: Condition,
     /// How many there were.
@@ -24,28 +34,28 @@ pub struct Cell {
 
 /// All cells, with one for any request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cells {
-    cells: Vec<Cell>,
+pub struct EmpiricalCells {
+    cells: Vec<EmpiricalCell>,
     /// The cell that stands for each finest condition.
     finest: Vec<u16>,
 }
 
-impl Cells {
+impl EmpiricalCells {
     /// The cells of a model; `None` if there is none for any request, whose condition is the default.
-    pub fn new(cells: Vec<Cell>) -> Option<Cells> {
+    pub fn new(cells: Vec<EmpiricalCell>) -> Option<EmpiricalCells> {
         let cell = |condition: Condition| cells.iter().position(|cell| cell.condition == condition);
         let standing_in = |finest: Condition| finest.fallbacks().find_map(cell).map(|index| index as u16);
         let finest = Condition::finest().map(standing_in).collect::<Option<Vec<u16>>>()?;
-        Some(Cells { cells, finest })
+        Some(EmpiricalCells { cells, finest })
     }
 
     /// Every cell.
-    pub fn iter(&self) -> impl Iterator<Item = &Cell> {
+    pub fn iter(&self) -> impl Iterator<Item = &EmpiricalCell> {
         self.cells.iter()
     }
 
     /// The cell for a request: the finest that is there ([`Condition::fallbacks`]).
-    pub fn of(&self, operation: Operation, sectors: Sectors, distance: Sectors, queue_length: u32) -> &Cell {
+    pub fn of(&self, operation: Operation, sectors: Sectors, distance: Sectors, queue_length: u32) -> &EmpiricalCell {
         let condition = Condition::of(operation, sectors, distance, queue_length);
         &self.cells[usize::from(self.finest[condition.index()])]
     }
@@ -54,12 +64,12 @@ impl Cells {
     ///
     /// # Errors
     /// The first thing that is wrong, with its place.
-    pub fn from_text(text: &CellsText) -> Result<Cells, Refused> {
-        let refuse = |offset, problem: String| Err(Refused { offset, problem });
+    fn from_text(text: &CellsText) -> Result<EmpiricalCells, ProfileError> {
+        let refuse = |offset, problem: String| Err(ProfileError::at(offset, problem));
         if text.source.get_ref().trim().is_empty() {
             return refuse(text.source.span().start, "the source is empty: say where the numbers come from".to_owned());
         }
-        let mut cells: Vec<Cell> = Vec::new();
+        let mut cells: Vec<EmpiricalCell> = Vec::new();
         for (index, cell) in text.cells.get_ref().iter().enumerate() {
             let offset = cell.span().start;
             let cell = match cell.get_ref().check() {
@@ -71,16 +81,14 @@ impl Cells {
             }
             cells.push(cell);
         }
-        Cells::new(cells).ok_or_else(|| Refused {
-            offset: text.cells.span().start,
-            problem: "there is no cell without a condition, to fall back to".to_owned(),
-        })
+        let problem = "there is no cell without a condition, to fall back to";
+        EmpiricalCells::new(cells).ok_or_else(|| ProfileError::at(text.cells.span().start, problem))
     }
 
     /// What the section `[empirical]` of a profile has beside its source.
     pub fn to_text(&self) -> String {
         let mut text = String::from("cells = [\n");
-        for Cell { condition, samples, quantiles } in &self.cells {
+        for EmpiricalCell { condition, samples, quantiles } in &self.cells {
             text.push_str("  { ");
             if let Some(operation) = condition.operation {
                 let _ = write!(text, "operation = \"{operation}\", ");
@@ -97,8 +105,22 @@ impl Cells {
     }
 }
 
+/// The service times of a profile, or else of the default one.
+pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
+    match sections {
+        Some(mut sections) => Ok(Box::new(EmpiricalCells::from_text(&sections.take("empirical"))?)),
+        None => Ok(Profile::shipped(DEFAULT_PROFILE).expect("the default profile is shipped").description),
+    }
+}
+
+impl DriveDescription for EmpiricalCells {
+    fn build(&self, settings: &Settings, _: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
+        Ok(Box::new(EmpiricalDrive::new(settings, self)))
+    }
+}
+
 /// The conditions that are classes, by the names they have in a profile.
-fn named(condition: &Condition) -> [(&'static str, &'static [Class], Option<u8>); 3] {
+fn named(condition: &Condition) -> [(&'static str, &'static [ClassBound], Option<u8>); 3] {
     [
         ("sectors", SIZES, condition.size),
         ("distance", DISTANCES, condition.distance),
@@ -109,7 +131,7 @@ fn named(condition: &Condition) -> [(&'static str, &'static [Class], Option<u8>)
 /// `[empirical]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CellsText {
+struct CellsText {
     source: Spanned<String>,
     cells: Spanned<Vec<Spanned<CellText>>>,
 }
@@ -127,7 +149,7 @@ struct CellText {
 }
 
 impl CellText {
-    fn check(&self) -> Result<Cell, String> {
+    fn check(&self) -> Result<EmpiricalCell, String> {
         let condition = Condition {
             operation: self.operation,
             size: class("sectors", SIZES, self.sectors.as_deref())?,
@@ -148,11 +170,11 @@ impl CellText {
                 self.quantiles_ns.len()
             )
         })?;
-        Ok(Cell { condition, samples: self.samples, quantiles })
+        Ok(EmpiricalCell { condition, samples: self.samples, quantiles })
     }
 }
 
-fn class(key: &str, classes: &[Class], given: Option<&str>) -> Result<Option<u8>, String> {
+fn class(key: &str, classes: &[ClassBound], given: Option<&str>) -> Result<Option<u8>, String> {
     let Some(given) = given else { return Ok(None) };
     let names = || classes.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let index = classes.iter().position(|(name, _)| *name == given);

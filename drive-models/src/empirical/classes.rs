@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use traces::{Operation, Sectors};
 
 /// A class: how a profile writes it, and the largest number in it.
-pub type Class = (&'static str, u64);
+pub type ClassBound = (&'static str, u64);
 
 /// Classes of request sizes in sectors.
-pub const SIZES: &[Class] = &[("0-8", 8), ("9-32", 32), ("33-128", 128), ("129-512", 512), ("513-", u64::MAX)];
+pub const SIZES: &[ClassBound] = &[("0-8", 8), ("9-32", 32), ("33-128", 128), ("129-512", 512), ("513-", u64::MAX)];
 /// Classes of distances in sectors, from the end of the request issued before.
-pub const DISTANCES: &[Class] = &[
+pub const DISTANCES: &[ClassBound] = &[
     ("0", 0),
     ("1-128", 128),
     ("129-2048", 2048),
@@ -18,11 +18,11 @@ pub const DISTANCES: &[Class] = &[
     ("2097153-", u64::MAX),
 ];
 /// Classes of queue lengths: other requests at the drive when one is issued.
-pub const QUEUES: &[Class] =
+pub const QUEUES: &[ClassBound] =
     &[("0", 0), ("1", 1), ("2-3", 3), ("4-7", 7), ("8-15", 15), ("16-31", 31), ("32-63", 63), ("64-", u64::MAX)];
 
 /// The class of `number`.
-fn class_of(classes: &[Class], number: u64) -> u8 {
+fn class_of(classes: &[ClassBound], number: u64) -> u8 {
     classes.partition_point(|&(_, most)| most < number) as u8
 }
 
@@ -53,7 +53,7 @@ impl Condition {
 
     /// Every finest condition.
     pub fn finest() -> impl Iterator<Item = Condition> {
-        let some = |classes: &'static [Class]| (0..classes.len() as u8).map(Some);
+        let some = |classes: &'static [ClassBound]| (0..classes.len() as u8).map(Some);
         Operation::ALL.into_iter().flat_map(move |operation| {
             some(SIZES).flat_map(move |size| {
                 some(DISTANCES).flat_map(move |distance| {

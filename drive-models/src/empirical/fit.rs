@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use crate::empirical::cells::{Cell, Cells};
+use crate::empirical::cells::{EmpiricalCell, EmpiricalCells};
 use crate::empirical::classes::Condition;
 use crate::empirical::quantiles::Quantiles;
 
@@ -18,7 +18,7 @@ const TIME_NS_MAX: u64 = 1 << 40;
 
 /// Why a request tells no service time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FitError {
+pub enum EmpiricalFitError {
     /// It completed before it was issued.
     #[error("request {nth} completed at {completed}, before it was issued at {issued}")]
     Backwards {
@@ -49,9 +49,9 @@ pub struct EmpiricalFit {
 
 /// What a capture tells about its drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FittedCells {
     /// The distributions.
-    pub cells: Cells,
+    pub cells: EmpiricalCells,
     /// The most requests that were at the drive at a time: what the model's `depth` should be, since
     /// nothing is known beyond.
     pub depth: u32,
@@ -74,9 +74,9 @@ impl EmpiricalFit {
         issued: Timestamp,
         completed: Timestamp,
         queue_length: u32,
-    ) -> Result<(), FitError> {
+    ) -> Result<(), EmpiricalFitError> {
         let nth = self.observed + 1;
-        let time = completed.checked_since(issued).ok_or(FitError::Backwards { nth, issued, completed })?;
+        let time = completed.checked_since(issued).ok_or(EmpiricalFitError::Backwards { nth, issued, completed })?;
         let distance = match request.operation {
             Operation::Flush => Sectors::ZERO,
             _ => self.position.distance(request.lba),
@@ -102,7 +102,7 @@ impl EmpiricalFit {
     ///
     /// # Errors
     /// If nothing was observed.
-    pub fn finish(self) -> Result<Fitted, FitError> {
+    pub fn finish(self) -> Result<FittedCells, EmpiricalFitError> {
         let mut histograms: BTreeMap<Condition, Histogram<u64>> = BTreeMap::new();
         for (finest, observed) in &self.histograms {
             for condition in finest.coarser() {
@@ -111,17 +111,17 @@ impl EmpiricalFit {
             }
         }
         let enough = |condition: &Condition, samples| samples >= SAMPLES_MIN || condition.queue.is_none();
-        let cells: Vec<Cell> = histograms
+        let cells: Vec<EmpiricalCell> = histograms
             .iter()
             .filter(|(condition, histogram)| enough(condition, histogram.len()))
-            .map(|(condition, histogram)| Cell {
+            .map(|(condition, histogram)| EmpiricalCell {
                 condition: *condition,
                 samples: histogram.len(),
                 quantiles: quantiles(histogram),
             })
             .collect();
-        let cells = Cells::new(cells).ok_or(FitError::Empty)?;
-        Ok(Fitted { cells, depth: self.longest_queue.saturating_add(1) })
+        let cells = EmpiricalCells::new(cells).ok_or(EmpiricalFitError::Empty)?;
+        Ok(FittedCells { cells, depth: self.longest_queue.saturating_add(1) })
     }
 }
 

@@ -8,7 +8,7 @@
 //! as many as the capture had there.
 //!
 //! To make a profile: show an [`EmpiricalFit`] every request of a capture, then write what
-//! [`Fitted::profile`] returns to a file.
+//! [`FittedCells::profile`] returns to a file.
 //!
 //! Leaves out that successive times depend on one another, what the classes do not tell (locality, rotational position,
 //! the state of a cache), and any load that the capture did not have.
@@ -28,30 +28,28 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::{Build, Model};
+use crate::registry::{ModelRow, never_contradict};
 
-pub use cells::{Cell, Cells, CellsText};
+pub use cells::{EmpiricalCell, EmpiricalCells};
 pub use classes::{Condition, DISTANCES, QUEUES, SIZES};
-pub use fit::{EmpiricalFit, FitError, Fitted, SAMPLES_MIN};
+pub use fit::{EmpiricalFit, EmpiricalFitError, FittedCells, SAMPLES_MIN};
 pub use quantiles::{QUANTILES, Quantiles};
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "empirical",
     summary: "service times drawn from a capture; needs a profile with [empirical]",
     tunables: &[
         Tunable::new("capacity", Unit::Bytes, "1t", "capacity").within(512, 1 << 62),
         Tunable::new("depth", Unit::Count, "32", "requests that the drive takes at a time").within(1, 65_536),
-        Tunable::new(
-            "write_cache",
-            Unit::Choice(&["through", "volatile", "volatile-fua"]),
-            "through",
-            "whether completed writes are durable, need a flush, or may ask for forced unit access",
-        ),
+        WriteCache::TUNABLE,
         Tunable::new("discards", Unit::Switch, "off", "whether the drive understands discards"),
         Tunable::new("seed", Unit::Count, "1", "seed of the draws"),
     ],
-    build: Build::WithCells(|settings, cells| Box::new(Empirical::new(settings, cells))),
+    one_at_a_time: false,
+    check: never_contradict,
+    sections: cells::SECTIONS,
+    describe: cells::describe,
 };
 
 /// What a profile says of a fitted drive beside its times.
@@ -71,20 +69,15 @@ pub struct Heading<'a> {
     pub discards: bool,
 }
 
-impl Fitted {
+impl FittedCells {
     /// The text of a profile, which [`crate::Profile::parse`] reads back.
     pub fn profile(&self, heading: &Heading<'_>) -> String {
         let Heading { summary, validation, source, capacity, write_cache, discards } = *heading;
-        let write_cache = match write_cache {
-            WriteCache::Through => "through",
-            WriteCache::Volatile { fua: false } => "volatile",
-            WriteCache::Volatile { fua: true } => "volatile-fua",
-        };
         let quoted = |text: &str| toml::Value::from(text).to_string();
         let settings = [
             ("capacity", capacity.bytes().to_string(), source),
             ("depth", self.depth.to_string(), "the most requests that the capture had at the drive at a time"),
-            ("write_cache", write_cache.to_owned(), source),
+            ("write_cache", write_cache.word().to_owned(), source),
             ("discards", if discards { "on" } else { "off" }.to_owned(), source),
             ("seed", "1".to_owned(), "free"),
         ];
@@ -103,7 +96,7 @@ impl Fitted {
 
 /// A drive with what is at it.
 #[derive(Debug)]
-pub struct Empirical {
+pub struct EmpiricalDrive {
     depth: usize,
     write_cache: WriteCache,
     discards: bool,
@@ -111,32 +104,29 @@ pub struct Empirical {
     /// By time of completion, then in the order submitted.
     pending: BinaryHeap<Reverse<Pending>>,
     submitted: u64,
-    cost: Cost,
+    cost: EmpiricalCost,
 }
 
 /// What a drive will complete: when, how many came before, which, since when, how far from the one before.
 type Pending = (Timestamp, u64, RequestId, Timestamp, Sectors);
 
-impl Empirical {
+impl EmpiricalDrive {
     /// An idle drive with the settings of [`MODEL`].
-    pub fn new(settings: &Settings, cells: &Cells) -> Empirical {
+    pub fn new(settings: &Settings, cells: &EmpiricalCells) -> EmpiricalDrive {
         let capacity = Sectors::new(settings.bytes("capacity") / traces::SECTOR_BYTES);
-        Empirical {
+        EmpiricalDrive {
             depth: settings.count("depth") as usize,
-            write_cache: match settings.word("write_cache") {
-                "through" => WriteCache::Through,
-                word => WriteCache::Volatile { fua: word == "volatile-fua" },
-            },
+            write_cache: WriteCache::from_settings(settings),
             discards: settings.switch("discards"),
             random: Xoshiro256PlusPlus::seed_from_u64(settings.count("seed")),
             pending: BinaryHeap::new(),
             submitted: 0,
-            cost: Cost { cells: cells.clone(), position: Lba::ZERO, capacity },
+            cost: EmpiricalCost { cells: cells.clone(), position: Lba::ZERO, capacity },
         }
     }
 }
 
-impl DriveModel for Empirical {
+impl DriveModel for EmpiricalDrive {
     fn capacity(&self) -> Sectors {
         self.cost.capacity
     }
@@ -185,13 +175,13 @@ impl DriveModel for Empirical {
 
 /// The median time of a read that is alone at the drive.
 #[derive(Debug)]
-struct Cost {
-    cells: Cells,
+struct EmpiricalCost {
+    cells: EmpiricalCells,
     position: Lba,
     capacity: Sectors,
 }
 
-impl AccessCost for Cost {
+impl AccessCost for EmpiricalCost {
     fn position(&self) -> Lba {
         self.position
     }

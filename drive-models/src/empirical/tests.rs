@@ -2,7 +2,7 @@ use rand::RngExt;
 use traces::spec::Spec;
 
 use super::*;
-use crate::{Description, Profile};
+use crate::Profile;
 
 fn random(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
@@ -28,7 +28,7 @@ fn settings(text: &str) -> Settings {
 }
 
 /// Times of `count` requests that each are alone at the drive.
-fn times(drive: &mut Empirical, count: u64, request: impl Fn(u64) -> Request) -> Vec<u64> {
+fn times(drive: &mut EmpiricalDrive, count: u64, request: impl Fn(u64) -> Request) -> Vec<u64> {
     let mut done = Vec::new();
     let mut now = Timestamp::ZERO;
     for nth in 0..count {
@@ -66,7 +66,7 @@ fn what_is_fitted_is_drawn() {
     for (name, inverse, share) in distributions {
         let (mut fit, mut uniform) = (EmpiricalFit::new(), random(3));
         observe(&mut fit, (Operation::Read, 8, 100, 0), N, || inverse(uniform.random::<f64>()) as u64);
-        let mut drive = Empirical::new(&settings("seed=1"), &fit.finish().unwrap().cells);
+        let mut drive = EmpiricalDrive::new(&settings("seed=1"), &fit.finish().unwrap().cells);
         let mut drawn = times(&mut drive, N, |nth| request(Operation::Read, nth * 108, 8));
         drawn.sort_unstable();
         // Both samples' errors, half a percent of the times, and what a line loses between quantiles 1/32 apart.
@@ -85,7 +85,7 @@ fn the_tail_is_as_heavy_as_it_was() {
     observe(&mut fit, (Operation::Read, 8, 100, 0), 50_000, || {
         if uniform.random_range(0..500) == 0 { 1_000_000_000 } else { 1_000_000 }
     });
-    let mut drive = Empirical::new(&settings("seed=1"), &fit.finish().unwrap().cells);
+    let mut drive = EmpiricalDrive::new(&settings("seed=1"), &fit.finish().unwrap().cells);
     let drawn = times(&mut drive, 200_000, |nth| request(Operation::Read, nth * 108, 8));
     let slow = drawn.iter().filter(|time| **time > 2_000_000).count();
     // Four hundred, of which quantiles 2⁻⁹ and 2⁻¹⁰ apart can make up to twice as many.
@@ -107,7 +107,7 @@ fn every_condition_matters() {
     observe(&mut fit, (Operation::Read, 8, 100, 2), 1000, || 500_000);
     let fitted = fit.finish().unwrap();
     assert_eq!(fitted.depth, 3);
-    let mut drive = Empirical::new(&settings("depth=3"), &fitted.cells);
+    let mut drive = EmpiricalDrive::new(&settings("depth=3"), &fitted.cells);
     for ((operation, sectors, distance, _), time) in kinds {
         let drawn = times(&mut drive, 100, |nth| request(operation, (nth + 1) * (sectors + distance), sectors));
         let near = |drawn: &u64| drawn.abs_diff(time) < time / 200;
@@ -172,11 +172,10 @@ fn fallbacks_keep_the_queue_length_longest() {
 
 #[test]
 fn the_same_seed_draws_the_same() {
-    let Description::Cells(cells) = Profile::shipped("qemu-virtio").unwrap().description else {
-        panic!("an empirical drive has cells");
-    };
+    let profile = Profile::shipped("qemu-virtio").unwrap();
+    let cells: &EmpiricalCells = profile.description.downcast_ref().unwrap();
     let run = |seed: &str| {
-        let mut drive = Empirical::new(&settings(seed), &cells);
+        let mut drive = EmpiricalDrive::new(&settings(seed), cells);
         times(&mut drive, 1000, |nth| request(Operation::Read, nth * 999 % 100_000, 8))
     };
     assert_eq!(run("seed=5"), run("seed=5"));
@@ -193,7 +192,7 @@ fn a_profile_reads_back_as_it_was_written() {
     let text = fitted.profile(&HEADING);
     let profile = Profile::parse("own", &text).unwrap();
     assert_eq!(profile.summary, HEADING.summary);
-    assert!(matches!(&profile.description, Description::Cells(cells) if *cells == fitted.cells));
+    assert_eq!(profile.description.downcast_ref(), Some(&fitted.cells));
     let setting = |key: &str| profile.settings[key].0.as_str();
     assert_eq!((setting("depth"), setting("write_cache"), setting("discards")), ("71", "volatile-fua", "on"));
 }
@@ -240,7 +239,7 @@ fn times_that_run_backwards_are_named_and_left_out() {
     let read = request(Operation::Read, 0, 8);
     let error = fit.observe(&read, Timestamp::from_ns(5), Timestamp::from_ns(4), 0).unwrap_err();
     assert_eq!(error.to_string(), "request 1 completed at 0.000000004 s, before it was issued at 0.000000005 s");
-    assert_eq!(fit.clone().finish(), Err(FitError::Empty));
+    assert_eq!(fit.clone().finish(), Err(EmpiricalFitError::Empty));
     fit.observe(&read, Timestamp::from_ns(5), Timestamp::from_ns(5), 0).unwrap();
     assert_eq!(fit.finish().unwrap().cells.iter().map(|cell| cell.samples).collect::<Vec<_>>(), [1, 1]);
 }

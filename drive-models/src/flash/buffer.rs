@@ -11,7 +11,7 @@ pub const NONE: u32 = u32::MAX;
 
 /// A unit's place in the buffer.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct BufferSlot {
     /// The unit, or none if it was written again or trimmed since.
     unit: u32,
     /// Where it is being programmed, or none while it waits.
@@ -23,8 +23,8 @@ struct Slot {
 
 /// The buffer.
 #[derive(Clone, Debug)]
-pub struct Buffer {
-    slots: Vec<Slot>,
+pub struct WriteBuffer {
+    slots: Vec<BufferSlot>,
     free: u32,
     first: u32,
     last: u32,
@@ -34,15 +34,15 @@ pub struct Buffer {
     oldest: u64,
 }
 
-impl Buffer {
+impl WriteBuffer {
     /// An empty buffer for `units`.
-    pub fn new(units: u32) -> Buffer {
-        let slot = |index| Slot { unit: NONE, place: NONE, epoch: 0, next: index + 1, previous: NONE };
-        let mut slots: Vec<Slot> = (0..units).map(slot).collect();
+    pub fn new(units: u32) -> WriteBuffer {
+        let slot = |index| BufferSlot { unit: NONE, place: NONE, epoch: 0, next: index + 1, previous: NONE };
+        let mut slots: Vec<BufferSlot> = (0..units).map(slot).collect();
         if let Some(last) = slots.last_mut() {
             last.next = NONE;
         }
-        Buffer { slots, free: 0, first: NONE, last: NONE, waiting: 0, epochs: VecDeque::from([0]), oldest: 0 }
+        WriteBuffer { slots, free: 0, first: NONE, last: NONE, waiting: 0, epochs: VecDeque::from([0]), oldest: 0 }
     }
 
     /// Units that wait to be put into a row.
@@ -67,7 +67,8 @@ impl Buffer {
             return None;
         }
         self.free = self.slots[index as usize].next;
-        self.slots[index as usize] = Slot { unit, place: NONE, epoch: self.epoch(), next: NONE, previous: self.last };
+        self.slots[index as usize] =
+            BufferSlot { unit, place: NONE, epoch: self.epoch(), next: NONE, previous: self.last };
         match self.last {
             NONE => self.first = index,
             last => self.slots[last as usize].next = index,
@@ -112,7 +113,7 @@ impl Buffer {
     /// Takes the first of a programmed row's chain out: the unit if it still has any value, its
     /// place, and the rest of the chain.
     pub fn programmed(&mut self, slot: u32) -> (Option<u32>, u32, u32) {
-        let Slot { unit, place, next, .. } = self.slots[slot as usize];
+        let BufferSlot { unit, place, next, .. } = self.slots[slot as usize];
         self.release(slot);
         ((unit != NONE).then_some(unit), place, next)
     }
@@ -137,7 +138,7 @@ impl Buffer {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let Slot { next, previous, .. } = self.slots[slot as usize];
+        let BufferSlot { next, previous, .. } = self.slots[slot as usize];
         match previous {
             NONE => self.first = next,
             previous => self.slots[previous as usize].next = next,
@@ -162,42 +163,4 @@ impl Buffer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flush_waits_for_what_came_before_it_and_no_longer() {
-        let mut buffer = Buffer::new(4);
-        assert_eq!(buffer.end_epoch(), None);
-        let one = buffer.put(10).unwrap();
-        let epoch = buffer.end_epoch().unwrap();
-        assert!(buffer.urgent());
-        let two = buffer.put(11).unwrap();
-        buffer.place_in_row(one, 100, NONE);
-        assert!(!buffer.urgent() && !buffer.is_clean(epoch));
-        assert_eq!(buffer.programmed(one), (Some(10), 100, NONE));
-        assert!(buffer.is_clean(epoch));
-        let later = buffer.end_epoch().unwrap();
-        assert_eq!(buffer.drop_unit(two), None);
-        assert!(buffer.is_clean(later));
-    }
-
-    #[test]
-    fn slots_come_back_and_no_more_are_given_than_there_are() {
-        let mut buffer = Buffer::new(2);
-        let (one, two) = (buffer.put(1).unwrap(), buffer.put(2).unwrap());
-        assert_eq!((buffer.put(3), buffer.waiting()), (None, 2));
-        buffer.drop_unit(one);
-        assert_eq!(buffer.oldest_waiting(), Some((two, 2)));
-        assert_eq!((buffer.put(3), buffer.put(4)), (Some(one), None));
-    }
-
-    #[test]
-    fn what_is_written_again_while_it_is_programmed_names_its_place() {
-        let mut buffer = Buffer::new(2);
-        let one = buffer.put(1).unwrap();
-        buffer.place_in_row(one, 7, NONE);
-        assert_eq!(buffer.drop_unit(one), Some(7));
-        assert_eq!(buffer.programmed(one), (None, 7, NONE));
-    }
-}
+mod tests;

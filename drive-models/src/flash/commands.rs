@@ -4,7 +4,7 @@ use traces::{Request, RequestId, Timestamp};
 
 /// A command in the drive.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct FlashCommand {
     /// What it asks for.
     pub request: Request,
     /// When the controller began with it.
@@ -22,7 +22,7 @@ pub struct Command {
 /// Commands in a vector, as ids are small.
 #[derive(Debug, Default)]
 pub struct Commands {
-    commands: Vec<Option<Command>>,
+    commands: Vec<Option<FlashCommand>>,
     count: u32,
 }
 
@@ -38,18 +38,18 @@ impl Commands {
             self.commands.resize(id.index() + 1, None);
         }
         let command =
-            Command { request: *request, started, pages: 0, hit: false, transferred: Timestamp::ZERO, taken: 0 };
+            FlashCommand { request: *request, started, pages: 0, hit: false, transferred: Timestamp::ZERO, taken: 0 };
         self.commands[id.index()] = Some(command);
         self.count += 1;
     }
 
     /// The one with this id.
-    pub fn get(&mut self, id: RequestId) -> &mut Command {
+    pub fn get(&mut self, id: RequestId) -> &mut FlashCommand {
         self.commands[id.index()].as_mut().expect("a command is known until it completes")
     }
 
     /// Forgets the one with this id.
-    pub fn take(&mut self, id: RequestId) -> Command {
+    pub fn take(&mut self, id: RequestId) -> FlashCommand {
         self.count -= 1;
         self.commands[id.index()].take().expect("a command completes once")
     }

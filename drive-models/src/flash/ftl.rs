@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use crate::flash::buffer::{Buffer, NONE};
-use crate::flash::description::Geometry;
+use crate::flash::buffer::{NONE, WriteBuffer};
+use crate::flash::description::FlashGeometry;
 use crate::flash::victims::Victims;
 
 /// Blocks that are kept free. They come on top of the over-provisioning: a simulated block is a
@@ -20,7 +20,7 @@ const BUFFERED: u32 = 1 << 31;
 
 /// Where a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum UnitLocation {
     /// Nowhere: it was never written, or trimmed.
     Nowhere,
     /// In this slot of the write buffer.
@@ -31,7 +31,7 @@ pub enum Found {
 
 /// What has been written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteCounts {
     /// Units that came from the host.
     pub host_units: u64,
     /// Units that were programmed, including those moved and what filled up a row.
@@ -62,7 +62,7 @@ struct Victim {
 /// The layer's tables.
 #[derive(Clone, Debug)]
 pub struct Ftl {
-    geometry: Geometry,
+    geometry: FlashGeometry,
     map: Vec<u32>,
     owner: Vec<u32>,
     victims: Victims,
@@ -72,12 +72,12 @@ pub struct Ftl {
     taken: u32,
     victim: Option<Victim>,
     erased: u32,
-    written: Written,
+    written: WriteCounts,
 }
 
 impl Ftl {
     /// A drive that has nothing on it.
-    pub fn new(geometry: &Geometry) -> Ftl {
+    pub fn new(geometry: &FlashGeometry) -> Ftl {
         let blocks = geometry.data_blocks + RESERVE + 1;
         let places = blocks as usize * geometry.block_units() as usize;
         Ftl {
@@ -90,7 +90,7 @@ impl Ftl {
             taken: 0,
             victim: None,
             erased: 0,
-            written: Written::default(),
+            written: WriteCounts::default(),
         }
     }
 
@@ -107,16 +107,16 @@ impl Ftl {
     }
 
     /// What has been written.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> WriteCounts {
         self.written
     }
 
     /// Where `unit` is.
-    pub fn find(&self, unit: u32) -> Found {
+    pub fn find(&self, unit: u32) -> UnitLocation {
         match self.map[unit as usize] {
-            NONE => Found::Nowhere,
-            entry if entry & BUFFERED != 0 => Found::Buffer(entry & !BUFFERED),
-            place => Found::Cells(place),
+            NONE => UnitLocation::Nowhere,
+            entry if entry & BUFFERED != 0 => UnitLocation::Buffer(entry & !BUFFERED),
+            place => UnitLocation::Cells(place),
         }
     }
 
@@ -127,7 +127,7 @@ impl Ftl {
 
     /// `unit` is in the write buffer, at `slot`. What the cells hold of it is no longer valid.
     pub fn buffer(&mut self, unit: u32, slot: u32) {
-        if let Found::Cells(place) = self.find(unit) {
+        if let UnitLocation::Cells(place) = self.find(unit) {
             self.invalidate(place);
         }
         self.map[unit as usize] = slot | BUFFERED;
@@ -135,7 +135,7 @@ impl Ftl {
 
     /// `unit` holds nothing of value.
     pub fn trim(&mut self, unit: u32) {
-        if let Found::Cells(place) = self.find(unit) {
+        if let UnitLocation::Cells(place) = self.find(unit) {
             self.invalidate(place);
         }
         self.map[unit as usize] = NONE;
@@ -158,7 +158,7 @@ impl Ftl {
     }
 
     /// Puts the units that have waited longest into the next row. Returns the first slot of their chain.
-    pub fn write_row(&mut self, buffer: &mut Buffer) -> u32 {
+    pub fn write_row(&mut self, buffer: &mut WriteBuffer) -> u32 {
         let mut place = self.next_place();
         let end = place + self.geometry.row_units;
         let mut chain = NONE;
@@ -194,7 +194,7 @@ impl Ftl {
     }
 
     /// Moves a row's worth of valid units into the next row, and names the pages that they are read from.
-    pub fn collect(&mut self, buffer: &mut Buffer, reads: &mut Vec<PageRead>) {
+    pub fn collect(&mut self, buffer: &mut WriteBuffer, reads: &mut Vec<PageRead>) {
         let mut place = self.next_place();
         let end = place + self.geometry.row_units;
         let mut page = NONE;
@@ -222,13 +222,13 @@ impl Ftl {
         std::mem::take(&mut self.erased)
     }
 
-    fn relocate(&mut self, buffer: &mut Buffer, from: u32, to: u32) {
+    fn relocate(&mut self, buffer: &mut WriteBuffer, from: u32, to: u32) {
         let unit = self.owner[from as usize];
         self.invalidate(from);
         self.owner[to as usize] = unit;
         self.victims.gain(self.open);
         match self.find(unit) {
-            Found::Buffer(slot) => buffer.relocate(slot, to),
+            UnitLocation::Buffer(slot) => buffer.relocate(slot, to),
             _ => self.map[unit as usize] = to,
         }
     }

@@ -11,11 +11,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use traces::{Nanos, RequestId, Timestamp};
 
 use crate::flash::buffer::NONE;
-use crate::flash::description::{Geometry, Timing};
+use crate::flash::description::{FlashGeometry, Timing};
 
 /// Something that happens inside the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Event {
+pub enum FlashEvent {
     /// The controller has understood a command.
     Command(RequestId),
     /// A write's data has come over the link.
@@ -36,13 +36,13 @@ pub enum Event {
 /// What will happen, in order.
 #[derive(Debug, Default)]
 pub struct Agenda {
-    events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Timestamp, u64, FlashEvent)>>,
     sequence: u64,
 }
 
 impl Agenda {
     /// Adds `event`; of those at the same time the one added first comes first.
-    pub fn at(&mut self, time: Timestamp, event: Event) {
+    pub fn at(&mut self, time: Timestamp, event: FlashEvent) {
         self.events.push(Reverse((time, self.sequence, event)));
         self.sequence += 1;
     }
@@ -53,7 +53,7 @@ impl Agenda {
     }
 
     /// Takes the next, if it is due by `now`.
-    pub fn take(&mut self, now: Timestamp) -> Option<(Timestamp, Event)> {
+    pub fn take(&mut self, now: Timestamp) -> Option<(Timestamp, FlashEvent)> {
         if self.next()? > now {
             return None;
         }
@@ -63,7 +63,7 @@ impl Agenda {
 
 /// What a die is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum DieWork {
     /// Read for a command of the host.
     HostRead {
         /// Which.
@@ -86,8 +86,8 @@ pub enum Work {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Operation {
-    work: Work,
+struct DieOperation {
+    work: DieWork,
     units: u32,
     next: u32,
 }
@@ -118,13 +118,13 @@ pub struct Medium {
     suspensions: u32,
     dies: Vec<Die>,
     channels: Vec<Channel>,
-    operations: Vec<Operation>,
+    operations: Vec<DieOperation>,
     spare: Vec<u32>,
 }
 
 impl Medium {
     /// Idle dies. Each program and erase can be suspended `suspensions` times.
-    pub fn new(geometry: &Geometry, timing: Timing, suspensions: u32) -> Medium {
+    pub fn new(geometry: &FlashGeometry, timing: Timing, suspensions: u32) -> Medium {
         let die = Die {
             first: NONE,
             last: NONE,
@@ -146,8 +146,8 @@ impl Medium {
     }
 
     /// Gives `die` work; of a read, `units` are wanted.
-    pub fn submit(&mut self, now: Timestamp, die: u32, work: Work, units: u32, agenda: &mut Agenda) {
-        let operation = Operation { work, units, next: NONE };
+    pub fn submit(&mut self, now: Timestamp, die: u32, work: DieWork, units: u32, agenda: &mut Agenda) {
+        let operation = DieOperation { work, units, next: NONE };
         let index = match self.spare.pop() {
             Some(index) => {
                 self.operations[index as usize] = operation;
@@ -158,7 +158,7 @@ impl Medium {
                 self.operations.len() as u32 - 1
             }
         };
-        if matches!(work, Work::HostRead { .. }) && self.suspend(now, die, index, agenda) {
+        if matches!(work, DieWork::HostRead { .. }) && self.suspend(now, die, index, agenda) {
             return;
         }
         let state = &mut self.dies[die as usize];
@@ -173,14 +173,14 @@ impl Medium {
     }
 
     /// `die` is done with its cells. Returns what is done by that.
-    pub fn die_ready(&mut self, now: Timestamp, die: u32, operation: u32, agenda: &mut Agenda) -> Option<Work> {
+    pub fn die_ready(&mut self, now: Timestamp, die: u32, operation: u32, agenda: &mut Agenda) -> Option<DieWork> {
         let state = &mut self.dies[die as usize];
         if state.operation != operation {
             return None;
         }
         state.until = None;
         let work = self.operations[state.current as usize].work;
-        if matches!(work, Work::HostRead { .. } | Work::GarbageRead { .. }) {
+        if matches!(work, DieWork::HostRead { .. } | DieWork::GarbageRead { .. }) {
             self.ask_channel(now, die, agenda);
             return None;
         }
@@ -189,14 +189,14 @@ impl Medium {
     }
 
     /// `channel` has carried its data. Returns what is done by that.
-    pub fn channel_ready(&mut self, now: Timestamp, channel: u32, agenda: &mut Agenda) -> Option<Work> {
+    pub fn channel_ready(&mut self, now: Timestamp, channel: u32, agenda: &mut Agenda) -> Option<DieWork> {
         let index = channel as usize;
         let die = self.channels[index].carries.take().expect("a channel is ready with what it carries");
         if let Some(next) = self.channels[index].waiting.pop_front() {
             self.carry(now, next, agenda);
         }
         let work = self.operations[self.dies[die as usize].current as usize].work;
-        if matches!(work, Work::Program { .. }) {
+        if matches!(work, DieWork::Program { .. }) {
             self.dies[die as usize].suspensions_left = self.suspensions;
             self.work_cells(now, die, self.timing.program, true, agenda);
             return None;
@@ -235,17 +235,17 @@ impl Medium {
             return;
         }
         state.current = state.first;
-        let Operation { work, next, .. } = self.operations[state.first as usize];
+        let DieOperation { work, next, .. } = self.operations[state.first as usize];
         state.first = next;
         if next == NONE {
             state.last = NONE;
         }
         match work {
-            Work::HostRead { .. } | Work::GarbageRead { .. } => {
+            DieWork::HostRead { .. } | DieWork::GarbageRead { .. } => {
                 self.work_cells(now, die, self.timing.read, false, agenda);
             }
-            Work::Program { .. } => self.ask_channel(now, die, agenda),
-            Work::Erase => {
+            DieWork::Program { .. } => self.ask_channel(now, die, agenda),
+            DieWork::Erase => {
                 state.suspensions_left = self.suspensions;
                 self.work_cells(now, die, self.timing.erase, true, agenda);
             }
@@ -257,7 +257,7 @@ impl Medium {
         let until = now.saturating_add(time);
         state.until = suspendable.then_some(until);
         state.operation = state.operation.wrapping_add(1);
-        agenda.at(until, Event::Die { die, operation: state.operation });
+        agenda.at(until, FlashEvent::Die { die, operation: state.operation });
     }
 
     fn ask_channel(&mut self, now: Timestamp, die: u32, agenda: &mut Agenda) {
@@ -271,10 +271,10 @@ impl Medium {
 
     fn carry(&mut self, now: Timestamp, die: u32, agenda: &mut Agenda) {
         let channel = die % self.channels.len() as u32;
-        let Operation { work, units, .. } = self.operations[self.dies[die as usize].current as usize];
-        let units = if matches!(work, Work::Program { .. }) { self.row_units } else { units };
+        let DieOperation { work, units, .. } = self.operations[self.dies[die as usize].current as usize];
+        let units = if matches!(work, DieWork::Program { .. }) { self.row_units } else { units };
         self.channels[channel as usize].carries = Some(die);
         let until = now.saturating_add(self.timing.unit_transfer * u64::from(units));
-        agenda.at(until, Event::Channel(channel));
+        agenda.at(until, FlashEvent::Channel(channel));
     }
 }

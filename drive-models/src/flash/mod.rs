@@ -39,16 +39,17 @@ use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
+use crate::description::SettingsAlone;
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::{Build, Model};
-use buffer::Buffer;
+use crate::registry::ModelRow;
+use buffer::WriteBuffer;
 use commands::Commands;
 use description::Timing;
 use ftl::{Ftl, PageRead};
-use medium::{Agenda, Event, Medium};
+use medium::{Agenda, FlashEvent, Medium};
 
-pub use description::Geometry;
-pub use ftl::Written;
+pub use description::FlashGeometry;
+pub use ftl::WriteCounts;
 
 /// The longest time that is taken for one.
 const TIME_NS_MAX: u64 = 1_000_000_000;
@@ -56,7 +57,7 @@ const TIME_NS_MAX: u64 = 1_000_000_000;
 const ROWS_PER_DIE: u32 = 2;
 
 /// The registry's row. The defaults are of no drive in particular.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "flash",
     summary: "solid-state drive: dies, channels, write buffer, page map with greedy garbage collection",
     tunables: &[
@@ -108,15 +109,15 @@ pub const MODEL: Model = Model {
         ),
         Tunable::new("seed", Unit::Count, "1", "seed of the preconditioning"),
     ],
-    build: Build::Checked {
-        check: |settings| Geometry::new(settings).map(|_| ()),
-        build: |settings| Box::new(Flash::new(settings)),
-    },
+    one_at_a_time: false,
+    check: |settings| FlashGeometry::new(settings).map(|_| ()),
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(Flash::new(settings))))),
 };
 
 /// A row on its way into the cells.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct RowProgram {
     die: u32,
     /// The first slot of the host's units in it.
     chain: u32,
@@ -127,7 +128,7 @@ struct Row {
 /// A drive with its queue.
 #[derive(Debug)]
 pub struct Flash {
-    geometry: Geometry,
+    geometry: FlashGeometry,
     timing: Timing,
     depth: u32,
     full_duplex: bool,
@@ -137,10 +138,10 @@ pub struct Flash {
     controller_free: Timestamp,
     /// When the link is free, towards the host and from it.
     link_free: [Timestamp; 2],
-    buffer: Buffer,
+    buffer: WriteBuffer,
     ftl: Ftl,
     medium: Medium,
-    rows: Vec<Row>,
+    rows: Vec<RowProgram>,
     spare_rows: Vec<u32>,
     die_rows: Vec<u32>,
     /// Pages that each die has to erase before a block's worth is together.
@@ -149,7 +150,7 @@ pub struct Flash {
     admission: VecDeque<RequestId>,
     /// Flushes and what they wait for.
     flushes: VecDeque<(RequestId, u64)>,
-    cost: Cost,
+    cost: FlashCost,
     // Reused so that nothing is allocated per row.
     reads: Vec<PageRead>,
 }
@@ -158,9 +159,9 @@ impl Flash {
     /// A drive with the settings of [`MODEL`].
     ///
     /// # Panics
-    /// If they contradict one another, which [`Geometry::new`] finds out.
+    /// If they contradict one another, which [`FlashGeometry::new`] finds out.
     pub fn new(settings: &Settings) -> Flash {
-        let geometry = Geometry::new(settings).expect("settings are checked before a drive is built");
+        let geometry = FlashGeometry::new(settings).expect("settings are checked before a drive is built");
         let timing = Timing::new(settings);
         let ftl = precondition::preconditioned(&geometry, settings.word("precondition"), settings.count("seed"));
         let stagger = |die: u32| u64::from(die) * u64::from(geometry.block_pages) / u64::from(geometry.dies);
@@ -172,7 +173,7 @@ impl Flash {
             commands: Commands::default(),
             controller_free: Timestamp::ZERO,
             link_free: [Timestamp::ZERO; 2],
-            buffer: Buffer::new(geometry.buffer_units),
+            buffer: WriteBuffer::new(geometry.buffer_units),
             medium: Medium::new(&geometry, timing, settings.count("suspensions") as u32),
             rows: Vec::new(),
             spare_rows: Vec::new(),
@@ -180,7 +181,7 @@ impl Flash {
             unerased: (0..geometry.dies).map(|die| stagger(die) as u32).collect(),
             admission: VecDeque::new(),
             flushes: VecDeque::new(),
-            cost: Cost { position: Lba::ZERO, geometry, timing },
+            cost: FlashCost { position: Lba::ZERO, geometry, timing },
             reads: Vec::new(),
             ftl,
             geometry,
@@ -189,7 +190,7 @@ impl Flash {
     }
 
     /// What it has written so far; its write amplification is the ratio.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> WriteCounts {
         self.ftl.written()
     }
 
@@ -200,24 +201,24 @@ impl Flash {
         *free
     }
 
-    fn handle(&mut self, now: Timestamp, event: Event, completions: &mut Vec<Completion>) {
+    fn handle(&mut self, now: Timestamp, event: FlashEvent, completions: &mut Vec<Completion>) {
         match event {
-            Event::Command(id) => self.command(now, id),
-            Event::Data(id) => {
+            FlashEvent::Command(id) => self.command(now, id),
+            FlashEvent::Data(id) => {
                 self.admission.push_back(id);
                 self.write_back(now);
             }
-            Event::Die { die, operation } => {
+            FlashEvent::Die { die, operation } => {
                 if let Some(work) = self.medium.die_ready(now, die, operation, &mut self.agenda) {
                     self.finished(now, work);
                 }
             }
-            Event::Channel(channel) => {
+            FlashEvent::Channel(channel) => {
                 if let Some(work) = self.medium.channel_ready(now, channel, &mut self.agenda) {
                     self.finished(now, work);
                 }
             }
-            Event::Done(id) => {
+            FlashEvent::Done(id) => {
                 let command = self.commands.take(id);
                 let (started, hit) = (command.started, command.hit);
                 completions.push(Completion { id, started, finished: now, seek: Sectors::ZERO, hit });
@@ -231,7 +232,7 @@ impl Flash {
             Operation::Read => self.read(now, id, &request),
             Operation::Write => {
                 let over = self.link(now, request.sectors().count(), true);
-                self.agenda.at(over, Event::Data(id));
+                self.agenda.at(over, FlashEvent::Data(id));
             }
             Operation::Flush => self.make_durable(now, id),
             Operation::Discard => {
@@ -244,7 +245,7 @@ impl Flash {
     fn done(&mut self, now: Timestamp, id: RequestId) {
         let read = self.commands.get(id).request.operation == Operation::Read;
         let overhead = if read { self.timing.read_overhead } else { self.timing.write_overhead };
-        self.agenda.at(now.saturating_add(overhead), Event::Done(id));
+        self.agenda.at(now.saturating_add(overhead), FlashEvent::Done(id));
     }
 
     /// The units that a request touches, of the drive.
@@ -267,7 +268,7 @@ impl DriveModel for Flash {
         let started = now.max(self.controller_free);
         self.controller_free = started.saturating_add(self.timing.command);
         self.commands.put(id, request, started);
-        self.agenda.at(self.controller_free, Event::Command(id));
+        self.agenda.at(self.controller_free, FlashEvent::Command(id));
         if request.operation.moves_data() {
             self.cost.position = request.end();
         }
@@ -303,13 +304,13 @@ impl DriveModel for Flash {
 
 /// What a read takes of an idle drive: the same from everywhere to everywhere.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+struct FlashCost {
     position: Lba,
-    geometry: Geometry,
+    geometry: FlashGeometry,
     timing: Timing,
 }
 
-impl AccessCost for Cost {
+impl AccessCost for FlashCost {
     fn position(&self) -> Lba {
         self.position
     }
@@ -326,8 +327,4 @@ impl AccessCost for Cost {
 }
 
 #[cfg(test)]
-mod amplification_tests;
-#[cfg(test)]
-mod conformance_tests;
-#[cfg(test)]
-mod timing_tests;
+mod tests;

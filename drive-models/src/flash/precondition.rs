@@ -10,11 +10,11 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::flash::description::Geometry;
+use crate::flash::description::FlashGeometry;
 use crate::flash::ftl::Ftl;
 
 /// A drive whose cells are filled as `precondition` says.
-pub fn preconditioned(geometry: &Geometry, precondition: &str, seed: u64) -> Ftl {
+pub fn preconditioned(geometry: &FlashGeometry, precondition: &str, seed: u64) -> Ftl {
     let mut ftl = Ftl::new(geometry);
     match precondition {
         "random" => random(&mut ftl, geometry, &mut Xoshiro256PlusPlus::seed_from_u64(seed)),
@@ -25,7 +25,7 @@ pub fn preconditioned(geometry: &Geometry, precondition: &str, seed: u64) -> Ftl
 }
 
 /// Written once from its first unit to its last.
-fn sequential(ftl: &mut Ftl, geometry: &Geometry) {
+fn sequential(ftl: &mut Ftl, geometry: &FlashGeometry) {
     let (units, block) = (geometry.units as u32, geometry.block_units());
     let mut first = 0;
     while first < units {
@@ -34,7 +34,7 @@ fn sequential(ftl: &mut Ftl, geometry: &Geometry) {
     }
 }
 
-fn random(ftl: &mut Ftl, geometry: &Geometry, random: &mut Xoshiro256PlusPlus) {
+fn random(ftl: &mut Ftl, geometry: &FlashGeometry, random: &mut Xoshiro256PlusPlus) {
     let mut units: Vec<u32> = (0..geometry.units as u32).collect();
     for last in (1..units.len()).rev() {
         units.swap(last, random.random_range(0..=last));
@@ -61,7 +61,7 @@ fn scattered<'a>(units: &'a [u32], end: u32, random: &'a mut impl Rng) -> impl I
 }
 
 /// Valid units of each block, the youngest first.
-fn valid_by_age(geometry: &Geometry) -> Vec<u32> {
+fn valid_by_age(geometry: &FlashGeometry) -> Vec<u32> {
     let (blocks, block) = (geometry.data_blocks, f64::from(geometry.block_units()));
     let total = |ratio: f64| (0..blocks).fold((0.0, block), |(sum, valid), _| (sum + valid, valid * ratio)).0;
     // Only sums and products, so every platform finds the same ratio.

@@ -3,8 +3,8 @@
 use traces::{Request, RequestId, Timestamp};
 
 use crate::flash::Flash;
-use crate::flash::ftl::Found;
-use crate::flash::medium::Work;
+use crate::flash::ftl::UnitLocation;
+use crate::flash::medium::DieWork;
 
 impl Flash {
     pub(super) fn read(&mut self, now: Timestamp, id: RequestId, request: &Request) {
@@ -14,7 +14,7 @@ impl Flash {
         for unit in self.units(request) {
             let start = request.lba.sector().max(unit * unit_sectors);
             let sectors = request.end().sector().min((unit + 1) * unit_sectors) - start;
-            let Found::Cells(place) = self.ftl.find((unit % self.geometry.units) as u32) else {
+            let UnitLocation::Cells(place) = self.ftl.find((unit % self.geometry.units) as u32) else {
                 buffered += sectors;
                 continue;
             };
@@ -43,7 +43,7 @@ impl Flash {
     fn read_page(&mut self, now: Timestamp, id: RequestId, wanted: Option<(u32, u32, u32)>) {
         let Some((page, units, sectors)) = wanted else { return };
         let die = self.ftl.die(page * self.geometry.page_units);
-        self.medium.submit(now, die, Work::HostRead { id, sectors }, units, &mut self.agenda);
+        self.medium.submit(now, die, DieWork::HostRead { id, sectors }, units, &mut self.agenda);
     }
 
     /// Frees the whole units of a discard, of those that share a simulated one the one whose turn it is.
@@ -52,7 +52,7 @@ impl Flash {
         let range = request.lba.sector().div_ceil(unit)..request.end().sector() / unit;
         let represents = |simulated: u64| simulated % scale * units + simulated;
         let mut free = |simulated: u64| {
-            if let Found::Buffer(slot) = self.ftl.find(simulated as u32)
+            if let UnitLocation::Buffer(slot) = self.ftl.find(simulated as u32)
                 && let Some(place) = self.buffer.drop_unit(slot)
             {
                 self.ftl.invalidate(place);

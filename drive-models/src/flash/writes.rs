@@ -4,9 +4,9 @@
 use traces::{Flags, RequestId, Timestamp};
 
 use crate::flash::buffer::NONE;
-use crate::flash::ftl::{Found, PageRead};
-use crate::flash::medium::Work;
-use crate::flash::{Flash, ROWS_PER_DIE, Row};
+use crate::flash::ftl::{PageRead, UnitLocation};
+use crate::flash::medium::DieWork;
+use crate::flash::{Flash, ROWS_PER_DIE, RowProgram};
 
 impl Flash {
     /// Completes `id` when everything written so far is durable.
@@ -41,8 +41,8 @@ impl Flash {
         for unit in units.start + command.taken..units.end {
             let simulated = (unit % self.geometry.units) as u32;
             let before = match self.ftl.find(simulated) {
-                Found::Buffer(slot) => Some(slot),
-                Found::Nowhere | Found::Cells(_) => None,
+                UnitLocation::Buffer(slot) => Some(slot),
+                UnitLocation::Nowhere | UnitLocation::Cells(_) => None,
             };
             if before.is_none_or(|slot| !self.buffer.is_waiting(slot)) {
                 let Some(slot) = self.buffer.put(simulated) else { return false };
@@ -67,8 +67,8 @@ impl Flash {
                 self.collect(now, die);
             } else {
                 let chain = self.ftl.write_row(&mut self.buffer);
-                let row = self.new_row(Row { die, chain, reads: 0 });
-                self.medium.submit(now, die, Work::Program { row }, 0, &mut self.agenda);
+                let row = self.new_row(RowProgram { die, chain, reads: 0 });
+                self.medium.submit(now, die, DieWork::Program { row }, 0, &mut self.agenda);
             }
             self.erase(now);
         }
@@ -77,9 +77,9 @@ impl Flash {
     fn collect(&mut self, now: Timestamp, die: u32) {
         let mut reads = std::mem::take(&mut self.reads);
         self.ftl.collect(&mut self.buffer, &mut reads);
-        let row = self.new_row(Row { die, chain: NONE, reads: reads.len() as u32 });
+        let row = self.new_row(RowProgram { die, chain: NONE, reads: reads.len() as u32 });
         for PageRead { die, units } in reads.drain(..) {
-            self.medium.submit(now, die, Work::GarbageRead { row }, units, &mut self.agenda);
+            self.medium.submit(now, die, DieWork::GarbageRead { row }, units, &mut self.agenda);
         }
         self.reads = reads;
     }
@@ -94,12 +94,12 @@ impl Flash {
             *unerased += pages;
             while *unerased >= self.geometry.block_pages {
                 *unerased -= self.geometry.block_pages;
-                self.medium.submit(now, die, Work::Erase, 0, &mut self.agenda);
+                self.medium.submit(now, die, DieWork::Erase, 0, &mut self.agenda);
             }
         }
     }
 
-    fn new_row(&mut self, row: Row) -> u32 {
+    fn new_row(&mut self, row: RowProgram) -> u32 {
         if let Some(index) = self.spare_rows.pop() {
             self.rows[index as usize] = row;
             return index;
@@ -108,9 +108,9 @@ impl Flash {
         self.rows.len() as u32 - 1
     }
 
-    pub(super) fn finished(&mut self, now: Timestamp, work: Work) {
+    pub(super) fn finished(&mut self, now: Timestamp, work: DieWork) {
         match work {
-            Work::HostRead { id, sectors } => {
+            DieWork::HostRead { id, sectors } => {
                 let over = self.link(now, u64::from(sectors), false);
                 let command = self.commands.get(id);
                 command.transferred = command.transferred.max(over);
@@ -120,20 +120,20 @@ impl Flash {
                     self.done(transferred, id);
                 }
             }
-            Work::GarbageRead { row } => {
-                let Row { die, reads, .. } = &mut self.rows[row as usize];
+            DieWork::GarbageRead { row } => {
+                let RowProgram { die, reads, .. } = &mut self.rows[row as usize];
                 *reads -= 1;
                 if *reads == 0 {
-                    self.medium.submit(now, *die, Work::Program { row }, 0, &mut self.agenda);
+                    self.medium.submit(now, *die, DieWork::Program { row }, 0, &mut self.agenda);
                 }
             }
-            Work::Program { row } => self.programmed(now, row),
-            Work::Erase => {}
+            DieWork::Program { row } => self.programmed(now, row),
+            DieWork::Erase => {}
         }
     }
 
     pub(super) fn programmed(&mut self, now: Timestamp, row: u32) {
-        let Row { die, mut chain, .. } = self.rows[row as usize];
+        let RowProgram { die, mut chain, .. } = self.rows[row as usize];
         while chain != NONE {
             let (unit, place, next) = self.buffer.programmed(chain);
             if let Some(unit) = unit {

@@ -7,7 +7,7 @@ use traces::spec::Settings;
 use traces::{Nanos, SECTOR_BYTES, Timestamp};
 
 use super::description::Mechanics;
-use super::layout::{Extent, Place};
+use super::layout::{PhysicalExtent, SectorPosition};
 use super::rotation::{Angle, Rotation, TURN};
 
 /// The costs of an operation that are neither arm nor platter.
@@ -25,7 +25,7 @@ pub(super) struct Overheads {
 
 /// What one access takes and where it leaves the heads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub(super) struct ArmAccess {
     /// Until the request is complete.
     pub done: Timestamp,
     /// When the first sector begins to pass under the head.
@@ -33,7 +33,7 @@ pub(super) struct Access {
     /// When the last one has passed.
     pub ended: Timestamp,
     /// The last sector.
-    pub last: Place,
+    pub last: SectorPosition,
 }
 
 impl Overheads {
@@ -44,9 +44,9 @@ impl Overheads {
 
 /// Where and how the arm is when a request comes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct ArmState {
     /// Under the heads.
-    pub heads: Place,
+    pub heads: SectorPosition,
     /// When the access before ends.
     pub free: Timestamp,
     /// Whether the request before was a read.
@@ -69,15 +69,15 @@ pub(super) struct Arm {
     pub turn: Nanos,
     /// Where requests lie that somebody has asked about: a scheduler asks about the same waiting ones
     /// again at every choice. Each has one place here, by its address.
-    placed: Box<[Cell<Option<Placed>>]>,
+    placed: Box<[Cell<Option<PlacedRequest>>]>,
 }
 
 /// Where a request lies.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
+struct PlacedRequest {
     lbn: u64,
     sectors: u64,
-    extent: Extent,
+    extent: PhysicalExtent,
 }
 
 /// Requests whose places are remembered, a power of two: several times a full tagged queue.
@@ -115,15 +115,15 @@ impl Arm {
         }
     }
 
-    /// [`super::Layout::extent`], remembered.
-    fn extent(&self, lbn: u64, sectors: u64) -> Extent {
+    /// [`super::PlatterLayout::extent`], remembered.
+    fn extent(&self, lbn: u64, sectors: u64) -> PhysicalExtent {
         // The upper bits of a product with 2⁶⁴ / φ spread neighbouring addresses.
         let index = (lbn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACED;
         match self.placed[index].get() {
             Some(placed) if placed.lbn == lbn && placed.sectors == sectors => placed.extent,
             _ => {
                 let extent = self.mechanics.layout.extent(lbn, sectors);
-                self.placed[index].set(Some(Placed { lbn, sectors, extent }));
+                self.placed[index].set(Some(PlacedRequest { lbn, sectors, extent }));
                 extent
             }
         }
@@ -142,7 +142,7 @@ impl Arm {
     }
 
     /// How long the heads take from one track to another.
-    pub fn positioning(&self, from: Place, to: Place, settle: Nanos) -> Nanos {
+    pub fn positioning(&self, from: SectorPosition, to: SectorPosition, settle: Nanos) -> Nanos {
         let seek = self.mechanics.seek.time(from.cylinder.abs_diff(to.cylinder));
         let switch = if from.head == to.head { Nanos::ZERO } else { self.head_switch };
         let longer = seek.max(switch);
@@ -150,20 +150,20 @@ impl Arm {
     }
 
     /// A read that arrives at `at`.
-    pub fn read(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
-        let Extent { first, last, turned } = self.extent(lbn, sectors);
+    pub fn read(&self, at: Timestamp, from: &ArmState, lbn: u64, sectors: u64) -> ArmAccess {
+        let PhysicalExtent { first, last, turned } = self.extent(lbn, sectors);
         let leaves = at.saturating_add(self.read.understood(from.after_read)).max(from.free);
         let ready = leaves.saturating_add(self.positioning(from.heads, first, self.read.settle));
         let waited = self.rotation.phase(ready).until(first.angle);
         let began = ready.saturating_add(self.rotation.time(waited));
         let ended = ready.saturating_add(self.rotation.time(waited + turned));
         let over = ended.saturating_add(self.bus_behind(turned, sectors));
-        Access { done: over.saturating_add(self.read.after), began, ended, last }
+        ArmAccess { done: over.saturating_add(self.read.after), began, ended, last }
     }
 
     /// A write likewise; its data come over the bus while the arm moves.
-    pub fn write(&self, at: Timestamp, from: &Standing, lbn: u64, sectors: u64) -> Access {
-        let Extent { first: place, last, turned } = self.extent(lbn, sectors);
+    pub fn write(&self, at: Timestamp, from: &ArmState, lbn: u64, sectors: u64) -> ArmAccess {
+        let PhysicalExtent { first: place, last, turned } = self.extent(lbn, sectors);
         let understood = at.saturating_add(self.write.understood(from.after_read));
         let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, place, self.write.settle));
         let first = Nanos::from_ns(self.bus(sectors).as_ns() / 1000 * self.write_watermark);
@@ -172,7 +172,7 @@ impl Arm {
         let began = ready.saturating_add(self.rotation.time(waited));
         let ended = ready.saturating_add(self.rotation.time(waited + turned));
         let over = ended.max(understood.saturating_add(self.bus(sectors)));
-        Access { done: over.saturating_add(self.write.after), began, ended, last }
+        ArmAccess { done: over.saturating_add(self.write.after), began, ended, last }
     }
 
     /// When `sectors` from `lbn` on have passed, read without a stop since `began`.

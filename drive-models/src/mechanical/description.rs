@@ -4,10 +4,23 @@
 use serde::Deserialize;
 use toml::Spanned;
 use traces::Nanos;
+use traces::spec::{Settings, Spec};
 
-use crate::mechanical::layout::{HeadOrder, Layout, Spare, Steps, Zone};
+use crate::description::{BuildError, DriveDescription, PartBuilder};
+use crate::drive::DriveModel;
+use crate::mechanical::Mechanical;
+use crate::mechanical::layout::{HeadOrder, PlatterLayout, Skews, Spare, Zone};
 use crate::mechanical::rotation::{Angle, TURN};
 use crate::mechanical::seek::SeekCurve;
+use crate::profile::Profile;
+use crate::registry::{DriveError, Registry, Resolved};
+use crate::section::{ProfileError, Section, Sections};
+use crate::single_server::SingleServer;
+
+/// The sections of a mechanical drive.
+pub(super) const SECTIONS: &[Section] = &[Section::of::<SeekText>("seek"), Section::of::<LayoutText>("layout")];
+/// The profile whose seek curve and layout a drive has that is named by its model alone.
+const DEFAULT_PROFILE: &str = "cheetah-15k5";
 
 /// Most addressable sectors of a drive: 512 TB.
 const CAPACITY_MAX: u64 = 1 << 40;
@@ -22,24 +35,15 @@ const HEADS_MAX: u32 = 256;
 #[derive(Clone, Debug)]
 pub struct Mechanics {
     /// Where sectors lie.
-    pub layout: Layout,
+    pub layout: PlatterLayout,
     /// How long the arm takes.
     pub seek: SeekCurve,
-}
-
-/// What is wrong with a description, and at which byte of the text.
-#[derive(Debug)]
-pub struct Refused {
-    /// The byte.
-    pub offset: usize,
-    /// What is wrong and what would be right.
-    pub problem: String,
 }
 
 /// `[seek]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SeekText {
+struct SeekText {
     /// Where the points come from.
     source: Spanned<String>,
     /// Cylinders and µs, from one cylinder on.
@@ -49,7 +53,7 @@ pub struct SeekText {
 /// `[layout]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LayoutText {
+struct LayoutText {
     source: Spanned<String>,
     heads: Spanned<u32>,
     capacity_sectors: Spanned<u64>,
@@ -86,6 +90,29 @@ struct ZoneText {
     slips: Vec<(u32, u32)>,
 }
 
+/// The seek curve and layout of a profile, or else of the default one.
+pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
+    match sections {
+        Some(mut sections) => Ok(Box::new(Mechanics::new(&sections.take("seek"), sections.take("layout"))?)),
+        None => Ok(Profile::shipped(DEFAULT_PROFILE).expect("the default profile is shipped").description),
+    }
+}
+
+impl DriveDescription for Mechanics {
+    fn build(&self, settings: &Settings, _: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
+        Ok(Box::new(SingleServer::new(Mechanical::new(settings, self))))
+    }
+}
+
+/// The arm and platter of the drive that `spec` names, if it has them.
+///
+/// # Errors
+/// As [`Registry::build`].
+pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
+    let drive = Resolved::of_spec(&Registry::SHIPPED, spec, &[])?;
+    drive.build_from(|mechanics: &Mechanics, settings, _| Ok(Mechanical::new(settings, mechanics)))
+}
+
 fn one() -> u32 {
     1
 }
@@ -95,36 +122,35 @@ impl Mechanics {
     ///
     /// # Errors
     /// The first number that is missing, out of range or contradicts another, with its place.
-    pub fn new(seek: &SeekText, layout: LayoutText) -> Result<Mechanics, Refused> {
+    fn new(seek: &SeekText, layout: LayoutText) -> Result<Mechanics, ProfileError> {
         for source in [&seek.source, &layout.source] {
             if source.get_ref().trim().is_empty() {
-                return Err(refuse(source.span().start, "the source is empty: say where the numbers come from"));
+                return Err(ProfileError::at(
+                    source.span().start,
+                    "the source is empty: say where the numbers come from",
+                ));
             }
         }
         Ok(Mechanics { seek: curve(seek)?, layout: layout_of(layout)? })
     }
 }
 
-fn refuse(offset: usize, problem: impl Into<String>) -> Refused {
-    Refused { offset, problem: problem.into() }
-}
-
-fn curve(text: &SeekText) -> Result<SeekCurve, Refused> {
+fn curve(text: &SeekText) -> Result<SeekCurve, ProfileError> {
     let points = text.points_us.get_ref();
     let good = points.iter().all(|&(_, us)| us.is_finite() && us > 0.0 && us < 1e7);
     let points: Vec<_> = points.iter().map(|&(d, us)| (d, Nanos::from_ns((us * 1000.0).round() as u64))).collect();
     let wrong = "points_us must be [cylinders, us] from [1, ...] on, both growing, with times above 0 and below 10 s";
-    good.then(|| SeekCurve::new(&points)).flatten().ok_or_else(|| refuse(text.points_us.span().start, wrong))
+    good.then(|| SeekCurve::new(&points)).flatten().ok_or_else(|| ProfileError::at(text.points_us.span().start, wrong))
 }
 
-fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
+fn layout_of(text: LayoutText) -> Result<PlatterLayout, ProfileError> {
     let (heads, capacity) = (*text.heads.get_ref(), *text.capacity_sectors.get_ref());
     if !(1..=HEADS_MAX).contains(&heads) {
-        return Err(refuse(text.heads.span().start, format!("heads = {heads} is not from 1 to {HEADS_MAX}")));
+        return Err(ProfileError::at(text.heads.span().start, format!("heads = {heads} is not from 1 to {HEADS_MAX}")));
     }
     if !(1..=CAPACITY_MAX).contains(&capacity) {
         let problem = format!("capacity_sectors = {capacity} is not from 1 to {CAPACITY_MAX}");
-        return Err(refuse(text.capacity_sectors.span().start, problem));
+        return Err(ProfileError::at(text.capacity_sectors.span().start, problem));
     }
     let offset = text.zones.span().start;
     let texts = text.zones.into_inner();
@@ -133,7 +159,7 @@ fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
     for (index, text) in texts.iter().enumerate() {
         let end = texts.get(index + 1).map_or(capacity, |next| next.get_ref().first_lbn);
         let zone = text.get_ref();
-        let at = |problem: String| refuse(text.span().start, format!("zone {index}: {problem}"));
+        let at = |problem: String| ProfileError::at(text.span().start, format!("zone {index}: {problem}"));
         if index == 0 && zone.first_lbn != 0 {
             return Err(at(format!("the first zone begins at address 0, not {}", zone.first_lbn)));
         }
@@ -151,9 +177,9 @@ fn layout_of(text: LayoutText) -> Result<Layout, Refused> {
         zones.push(zone_of(zone, heads, end).map_err(at)?);
     }
     if zones.is_empty() {
-        return Err(refuse(offset, "a layout needs at least one zone"));
+        return Err(ProfileError::at(offset, "a layout needs at least one zone"));
     }
-    Ok(Layout::new(heads, capacity, zones))
+    Ok(PlatterLayout::new(heads, capacity, zones))
 }
 
 fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
@@ -175,13 +201,13 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
     }
     let steps = match (band, text.band_skew) {
         (1, Some(_)) => return Err("band_skew without bands: give band_cylinders, or cylinder_skew alone".to_owned()),
-        (1, None) => Steps {
+        (1, None) => Skews {
             cylinder: 0,
             head: turns("head_skew", text.head_skew)?,
             band: turns("cylinder_skew", text.cylinder_skew)?,
         },
         (_, None) => return Err("band_skew is missing: bands need one".to_owned()),
-        (_, Some(between)) => Steps {
+        (_, Some(between)) => Skews {
             cylinder: turns("cylinder_skew", text.cylinder_skew)?,
             head: turns("head_skew", text.head_skew)?,
             band: turns("band_skew", between)?,
@@ -210,7 +236,7 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
 }
 
 /// How much `group_skew` is beyond the skew between bands, in whose place it stands.
-fn late(text: &ZoneText, heads: u32, steps: &Steps) -> Result<u64, String> {
+fn late(text: &ZoneText, heads: u32, steps: &Skews) -> Result<u64, String> {
     let Some(skew) = text.group_skew else { return Ok(0) };
     let band = u64::from(heads) * u64::from(text.band_cylinders);
     if !u64::from(text.spare_tracks).is_multiple_of(band) {

@@ -14,7 +14,7 @@ use crate::mechanical::rotation::{Angle, TURN};
 
 /// A place on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SectorPosition {
     /// The cylinder, 0 outside.
     pub cylinder: u32,
     /// The head.
@@ -27,11 +27,11 @@ pub struct Place {
 
 /// Where a request begins and ends, and how far the platter turns in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct PhysicalExtent {
     /// The first sector.
-    pub first: Place,
+    pub first: SectorPosition,
     /// The last.
-    pub last: Place,
+    pub last: SectorPosition,
     /// From the beginning of the first sector to the end of the last, in 2⁻³² turns.
     pub turned: u64,
 }
@@ -53,7 +53,7 @@ pub struct Zone {
     pub angle: Angle,
     /// How much later the next track begins than this one ended, in 2⁻³² turns: the next of the run,
     /// of another head, of another band.
-    pub steps: Steps,
+    pub steps: Skews,
     /// Tracks over which spares are laid out, and how many at the end of each such group.
     pub spare: Spare,
     /// Physical sectors of the zone before its first address.
@@ -89,7 +89,7 @@ impl HeadOrder {
 
 /// Skews between the end of a track and the beginning of the next, in 2⁻³² turns.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Steps {
+pub struct Skews {
     /// To the next cylinder under the same head, within a run.
     pub cylinder: u64,
     /// To the next head, within a band.
@@ -117,7 +117,7 @@ impl Default for Spare {
 
 /// A drive's layout.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct PlatterLayout {
     heads: u32,
     capacity: u64,
     zones: Vec<Zone>,
@@ -125,12 +125,12 @@ pub struct Layout {
     first_lbns: Vec<u64>,
 }
 
-impl Layout {
+impl PlatterLayout {
     /// A layout of `zones` in the order of their addresses, which their builder has checked: the
     /// first begins at 0, addresses grow, and no count is zero.
-    pub(super) fn new(heads: u32, capacity: u64, zones: Vec<Zone>) -> Layout {
+    pub(super) fn new(heads: u32, capacity: u64, zones: Vec<Zone>) -> PlatterLayout {
         let first_lbns = zones.iter().map(|zone| zone.first_lbn).collect();
-        Layout { heads, capacity, zones, first_lbns }
+        PlatterLayout { heads, capacity, zones, first_lbns }
     }
 
     /// Makes the skews what reading on takes when another head needs the angle `head` to follow, and
@@ -158,14 +158,14 @@ impl Layout {
     }
 
     /// Where `lbn` is; what lies beyond the capacity counts as the last sector.
-    pub fn place(&self, lbn: u64) -> Place {
+    pub fn place(&self, lbn: u64) -> SectorPosition {
         let lbn = lbn.min(self.capacity - 1);
         let zone = &self.zones[self.zone_of(lbn)];
         zone.place(zone.physical(lbn), self.heads).0
     }
 
     /// Where `sectors` from `lbn` on are; an empty request is one of a single sector.
-    pub fn extent(&self, lbn: u64, sectors: u64) -> Extent {
+    pub fn extent(&self, lbn: u64, sectors: u64) -> PhysicalExtent {
         let lbn = lbn.min(self.capacity - 1);
         let end = lbn.saturating_add(sectors.max(1)).min(self.capacity);
         let index = self.zone_of(lbn);
@@ -193,7 +193,7 @@ impl Layout {
             turned += to - from + TURN / u64::from(zone.sectors_per_track);
             (start, before) = (self.end_of(next), zone);
         }
-        Extent { first, last, turned }
+        PhysicalExtent { first, last, turned }
     }
 
     /// The first address of the track that holds `lbn` and the one behind its last; a track with
@@ -240,7 +240,13 @@ impl Zone {
 
     /// [`Zone::place`] of `physical`, from that of `earlier`: nearly all requests end on the track on
     /// which they begin.
-    fn place_after(&self, physical: u64, earlier: u64, (mut place, turned): (Place, u64), heads: u32) -> (Place, u64) {
+    fn place_after(
+        &self,
+        physical: u64,
+        earlier: u64,
+        (mut place, turned): (SectorPosition, u64),
+        heads: u32,
+    ) -> (SectorPosition, u64) {
         let sector = physical - earlier + u64::from(place.sector);
         if sector >= u64::from(self.sectors_per_track) {
             return self.place(physical, heads);
@@ -258,7 +264,7 @@ impl Zone {
 
     /// Where a physical sector is, and how far the platter has turned between the beginning of the
     /// zone's first sector and its own if the zone was read through from the start.
-    fn place(&self, physical: u64, heads: u32) -> (Place, u64) {
+    fn place(&self, physical: u64, heads: u32) -> (SectorPosition, u64) {
         let track = (physical / u64::from(self.sectors_per_track)) as u32;
         let sector = (physical % u64::from(self.sectors_per_track)) as u32;
         let run = track / self.band_cylinders;
@@ -274,10 +280,9 @@ impl Zone {
             + u64::from(run - band) * self.steps.head
             + u64::from(band) * self.steps.band;
         let turned = turned.wrapping_add(u64::from(track / self.spare.tracks).wrapping_mul(self.spare.late));
-        (Place { cylinder, head, sector, angle: Angle(self.angle.0.wrapping_add(turned as u32)) }, turned)
+        (SectorPosition { cylinder, head, sector, angle: Angle(self.angle.0.wrapping_add(turned as u32)) }, turned)
     }
 }
 
 #[cfg(test)]
-#[path = "layout_tests.rs"]
 mod tests;

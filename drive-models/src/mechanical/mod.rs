@@ -28,26 +28,27 @@ use traces::spec::Settings;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
-use crate::single_server::{Service, ServiceModel, SingleServer};
-use arm::{Access, Arm, Standing};
-use read_cache::{Found, ReadCache};
+use crate::registry::{ModelRow, never_contradict};
+use crate::single_server::{Service, ServiceModel};
+use arm::{Arm, ArmAccess, ArmState};
+use read_cache::{ReadLookup, SegmentCache};
 use tunables::TUNABLES;
 use write_cache::WriteBack;
 
-pub use description::{LayoutText, Mechanics, Refused, SeekText};
-pub use layout::{Extent, Layout, Place};
+pub use description::{Mechanics, build_mechanical};
+pub use layout::{PhysicalExtent, PlatterLayout, SectorPosition};
 pub use rotation::{Angle, Rotation};
 pub use seek::SeekCurve;
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "mechanical",
     summary: "arm, platter, zones and skews at absolute rotational phase; needs a profile with [seek] and [layout]",
     tunables: TUNABLES,
-    build: Build::WithMechanics(|settings, mechanics| {
-        Box::new(SingleServer::new(Mechanical::new(settings, mechanics)))
-    }),
+    one_at_a_time: true,
+    check: never_contradict,
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// The drive's service times.
@@ -55,8 +56,8 @@ pub const MODEL: Model = Model {
 pub struct Mechanical {
     arm: Arm,
     /// Where the last access left the arm.
-    standing: Standing,
-    read_cache: Option<ReadCache>,
+    standing: ArmState,
+    read_cache: Option<SegmentCache>,
     write_cache: Option<WriteBack>,
     read_hit: Hit,
     write_hit: Hit,
@@ -87,8 +88,8 @@ impl Mechanical {
     pub fn new(settings: &Settings, mechanics: &Mechanics) -> Mechanical {
         let arm = Arm::new(settings, mechanics);
         Mechanical {
-            standing: Standing { heads: arm.mechanics.layout.place(0), free: Timestamp::ZERO, after_read: false },
-            read_cache: ReadCache::new(settings),
+            standing: ArmState { heads: arm.mechanics.layout.place(0), free: Timestamp::ZERO, after_read: false },
+            read_cache: SegmentCache::new(settings),
             write_cache: WriteBack::new(settings),
             read_hit: Hit { any: settings.nanos("read_hit"), sequential: settings.nanos("read_hit_sequential") },
             write_hit: Hit { any: settings.nanos("write_hit"), sequential: settings.nanos("write_hit_sequential") },
@@ -162,7 +163,7 @@ impl Mechanical {
         }
     }
 
-    fn leave(&mut self, access: &Access) {
+    fn leave(&mut self, access: &ArmAccess) {
         (self.standing.heads, self.standing.free) = (access.last, access.ended);
     }
 
@@ -183,8 +184,8 @@ impl Mechanical {
             None => {}
         }
         match self.read_cache.as_ref().map(|cache| cache.find(&self.arm, now, start, end)) {
-            Some(Found::Segment(segment, at)) => Buffered::Segment(segment, at),
-            Some(Found::Absent) | None => Buffered::Nothing,
+            Some(ReadLookup::Segment(segment, at)) => Buffered::Segment(segment, at),
+            Some(ReadLookup::Absent) | None => Buffered::Nothing,
         }
     }
 
@@ -306,9 +307,9 @@ impl AccessCost for Mechanical {
         let end = start.saturating_add(sectors);
         let standing = || match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
             Some((heads, free)) if free > now => {
-                Standing { heads, free: self.standing.free.max(free), ..self.standing }
+                ArmState { heads, free: self.standing.free.max(free), ..self.standing }
             }
-            Some((heads, _)) => Standing { heads, ..self.standing },
+            Some((heads, _)) => ArmState { heads, ..self.standing },
             None => self.standing,
         };
         let done = match request.operation {
@@ -359,10 +360,6 @@ impl ServiceModel for Mechanical {
             Some(_) => WriteCache::Volatile { fua: true },
             None => WriteCache::Through,
         }
-    }
-
-    fn discards(&self) -> bool {
-        false
     }
 }
 

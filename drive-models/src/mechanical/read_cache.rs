@@ -11,13 +11,13 @@ use std::cell::Cell;
 use traces::Timestamp;
 use traces::spec::Settings;
 
-use super::arm::{Access, Arm, Standing};
-use super::layout::Place;
+use super::arm::{Arm, ArmAccess, ArmState};
+use super::layout::SectorPosition;
 use super::tunables::FIFO;
 
 /// A run of sectors in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
-struct Segment {
+struct CacheSegment {
     /// Its first sector.
     start: u64,
     /// The sector behind its last, without what read-ahead is bringing in.
@@ -28,7 +28,7 @@ struct Segment {
 
 /// Reading on into a segment.
 #[derive(Clone, Copy, Debug)]
-struct ReadAhead {
+struct RunningReadAhead {
     segment: usize,
     /// The sector from which on it reads without a stop, and when that began to pass.
     origin: u64,
@@ -43,7 +43,7 @@ struct ReadAhead {
 
 /// Where a read's sectors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ReadLookup {
     /// Not all in the buffer, nor on their way.
     Absent,
     /// In this segment, the last of them at this time.
@@ -52,8 +52,8 @@ pub(super) enum Found {
 
 /// The read cache.
 #[derive(Clone, Debug)]
-pub(super) struct ReadCache {
-    segments: Vec<Segment>,
+pub(super) struct SegmentCache {
+    segments: Vec<CacheSegment>,
     segment_sectors: u64,
     first_in_first_out: bool,
     read_ahead: u64,
@@ -64,7 +64,7 @@ pub(super) struct ReadCache {
     within_track: bool,
     keeps_read: bool,
     keeps_written: bool,
-    ahead: Option<ReadAhead>,
+    ahead: Option<RunningReadAhead>,
     requests: u64,
     /// The sector behind the last read.
     last_end: u64,
@@ -73,12 +73,12 @@ pub(super) struct ReadCache {
     known: Cell<Option<(Timestamp, u64)>>,
 }
 
-impl ReadCache {
+impl SegmentCache {
     /// The cache that the settings of [`super::MODEL`] describe; `None` without segments.
-    pub fn new(settings: &Settings) -> Option<ReadCache> {
+    pub fn new(settings: &Settings) -> Option<SegmentCache> {
         let segments = settings.count("segments") as usize;
-        (segments > 0).then(|| ReadCache {
-            segments: vec![Segment::default(); segments],
+        (segments > 0).then(|| SegmentCache {
+            segments: vec![CacheSegment::default(); segments],
             segment_sectors: settings.count("segment_sectors"),
             first_in_first_out: settings.word("segment_replacement") == FIFO,
             read_ahead: settings.count("read_ahead_sectors"),
@@ -97,7 +97,7 @@ impl ReadCache {
     }
 
     /// Whether `start` to `end` are in the buffer at `now` or come in by themselves.
-    pub fn find(&self, arm: &Arm, now: Timestamp, start: u64, end: u64) -> Found {
+    pub fn find(&self, arm: &Arm, now: Timestamp, start: u64, end: u64) -> ReadLookup {
         if let Some(ahead) = self.ahead
             && self.segments[ahead.segment].start <= start
             && end <= ahead.limit
@@ -111,24 +111,24 @@ impl ReadCache {
             };
             // What has been overwritten at the front of a full segment is gone.
             if start >= self.first_held(&ahead, end.max(come)) && start <= come {
-                return Found::Segment(ahead.segment, available.max(round));
+                return ReadLookup::Segment(ahead.segment, available.max(round));
             }
         }
-        let holds = |segment: &Segment| segment.start <= start && end <= segment.end;
+        let holds = |segment: &CacheSegment| segment.start <= start && end <= segment.end;
         let running = self.ahead.map(|ahead| ahead.segment);
         match (0..self.segments.len()).find(|&index| Some(index) != running && holds(&self.segments[index])) {
-            Some(index) => Found::Segment(index, now),
-            None => Found::Absent,
+            Some(index) => ReadLookup::Segment(index, now),
+            None => ReadLookup::Absent,
         }
     }
 
     /// The first sector that a segment still holds when it has been filled up to `end`.
-    fn first_held(&self, ahead: &ReadAhead, end: u64) -> u64 {
+    fn first_held(&self, ahead: &RunningReadAhead, end: u64) -> u64 {
         self.segments[ahead.segment].start.max(end.saturating_sub(self.segment_sectors))
     }
 
     /// The sector behind the last that read-ahead has brought in by `now`.
-    fn end_at(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> u64 {
+    fn end_at(&self, arm: &Arm, ahead: &RunningReadAhead, now: Timestamp) -> u64 {
         match self.known.get() {
             Some((at, end)) if at == now => end,
             _ => {
@@ -139,7 +139,7 @@ impl ReadCache {
         }
     }
 
-    fn search_end(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> u64 {
+    fn search_end(&self, arm: &Arm, ahead: &RunningReadAhead, now: Timestamp) -> u64 {
         let known = self.segments[ahead.segment].end.max(ahead.origin);
         if arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) <= now {
             return ahead.limit;
@@ -160,7 +160,7 @@ impl ReadCache {
     /// Where the heads are when read-ahead lets another access have them that comes at `now`, and when
     /// that is; `None` if it does not have them. Otherwise they are where the last access left them.
     /// They count as there from its beginning on, while they still move.
-    pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<(Place, Timestamp)> {
+    pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<(SectorPosition, Timestamp)> {
         let ahead = self.ahead?;
         let released = self.released(arm, &ahead, now);
         let end = self.end_at(arm, &ahead, released);
@@ -168,7 +168,7 @@ impl ReadCache {
     }
 
     /// When read-ahead lets go: at `now`, or once the least it reads has passed.
-    fn released(&self, arm: &Arm, ahead: &ReadAhead, now: Timestamp) -> Timestamp {
+    fn released(&self, arm: &Arm, ahead: &RunningReadAhead, now: Timestamp) -> Timestamp {
         if ahead.least <= ahead.origin {
             now
         } else {
@@ -177,7 +177,7 @@ impl ReadCache {
     }
 
     /// Ends read-ahead: the arm has something else to do. Returns where it leaves the heads, and when.
-    pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<(Place, Timestamp)> {
+    pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<(SectorPosition, Timestamp)> {
         let heads = self.heads(arm, now);
         if let Some(ahead) = self.ahead.take() {
             let now = self.released(arm, &ahead, now);
@@ -191,7 +191,7 @@ impl ReadCache {
 
     /// Takes note of a hit in `segment` up to `end` at `now` and has read-ahead go on behind it.
     /// `standing` is where the arm is if nothing is being read.
-    pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, standing: Standing) {
+    pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, standing: ArmState) {
         self.requests += 1;
         if !self.first_in_first_out {
             self.segments[segment].used = self.requests;
@@ -204,8 +204,9 @@ impl ReadCache {
     }
 
     /// Has read-ahead fill `segment` up to `limit`, unless the arm reads on for another one.
-    fn read_on(&mut self, arm: &Arm, now: Timestamp, segment: usize, limit: u64, mut standing: Standing) {
-        let running = |ahead: &&mut ReadAhead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now;
+    fn read_on(&mut self, arm: &Arm, now: Timestamp, segment: usize, limit: u64, mut standing: ArmState) {
+        let running =
+            |ahead: &&mut RunningReadAhead| arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) > now;
         if let Some(ahead) = self.ahead.as_mut().filter(running) {
             if ahead.segment == segment {
                 ahead.limit = ahead.limit.max(limit);
@@ -219,11 +220,11 @@ impl ReadCache {
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.stream(ReadAhead { segment, origin, began: access.began, limit, least: origin, round: now });
+            self.stream(RunningReadAhead { segment, origin, began: access.began, limit, least: origin, round: now });
         }
     }
 
-    fn stream(&mut self, ahead: ReadAhead) {
+    fn stream(&mut self, ahead: RunningReadAhead) {
         self.ahead = Some(ahead);
         self.known.set(None);
     }
@@ -246,14 +247,14 @@ impl ReadCache {
     }
 
     /// Puts a read from the medium into the segment that is replaced next and reads on behind it.
-    pub fn fill(&mut self, arm: &Arm, start: u64, end: u64, access: &Access) {
+    pub fn fill(&mut self, arm: &Arm, start: u64, end: u64, access: &ArmAccess) {
         let goes_on = !self.needs_sequence || start == self.last_end;
         let first = if self.whole_track && goes_on { arm.mechanics.layout.track_of(start).0 } else { start };
         let limit = if goes_on { self.limit(arm, end).max(end) } else { end };
         let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
         let segment = self.take(first, end);
         let least = if goes_on { end.saturating_add(self.read_ahead_least).min(limit) } else { end };
-        self.stream(ReadAhead { segment, origin: start, began: access.began, limit, least, round });
+        self.stream(RunningReadAhead { segment, origin: start, began: access.began, limit, least, round });
         self.last_end = end;
         self.sent(segment, end);
     }
@@ -280,7 +281,7 @@ impl ReadCache {
         self.requests += 1;
         let oldest = (0..self.segments.len()).min_by_key(|&index| self.segments[index].used).unwrap_or(0);
         let start = start.max(end.saturating_sub(self.segment_sectors));
-        self.segments[oldest] = Segment { start, end, used: self.requests };
+        self.segments[oldest] = CacheSegment { start, end, used: self.requests };
         oldest
     }
 }

@@ -6,7 +6,7 @@ use traces::Nanos;
 
 /// A straight piece.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct CurvePiece {
     /// The distance in cylinders at which it begins.
     from: u32,
     start_ns: u64,
@@ -17,7 +17,7 @@ struct Piece {
 /// Seek time by distance.
 #[derive(Clone, Debug)]
 pub struct SeekCurve {
-    pieces: Vec<Piece>,
+    pieces: Vec<CurvePiece>,
 }
 
 impl SeekCurve {
@@ -35,7 +35,7 @@ impl SeekCurve {
         };
         let mut slopes: Vec<i64> = points.windows(2).map(slope).collect();
         slopes.push(slopes.last().copied().unwrap_or(0));
-        let piece = |(&(from, time), slope): (&(u32, Nanos), i64)| Piece { from, start_ns: time.as_ns(), slope };
+        let piece = |(&(from, time), slope): (&(u32, Nanos), i64)| CurvePiece { from, start_ns: time.as_ns(), slope };
         Some(SeekCurve { pieces: points.iter().zip(slopes).map(piece).collect() })
     }
 
@@ -52,24 +52,4 @@ impl SeekCurve {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn curve(points: &[(u32, u64)]) -> Option<SeekCurve> {
-        SeekCurve::new(&points.iter().map(|&(d, ns)| (d, Nanos::from_ns(ns))).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn points_are_met_and_lines_lie_between() {
-        let curve = curve(&[(1, 500_000), (3, 700_000), (103, 1_700_000)]).unwrap();
-        let times: Vec<u64> = [0, 1, 2, 3, 53, 103, 203].map(|d| curve.time(d).as_ns()).to_vec();
-        assert_eq!(times, [0, 500_000, 600_000, 700_000, 1_200_000, 1_700_000, 2_700_000]);
-    }
-
-    #[test]
-    fn contradictory_points_are_refused() {
-        for points in [&[][..], &[(2, 5)], &[(1, 5), (1, 6)], &[(1, 5), (2, 4)], &[(1, u64::MAX)]] {
-            assert!(curve(points).is_none(), "{points:?}");
-        }
-    }
-}
+mod tests;

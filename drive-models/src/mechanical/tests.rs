@@ -3,12 +3,9 @@
 use traces::spec::Spec;
 
 use super::*;
-use crate::description::Description;
 use crate::profile::Profile;
 
-#[path = "buffer_tests.rs"]
 mod buffer;
-#[path = "buffer_reference_tests.rs"]
 mod buffer_reference;
 
 /// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.
@@ -73,8 +70,7 @@ fn drive_of(profile: &Profile, settings: &[(&str, &str)]) -> Mechanical {
     let given = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let spec = Spec { name: "small".to_owned(), given };
     let settings = profile.resolve(&MODEL, &spec).unwrap();
-    let Description::Mechanics(mechanics) = &profile.description else { panic!("a mechanical profile") };
-    Mechanical::new(&settings, mechanics)
+    Mechanical::new(&settings, profile.description.downcast_ref().unwrap())
 }
 
 fn read(lba: u64, sectors: u64) -> Request {

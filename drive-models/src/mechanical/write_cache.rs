@@ -8,7 +8,7 @@ use traces::{Nanos, Timestamp};
 
 /// A run of sectors that is not yet on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dirty {
+pub(super) struct DirtyRun {
     pub start: u64,
     /// The sector behind its last.
     pub end: u64,
@@ -20,7 +20,7 @@ pub(super) struct Dirty {
 #[derive(Clone, Debug)]
 pub(super) struct WriteBack {
     /// Oldest first.
-    runs: VecDeque<Dirty>,
+    runs: VecDeque<DirtyRun>,
     sectors: u64,
     sectors_max: u64,
     runs_max: usize,
@@ -62,12 +62,12 @@ impl WriteBack {
         self.sectors += end - start;
         match self.followed(start) {
             Some(index) => (self.runs[index].end, self.runs[index].since) = (end, since),
-            None => self.runs.push_back(Dirty { start, end, since }),
+            None => self.runs.push_back(DirtyRun { start, end, since }),
         }
     }
 
     /// The oldest run.
-    pub fn oldest(&self) -> Option<Dirty> {
+    pub fn oldest(&self) -> Option<DirtyRun> {
         self.runs.front().copied()
     }
 

@@ -4,8 +4,8 @@
 //! from requests whose target was worked out with the k in force: with several at the virtual disk, what
 //! left before a change says nothing of how it works out.
 
-use super::report::Cause;
-use super::scale::Scale;
+use super::report::ChangeCause;
+use super::scale::ThrottleScale;
 
 /// The rules of a dynamic k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub struct Rules {
     /// How many held completions are a long queue; 0 is never.
     pub lower_at: u64,
     /// Where k stops to fall.
-    pub least: Scale,
+    pub least: ThrottleScale,
     /// Where k stops to rise.
-    pub largest: Scale,
+    pub largest: ThrottleScale,
 }
 
 /// The k with which the target of a request was worked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    k: Scale,
+    k: ThrottleScale,
     /// How often k had changed.
     nth: u64,
 }
@@ -41,7 +41,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(k: Scale, rules: Option<Rules>) -> Control {
+    pub(super) fn new(k: ThrottleScale, rules: Option<Rules>) -> Control {
         Control { rules, now: Stamp { k, nth: 0 }, held: 0 }
     }
 
@@ -49,29 +49,29 @@ impl Control {
         self.now
     }
 
-    pub(super) fn k(&self) -> Scale {
+    pub(super) fn k(&self) -> ThrottleScale {
         self.now.k
     }
 
     /// A completion has arrived after its target. Says whether k has risen.
-    pub(super) fn late(&mut self, stamp: Stamp) -> Option<Cause> {
+    pub(super) fn late(&mut self, stamp: Stamp) -> Option<ChangeCause> {
         let rules = self.rules?;
         if stamp.k < self.now.k {
             return None;
         }
         let raised = self.now.k.raised(rules.raise).min(rules.largest);
-        self.set(raised).then_some(Cause::Late)
+        self.set(raised).then_some(ChangeCause::Late)
     }
 
     /// A completion is held from now on. Says whether k has fallen.
-    pub(super) fn holds(&mut self, stamp: Stamp) -> Option<Cause> {
+    pub(super) fn holds(&mut self, stamp: Stamp) -> Option<ChangeCause> {
         self.held += u64::from(stamp == self.now);
         let rules = self.rules?;
         if rules.lower_at == 0 || self.held < rules.lower_at {
             return None;
         }
         let lowered = self.now.k.lowered(rules.lower).max(rules.least);
-        self.set(lowered).then_some(Cause::LongQueue)
+        self.set(lowered).then_some(ChangeCause::LongQueue)
     }
 
     /// A completion is held no longer.
@@ -79,7 +79,7 @@ impl Control {
         self.held -= u64::from(stamp == self.now);
     }
 
-    fn set(&mut self, k: Scale) -> bool {
+    fn set(&mut self, k: ThrottleScale) -> bool {
         if k == self.now.k {
             return false;
         }
@@ -90,61 +90,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const K: Scale = Scale::from_millionths(2_000_000);
-
-    fn control(lower_at: u64) -> Control {
-        let (least, largest) = (Scale::from_millionths(1_000_000), Scale::from_millionths(4_000_000));
-        Control::new(K, Some(Rules { raise: 1500, lower: 750, lower_at, least, largest }))
-    }
-
-    #[test]
-    fn a_late_completion_raises_k_once_for_all_that_left_with_it() {
-        let mut control = control(0);
-        let before = control.stamp();
-        assert_eq!((control.late(before), control.k().millionths()), (Some(Cause::Late), 3_000_000));
-        assert_eq!((control.late(before), control.k().millionths()), (None, 3_000_000));
-        // Up to the largest, and then no more.
-        let now = control.stamp();
-        assert_eq!((control.late(now), control.k().millionths()), (Some(Cause::Late), 4_000_000));
-        let now = control.stamp();
-        assert_eq!((control.late(now), control.k().millionths()), (None, 4_000_000));
-    }
-
-    #[test]
-    fn a_long_queue_lowers_k_and_is_counted_afresh() {
-        let mut control = control(2);
-        let before = control.stamp();
-        assert_eq!(control.holds(before), None);
-        control.released(before);
-        assert_eq!((control.holds(before), control.holds(before)), (None, Some(Cause::LongQueue)));
-        assert_eq!(control.k().millionths(), 1_500_000);
-        // Those from before neither count nor are missed when they go.
-        control.released(before);
-        assert_eq!((control.holds(before), control.holds(before)), (None, None));
-        let now = control.stamp();
-        assert_eq!((control.holds(now), control.holds(now)), (None, Some(Cause::LongQueue)));
-        assert_eq!(control.k().millionths(), 1_125_000);
-        let now = control.stamp();
-        assert_eq!((control.holds(now), control.holds(now)), (None, Some(Cause::LongQueue)));
-        let now = control.stamp();
-        assert_eq!((control.holds(now), control.holds(now), control.k().millionths()), (None, None, 1_000_000));
-    }
-
-    #[test]
-    fn what_is_late_although_k_was_larger_raises_it() {
-        let mut control = control(1);
-        let before = control.stamp();
-        assert_eq!(control.holds(before), Some(Cause::LongQueue));
-        assert_eq!((control.late(before), control.k().millionths()), (Some(Cause::Late), 2_250_000));
-    }
-
-    #[test]
-    fn a_fixed_k_stays() {
-        let mut control = Control::new(K, None);
-        let now = control.stamp();
-        assert_eq!((control.late(now), control.holds(now), control.k()), (None, None, K));
-    }
-}
+mod tests;

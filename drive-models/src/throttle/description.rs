@@ -1,61 +1,77 @@
-//! What a throttle stands in front of: the section `[throttle]` of a profile, and the same on a command
-//! line.
+//! The drive that a throttle delays: the section `[throttle]` of a profile, and the same on a command line.
 
 use serde::Deserialize;
-use traces::spec::{Spec, SpecError};
+use toml::Spanned;
+use traces::spec::{Settings, Spec};
 
-use crate::description::{PartText, take_part};
-use crate::mechanical::Refused;
+use super::{Throttle, ThrottleSettings, virtual_disk};
+use crate::description::{BuildError, DriveDescription, PartBuilder};
+use crate::drive::DriveModel;
+use crate::part::{Part, PartKind, PartText};
+use crate::registry::{DriveError, Registry, Resolved};
+use crate::section::{ProfileError, Section, Sections};
 
-/// The drive behind a throttle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
-    /// The virtual disk.
-    pub disk: Spec,
-}
+/// The name of the virtual disk in profiles and specs.
+const DISK: &str = "virtual";
+
+/// The section of a throttle.
+pub(super) const SECTIONS: &[Section] = &[Section::of::<ThrottleText>("throttle")];
+
+/// The virtual disk whose completions a throttle delays.
+#[derive(Clone, Debug)]
+pub struct ThrottleTarget([Part; 1]);
 
 /// `[throttle]` as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BehindText {
+struct ThrottleText {
     #[serde(rename = "virtual")]
-    disk: toml::Spanned<PartText>,
+    disk: Spanned<PartText>,
 }
 
-impl BehindText {
-    /// The name that specs have for the virtual disk, and the byte where a profile names it.
-    pub fn offset(&self) -> (&'static str, usize) {
-        ("virtual", self.disk.span().start)
-    }
-}
-
-impl Default for Behind {
-    fn default() -> Behind {
-        Behind { disk: Spec { name: super::virtual_disk::MODEL.name.to_owned(), given: Vec::new() } }
+impl Default for ThrottleTarget {
+    fn default() -> ThrottleTarget {
+        let summary = "the drive whose completions are delayed; virtual.X=V sets its tunable X";
+        ThrottleTarget([Part::new(DISK, PartKind::Drive, virtual_disk::MODEL.name, summary)])
     }
 }
 
-impl Behind {
-    /// The virtual disk by the name that specs have for it, and what it is.
-    pub fn named(&self) -> (&'static str, &Spec, &'static str) {
-        ("virtual", &self.disk, "the drive whose completions are delayed; virtual.X=V sets its tunable X")
+/// The virtual disk that a profile names, or else the default one.
+pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
+    let ThrottleTarget([disk]) = ThrottleTarget::default();
+    let Some(mut sections) = sections else { return Ok(Box::new(ThrottleTarget([disk]))) };
+    let text: ThrottleText = sections.take("throttle");
+    Ok(Box::new(ThrottleTarget([disk.read(&text.disk)?])))
+}
+
+/// A throttle before a drive of any model.
+type AnyThrottle = Throttle<Box<dyn DriveModel>>;
+
+impl ThrottleTarget {
+    fn throttle(&self, settings: &Settings, parts: &dyn PartBuilder) -> Result<AnyThrottle, BuildError> {
+        Ok(Throttle::new(parts.drive(DISK)?, &ThrottleSettings::new(settings)?))
+    }
+}
+
+impl DriveDescription for ThrottleTarget {
+    fn parts(&self) -> &[Part] {
+        &self.0
     }
 
-    /// Checks what a profile says.
-    ///
-    /// # Errors
-    /// What is not a spec or has no source, with its place.
-    pub fn from_text(text: &BehindText) -> Result<Behind, Refused> {
-        Ok(Behind { disk: text.disk.get_ref().spec("virtual", text.disk.span().start)? })
+    fn parts_mut(&mut self) -> &mut [Part] {
+        &mut self.0
     }
 
-    /// Takes what is given of the virtual disk (`virtual=X`, `virtual.tunable=V`) out of a throttle's spec
-    /// and puts it over this one.
-    ///
-    /// # Errors
-    /// A name that is not one.
-    pub fn take_from(mut self, given: &mut Vec<(String, String)>) -> Result<Behind, SpecError> {
-        take_part("virtual", &mut self.disk, given)?;
-        Ok(self)
+    fn build(&self, settings: &Settings, parts: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
+        Ok(Box::new(self.throttle(settings, parts)?))
     }
+}
+
+/// Builds the throttle that `spec` names, if it names one. A caller of [`build`](crate::build) gets the same drive but
+/// cannot reach its settings and report.
+///
+/// # Errors
+/// As [`Registry::build`].
+pub fn build_throttle(spec: &Spec) -> Result<Option<AnyThrottle>, DriveError> {
+    Resolved::of_spec(&Registry::SHIPPED, spec, &[])?.build_from(ThrottleTarget::throttle)
 }

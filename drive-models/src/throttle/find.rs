@@ -5,7 +5,7 @@ use traces::Nanos;
 
 use super::Throttle;
 use super::report::Report;
-use super::scale::Scale;
+use super::scale::ThrottleScale;
 use super::settings::ThrottleSettings;
 use crate::drive::DriveModel;
 
@@ -28,9 +28,9 @@ impl Default for Procedure {
 
 /// What the procedure has come to.
 #[derive(Clone, Debug)]
-pub struct Found<T> {
+pub struct FoundScale<T> {
     /// The k of the measured run.
-    pub k: Scale,
+    pub k: ThrottleScale,
     /// What the dynamic runs told, in order.
     pub searches: Vec<Report>,
     /// What the measured run has returned, on the clock of the virtual system.
@@ -39,7 +39,7 @@ pub struct Found<T> {
     pub report: Report,
 }
 
-impl<T> Found<T> {
+impl<T> FoundScale<T> {
     /// A span of the measured run in the real disk's scale: divided by k.
     pub fn real_time(&self, span: Nanos) -> Nanos {
         self.k.real_time(span)
@@ -83,7 +83,7 @@ pub fn find_k<D: DriveModel, T, E>(
     procedure: Procedure,
     mut disk: impl FnMut() -> Result<D, E>,
     mut run: impl FnMut(&mut Throttle<D>) -> Result<T, E>,
-) -> Result<Found<T>, E> {
+) -> Result<FoundScale<T>, E> {
     let mut k = settings.k;
     let mut searches = Vec::new();
     for _ in 0..procedure.runs {
@@ -98,5 +98,5 @@ pub fn find_k<D: DriveModel, T, E>(
     }
     let mut throttle = Throttle::new(disk()?, &settings.fixed_at(k));
     let measured = run(&mut throttle)?;
-    Ok(Found { k, searches, measured, report: throttle.into_report() })
+    Ok(FoundScale { k, searches, measured, report: throttle.into_report() })
 }

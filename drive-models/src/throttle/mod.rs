@@ -14,7 +14,7 @@
 //!   a time at most one is ever held, so that only `lower_at=1` lowers then.
 //!
 //! The [`Report`] has every change of k. [`find_k`] is the paper's procedure: dynamic runs, then
-//! a run with k fixed. What a throttled drive tells is on the virtual system's clock; [`Scale::real_time`]
+//! a run with k fixed. What a throttled drive tells is on the virtual system's clock; [`ThrottleScale::real_time`]
 //! brings it into the real disk's scale. Timers of the scheduler and of the workload are not slowed by k here:
 //! scale them where they are set.
 //!
@@ -42,32 +42,32 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
 use crate::linear::Linear;
-use crate::registry::{Build, Model};
+use crate::registry::ModelRow;
 use crate::single_server::ServiceModel;
 use control::{Control, Stamp};
 
 pub use control::Rules;
-pub use description::{Behind, BehindText};
-pub use find::{Found, Procedure, find_k};
-pub use report::{CHANGES_MAX, Cause, Change, Report};
-pub use scale::Scale;
+pub use description::{ThrottleTarget, build_throttle};
+pub use find::{FoundScale, Procedure, find_k};
+pub use report::{CHANGES_MAX, Change, ChangeCause, Report};
+pub use scale::ThrottleScale;
 pub use settings::ThrottleSettings;
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "throttle",
     summary: "delays a virtual disk's completions to k times a real disk's (Geist et al. 2010, section 4); virtual=DRIVE \
               names the virtual disk, virtual.X=V its tunables",
     tunables: settings::TUNABLES,
-    build: Build::OverDrive {
-        check: |settings| ThrottleSettings::new(settings).map(|_| ()),
-        build: |settings, disk| ThrottleSettings::new(settings).map(|settings| Throttle::new(disk, &settings)),
-    },
+    one_at_a_time: false,
+    check: |settings| ThrottleSettings::new(settings).map(|_| ()),
+    sections: description::SECTIONS,
+    describe: description::describe,
 };
 
 /// What was worked out for a request when it left for the virtual disk.
 #[derive(Clone, Copy, Debug)]
-struct Target {
+struct RequestTarget {
     at: Timestamp,
     started: Timestamp,
     seek: Sectors,
@@ -78,13 +78,13 @@ struct Target {
 }
 
 /// A completion that is held: until when, how many requests had left before this one, which.
-type Held = (Timestamp, u64, RequestId);
+type HeldCompletion = (Timestamp, u64, RequestId);
 
 /// The real disk's line as the virtual system is to see it.
 #[derive(Debug)]
 struct RealDisk {
     line: Linear,
-    k: Scale,
+    k: ThrottleScale,
 }
 
 /// A virtual disk behind a throttle.
@@ -96,11 +96,11 @@ pub struct Throttle<D> {
     control: Control,
     report: Report,
     /// By request id.
-    targets: Vec<Target>,
+    targets: Vec<RequestTarget>,
     sent: u64,
     /// The target of the last request that left.
     busy_until: Timestamp,
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<HeldCompletion>>,
     /// What goes on, the earliest first.
     ready: VecDeque<Completion>,
     // Reused so that nothing is allocated per request.
@@ -142,7 +142,7 @@ impl<D: DriveModel> Throttle<D> {
     }
 
     /// Works out the target of a request that leaves now.
-    fn target(&mut self, now: Timestamp, request: &Request) -> Target {
+    fn target(&mut self, now: Timestamp, request: &Request) -> RequestTarget {
         let started = now.max(self.busy_until);
         let (time, seek, hit) = if request.operation == Operation::Flush {
             (Nanos::ZERO, Sectors::ZERO, false)
@@ -152,7 +152,7 @@ impl<D: DriveModel> Throttle<D> {
         };
         self.busy_until = started.saturating_add(time);
         self.sent += 1;
-        Target { at: self.busy_until, started, seek, hit, stamp: self.control.stamp(), nth: self.sent - 1 }
+        RequestTarget { at: self.busy_until, started, seek, hit, stamp: self.control.stamp(), nth: self.sent - 1 }
     }
 
     /// Lets everything happen up to and including `now`.
@@ -190,7 +190,7 @@ impl<D: DriveModel> Throttle<D> {
         self.changed(at, cause);
     }
 
-    fn changed(&mut self, at: Timestamp, cause: Option<Cause>) {
+    fn changed(&mut self, at: Timestamp, cause: Option<ChangeCause>) {
         if let Some(cause) = cause {
             let (from, to) = (self.real.k, self.control.k());
             self.real.k = to;
@@ -219,7 +219,7 @@ impl<D: DriveModel> Throttle<D> {
     }
 
     fn go_on(&mut self, at: Timestamp, id: RequestId) {
-        let Target { started, seek, hit, .. } = self.targets[id.index()];
+        let RequestTarget { started, seek, hit, .. } = self.targets[id.index()];
         let finished = at.saturating_add(self.settings.overhead);
         self.ready.push_back(Completion { id, started, finished, seek, hit });
     }

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use traces::{Nanos, Timestamp};
 
-use super::scale::Scale;
+use super::scale::ThrottleScale;
 
 /// Most changes of k that a report keeps; with more, the oldest are forgotten.
 pub const CHANGES_MAX: usize = 65_536;
 
 /// Why k changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum ChangeCause {
     /// A completion arrived after its target.
     Late,
     /// Too many completions were held.
@@ -24,18 +24,18 @@ pub struct Change {
     /// When, on the clock of the virtual system.
     pub at: Timestamp,
     /// What it was.
-    pub from: Scale,
+    pub from: ThrottleScale,
     /// What it is from then on.
-    pub to: Scale,
+    pub to: ThrottleScale,
     /// Why.
-    pub cause: Cause,
+    pub cause: ChangeCause,
 }
 
 /// What a throttle tells of a run so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The k in force.
-    pub k: Scale,
+    pub k: ThrottleScale,
     /// Its changes, the oldest first, at most [`CHANGES_MAX`].
     pub changes: VecDeque<Change>,
     /// How many changes before those were forgotten.
@@ -53,7 +53,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(k: Scale) -> Report {
+    pub(super) fn new(k: ThrottleScale) -> Report {
         Report {
             k,
             changes: VecDeque::new(),
@@ -76,54 +76,18 @@ impl Report {
     }
 
     /// The largest k that was in force at or after `time`, as far back as changes are kept.
-    pub fn largest_k_since(&self, time: Timestamp) -> Scale {
+    pub fn largest_k_since(&self, time: Timestamp) -> ThrottleScale {
         let after = self.changes.iter().rev().take_while(|change| change.at >= time);
         after.fold(self.k, |largest, change| largest.max(change.from).max(change.to))
     }
 
     /// The largest k of the last `parts`-th part of the run by time: the k that a dynamic run has found
     /// to be stable. The whole run with 0 or 1.
-    pub fn stable_k(&self, parts: u64) -> Scale {
+    pub fn stable_k(&self, parts: u64) -> ThrottleScale {
         let part = self.last.as_ns() / parts.max(1);
         self.largest_k_since(Timestamp::from_ns(self.last.as_ns() - part))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn k(times: u64) -> Scale {
-        Scale::from_millionths(times * 1_000_000)
-    }
-
-    fn report(steps: &[(u64, u64, u64)], last: u64) -> Report {
-        let mut report = Report::new(k(steps.first().map_or(1, |step| step.1)));
-        for &(at, from, to) in steps {
-            let cause = if from < to { Cause::Late } else { Cause::LongQueue };
-            report.changed(Change { at: Timestamp::from_ns(at), from: k(from), to: k(to), cause });
-        }
-        report.last = Timestamp::from_ns(last);
-        report
-    }
-
-    #[test]
-    fn the_stable_k_is_the_largest_of_the_last_part() {
-        let report = report(&[(10, 1, 9), (40, 9, 3), (60, 3, 5), (80, 5, 4)], 100);
-        for (parts, stable) in [(1, 9), (0, 9), (2, 5), (4, 5), (5, 5), (10, 4)] {
-            assert_eq!(report.stable_k(parts), k(stable), "the last 1/{parts}");
-        }
-        // At 40 it was still 9, and before the first change what that changed.
-        assert_eq!(report.largest_k_since(Timestamp::from_ns(40)), k(9));
-        assert_eq!(report.largest_k_since(Timestamp::from_ns(41)), k(5));
-        assert_eq!(Report::new(k(7)).stable_k(2), k(7));
-    }
-
-    #[test]
-    fn the_oldest_changes_are_forgotten() {
-        let steps: Vec<(u64, u64, u64)> = (0..CHANGES_MAX as u64 + 3).map(|at| (at, at + 1, at + 2)).collect();
-        let report = report(&steps, 1);
-        assert_eq!((report.changes.len(), report.forgotten), (CHANGES_MAX, 3));
-        assert_eq!(report.changes[0].at, Timestamp::from_ns(3));
-    }
-}
+mod tests;

@@ -9,15 +9,15 @@ const ONE: u64 = 1_000_000;
 
 /// The factor k, in millionths; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scale(u64);
+pub struct ThrottleScale(u64);
 
-impl Scale {
+impl ThrottleScale {
     /// Both clocks run alike.
-    pub const ONE: Scale = Scale(ONE);
+    pub const ONE: ThrottleScale = ThrottleScale(ONE);
 
     /// A factor of so many millionths, of which there is at least one.
-    pub const fn from_millionths(millionths: u64) -> Scale {
-        Scale(if millionths == 0 { 1 } else { millionths })
+    pub const fn from_millionths(millionths: u64) -> ThrottleScale {
+        ThrottleScale(if millionths == 0 { 1 } else { millionths })
     }
 
     /// The factor in millionths.
@@ -37,19 +37,19 @@ impl Scale {
     }
 
     /// k times so many thousandths, rounded up.
-    pub(super) fn raised(self, thousandths: u64) -> Scale {
+    pub(super) fn raised(self, thousandths: u64) -> ThrottleScale {
         let raised = (u128::from(self.0) * u128::from(thousandths)).div_ceil(1000);
-        Scale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
+        ThrottleScale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
     }
 
     /// k times so many thousandths, rounded down.
-    pub(super) fn lowered(self, thousandths: u64) -> Scale {
+    pub(super) fn lowered(self, thousandths: u64) -> ThrottleScale {
         let lowered = u128::from(self.0) * u128::from(thousandths) / 1000;
-        Scale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))
+        ThrottleScale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))
     }
 }
 
-impl fmt::Display for Scale {
+impl fmt::Display for ThrottleScale {
     /// As a decimal without zeros behind it: `8`, `1.1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = format!("{}.{:06}", self.0 / ONE, self.0 % ONE);
@@ -64,30 +64,4 @@ pub(super) fn ratio(span: Nanos, times: u64, by: u64) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_factor_multiplies_and_divides_to_the_nanosecond() {
-        let k = Scale::from_millionths(1_500_000);
-        assert_eq!(k.virtual_time(Nanos::from_ns(3)).as_ns(), 4);
-        assert_eq!(k.real_time(Nanos::from_ns(4)).as_ns(), 2);
-        assert_eq!(k.real_time(k.virtual_time(Nanos::from_ms(9))), Nanos::from_ms(9));
-        assert_eq!(k.virtual_time(Nanos::from_ns(u64::MAX)).as_ns(), u64::MAX);
-    }
-
-    #[test]
-    fn it_rises_rounded_up_and_falls_rounded_down() {
-        let k = Scale::from_millionths(1_000_001);
-        assert_eq!((k.raised(1100).millionths(), k.lowered(900).millionths()), (1_100_002, 900_000));
-        let least = Scale::from_millionths(0);
-        assert_eq!((least.raised(1001).millionths(), least.lowered(500).millionths()), (2, 1));
-    }
-
-    #[test]
-    fn it_prints_as_one_writes_it() {
-        for (millionths, text) in [(8_000_000, "8"), (1_100_000, "1.1"), (1, "0.000001"), (10_000_000, "10")] {
-            assert_eq!(Scale::from_millionths(millionths).to_string(), text);
-        }
-    }
-}
+mod tests;

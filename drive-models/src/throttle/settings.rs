@@ -4,7 +4,7 @@ use traces::Nanos;
 use traces::spec::{Settings, Tunable, Unit};
 
 use super::control::Rules;
-use super::scale::Scale;
+use super::scale::ThrottleScale;
 use crate::description::Contradiction;
 
 /// Largest time that a tunable takes: 1,000 s.
@@ -47,7 +47,7 @@ pub(super) const TUNABLES: &[Tunable] = &[
 #[derive(Clone, Debug)]
 pub struct ThrottleSettings {
     /// The k of the first request.
-    pub k: Scale,
+    pub k: ThrottleScale,
     /// Whether k changes.
     pub dynamic: bool,
     /// How, if it does.
@@ -66,7 +66,7 @@ impl ThrottleSettings {
     /// # Errors
     /// A k outside its bounds, or bounds that leave no room: the tunable to change and why.
     pub fn new(settings: &Settings) -> Result<ThrottleSettings, Contradiction> {
-        let scale = |name| Scale::from_millionths(settings.thousandths(name).saturating_mul(1000));
+        let scale = |name| ThrottleScale::from_millionths(settings.thousandths(name).saturating_mul(1000));
         let (k, least, largest) = (scale("k"), scale("k_min"), scale("k_max"));
         let at_least = |tunable, than: &str| {
             Err(Contradiction { tunable, expected: format!("at least {than}={}", settings.word(than)) })
@@ -93,13 +93,13 @@ impl ThrottleSettings {
 
     /// The same with a k that begins at `k` and changes.
     #[must_use]
-    pub fn dynamic_from(&self, k: Scale) -> ThrottleSettings {
+    pub fn dynamic_from(&self, k: ThrottleScale) -> ThrottleSettings {
         ThrottleSettings { k, dynamic: true, ..self.clone() }
     }
 
     /// The same with a k that stays `k`.
     #[must_use]
-    pub fn fixed_at(&self, k: Scale) -> ThrottleSettings {
+    pub fn fixed_at(&self, k: ThrottleScale) -> ThrottleSettings {
         ThrottleSettings { k, dynamic: false, ..self.clone() }
     }
 }

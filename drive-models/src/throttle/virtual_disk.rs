@@ -21,9 +21,8 @@ use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 
 use super::scale::ratio;
 use crate::array::tracks::Tracks;
-use crate::description::Contradiction;
-use crate::drive::WriteCache;
-use crate::registry::{Build, Model};
+use crate::description::{Contradiction, SettingsAlone};
+use crate::registry::ModelRow;
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// Largest time that a tunable takes: 1,000 s.
@@ -34,7 +33,7 @@ const REGIONS_MAX: u64 = 1 << 22;
 const ONE: u64 = 1_000_000;
 
 /// The registry's row.
-pub const MODEL: Model = Model {
+pub const MODEL: ModelRow = ModelRow {
     name: "virtual-disk",
     summary: "a virtual machine's disk: constant, or with a host cache, lognormal noise and a drift over time",
     tunables: &[
@@ -53,7 +52,10 @@ pub const MODEL: Model = Model {
         Tunable::new("drift_over", Unit::Time, "60s", "after which time").within(1, 1_000_000_000_000_000),
         Tunable::new("drift_steps", Unit::Count, "4", "in how many equal steps, if in steps").within(1, 1_000_000),
     ],
-    build: Build::Checked { check, build: |settings| Box::new(SingleServer::new(VirtualDisk::new(settings))) },
+    one_at_a_time: false,
+    check: check,
+    sections: &[],
+    describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(VirtualDisk::new(settings)))))),
 };
 
 /// Whether the host cache has at least one region, and not too many.
@@ -81,7 +83,7 @@ pub struct VirtualDisk {
     drift: Drift,
     cached: Nanos,
     cache: Option<HostCache>,
-    noise: Option<Noise>,
+    noise: Option<LognormalNoise>,
     capacity: Sectors,
     position: Lba,
 }
@@ -94,7 +96,7 @@ impl VirtualDisk {
             drift: Drift::new(settings),
             cached: settings.nanos("cached"),
             cache: HostCache::new(settings.bytes("cache"), settings.bytes("region")),
-            noise: (cv > 0).then(|| Noise::new(cv, settings.count("seed"))),
+            noise: (cv > 0).then(|| LognormalNoise::new(cv, settings.count("seed"))),
             capacity: Sectors::new(settings.bytes("capacity") / SECTOR_BYTES),
             position: Lba::ZERO,
         }
@@ -132,14 +134,6 @@ impl ServiceModel for VirtualDisk {
             self.position = request.end();
         }
         Service { time, seek, hit }
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
-    }
-
-    fn discards(&self) -> bool {
-        false
     }
 }
 
@@ -224,20 +218,20 @@ impl HostCache {
 
 /// Lognormal factors with mean one.
 #[derive(Debug)]
-struct Noise {
+struct LognormalNoise {
     /// Variance and standard deviation of the logarithm.
     variance: f64,
     deviation: f64,
     random: Xoshiro256PlusPlus,
 }
 
-impl Noise {
+impl LognormalNoise {
     /// `cv` in thousandths.
-    fn new(cv: u64, seed: u64) -> Noise {
+    fn new(cv: u64, seed: u64) -> LognormalNoise {
         let cv = cv as f64 / 1000.0;
         let variance = libm::log1p(cv * cv);
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Noise { variance, deviation: libm::sqrt(variance), random }
+        LognormalNoise { variance, deviation: libm::sqrt(variance), random }
     }
 
     /// The next factor in millionths.

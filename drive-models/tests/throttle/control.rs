@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use drive_models::throttle::{Cause, Found, Procedure, Scale, Throttle, find_k};
+use drive_models::throttle::{ChangeCause, FoundScale, Procedure, Throttle, ThrottleScale, find_k};
 use drive_models::{Completion, DriveModel};
 use traces::{Nanos, Request, Timestamp};
 
@@ -39,10 +39,10 @@ fn late_completions_raise_k_until_none_is_late() {
             assert_eq!((report.stable_k(2), report.late), (report.k, report.changes.len() as u64));
             for change in &report.changes {
                 let expected = (change.from.millionths() * raise).div_ceil(1000);
-                assert_eq!((change.to.millionths(), change.cause), (expected, Cause::Late));
+                assert_eq!((change.to.millionths(), change.cause), (expected, ChangeCause::Late));
             }
             // The same k, fixed: none is late; the one before: some are.
-            let late = |k: Scale| {
+            let late = |k: ThrottleScale| {
                 let mut slowed = Throttle::new(
                     drive(&format!("virtual-disk:service={service}ns,capacity={CAPACITY}")),
                     &slowed.settings().fixed_at(k),
@@ -105,7 +105,7 @@ fn a_long_queue_lowers_k() {
     let report = slowed.report();
     let told: Vec<_> =
         report.changes.iter().map(|change| (change.at.as_ns(), change.to.to_string(), change.cause)).collect();
-    assert_eq!(told, [(4000, "50".to_owned(), Cause::LongQueue)]);
+    assert_eq!(told, [(4000, "50".to_owned(), ChangeCause::LongQueue)]);
     assert_eq!((report.held_max, report.late), (11, 0));
     // The next to leave take half the time.
     let before = slowed.report().last;
@@ -155,8 +155,8 @@ fn k_follows_a_disk_that_drifts_up_and_down() {
     }
 }
 
-fn found(tunables: &str, procedure: Procedure, disk: &str) -> Found<Vec<Completion>> {
-    let settings = dynamic(tunables).settings().fixed_at(Scale::ONE);
+fn found(tunables: &str, procedure: Procedure, disk: &str) -> FoundScale<Vec<Completion>> {
+    let settings = dynamic(tunables).settings().fixed_at(ThrottleScale::ONE);
     let disk = || Ok::<_, Infallible>(drive(&format!("virtual-disk:capacity={CAPACITY},{disk}")));
     find_k(&settings, procedure, disk, |throttle| Ok(one_by_one(throttle, &reads(500), Nanos::from_ms(1)))).unwrap()
 }
@@ -194,7 +194,7 @@ fn no_more_dynamic_runs_are_made_than_allowed_each_from_what_the_last_has_found(
 #[test]
 fn without_dynamic_runs_k_is_the_settings_and_errors_end_the_procedure() {
     let alone = found("raise=1.1", Procedure { runs: 0, last: 2 }, "service=20ms");
-    assert_eq!((alone.k, alone.searches.len()), (Scale::ONE, 0));
+    assert_eq!((alone.k, alone.searches.len()), (ThrottleScale::ONE, 0));
     assert!(alone.report.late > 0);
     let settings = dynamic("k=8").settings().clone();
     let disk = || Ok(drive("virtual-disk"));

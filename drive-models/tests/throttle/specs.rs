@@ -8,7 +8,7 @@ fn refused(spec: &str) -> String {
 
 fn parts(spec: &str) -> Vec<(String, String)> {
     let built = build(&spec.parse().unwrap()).unwrap();
-    built.description.named_parts().iter().map(|(name, part, _)| ((*name).to_owned(), part.to_string())).collect()
+    built.description.parts().iter().map(|part| (part.name.to_owned(), part.spec.to_string())).collect()
 }
 
 #[test]

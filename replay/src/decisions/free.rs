@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use drive_models::WriteCache;
 use drive_models::single_server::{Service, ServiceModel, SingleServer};
 use schedulers::{AccessCost, DistanceCost, Scheduler};
 use traces::events::{Event, Watch, action};
@@ -194,10 +193,6 @@ impl ServiceModel for Device {
         let same = self.services.get_mut(&Device::key(request)).expect("what arrives was recorded");
         let time = same.pop_front().expect("and as often");
         Service { time, seek, hit: false }
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        WriteCache::Through
     }
 
     fn discards(&self) -> bool {

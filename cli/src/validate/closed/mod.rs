@@ -4,8 +4,8 @@ mod measure;
 mod tables;
 
 use anyhow::{Context, Result, bail};
-use drive_models::calibration::{Evidence, FITS, FitError, TraceReads, dependence};
-use drive_models::{Built, Profile, build_profile};
+use drive_models::calibration::{FITS, FitError, FitEvidence, TraceReads, dependence};
+use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
 use traces::input::is_reopenable;
@@ -111,10 +111,10 @@ fn fitted(
     reads: TraceReads,
     end: Sectors,
     has_flushes: bool,
-) -> Result<(Built, String, u32)> {
+) -> Result<(BuiltDrive, String, u32)> {
     let reads = reads.finish()?;
     let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: end,
         origin: &origin,

@@ -22,14 +22,14 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::calibration::Parameter;
 
-use super::{Evidence, Fit, FitError, Fitted, MeasuredDevice, ProfileText};
+use super::{FitError, FitEvidence, FittedModel, MeasuredDevice, ModelFit, ProfileText};
 use crate::mechanical::MODEL;
 use probe::Prober;
-use seeks::Seeks;
-use tracks::Geometry;
+use seeks::FittedSeeks;
+use tracks::TrackGeometry;
 
 /// The table's row.
-pub(super) const FIT: Fit = Fit {
+pub(super) const FIT: ModelFit = ModelFit {
     name: "mechanical",
     summary: "period, tracks, skews, overhead and seeks by purposeful reads of the device",
     fit,
@@ -38,7 +38,7 @@ pub(super) const FIT: Fit = Fit {
 /// Zones that are looked at; neighbours that turn out alike become one.
 const ZONES: u64 = 16;
 
-fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<Fitted, FitError> {
+fn fit(evidence: &FitEvidence, device: Option<&mut dyn MeasuredDevice>) -> Result<FittedModel, FitError> {
     let device = device.ok_or_else(|| {
         FitError::NotFitted(
             "a trace does not tell where its sectors lie on the platter: calibrate the drive itself (--device)"
@@ -50,14 +50,19 @@ fn fit(evidence: &Evidence, device: Option<&mut dyn MeasuredDevice>) -> Result<F
     let mut prober = Prober::new(device, turn.period_ns);
     let geometry = tracks::survey(&mut prober, ZONES, evidence.heads)?;
     let seeks = seeks::measure(&mut prober, &geometry)?;
-    Ok(Fitted {
+    Ok(FittedModel {
         profile: text(evidence, &turn, &geometry, &seeks),
         parameters: parameters(&turn, &geometry, &seeks),
         notes: notes(&geometry, &prober),
     })
 }
 
-fn text(evidence: &Evidence, turn: &rotation::Turn, geometry: &Geometry, seeks: &Seeks) -> ProfileText {
+fn text(
+    evidence: &FitEvidence,
+    turn: &rotation::FittedTurn,
+    geometry: &TrackGeometry,
+    seeks: &FittedSeeks,
+) -> ProfileText {
     let origin = evidence.origin;
     let as_reads = "no write was measured: as for reads";
     let inside = "contained in read_overhead";
@@ -112,7 +117,7 @@ fn below_one(turns: f64) -> String {
     format!("{:.6}", turns.clamp(0.0, 0.999_999))
 }
 
-fn parameters(turn: &rotation::Turn, geometry: &Geometry, seeks: &Seeks) -> Vec<Parameter> {
+fn parameters(turn: &rotation::FittedTurn, geometry: &TrackGeometry, seeks: &FittedSeeks) -> Vec<Parameter> {
     let mut all = vec![
         Parameter::new("period_ps", (turn.period_ns * 1000.0).round(), "one turn"),
         Parameter::new("period_residual_ns", turn.residual_ns.round(), "rms distance of completions from whole turns"),
@@ -138,7 +143,7 @@ fn parameters(turn: &rotation::Turn, geometry: &Geometry, seeks: &Seeks) -> Vec<
     all
 }
 
-fn notes(geometry: &Geometry, prober: &Prober) -> Vec<String> {
+fn notes(geometry: &TrackGeometry, prober: &Prober) -> Vec<String> {
     let mut notes = vec![
         "zones are assumed to hold equal capacity and no spare or slipped sectors: times agree as distributions, not \
          request by request"

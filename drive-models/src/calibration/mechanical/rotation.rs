@@ -19,7 +19,7 @@ const RESIDUAL_MAX: f64 = 0.05;
 
 /// A platter's turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct FittedTurn {
     /// One turn in ns.
     pub period_ns: f64,
     /// Rms distance of completions from whole turns, in ns.
@@ -32,7 +32,7 @@ pub(super) struct Turn {
 ///
 /// # Errors
 /// [`FitError::NotFitted`] for what does not turn or answers from a cache.
-pub(super) fn find(device: &mut dyn MeasuredDevice, random: &mut Xoshiro256PlusPlus) -> Result<Turn, FitError> {
+pub(super) fn find(device: &mut dyn MeasuredDevice, random: &mut Xoshiro256PlusPlus) -> Result<FittedTurn, FitError> {
     let granule = device.granule();
     let lba = Lba::new(device.capacity().count() / 2 / granule.count().max(1) * granule.count());
     let mut completions = read_again(device, lba, granule, FIRST, || Nanos::ZERO)?;
@@ -83,15 +83,19 @@ fn read_again(
 
 /// The least-squares period of completions that are whole numbers of turns apart, of about `guess`
 /// ns each: every gap is a few turns, so rounding it by the guess is safe.
-fn regress(completions: &[Timestamp], guess: f64) -> Turn {
+fn regress(completions: &[Timestamp], guess: f64) -> FittedTurn {
     let begin = completions[0];
     let times: Vec<f64> = completions.iter().map(|at| at.saturating_since(begin).as_ns() as f64).collect();
     let mut turns = vec![0.0];
     for pair in times.windows(2) {
         turns.push(turns[turns.len() - 1] + ((pair[1] - pair[0]) / guess).round());
     }
-    let line = crate::calibration::Line::through(turns.iter().copied().zip(times.iter().copied()));
+    let line = crate::calibration::DistanceLine::through(turns.iter().copied().zip(times.iter().copied()));
     let off = |(turn, time): (&f64, &f64)| (time - line.at_zero_ns - line.ns_per_sector * turn).powi(2);
     let squares: f64 = turns.iter().zip(&times).map(off).sum();
-    Turn { period_ns: line.ns_per_sector, residual_ns: (squares / times.len() as f64).sqrt(), reads: completions.len() }
+    FittedTurn {
+        period_ns: line.ns_per_sector,
+        residual_ns: (squares / times.len() as f64).sqrt(),
+        reads: completions.len(),
+    }
 }

@@ -4,7 +4,7 @@
 use traces::SECTOR_BYTES;
 
 use super::probe::Prober;
-use super::tracks::Geometry;
+use super::tracks::TrackGeometry;
 use crate::calibration::DeviceError;
 
 /// Sectors of the longest read that tells how fast the bus is.
@@ -14,7 +14,7 @@ const PLACES: u32 = 3;
 
 /// What it takes to get to a sector.
 #[derive(Clone, Debug)]
-pub(super) struct Seeks {
+pub(super) struct FittedSeeks {
     /// Whatever is neither positioning, wait nor transfer, in ns.
     pub overhead_ns: f64,
     /// Transfer over the bus behind the last sector, in ps a byte.
@@ -29,7 +29,7 @@ pub(super) struct Seeks {
 ///
 /// # Errors
 /// A device that fails.
-pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks, DeviceError> {
+pub(super) fn measure(prober: &mut Prober, geometry: &TrackGeometry) -> Result<FittedSeeks, DeviceError> {
     let granule = prober.granule as f64;
     let transfer = |sectors_per_track: u32, period_ns: f64| granule / f64::from(sectors_per_track) * period_ns;
     let period = prober.period_ns;
@@ -58,13 +58,13 @@ pub(super) fn measure(prober: &mut Prober, geometry: &Geometry) -> Result<Seeks,
         }
         points.push((distance, middle(&mut times)));
     }
-    Ok(Seeks { overhead_ns, bus_byte_ps, head_switch_ns, points: monotone(&points) })
+    Ok(FittedSeeks { overhead_ns, bus_byte_ps, head_switch_ns, points: monotone(&points) })
 }
 
 /// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter.
 /// A completion tells only the part of a turn, so reads are made twice as long step by step, and each
 /// step's whole turns are those that the steps before let expect.
-fn bus(prober: &mut Prober, geometry: &Geometry) -> Result<f64, DeviceError> {
+fn bus(prober: &mut Prober, geometry: &TrackGeometry) -> Result<f64, DeviceError> {
     let (_, track) = geometry.cylinder(0);
     let longest = LONG_READ.min(u64::from(track));
     let mut of_sector_ns = 0.0;
@@ -113,20 +113,4 @@ fn monotone(points: &[(u32, f64)]) -> Vec<(u32, f64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn falling_stretches_are_levelled_at_their_mean() {
-        let points = [(1, 5.0), (2, 9.0), (4, 7.0), (8, 8.0), (9, -3.0)];
-        let level = monotone(&points);
-        assert_eq!(level, [(1, 5.0), (2, 5.25), (4, 5.25), (8, 5.25), (9, 5.25)]);
-        assert_eq!(monotone(&[(1, -2.0), (2, 3.0)]), [(1, 1.0), (2, 3.0)]);
-    }
-
-    #[test]
-    fn the_ladder_goes_from_one_cylinder_to_the_last() {
-        assert_eq!(ladder(10).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 8, 10]);
-        assert_eq!(ladder(0).count(), 0);
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use rand::RngExt;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use super::*;
-use crate::calibration::{DeviceError, Measurement, RandomReads, Reads, SimulatedDevice};
+use crate::calibration::{CalibrationReads, DeviceError, Measurement, RandomReads, SimulatedDevice};
 use crate::{Profile, build_profile};
 
 /// A drive of our own behind a rough host.
@@ -53,9 +53,9 @@ impl MeasuredDevice for Rough {
     }
 }
 
-fn found(device: &mut Rough) -> Fitted {
-    let reads: Reads = RandomReads { reads: 400, seed: 5 }.measure(device).unwrap();
-    let evidence = Evidence {
+fn found(device: &mut Rough) -> FittedModel {
+    let reads: CalibrationReads = RandomReads { reads: 400, seed: 5 }.measure(device).unwrap();
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: device.capacity(),
         origin: "a drive",
@@ -68,7 +68,7 @@ fn found(device: &mut Rough) -> Fitted {
 }
 
 #[track_caller]
-fn within(fitted: &Fitted, name: &str, known: f64, off: f64) {
+fn within(fitted: &FittedModel, name: &str, known: f64, off: f64) {
     let value = fitted.parameters.iter().find(|parameter| parameter.name == name).unwrap().value;
     assert!((value - known).abs() <= off, "{name}: found {value}, known {known}");
 }

@@ -24,7 +24,7 @@ const ALIKE: f64 = 0.01;
 
 /// The assumed layout.
 #[derive(Clone, Debug)]
-pub(super) struct Geometry {
+pub(super) struct TrackGeometry {
     /// Sectors of the drive.
     pub capacity: u64,
     /// Heads.
@@ -50,7 +50,7 @@ pub(super) struct MeasuredZone {
     pub cylinder_skew: f64,
 }
 
-impl Geometry {
+impl TrackGeometry {
     /// The cylinders of the drive.
     pub fn cylinders(&self) -> u32 {
         self.zones.last().map_or(0, |zone| zone.first_cylinder.saturating_add(zone.cylinders))
@@ -67,7 +67,7 @@ impl Geometry {
 
 /// What one place tells.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct TrackBoundary {
     /// The first address of a track.
     boundary: u64,
     sectors_per_track: u32,
@@ -77,7 +77,7 @@ struct Found {
 ///
 /// # Errors
 /// [`FitError::NotFitted`] where no tracks can be told.
-pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Result<Geometry, FitError> {
+pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Result<TrackGeometry, FitError> {
     let outer = track_at(prober, 0)?;
     let (found, cylinder_longer, how_heads) = match heads {
         Some(heads) => (heads, true, "heads as given"),
@@ -90,7 +90,7 @@ pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Res
         let (begin, end) =
             (capacity / zones * index, if index + 1 == zones { capacity } else { capacity / zones * (index + 1) });
         let place = prober.aligned(begin + (end - begin) / 2);
-        let Found { boundary, sectors_per_track } = track_at(prober, place)?;
+        let TrackBoundary { boundary, sectors_per_track } = track_at(prober, place)?;
         let (head_skew, cylinder_skew) = skews(prober, boundary, sectors_per_track, found, cylinder_longer)?;
         if let Some(before) = measured.last_mut()
             && before.sectors_per_track == sectors_per_track
@@ -112,7 +112,7 @@ pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Res
         });
         next_cylinder = next_cylinder.saturating_add(cylinders);
     }
-    Ok(Geometry { capacity, heads: found, how_heads, zones: measured })
+    Ok(TrackGeometry { capacity, heads: found, how_heads, zones: measured })
 }
 
 fn cylinders(sectors: u64, sectors_per_track: u32, heads: u32) -> u32 {
@@ -127,7 +127,7 @@ fn angle(prober: &mut Prober, begin: u64, outer: u32, here: u32) -> Result<f64, 
 }
 
 /// The first track boundary behind `lbn` and the length of the tracks there.
-fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
+fn track_at(prober: &mut Prober, lbn: u64) -> Result<TrackBoundary, FitError> {
     let granule = prober.granule;
     let begin = lbn.min(prober.capacity.saturating_sub(SCAN_SECTORS_MAX) / granule * granule);
     let mut step = (16 / granule).max(1) * granule;
@@ -158,7 +158,7 @@ fn track_at(prober: &mut Prober, lbn: u64) -> Result<Found, FitError> {
     let length = lengths.get(lengths.len() / 2).and_then(|&length| u32::try_from(length).ok());
     match (boundaries.first(), length) {
         (Some(&boundary), Some(sectors_per_track)) if sectors_per_track > 0 => {
-            Ok(Found { boundary, sectors_per_track })
+            Ok(TrackBoundary { boundary, sectors_per_track })
         }
         _ => Err(FitError::NotFitted(format!(
             "no track boundaries found in {SCAN_SECTORS_MAX} sectors from {begin}: skews below {SKEW_MIN} turns, times \

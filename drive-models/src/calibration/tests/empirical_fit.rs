@@ -1,13 +1,12 @@
 //! Times of devices and traces as distributions.
 
 use super::*;
+use crate::empirical::EmpiricalCells;
 
 /// The cells of an empirical fit.
-fn cells(fitted: &Fitted) -> crate::empirical::Cells {
-    match Profile::parse("fitted", &fitted.profile.render("none")).unwrap().description {
-        Description::Cells(cells) => cells,
-        other => panic!("{other:?}"),
-    }
+fn cells(fitted: &FittedModel) -> EmpiricalCells {
+    let profile = Profile::parse("fitted", &fitted.profile.render("none")).unwrap();
+    profile.description.downcast_ref::<EmpiricalCells>().unwrap().clone()
 }
 
 #[test]
@@ -33,7 +32,7 @@ fn of_a_trace_queued_requests_are_drawn_too_and_judged_reads_are_not() {
     let reads = trace.finish().unwrap();
     // The first came from nowhere.
     assert_eq!((reads.points.len(), reads.half(true).len()), (999, 499));
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: reads.furthest(),
         origin: "a trace",

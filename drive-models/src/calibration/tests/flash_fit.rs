@@ -52,7 +52,7 @@ fn what_is_no_flash_is_refused() {
     }
     let mut drive = simulated("nvme-ssd");
     let reads = measured(&mut drive, 1_000);
-    let evidence = Evidence {
+    let evidence = FitEvidence {
         reads: &reads,
         capacity: drive.capacity(),
         origin: "a trace",

@@ -187,10 +187,6 @@ impl ServiceModel for DiskModel {
     fn write_cache(&self) -> WriteCache {
         WriteCache::Volatile { fua: true }
     }
-
-    fn discards(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

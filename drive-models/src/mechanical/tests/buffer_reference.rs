@@ -136,7 +136,7 @@ impl Slow {
     }
 
     /// Takes note of a hit.
-    fn hit(&mut self, arm: &Arm, now: Timestamp, index: usize, end: u64, mut standing: Standing) {
+    fn hit(&mut self, arm: &Arm, now: Timestamp, index: usize, end: u64, mut standing: ArmState) {
         self.requests += 1;
         (self.segments[index].used, self.last_end) = (self.requests, Some(end));
         let all = |stream: Stream| arm.passed(stream.began, stream.origin, stream.limit - stream.origin);
@@ -224,7 +224,7 @@ proptest! {
             near = end.min(74);
             let before = drive.clone();
             let heads = before.read_cache.as_ref().unwrap().heads(&before.arm, now).map(|(heads, _)| heads);
-            let standing = Standing { heads: heads.unwrap_or(before.standing.heads), ..before.standing };
+            let standing = ArmState { heads: heads.unwrap_or(before.standing.heads), ..before.standing };
             let pause = Nanos::from_us(pause_us);
             if kind == 7 {
                 let asked = drive.access(now, &write(lba, sectors));

@@ -4,14 +4,14 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::spec::Spec;
 
-use super::buffer::NONE;
-use super::ftl::Found;
-use super::*;
+use super::super::*;
+use crate::flash::buffer::NONE;
+use crate::flash::ftl::UnitLocation;
 
 /// A translation layer without dies and times: rows are programmed at once.
 struct Bare {
     ftl: Ftl,
-    buffer: Buffer,
+    buffer: WriteBuffer,
     reads: Vec<PageRead>,
 }
 
@@ -24,10 +24,10 @@ fn bare(over_provisioning: &str, precondition: &str) -> Bare {
          over_provisioning={over_provisioning}"
     );
     let settings = Settings::resolve(&text.parse::<Spec>().unwrap(), MODEL.tunables).unwrap();
-    let geometry = Geometry::new(&settings).unwrap();
+    let geometry = FlashGeometry::new(&settings).unwrap();
     assert_eq!((geometry.units, geometry.block_units()), (UNITS, 512));
     let ftl = precondition::preconditioned(&geometry, precondition, 1);
-    Bare { ftl, buffer: Buffer::new(geometry.buffer_units), reads: Vec::new() }
+    Bare { ftl, buffer: WriteBuffer::new(geometry.buffer_units), reads: Vec::new() }
 }
 
 impl Bare {
@@ -117,7 +117,7 @@ fn what_is_trimmed_is_not_moved() {
     drive.random(UNITS, kept, 1);
     let off = drive.random(UNITS, kept, 2) / analytic(1.1 / 0.7) - 1.0;
     assert!(off.abs() < 0.03, "{off}");
-    assert_eq!(drive.ftl.find(UNITS as u32 - 1), Found::Nowhere);
+    assert_eq!(drive.ftl.find(UNITS as u32 - 1), UnitLocation::Nowhere);
 }
 
 /// The simulated tenth of a drive behaves as the whole.
@@ -128,7 +128,7 @@ fn a_discard_frees_its_share_of_the_simulated_part() {
     let mut drive = Flash::new(&settings);
     assert_eq!((drive.geometry.scale(), drive.geometry.drive_units), (10, 10 * UNITS));
     let mapped =
-        |drive: &Flash| (0..UNITS).filter(|&unit| drive.ftl.find(unit as u32) != Found::Nowhere).count() as u64;
+        |drive: &Flash| (0..UNITS).filter(|&unit| drive.ftl.find(unit as u32) != UnitLocation::Nowhere).count() as u64;
     for (from, units, left) in [(0, 3 * UNITS, 7 * UNITS / 10), (3 * UNITS, UNITS / 2, 65 * UNITS / 100)] {
         let sectors = |units: u64| units * 8;
         let whole =

@@ -3,7 +3,7 @@
 use traces::Flags;
 use traces::spec::Spec;
 
-use super::*;
+use super::super::*;
 
 /// One die whose row is one page of one unit of 4 KiB.
 const BASE: &str = "command=1us,read_overhead=3us,write_overhead=5us,read_time=50us,program_time=1ms,erase_time=2ms,\
@@ -194,7 +194,7 @@ fn a_flush_fills_up_a_row_and_a_forced_write_is_programmed() {
     complete(&mut lone, &[(0, request(Operation::Write, 0, 1))]);
     assert_eq!(lone.written().programmed_units, 0);
     complete(&mut lone, &[(MS, request(Operation::Flush, 0, 0))]);
-    assert_eq!(lone.written(), Written { host_units: 1, programmed_units: 4 });
+    assert_eq!(lone.written(), WriteCounts { host_units: 1, programmed_units: 4 });
     let mut forced = request(Operation::Write, 0, 1);
     forced.flags = Flags::FUA;
     assert_eq!(complete(&mut drive(""), &[(0, forced)]), [US + LINK + CHANNEL + MS + 5 * US]);

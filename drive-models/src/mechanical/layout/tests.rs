@@ -92,7 +92,7 @@ prop_compose! {
         }
         Zone {
             sectors_per_track: per_track, band_cylinders, head_order, angle: Angle(angle),
-            steps: Steps { cylinder, head, band },
+            steps: Skews { cylinder, head, band },
             spare: Spare { late, tracks, sectors: spares.min(tracks * per_track - 1) },
             front, slips, ..Zone::default()
         }
@@ -100,7 +100,7 @@ prop_compose! {
 }
 
 /// A layout of `zones` with `sectors` in each, and every sector of it walked.
-fn laid_out(heads: u32, zones: Vec<(Zone, u64)>) -> (Layout, Vec<Walked>) {
+fn laid_out(heads: u32, zones: Vec<(Zone, u64)>) -> (PlatterLayout, Vec<Walked>) {
     let (mut lbn, mut all, mut made) = (0, Vec::new(), Vec::new());
     for (index, (mut zone, sectors)) in zones.into_iter().enumerate() {
         (zone.first_lbn, zone.first_cylinder) = (lbn, index as u32 * 1000);
@@ -111,7 +111,7 @@ fn laid_out(heads: u32, zones: Vec<(Zone, u64)>) -> (Layout, Vec<Walked>) {
         lbn += sectors;
         made.push(zone);
     }
-    (Layout::new(heads, lbn, made), all)
+    (PlatterLayout::new(heads, lbn, made), all)
 }
 
 /// Angles are rounded to 2⁻³² turns once per term.
@@ -176,7 +176,7 @@ fn a_step_shorter_than_the_switch_costs_a_turn() {
     let zone = Zone {
         sectors_per_track: 4,
         band_cylinders: 1,
-        steps: Steps { cylinder: 0, head: 100, band: 300 },
+        steps: Skews { cylinder: 0, head: 100, band: 300 },
         ..Zone::default()
     };
     let (mut layout, _) = laid_out(2, vec![(zone, 16)]);

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use traces::Flags;
 
-use super::timing_tests::{drive, request};
-use super::*;
+use super::super::*;
+use super::timing::{drive, request};
 
 const SETTINGS: &[&str] = &[
     "",
