@@ -109,7 +109,7 @@ impl Storage {
             trace.made.insert(REPLAYED_ON.to_owned(), self.drive.clone());
             trace.made.insert(REPLAYED_BEHIND.to_owned(), self.before.to_string());
             ran.profile.trace = Some(trace);
-            ran.profile.program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+            ran.profile.program = traces::program_version();
         }
         Ok(ran)
     }

@@ -131,7 +131,7 @@ fn calibrate(
     files.write(".png", &figure.png(size)?, &mut written)?;
     Ok(Calibration {
         schema_version: SCHEMA_VERSION,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: traces::VERSION.to_owned(),
         source: source.name(),
         device: target.about,
         capacity_sectors: capacity,
@@ -191,7 +191,7 @@ fn validation(goodness: &Goodness, origin: &str, seed: u64) -> String {
         goodness.r_squared * 100.0,
         render::span(goodness.mean_abs_error_ns),
         goodness.distribution.relative_rms * 100.0,
-        env!("CARGO_PKG_VERSION")
+        traces::VERSION
     )
 }
 

@@ -210,7 +210,7 @@ impl Setup<'_> {
         let mut warnings = self.load.warnings();
         warnings.extend(trace_warnings(&traces));
         let provenance = Provenance {
-            program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+            program: traces::program_version(),
             warnings,
             traces,
             workloads,

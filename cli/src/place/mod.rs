@@ -179,7 +179,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     }
     Ok(Placement {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         predictor: plan.predictor.clone(),
         seed: plan.seed,
         forecasts: placed.forecasts,

@@ -45,7 +45,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
         overlap: overlaps(&alone.profiles),
         alone: alone.profiles,

@@ -217,7 +217,7 @@ pub fn measure(
         losses: reader.losses().clone(),
         ..TraceProvenance::of(&meta, taken)
     };
-    let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+    let program = traces::program_version();
     let (profile, left_out) = measure.finish(name, &program, provenance, &meta);
     if left_out > 0 {
         eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());

@@ -47,7 +47,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     drop(progress);
     let mut reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
     measured::add(paper, arguments, &mut reproduction)?;
-    let reproduced = Reproduced { program: format!("iocast {}", env!("CARGO_PKG_VERSION")), reproduction };
+    let reproduced = Reproduced { program: traces::program_version(), reproduction };
     let width = terminal_width().map_or(usize::MAX, usize::from);
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
     match arguments.output_format {

@@ -161,7 +161,7 @@ impl Measured {
             losses,
             ..TraceProvenance::of(&meta, records)
         };
-        let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+        let program = traces::program_version();
         Ok(statistics.figures(&program, trace, &meta))
     }
 }

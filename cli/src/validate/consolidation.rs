@@ -27,7 +27,7 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     leave_out(&mut pairs, &mut predictors);
     let result = Consolidations {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         truth,
         summary: errors(&pairs),
         by_size: by_size(&pairs),

@@ -195,7 +195,7 @@ impl Source for Superposed<'_> {
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.now = now;
         let (vm, index) = self.outstanding[id.index()];
-        let chance = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let chance = traces::random::unit(self.random.next_u64());
         let player = &mut self.players[usize::from(vm)];
         player.at_device -= 1;
         player.held.push(index);

@@ -195,7 +195,7 @@ impl Made<'_> {
     fn close(self) -> Result<WireCapture> {
         let Made { mut meta, trace, figures, provenance } = self;
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
-        add("captured_by", format!("iocast {} (iscsi, engine {})", env!("CARGO_PKG_VERSION"), figures.engine));
+        add("captured_by", format!("{} (iscsi, engine {})", traces::program_version(), figures.engine));
         add("source_format", "iscsi".to_owned());
         add("lost_events", (figures.commands.lost + figures.packets.dropped).to_string());
         for (key, value) in provenance {

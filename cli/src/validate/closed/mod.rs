@@ -62,7 +62,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let (recorded, replayed) = (pass.recorded.measured, ended.observer.measured);
     let result = ClosedValidation {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         trace: name(),
         drive,
         scheduler: scheduler.to_string(),
