@@ -10,9 +10,10 @@ use serde::Serialize;
 use traces::formats::FORMATS;
 use traces::spec::{Spec, Tunable};
 
-use crate::arguments::{List, ListWhat, OutputFormat};
+use crate::arguments::{List, ListWhat};
 use crate::output::{Table, print, print_json, terminal_width};
-use crate::reproduce;
+use crate::output_format::OutputFormat;
+use crate::papers;
 
 #[derive(Default, Serialize)]
 struct Listed {
@@ -214,7 +215,7 @@ fn papers() -> Vec<Listed> {
         remark: format!("iocast reproduce {}", paper.name),
         ..Listed::default()
     };
-    reproduce::papers().map(listed).collect()
+    papers::papers().map(listed).collect()
 }
 
 fn drives() -> Vec<Listed> {

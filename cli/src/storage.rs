@@ -13,7 +13,7 @@ use replay::{Engine, Host, Limits, Stage};
 use traces::trace::ReadOptions;
 use traces::{Sectors, Timestamp};
 
-use crate::arguments::UsageError;
+use crate::error::UsageError;
 use crate::vms::Vm;
 
 /// A drive and what stands before it.

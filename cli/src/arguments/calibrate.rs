@@ -7,7 +7,8 @@ use report::Size;
 use traces::quantity::parse_bytes;
 use traces::{SECTOR_BYTES, Sectors};
 
-use super::{OutputFormat, Reading};
+use super::Reading;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Calibrate {

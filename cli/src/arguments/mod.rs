@@ -31,6 +31,9 @@ pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use workloads::Workloads;
 
+use crate::output_format::OutputFormat;
+use crate::papers::papers;
+
 /// Trace-driven replay and benchmarking for block I/O.
 #[derive(Debug, Parser)]
 #[command(name = "iocast", version, arg_required_else_help = true)]
@@ -104,22 +107,6 @@ pub enum Command {
     /// List schedulers, drives, trace formats, stacks, predictors or workloads with their tunables, or the papers that are
     /// regenerated
     List(List),
-}
-
-/// Something on the command line that cannot be; the program ends with code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct UsageError(pub String);
-
-/// The user stopped it; the program ends with code 130.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
-impl UsageError {
-    pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
-        UsageError(error.to_string()).into()
-    }
 }
 
 #[derive(Debug, Args)]
@@ -377,13 +364,6 @@ pub enum ListWhat {
     Workloads,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    Table,
-    Json,
-    Markdown,
-}
-
 /// `--device` where a device is measured.
 fn of_calibrate(argument: clap::Arg) -> clap::Arg {
     argument
@@ -393,7 +373,7 @@ fn of_calibrate(argument: clap::Arg) -> clap::Arg {
 
 /// With the papers' names, so that whoever leaves the paper out reads them.
 fn usage_of_reproduce() -> String {
-    let names: Vec<&str> = crate::reproduce::papers().map(|paper| paper.name).collect();
+    let names: Vec<&str> = papers().map(|paper| paper.name).collect();
     format!("iocast reproduce [OPTIONS] <{}>", names.join("|"))
 }
 

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use replay::sources::Mapping;
 use traces::quantity::Fraction;
 
-use super::UsageError;
+use crate::error::UsageError;
 
 /// When requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use report::Size;
 
-use super::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Place {

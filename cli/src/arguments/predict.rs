@@ -6,8 +6,10 @@ use clap::Args;
 use traces::quantity::{parse_nanos, parse_sectors};
 use traces::{Nanos, Sectors};
 
+use super::Reading;
 use super::pacing::MapArgument;
-use super::{OutputFormat, Reading, UsageError};
+use crate::error::UsageError;
+use crate::output_format::OutputFormat;
 use crate::storage::Storage;
 
 #[derive(Debug, Args)]

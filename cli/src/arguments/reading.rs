@@ -6,7 +6,7 @@ use traces::quantity::{parse_bytes, parse_nanos};
 use traces::trace::{ArrivalPoint, ThinkTime, TimeUnit, UnitOverrides};
 use traces::{Layer, Nanos, Operation};
 
-use super::UsageError;
+use crate::error::UsageError;
 
 /// How traces are read.
 #[derive(Clone, Debug, Args)]

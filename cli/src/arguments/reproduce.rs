@@ -6,7 +6,8 @@ use clap::Args;
 use report::Size;
 
 use super::stage::Switch;
-use super::{OutputFormat, UsageError};
+use crate::error::UsageError;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Reproduce {

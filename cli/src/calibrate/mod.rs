@@ -22,9 +22,11 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::calibration::{Calibration, FitResult, Goodness};
 use traces::{Lba, Sectors, Timestamp};
 
-use crate::arguments::{Calibrate, Interrupted, OutputFormat, UsageError};
+use crate::arguments::Calibrate;
+use crate::error::{Interrupted, UsageError};
 use crate::files::Files;
 use crate::output;
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use target::{Source, Target};
 

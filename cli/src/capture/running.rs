@@ -10,8 +10,9 @@ use capture::block::{Options, Progress, StopReason, Summary, Supervisor, record}
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::arguments::{Interrupted, OutputFormat};
+use crate::error::Interrupted;
 use crate::output::{Table, print, print_json};
+use crate::output_format::OutputFormat;
 
 /// Captures, and says on standard error how it goes.
 pub fn run(options: &Options) -> Result<Summary> {

@@ -5,7 +5,8 @@ use replay::stack::StackSpec;
 use traces::results::Part;
 use traces::spec::{Spec, parse_list};
 
-use crate::arguments::{Compare, UsageError};
+use crate::arguments::Compare;
+use crate::error::UsageError;
 
 /// The schedulers that are compared if none is named.
 const SCHEDULERS: &str = "fifo,sstf,cscan,deadline,cats";

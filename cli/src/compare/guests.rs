@@ -17,7 +17,8 @@ use traces::spec::{Spec, SpecError, nearest};
 use traces::{Lba, Sectors, Timestamp};
 
 use super::layout::{Disk, lay_out};
-use crate::arguments::{Switch, UsageError, Workloads};
+use crate::arguments::{Switch, Workloads};
+use crate::error::UsageError;
 
 /// The guests of a comparison.
 pub struct Generated {

@@ -10,7 +10,8 @@ use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
 
 use super::guests::{self, Generated, Measure};
-use crate::arguments::{Compare, UsageError};
+use crate::arguments::Compare;
+use crate::error::UsageError;
 use crate::progress::Progress;
 use crate::vms::{self, Vm};
 

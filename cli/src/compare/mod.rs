@@ -28,8 +28,10 @@ use traces::trace::ReadOptions;
 use candidates::{Candidate, Column};
 use load::{Advance, Load, Requests};
 
-use crate::arguments::{Compare, OutputFormat, Pacing, UsageError};
+use crate::arguments::{Compare, Pacing};
+use crate::error::UsageError;
 use crate::output;
+use crate::output_format::OutputFormat;
 
 /// What all replays of a comparison have in common.
 struct Setup<'a> {

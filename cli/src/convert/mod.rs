@@ -14,7 +14,8 @@ use traces::input::is_reopenable;
 use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
 use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
 
-use crate::arguments::{Convert, UsageError};
+use crate::arguments::Convert;
+use crate::error::UsageError;
 use crate::progress::Progress;
 
 /// The name of standard output.

@@ -21,9 +21,11 @@ use traces::spec::Spec;
 use traces::trace::ReadOptions;
 
 use self::plan::{Lun, Plan, Source, Vm};
-use crate::arguments::{OutputFormat, Place, UsageError};
+use crate::arguments::Place;
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use crate::predict::profiles::{Place as At, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;

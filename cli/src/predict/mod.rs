@@ -15,9 +15,11 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
-use crate::arguments::{OutputFormat, Predict, UsageError};
+use crate::arguments::Predict;
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {

@@ -13,7 +13,8 @@ use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
 use traces::{Nanos, Sectors, TraceReader};
 
-use crate::arguments::{Predict, UsageError};
+use crate::arguments::Predict;
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
 use crate::vms::{Named, short_name, split_place};

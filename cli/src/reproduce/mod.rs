@@ -12,18 +12,16 @@ use replay::papers::Paper;
 use traces::results::reproduction::Reproduced;
 use traces::spec::{SpecError, nearest};
 
-use crate::arguments::{OutputFormat, Reproduce, Switch, UsageError};
+use crate::arguments::{Reproduce, Switch};
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{self, terminal_width, wrapped};
+use crate::output_format::OutputFormat;
+use crate::papers::papers;
 use crate::progress::Progress;
 
 const JSON: &str = ".json";
 const MARKDOWN: &str = ".md";
-
-/// Every paper that can be regenerated.
-pub fn papers() -> impl Iterator<Item = &'static Paper> {
-    replay::papers::PAPERS.iter().chain(predictors::papers::PAPERS)
-}
 
 fn find(name: &str) -> Result<&'static Paper, SpecError> {
     papers().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {

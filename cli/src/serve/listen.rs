@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::arguments::{Serve, UsageError};
+use crate::arguments::Serve;
+use crate::error::UsageError;
 
 /// The longest path of a socket (`sun_path` with its end, unix(7)).
 const PATH_MAX: usize = 107;

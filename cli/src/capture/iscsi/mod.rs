@@ -16,9 +16,11 @@ use traces::results::wire::WireCapture;
 use traces::trace::{TraceWriter, WriteOptions};
 use traces::{Record, TraceMeta, input};
 
-use crate::arguments::{DigestsArgument, Engine, Iscsi, OutputFormat, UsageError};
+use crate::arguments::{DigestsArgument, Engine, Iscsi};
 use crate::convert::{self, Target};
+use crate::error::UsageError;
 use crate::output;
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
 /// How often what is written live is handed to the disk.
