@@ -17,6 +17,7 @@ mod place;
 mod predict;
 mod progress;
 mod reproduce;
+mod scheduling;
 mod serve;
 mod stat;
 mod storage;

@@ -82,7 +82,7 @@ impl ReplayedOn {
     pub fn storage(&self) -> Result<Option<Storage>, UsageError> {
         let ReplayedOn { drive, scheduler, depth, stack, .. } = self;
         let Some(drive) = drive.clone() else { return Ok(None) };
-        Storage::new(drive, scheduler.clone(), *depth, stack.clone()).map(Some)
+        Storage::new(drive, scheduler.as_deref(), *depth, stack.as_deref()).map(Some)
     }
 }
 
