@@ -26,8 +26,8 @@ pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
     let mut predictors = chosen(&arguments.predictors)?;
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
-    let machines = profiles::named(arguments.machines.iter().chain(&arguments.also))?;
-    let together = arguments.machines.len();
+    let machines = profiles::named(arguments.vms.iter().chain(&arguments.also))?;
+    let together = arguments.vms.len();
     let endings: Vec<String> =
         machines[..together].iter().map(|machine| format!("-{}.json", machine.named.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);

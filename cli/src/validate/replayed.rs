@@ -14,7 +14,7 @@ use crate::progress::Progress;
 
 /// What the truth is, and every group of every room with its forecasts.
 pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
-    let campaign = Campaign { seed: arguments.seed, machines: usize::from(arguments.machines), ..Campaign::default() };
+    let campaign = Campaign { seed: arguments.seed, machines: usize::from(arguments.vms), ..Campaign::default() };
     let groups = campaign.groups();
     let progress = Progress::jobs("replaying", (ROOMS.len() * groups.len()) as u64);
     let done = progress.counter(0);
