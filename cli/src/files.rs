@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::arguments::UsageError;
+use crate::error::UsageError;
 
 /// Where they go.
 pub struct Files {

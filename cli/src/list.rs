@@ -10,9 +10,9 @@ use traces::spec::Tunable;
 use workloads::programs;
 use workloads::programs::description;
 
-use crate::arguments::{List, ListWhat, OutputFormat};
+use crate::arguments::{List, ListWhat};
 use crate::output::{Table, print, print_json, terminal_width};
-use crate::reproduce;
+use crate::output_format::OutputFormat;
 
 #[derive(Default, Serialize)]
 struct Listed {
@@ -214,7 +214,7 @@ fn papers() -> Vec<Listed> {
         remark: format!("iocast reproduce {}", paper.name),
         ..Listed::default()
     };
-    reproduce::papers().map(listed).collect()
+    papers::PAPERS.iter().map(listed).collect()
 }
 
 fn drives() -> Vec<Listed> {

@@ -5,15 +5,18 @@ mod calibrate;
 mod capture;
 mod compare;
 mod convert;
+mod error;
 mod files;
 mod lab_results;
 mod list;
 mod one_device;
 mod output;
+mod output_format;
 mod place;
 mod predict;
 mod progress;
 mod reproduce;
+mod scheduling;
 mod serve;
 mod stat;
 mod storage;
@@ -22,7 +25,8 @@ mod vms;
 
 use std::process::ExitCode;
 
-use crate::arguments::{Cli, Command, Interrupted, UsageError};
+use crate::arguments::{Cli, Command};
+use crate::error::{Interrupted, UsageError};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use traces::WriteError;
 use traces::error::WriteProblem;
 
-use crate::arguments::OutputFormat;
+use crate::output_format::OutputFormat;
 
 /// A table with a title.
 pub struct Table {

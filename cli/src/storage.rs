@@ -1,4 +1,4 @@
-//! Captures replayed closed on a drive behind a scheduler or layers, as somebody who records there would see them.
+//! A drive with the scheduling in front of it, and what VMs get there when their traces are replayed closed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,74 +8,44 @@ use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
 use predictors::synthetic::{Ran, Tap};
 use replay::host::Single;
 use replay::sources::{Closed, MergedTraces, TimeWindow};
-use replay::stack::StackSpec;
-use replay::{Engine, Host, Limits, Stage};
+use replay::{Engine, Host, Stage};
 use traces::trace::ReadOptions;
 use traces::{Sectors, Timestamp};
 
-use crate::arguments::UsageError;
+use crate::error::UsageError;
+use crate::scheduling::Scheduling;
 use crate::vms::Vm;
 
-/// A drive and what stands before it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A drive with the scheduling in front of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub drive: String,
-    pub before: Before,
-    /// What the drive holds.
+    pub scheduling: Scheduling,
+    /// The drive capacity.
     pub capacity: Sectors,
 }
 
-/// What stands before a drive.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Before {
-    /// A scheduler, and how many requests the drive has at once.
-    Scheduler { scheduler: String, depth: u32 },
-    /// Layers, as `--stack` has them.
-    Stack(String),
-}
-
 impl Storage {
-    /// `drive` behind what is named of the rest: layers, or a scheduler (fifo) and a depth (1).
+    /// `drive` behind a stage, of `scheduler` (fifo) and `depth` (1), or behind the layers of `stack`.
     ///
     /// # Errors
-    /// Layers beside a scheduler or a depth, a depth of 0, or parts that cannot be built.
+    /// As [`Scheduling::new`]; a drive that cannot be built.
     pub fn new(
         drive: String,
-        scheduler: Option<String>,
+        scheduler: Option<&str>,
         depth: Option<u32>,
-        stack: Option<String>,
+        stack: Option<&str>,
     ) -> Result<Storage, UsageError> {
-        let refused = |problem: &str| Err(UsageError(problem.to_owned()));
-        let before = match stack {
-            Some(_) if scheduler.is_some() || depth.is_some() => {
-                return refused(
-                    "a stack has schedulers and depths of its own; name either it or a scheduler and a depth",
-                );
-            }
-            Some(stack) => Before::Stack(stack),
-            None => Before::Scheduler {
-                scheduler: scheduler.unwrap_or_else(|| "fifo".to_owned()),
-                depth: depth.unwrap_or(1),
-            },
-        };
-        if matches!(before, Before::Scheduler { depth: 0, .. }) {
-            return refused("depth 0 lets nothing through");
-        }
-        let built = |drive: &str| -> Result<Sectors> {
-            match &before {
-                Before::Scheduler { scheduler, .. } => drop(schedulers::build(&scheduler.parse()?)?),
-                Before::Stack(stack) => drop(StackSpec::of(stack)?),
-            }
-            Ok(drive_models::build(&drive.parse()?)?.drive.capacity())
-        };
-        let capacity = built(&drive).map_err(|problem| UsageError(problem.to_string()))?;
-        Ok(Storage { drive, before, capacity })
+        let scheduling = Scheduling::new(scheduler, depth, stack)?;
+        let capacity = || -> Result<Sectors> { Ok(drive_models::build(&drive.parse()?)?.drive.capacity()) };
+        let capacity = capacity().map_err(|problem| UsageError(problem.to_string()))?;
+        Ok(Storage { drive, scheduling, capacity })
     }
 
-    /// What each of `vms` gets here when their captures are replayed closed beside one another, until the first has nothing more to send.
+    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more arrivals.
     ///
     /// # Errors
-    /// A capture that cannot be read or does not fit; one that cannot be replayed closed.
+    /// A trace that cannot be read, does not fit the drive or cannot be replayed closed.
     pub fn replay(
         &self,
         vms: &[&Vm],
@@ -86,13 +56,12 @@ impl Storage {
         let drive = drive_models::build(&self.drive.parse()?)?.drive;
         let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<Vec<_>>>()?;
         let workload = MergedTraces::new(traces, window, self.capacity).with_progress(done);
-        match &self.before {
-            Before::Scheduler { scheduler, depth } => {
-                let scheduler = schedulers::build(&scheduler.parse()?)?.scheduler;
-                let stage = Stage::new(scheduler, Limits { depth: *depth, ..Limits::default() });
+        match &self.scheduling {
+            Scheduling::Stage { scheduler, limits } => {
+                let stage = Stage::new(schedulers::build(scheduler)?.scheduler, *limits);
                 self.run(Single::new(stage, drive), workload, vms)
             }
-            Before::Stack(stack) => self.run(StackSpec::of(stack)?.build(drive), workload, vms),
+            Scheduling::Stack(stack) => self.run(stack.build(drive), workload, vms),
         }
     }
 
@@ -107,19 +76,10 @@ impl Storage {
             // Wherever it was recorded, its responses are what was seen at the door.
             trace.layer = ran.profile.trace.as_ref().map_or(trace.layer, |seen| seen.layer);
             trace.made.insert(REPLAYED_ON.to_owned(), self.drive.clone());
-            trace.made.insert(REPLAYED_BEHIND.to_owned(), self.before.to_string());
+            trace.made.insert(REPLAYED_BEHIND.to_owned(), self.scheduling.to_string());
             ran.profile.trace = Some(trace);
-            ran.profile.program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+            ran.profile.program = traces::program_version();
         }
         Ok(ran)
-    }
-}
-
-impl std::fmt::Display for Before {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Before::Scheduler { scheduler, depth } => write!(formatter, "{scheduler}, depth {depth}"),
-            Before::Stack(stack) => formatter.write_str(stack),
-        }
     }
 }

@@ -11,7 +11,7 @@ use traces::results::TraceProvenance;
 use traces::trace::{Extent, ReadOptions};
 use traces::{Lba, Sectors, formats};
 
-use crate::arguments::UsageError;
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 
 /// A VM's trace as it was named, its format and its address map.

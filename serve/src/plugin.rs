@@ -106,7 +106,7 @@ impl Server for Client {
     }
 
     fn version() -> Option<&'static str> {
-        Some(env!("CARGO_PKG_VERSION"))
+        Some(traces::VERSION)
     }
 
     fn config(key: &str, value: &str) -> Result<()> {

@@ -385,7 +385,7 @@ fn fua_flag(fua: bool) -> Flags {
 }
 
 fn program() -> String {
-    format!("iocast {}", env!("CARGO_PKG_VERSION"))
+    traces::program_version()
 }
 
 fn vm_name(export: &Export) -> String {

@@ -343,7 +343,7 @@ impl<'a> Capture<'a> {
         let devices: Vec<&str> = self.options.devices.iter().map(|device| device.name.as_str()).collect();
         let losses = self.losses();
         let mut add = |key: &str, value: String| meta.provenance.insert(format!("capture.{key}"), value);
-        add("by", format!("iocast {}", env!("CARGO_PKG_VERSION")));
+        add("by", traces::program_version());
         add("backend", self.chosen.name.to_owned());
         add("devices", devices.join(","));
         add("clock_readings", self.clocks.json(readings));

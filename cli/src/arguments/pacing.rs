@@ -1,4 +1,4 @@
-//! When requests arrive, and at which addresses.
+//! Arguments on when requests arrive, and at which addresses.
 
 use std::str::FromStr;
 
@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use replay::sources::Mapping;
 use traces::quantity::Fraction;
 
-use super::UsageError;
+use crate::error::UsageError;
 
-/// When requests arrive.
+/// When requests arrive in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pacing {
     Recorded,
@@ -17,7 +17,7 @@ pub enum Pacing {
     Closed,
 }
 
-/// Outstanding requests of `--pacing asap` if no number is given.
+/// Outstanding requests of `--pacing asap` without a number.
 const ASAP_OUTSTANDING: u32 = 32;
 
 impl FromStr for Pacing {
@@ -38,7 +38,7 @@ impl FromStr for Pacing {
     }
 }
 
-/// When requests arrive again.
+/// When requests arrive in a free run of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FreePacing {
     Closed,

@@ -5,23 +5,23 @@ use std::path::PathBuf;
 use clap::Args;
 use report::Size;
 
-use super::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The plan: machines with their captures and limits, LUNs, who must be apart
+    /// Plan: the VMs with their traces and limits, the LUNs, and VMs that must not share a LUN
     #[arg(value_name = "PLAN.toml")]
     pub plan: PathBuf,
-    /// The beginning of file names for the picture of who disturbs whom (STEM.svg, STEM.png) [default: no picture]
+    /// Beginning of the file names of a picture of the interference between VMs (STEM.svg, STEM.png) [default: no picture]
     #[arg(long, short, value_name = "STEM")]
     pub output: Option<PathBuf>,
-    /// Width and height of the picture
+    /// Width and height of the picture in pixels
     #[arg(long, default_value = "900x700")]
     pub size: Size,
     /// Overwrite files that exist
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// How to print
+    /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
 }

@@ -1,4 +1,4 @@
-//! How traces are read, and which part of them.
+//! Arguments on how traces are read, and which part of them is used.
 
 use clap::{Args, ValueEnum};
 use replay::sources::TimeWindow;
@@ -6,39 +6,39 @@ use traces::quantity::{parse_bytes, parse_nanos};
 use traces::trace::{ArrivalPoint, ThinkTime, TimeUnit, UnitOverrides};
 use traces::{Layer, Nanos, Operation};
 
-use super::UsageError;
+use crate::error::UsageError;
 
 /// How traces are read.
 #[derive(Clone, Debug, Args)]
 pub struct Reading {
-    /// Which event is the arrival, in formats that hold several: queued (blktrace Q) or issued (D)
+    /// Event that counts as the arrival, in formats that record several: queued (blktrace Q) or issued (blktrace D)
     #[arg(long, value_enum, default_value_t = At::Queued)]
     pub at: At,
-    /// The traces' format, instead of recognising it (see `iocast list formats`)
+    /// Format of the traces, instead of recognising it (see `iocast list formats`)
     #[arg(long, value_name = "FORMAT")]
     pub input_format: Option<String>,
-    /// Only the requests of this device (volume, disk, file), of a trace that holds several
+    /// Read only the requests of this device (volume, disk, file) of a trace that holds several
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// The operation of every request, for a format that does not tell
+    /// Operation of every request, for a format that does not record it
     #[arg(long, value_enum, value_name = "OPERATION")]
     pub op: Option<Op>,
-    /// The unit of times, instead of the format's own
+    /// Unit of times, instead of the format's own
     #[arg(long, value_parser = parse_time_unit, value_name = "s|ms|us|100ns|ns")]
     pub time_unit: Option<TimeUnit>,
-    /// The unit of addresses, instead of the format's own: bytes, sectors (512 bytes) or a block's size (4k)
+    /// Unit of addresses, instead of the format's own: bytes, sectors (512 bytes) or the size of a block (4k)
     #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
     pub address_unit: Option<u32>,
-    /// The unit of lengths, instead of the format's own
+    /// Unit of lengths, instead of the format's own
     #[arg(long, value_parser = parse_data_unit, value_name = "bytes|sectors|SIZE")]
     pub length_unit: Option<u32>,
-    /// Which pause a line's think time is, in disksim-validate traces: after its request or before it
+    /// Whether the think time of a line comes after its request or before it (disksim-validate traces)
     #[arg(long, value_enum, value_name = "WHICH")]
     pub think_time: Option<Think>,
-    /// Where the traces were taken, instead of the format's usual layer
+    /// Layer at which the traces were recorded, instead of the format's usual layer
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
-    /// Count and skip what is malformed or lost instead of failing at it
+    /// Skip and count malformed records and lost events, instead of failing
     #[arg(long)]
     pub lenient: bool,
 }
@@ -68,16 +68,16 @@ impl Reading {
     }
 }
 
-/// Which part of a trace.
+/// The part of a trace that is used.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Window {
-    /// Leave out arrivals earlier than this after a trace's first (10s, 2min)
+    /// Leave out arrivals before this time, counted from the first arrival of the trace (10s, 2min)
     #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
     pub start: Nanos,
-    /// Leave out arrivals at this time after a trace's first, and later
+    /// Leave out arrivals at or after this time, counted from the first arrival of the trace
     #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
     pub end: Option<Nanos>,
-    /// At most so many requests, over all traces
+    /// Use at most this number of requests, over all traces
     #[arg(long, value_name = "REQUESTS")]
     pub limit: Option<u64>,
 }
@@ -104,7 +104,7 @@ pub enum Think {
     Before,
 }
 
-/// An operation that a trace may leave out.
+/// The operation of requests in a format that does not record it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Op {
     Read,
@@ -141,7 +141,7 @@ fn parse_data_unit(text: &str) -> Result<u32, String> {
         "sectors" => Some(512),
         size => parse_bytes(size).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512),
     };
-    bytes
-        .and_then(|bytes| u32::try_from(bytes).ok())
-        .ok_or_else(|| "expected bytes, sectors, or the size of a block: a power of two from 512".to_owned())
+    bytes.and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
+        "expected bytes, sectors, or the size of a block: a power of two of at least 512 bytes".to_owned()
+    })
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use traces::Sectors;
 use traces::quantity::parse_sectors;
 
-use super::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Serve {

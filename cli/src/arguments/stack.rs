@@ -1,4 +1,4 @@
-//! The layers that requests go through.
+//! Arguments on the stack of layers that requests pass through.
 
 use std::path::PathBuf;
 
@@ -6,32 +6,32 @@ use clap::Args;
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
-/// The layers that requests go through, and who gets how much.
+/// The stack of layers, and the series of each VM's share.
 #[derive(Clone, Debug, Args)]
 pub struct Stack {
-    /// Send requests through layers: a shipped stack (`iocast list stacks`), a TOML file, or a line
-    /// `NAME=SCHEDULER@setting=value,…/…` from the guests down (guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16);
-    /// given several times, a column each
+    /// Send requests through a stack of layers: a built-in stack (`iocast list stacks`), a TOML file, or a line of the form
+    /// `NAME=SCHEDULER@setting=value,…/…`, from the guests down to the drive, such as
+    /// guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16. Repeatable: each stack is a column of the result
     #[arg(
         long = "stack",
         value_name = "STACK",
         conflicts_with_all = ["depth", "write_depth", "look_ahead", "merge", "max_request"]
     )]
     pub stacks: Vec<String>,
-    /// The layer that --schedulers take the place of, and whose decisions, merges and waiting requests are shown
-    /// [default: hypervisor, or the last]
+    /// Layer in which --schedulers are compared, and whose decisions, merges and waiting requests are reported
+    /// [default: hypervisor, or the last layer if there is none]
     #[arg(id = "in", long = "in", value_name = "LAYER", requires = "stacks")]
     pub layer: Option<String>,
-    /// A folder for a Parquet file per column: what each VM was served in each interval
+    /// Folder for a Parquet file per column of the result, with each VM's figures per interval
     #[arg(long, value_name = "FOLDER")]
     pub series: Option<PathBuf>,
-    /// The length of an interval of --series, and of the fairness of a --stack
+    /// Length of an interval of --series, and of the intervals over which --stack computes fairness
     #[arg(long, value_parser = parse_interval, default_value = "1s", value_name = "TIME")]
     pub interval: Nanos,
 }
 
 impl Stack {
-    /// Whether somebody wants to know who was served how much.
+    /// Whether each VM's share is measured.
     pub fn watches_shares(&self) -> bool {
         !self.stacks.is_empty() || self.series.is_some()
     }

@@ -1,28 +1,28 @@
-//! What is around the scheduler.
+//! Arguments on the stage: the limits around its scheduler.
 
 use clap::{Args, ValueEnum};
 use traces::Sectors;
 use traces::quantity::parse_sectors;
 
-/// What is around the scheduler.
+/// The limits of the stage.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Stage {
-    /// Requests in flight at the drive
+    /// Most requests in flight at the drive
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: u32,
-    /// How many of them may be writes
+    /// Most writes among the requests in flight [default: as --depth]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "DEPTH")]
     pub write_depth: Option<u32>,
-    /// Whether the next request leaves the scheduler before the drive has room for it, as in Linux
+    /// 1: take the next request from the scheduler before the drive accepts it, as Linux does
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1), value_name = "0|1")]
     pub look_ahead: u8,
-    /// Whether adjacent waiting requests are merged
+    /// Merge waiting requests that are adjacent on the drive
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub merge: Switch,
-    /// The longest request that is made by merging; longer arrivals are split
+    /// Longest request that merging makes; longer arrivals are split
     #[arg(long, value_parser = parse_request_size, default_value = "1280k", value_name = "SIZE")]
     pub max_request: Sectors,
-    /// Outstanding requests at most; further arrivals are held back
+    /// Most outstanding requests; further arrivals are held back
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..10_000_000))]
     pub max_queue: u32,
 }

@@ -22,9 +22,11 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::calibration::{Calibration, FitResult, Goodness};
 use traces::{Lba, Sectors, Timestamp};
 
-use crate::arguments::{Calibrate, Interrupted, OutputFormat, UsageError};
+use crate::arguments::Calibrate;
+use crate::error::{Interrupted, UsageError};
 use crate::files::Files;
 use crate::output;
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use target::{Source, Target};
 
@@ -131,7 +133,7 @@ fn calibrate(
     files.write(".png", &figure.png(size)?, &mut written)?;
     Ok(Calibration {
         schema_version: SCHEMA_VERSION,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: traces::VERSION.to_owned(),
         source: source.name(),
         device: target.about,
         capacity_sectors: capacity,
@@ -191,7 +193,7 @@ fn validation(goodness: &Goodness, origin: &str, seed: u64) -> String {
         goodness.r_squared * 100.0,
         render::span(goodness.mean_abs_error_ns),
         goodness.distribution.relative_rms * 100.0,
-        env!("CARGO_PKG_VERSION")
+        traces::VERSION
     )
 }
 

@@ -3,8 +3,8 @@
 use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, terminal_width, wrapped};
+use crate::output_format::OutputFormat;
 
 /// Points of the seek curve that are printed; the profile has all.
 const SEEKS_PRINTED: usize = 6;

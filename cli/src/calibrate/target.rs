@@ -11,7 +11,8 @@ use traces::{Sectors, TraceReader, formats};
 
 use super::device::FileDevice;
 use super::drive_cache::{BlockDevice, CacheOff};
-use crate::arguments::{Calibrate, DriveCache, UsageError};
+use crate::arguments::{Calibrate, DriveCache};
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
 

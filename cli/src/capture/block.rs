@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use capture::block::{BlockDevice, CaptureOptions, Output};
 
-use crate::arguments::UsageError;
 use crate::arguments::capture::{Block, VmBy};
 use crate::capture::running;
+use crate::error::UsageError;
 
 pub fn run(arguments: &Block) -> Result<()> {
     let devices = arguments.devices.iter().map(|path| BlockDevice::find(path)).collect::<Result<Vec<_>, _>>()?;

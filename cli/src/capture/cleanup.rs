@@ -4,9 +4,9 @@ use anyhow::Result;
 use capture::block::{Cleaned, clean_up};
 use serde_json::json;
 
-use crate::arguments::OutputFormat;
 use crate::arguments::capture::Cleanup;
 use crate::output::{Table, print, print_json};
+use crate::output_format::OutputFormat;
 
 pub fn run(arguments: &Cleanup) -> Result<()> {
     let found = clean_up()?;

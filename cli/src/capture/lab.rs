@@ -10,8 +10,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use capture::lab::{self, GuestImage, Lab, LabError, LabProgress, Plan};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
-use crate::arguments::{Interrupted, OutputFormat, UsageError};
+use crate::error::{Interrupted, UsageError};
 use crate::output::{self, Table};
+use crate::output_format::OutputFormat;
 
 /// The file of the results in their folder.
 const RESULTS_FILE: &str = "lab.json";

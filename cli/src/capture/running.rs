@@ -10,8 +10,9 @@ use capture::block::{CaptureOptions, CaptureProgress, CaptureSummary, StopReason
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::arguments::{Interrupted, OutputFormat};
+use crate::error::Interrupted;
 use crate::output::{Table, print, print_json};
+use crate::output_format::OutputFormat;
 
 /// Runs the capture and shows its progress on standard error.
 pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {

@@ -12,8 +12,10 @@ use serde::Serialize;
 use traces::input;
 use traces::results::SCHEMA_VERSION;
 
-use crate::arguments::{OutputFormat, Scrub, UsageError};
+use crate::arguments::Scrub;
+use crate::error::UsageError;
 use crate::output::{self, Table};
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
 pub fn run(arguments: &Scrub) -> Result<()> {

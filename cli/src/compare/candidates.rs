@@ -5,56 +5,55 @@ use replay::stack::StackSpec;
 use traces::results::Part;
 use traces::spec::{Spec, parse_list};
 
-use crate::arguments::{Compare, UsageError};
+use crate::arguments::Compare;
+use crate::error::UsageError;
+use crate::scheduling::Scheduling;
 
 /// The schedulers that are compared if none is named.
 const SCHEDULERS: &str = "fifo,sstf,cscan,deadline,cats";
 
-/// What is replayed in one column, and what it is called in the results: its name, or all that was given
-/// where the same name is there twice.
+/// One column of the comparison.
 pub struct Candidate {
+    /// The name in the results: the short name, or the full one where two columns share the short name.
     pub label: String,
-    pub column: Column,
-}
-
-/// One column.
-pub enum Column {
-    /// A scheduler in a stage of its own.
-    Scheduler(Spec),
-    /// A stack with what is compared in one of its layers.
-    Stack {
-        stack: StackSpec,
-        /// The layer that is looked at.
-        layer: usize,
-        /// Whether the layer's scheduler is what is compared; else it is the stack as it is.
-        replaced: bool,
-    },
-}
-
-impl Column {
-    /// What is compared, in short and in full.
-    fn names(&self) -> [String; 2] {
-        match self {
-            Column::Scheduler(spec) => [spec.name.clone(), spec.to_string()],
-            Column::Stack { stack, layer, replaced: true } => {
-                let spec = &stack.layers[*layer].scheduler;
-                [spec.name.clone(), spec.to_string()]
-            }
-            Column::Stack { stack, .. } => [short_name(stack), stack.to_string()],
-        }
-    }
+    pub scheduling: Scheduling,
+    /// The layer of a stack that is watched, and whose scheduler may be compared; 0 for a stage.
+    pub layer: usize,
+    /// Whether whole stacks are compared, rather than schedulers.
+    compares_stack: bool,
 }
 
 impl Candidate {
+    fn new(scheduling: Scheduling, layer: usize, compares_stack: bool) -> Candidate {
+        Candidate { label: String::new(), scheduling, layer, compares_stack }
+    }
+
+    /// The scheduler that is compared; `None` if whole stacks are.
+    fn scheduler(&self) -> Option<&Spec> {
+        match &self.scheduling {
+            Scheduling::Stage { scheduler, .. } => Some(scheduler),
+            Scheduling::Stack(stack) => (!self.compares_stack).then(|| &stack.layers[self.layer].scheduler),
+        }
+    }
+
+    /// The short and the full name of the scheduler or stack that is compared.
+    fn names(&self) -> [String; 2] {
+        match (self.scheduler(), &self.scheduling) {
+            (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => {
+                [scheduler.name.clone(), scheduler.to_string()]
+            }
+            (None, Scheduling::Stack(stack)) => [short_name(stack), stack.to_string()],
+        }
+    }
+
     /// What is compared, with all its settings; the label is its name.
     ///
     /// # Errors
     /// A scheduler that is none.
     pub fn part(&self) -> Result<Part> {
-        let spec = match &self.column {
-            Column::Scheduler(spec) => spec,
-            Column::Stack { stack, layer, replaced: true } => &stack.layers[*layer].scheduler,
-            Column::Stack { stack, .. } => {
+        let spec = match (self.scheduler(), &self.scheduling) {
+            (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => scheduler,
+            (None, Scheduling::Stack(stack)) => {
                 let layer = |layer: &replay::stack::LayerSpec| (layer.name.clone(), layer.scheduler.to_string());
                 let settings = stack.layers.iter().map(layer).collect();
                 return Ok(Part { name: self.label.clone(), model: "stack".to_owned(), settings });
@@ -66,7 +65,7 @@ impl Candidate {
 
     /// What its files are called.
     pub fn file_stem(&self, index: usize) -> String {
-        let [name, _] = self.column.names();
+        let [name, _] = self.names();
         format!("{index}-{}", name.replace('/', "+"))
     }
 }
@@ -89,7 +88,9 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
         (Some(list), _) => schedulers(list)?,
     };
     if stacks.is_empty() {
-        return labelled(specs.into_iter().map(Column::Scheduler).collect(), false);
+        let limits = arguments.stage.limits();
+        let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
+        return labelled(specs.into_iter().map(stage).collect(), false);
     }
     let mut columns = Vec::new();
     let several = stacks.len() > 1;
@@ -97,10 +98,10 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
         let layer = stack.layer(given.layer.as_deref()).map_err(UsageError::from_display)?;
         for spec in &specs {
             let stack = stack.clone().with_scheduler(layer, spec).map_err(UsageError::from_display)?;
-            columns.push(Column::Stack { stack, layer, replaced: true });
+            columns.push(Candidate::new(Scheduling::Stack(stack), layer, false));
         }
         if specs.is_empty() {
-            columns.push(Column::Stack { stack, layer, replaced: false });
+            columns.push(Candidate::new(Scheduling::Stack(stack), layer, true));
         }
     }
     labelled(columns, several)
@@ -111,15 +112,10 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
 /// # Errors
 /// It is none of those compared.
 pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
-    let find =
-        |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.column.names()[1] == name);
+    let find = |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.names()[1] == name);
     let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
-    let what = if candidates.iter().all(|candidate| matches!(candidate.column, Column::Stack { replaced: false, .. })) {
-        "stacks"
-    } else {
-        "schedulers"
-    };
+    let what = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
     let unknown = || UsageError(format!("the baseline `{name}` is none of the {what} compared: {}", labels.join(", ")));
     Ok(Some(find(name).ok_or_else(unknown)?.label.clone()))
 }
@@ -150,24 +146,26 @@ fn short_name(stack: &StackSpec) -> String {
     stack.layers.iter().map(|layer| layer.scheduler.name.as_str()).collect::<Vec<&str>>().join("/")
 }
 
-/// Columns under their names, with their stack's before it where schedulers are compared in several; all that was
-/// given stands for a name that is there twice.
-fn labelled(columns: Vec<Column>, several_stacks: bool) -> Result<Vec<Candidate>> {
-    let in_stack = |column: &Column, name: &str| match column {
-        Column::Stack { stack, replaced: true, .. } if several_stacks => format!("{} {name}", short_name(stack)),
+/// Gives each column its label: the short name, or the full one where two columns share the short name. The stack's
+/// name stands before it where schedulers are compared in several stacks.
+fn labelled(columns: Vec<Candidate>, several_stacks: bool) -> Result<Vec<Candidate>> {
+    let in_stack = |column: &Candidate, name: &str| match &column.scheduling {
+        Scheduling::Stack(stack) if several_stacks && !column.compares_stack => {
+            format!("{} {name}", short_name(stack))
+        }
         _ => name.to_owned(),
     };
     let short: Vec<String> = columns.iter().map(|column| in_stack(column, &column.names()[0])).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
     for (column, name) in columns.into_iter().zip(&short) {
-        let kind = if matches!(column, Column::Stack { replaced: false, .. }) { "stack" } else { "scheduler" };
+        let kind = if column.compares_stack { "stack" } else { "scheduler" };
         let shared = short.iter().filter(|other| *other == name).count() > 1;
         let label = if shared { in_stack(&column, &column.names()[1]) } else { name.clone() };
         ensure!(
             candidates.iter().all(|candidate| candidate.label != label),
             UsageError(format!("{kind} `{label}` is named twice"))
         );
-        candidates.push(Candidate { label, column });
+        candidates.push(Candidate { label, ..column });
     }
     Ok(candidates)
 }

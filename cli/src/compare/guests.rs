@@ -18,7 +18,8 @@ use workloads::programs::{PROGRAMS, Workload};
 use workloads::{Guest, Guests, Until};
 
 use super::layout::{Disk, lay_out};
-use crate::arguments::{Switch, UsageError, Workloads};
+use crate::arguments::{Switch, Workloads};
+use crate::error::UsageError;
 
 /// The guests of a comparison.
 pub struct Generated {

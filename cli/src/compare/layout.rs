@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use traces::Sectors;
 
-use crate::arguments::UsageError;
+use crate::error::UsageError;
 
 /// A guest's disk as far as it was said where it lies and how large it is.
 pub struct Disk {

@@ -8,10 +8,11 @@ use replay::Observer;
 use replay::sources::{MergedTraces, TimeWindow};
 use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
-use workloads::Guests;
 
 use super::guests::{self, Generated, Measure};
-use crate::arguments::{Compare, UsageError};
+use super::source::{ReplaySource, Running, paced};
+use crate::arguments::{Compare, Pacing};
+use crate::error::UsageError;
 use crate::progress::Progress;
 use crate::vms::{self, Vm};
 
@@ -19,12 +20,6 @@ use crate::vms::{self, Vm};
 pub enum Load {
     Traces(Vec<Vm>),
     Generated(Generated),
-}
-
-/// What makes the requests of one replay.
-pub enum Requests<'a> {
-    Traces(MergedTraces),
-    Generated(&'a Generated, Box<Guests>),
 }
 
 /// Tells the progress bar how far a replay of guests has come.
@@ -105,19 +100,21 @@ impl Load {
     /// A trace that cannot be read, a guest whose disk is too small.
     pub fn open(
         &self,
+        pacing: Pacing,
         options: &ReadOptions,
         window: TimeWindow,
         capacity: Sectors,
         counter: Arc<AtomicU64>,
-    ) -> Result<(Requests<'_>, Option<Advance>)> {
+    ) -> Result<(Box<dyn ReplaySource + '_>, Option<Advance>)> {
         match self {
             Load::Traces(vms) => {
                 let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<_>>()?;
-                Ok((Requests::Traces(MergedTraces::new(traces, window, capacity).with_progress(counter)), None))
+                let merged = MergedTraces::new(traces, window, capacity).with_progress(counter);
+                Ok((paced(merged, pacing), None))
             }
             Load::Generated(generated) => {
                 let advance = Advance { measure: Measure::of(generated.until).0, counter };
-                Ok((Requests::Generated(generated, Box::new(generated.source()?)), Some(advance)))
+                Ok((Box::new(Running { generated, guests: generated.source()? }), Some(advance)))
             }
         }
     }

@@ -4,9 +4,11 @@ mod candidates;
 mod guests;
 mod layout;
 mod load;
+mod observers;
+mod options;
+mod source;
 mod tables;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -17,19 +19,24 @@ use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
-use replay::sources::{Asap, Closed, Open, TimeWindow, TraceRead};
+use replay::sources::{TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Metrics, Source, Stage};
+use replay::{DecisionLog, Ended, Engine, Host, Metrics, Stage};
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
 
-use candidates::{Candidate, Column};
-use load::{Advance, Load, Requests};
+use candidates::Candidate;
+use load::Load;
+use observers::{Log, Observers};
+use source::ReplaySource;
 
-use crate::arguments::{Compare, OutputFormat, Pacing, UsageError};
+use crate::arguments::{Compare, Pacing};
+use crate::error::UsageError;
 use crate::output;
+use crate::output_format::OutputFormat;
+use crate::scheduling::Scheduling;
 
 /// What all replays of a comparison have in common.
 struct Setup<'a> {
@@ -40,16 +47,11 @@ struct Setup<'a> {
     window: TimeWindow,
 }
 
-type Log = DecisionLog<BufWriter<File>>;
-
-/// What watches each replay.
-type Watching = ((Metrics, Overload), ((Option<Log>, Option<Shares>), Option<Advance>));
-
 /// A replay that is about to begin.
 struct Start<'a> {
     part: Part,
-    requests: Requests<'a>,
-    observer: Watching,
+    source: Box<dyn ReplaySource + 'a>,
+    observers: Observers,
 }
 
 /// One finished replay.
@@ -94,60 +96,53 @@ impl Setup<'_> {
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
         let part = candidate.part()?;
         let drive = drive_models::build(&self.drive)?.drive;
-        let (requests, advance) = self.load.open(&self.options, self.window, drive.capacity(), progress)?;
-        let (log, shares) = (self.decision_log(index, candidate)?, self.shares(index, candidate)?);
-        let metrics = (Metrics::new(self.arguments.per_vm), Overload::default());
-        let start = Start { part, requests, observer: (metrics, ((log, shares), advance)) };
-        match &candidate.column {
-            Column::Scheduler(spec) => {
-                let scheduler = schedulers::build(spec).map_err(UsageError::from_display)?.scheduler;
-                let stage = Stage::new(scheduler, self.arguments.stage.limits());
-                Ok(self.replay_on(Single::new(stage, drive), start)?.0)
+        let (source, advance) =
+            self.load.open(self.arguments.pacing, &self.options, self.window, drive.capacity(), progress)?;
+        let observers = Observers {
+            metrics: Metrics::new(self.arguments.per_vm),
+            overload: Overload::default(),
+            log: self.decision_log(index, candidate)?,
+            shares: self.shares(index, candidate)?,
+            advance,
+        };
+        let start = Start { part, source, observers };
+        match &candidate.scheduling {
+            Scheduling::Stage { scheduler, limits } => {
+                let scheduler = schedulers::build(scheduler).map_err(UsageError::from_display)?.scheduler;
+                Ok(self.replay_on(Single::new(Stage::new(scheduler, *limits), drive), start)?.0)
             }
-            Column::Stack { stack, layer, .. } => {
-                let (mut replayed, built) = self.replay_on(stack.build(drive).watching(*layer), start)?;
+            Scheduling::Stack(stack) => {
+                let (mut replayed, built) = self.replay_on(stack.build(drive).watching(candidate.layer), start)?;
                 replayed.run.stack = Some(stack.figures(&built, replayed.fairness.unwrap_or_default()));
                 Ok(replayed)
             }
         }
     }
 
-    /// Replays on any host, and gives it back.
-    fn replay_on<H: Host>(&self, host: H, start: Start) -> Result<(Replayed, H)> {
-        let Start { part, requests, observer } = start;
-        let max_queue = self.arguments.stage.max_queue as usize;
-        let workload = match requests {
-            Requests::Traces(workload) => workload,
-            Requests::Generated(generated, source) => {
-                let ended = Engine::on(*source, host, observer).max_outstanding(max_queue).run()?;
-                let notes = generated.notes(&ended.source);
-                let (mut replayed, host) = self.finish(part, ended, |_| Vec::new())?;
-                replayed.run.notes.extend(notes);
-                return Ok((replayed, host));
-            }
-        };
-        match self.arguments.pacing {
-            Pacing::Recorded => {
-                let engine = Engine::on(Open::recorded(workload), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, |source| source.workload().read())
-            }
-            Pacing::Scaled(factor) => {
-                let engine = Engine::on(Open::scaled(workload, factor), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, |source| source.workload().read())
-            }
-            Pacing::Asap(outstanding) => {
-                let engine = Engine::on(Asap::new(workload, outstanding), host, observer).max_outstanding(max_queue);
-                self.finish(part, engine.run()?, |source| source.workload().read())
-            }
-            Pacing::Closed => {
-                let ended = Engine::on(Closed::new(workload), host, observer).max_outstanding(max_queue).run()?;
-                let (late, incomplete) = (ended.source.late(), ended.source.incomplete());
-                let held_back = ended.outcome.held_back;
-                let (mut replayed, host) = self.finish(part, ended, |source| source.workload().read())?;
-                replayed.run.notes.extend(closed_notes(if held_back { 0 } else { late }, incomplete));
-                Ok((replayed, host))
-            }
+    /// Replays on any host, and gives the host back.
+    fn replay_on<H: Host>(&self, host: H, start: Start<'_>) -> Result<(Replayed, H)> {
+        let Start { part: scheduler, source, observers } = start;
+        let engine = Engine::on(source, host, observers).max_outstanding(self.arguments.stage.max_queue as usize);
+        let Ended { outcome, source, observer, host } = engine.run()?;
+        let Observers { metrics, overload, log, shares, .. } = observer;
+        if let Some(log) = log {
+            log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
         }
+        let fairness = shares.map(Shares::finish).transpose()?;
+        let verdict = overload.verdict();
+        let open = matches!(self.load, Load::Traces(_))
+            && matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        let status = match why_overloaded(verdict, outcome.held_back) {
+            Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
+            _ => Status::Comparable,
+        };
+        let mut run = metrics.run(scheduler, status, &self.load.names());
+        run.offered_load = verdict.offered_load.filter(|_| open);
+        if !open && outcome.held_back {
+            run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
+        }
+        run.notes.extend(source.notes(outcome.held_back));
+        Ok((Replayed { run, read: source.read(), fairness }, host))
     }
 
     fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
@@ -170,32 +165,6 @@ impl Setup<'_> {
         Ok(Some(Shares::new(stack.interval, stack.series.as_ref().map(create).transpose()?)))
     }
 
-    fn finish<S: Source, H>(
-        &self,
-        scheduler: Part,
-        ended: Ended<S, Watching, H>,
-        read: fn(&S) -> Vec<TraceRead>,
-    ) -> Result<(Replayed, H)> {
-        let Ended { outcome, source, observer: ((metrics, overload), ((log, shares), _)), host } = ended;
-        if let Some(log) = log {
-            log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
-        }
-        let fairness = shares.map(Shares::finish).transpose()?;
-        let verdict = overload.verdict();
-        let open = matches!(self.load, Load::Traces(_))
-            && matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
-        let status = match why_overloaded(verdict, outcome.held_back) {
-            Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
-            _ => Status::Comparable,
-        };
-        let mut run = metrics.run(scheduler, status, &self.load.names());
-        run.offered_load = verdict.offered_load.filter(|_| open);
-        if !open && outcome.held_back {
-            run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
-        }
-        Ok((Replayed { run, read: read(&source), fairness }, host))
-    }
-
     fn compare(
         &self,
         replayed: Vec<Replayed>,
@@ -210,7 +179,7 @@ impl Setup<'_> {
         let mut warnings = self.load.warnings();
         warnings.extend(trace_warnings(&traces));
         let provenance = Provenance {
-            program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+            program: traces::program_version(),
             warnings,
             traces,
             workloads,
@@ -225,54 +194,7 @@ impl Setup<'_> {
         }
         Ok(Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs })
     }
-
-    fn effective_options(&self) -> BTreeMap<String, String> {
-        let Compare { stage, reading, pacing, .. } = self.arguments;
-        let limits = stage.limits();
-        let pacing = match pacing {
-            Pacing::Recorded => "recorded".to_owned(),
-            Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
-            Pacing::Asap(outstanding) => format!("asap={outstanding}"),
-            Pacing::Closed => "closed".to_owned(),
-        };
-        let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
-        let mut options: BTreeMap<String, String> = [
-            ("pacing", pacing),
-            ("map", self.arguments.map.to_string()),
-            ("max_segments", limits.max_segments.to_string()),
-            ("arrivals", format!("{:?}", reading.at).to_lowercase()),
-            ("from", self.window.from.to_string()),
-            ("to", or_all(self.window.to.map(|to| to.to_string()))),
-            ("limit", or_all(self.window.limit.map(|limit| limit.to_string()))),
-            ("lenient", reading.lenient.to_string()),
-            ("depth", limits.depth.to_string()),
-            ("write_depth", limits.write_depth.min(limits.depth).to_string()),
-            ("look_ahead", u8::from(limits.look_ahead).to_string()),
-            ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
-            ("max_request_sectors", limits.max_sectors.to_string()),
-            ("max_queue", stage.max_queue.to_string()),
-            ("seed", "none: nothing is random".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        if !self.arguments.stack.stacks.is_empty() {
-            // A room's layers have these each for themselves.
-            options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
-            options.insert("interval".to_owned(), self.arguments.stack.interval.to_string());
-        }
-        if let Load::Generated(_) = self.load {
-            options.retain(|name, _| !OF_TRACES.contains(&name.as_str()));
-            options.insert("seed".to_owned(), self.arguments.generated.seed.to_string());
-        }
-        options
-    }
 }
-
-/// The options of the one stage there is without a stack.
-const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
-
-/// The options that only traces have.
-const OF_TRACES: &[&str] = &["pacing", "map", "arrivals", "from", "lenient"];
 
 const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";
@@ -287,26 +209,6 @@ fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
     ];
     let said: Vec<String> = reasons.into_iter().filter_map(|(holds, reason)| holds.then_some(reason)).collect();
     (!said.is_empty()).then(|| said.join(", "))
-}
-
-/// What a reader of a closed replay's figures should know.
-fn closed_notes(late: u64, (incomplete, requests): (u64, u64)) -> Vec<String> {
-    let mut notes = Vec::new();
-    if late > 0 {
-        notes.push(format!(
-            "{late} arrivals came later than their think time, as their stream had drifted more than {} requests from \
-             the others",
-            replay::sources::closed::BUFFERED_MAX
-        ));
-    }
-    // A few are always outstanding when a capture ends.
-    if incomplete * 100 > requests {
-        notes.push(format!(
-            "{incomplete} of {requests} requests have no completion time: nobody is taken to have waited for them, so \
-             this replay is more open than closed"
-        ));
-    }
-    notes
 }
 
 fn part(name: &str, model: &str, settings: &Settings) -> Part {

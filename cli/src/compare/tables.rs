@@ -4,8 +4,8 @@ use traces::results::{
     ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Run, StackFigures, Status, WorkloadProvenance,
 };
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
+use crate::output_format::OutputFormat;
 
 type ClassOf = fn(&Run) -> &ClassFigures;
 

@@ -9,8 +9,10 @@ use traces::results::alignment::AlignmentFigures;
 use traces::trace::{ArrivalPoint, ReadOptions};
 use traces::{Nanos, Record, Timestamp, TraceMeta};
 
-use crate::arguments::{Convert, OutputFormat, UsageError};
+use crate::arguments::Convert;
+use crate::error::UsageError;
 use crate::output::{self, Table};
+use crate::output_format::OutputFormat;
 
 /// The two clocks, and whose the other one is.
 pub struct Alignment {

@@ -14,7 +14,8 @@ use traces::input::is_reopenable;
 use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
 use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
 
-use crate::arguments::{Convert, UsageError};
+use crate::arguments::Convert;
+use crate::error::UsageError;
 use crate::progress::Progress;
 
 /// The name of standard output.
@@ -198,7 +199,7 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
         meta.vms[0].clone_from(name);
     }
     let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
-    add("converted_by", format!("iocast {}", env!("CARGO_PKG_VERSION")));
+    add("converted_by", traces::program_version());
     if is_reopenable(&arguments.input) {
         let name = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned());
         add("converted_from", name.unwrap_or_default());

@@ -3,7 +3,6 @@
 mod plan;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,9 +20,11 @@ use traces::spec::Spec;
 use traces::trace::ReadOptions;
 
 use self::plan::{Lun, Plan, Source, Vm};
-use crate::arguments::{OutputFormat, Place, UsageError};
+use crate::arguments::Place;
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use crate::predict::profiles::{Place as At, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
@@ -82,29 +83,33 @@ fn by_profiles(name: &str) -> String {
 /// what it takes of a drive.
 fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
     let mut takes = vec![Sectors::ZERO; plan.vms.len()];
-    let mut known: BTreeMap<Option<&Storage>, Vec<IsolationProfile>> = BTreeMap::new();
-    let kinds: BTreeSet<_> = plan.luns.iter().map(|lun| &lun.storage).collect();
+    let mut known: Vec<(Option<&Storage>, Vec<IsolationProfile>)> = Vec::new();
+    let mut kinds: Vec<Option<&Storage>> = Vec::new();
+    for lun in &plan.luns {
+        if !kinds.contains(&lun.storage.as_ref()) {
+            kinds.push(lun.storage.as_ref());
+        }
+    }
     let progress = Progress::jobs("alone", (kinds.len() * plan.vms.len()) as u64);
     let done = progress.counter(0);
-    for lun in &plan.luns {
-        if known.contains_key(&lun.storage.as_ref()) {
-            continue;
-        }
+    for kind in kinds {
         let mut profiles = Vec::new();
         for (vm, takes) in plan.vms.iter().zip(&mut takes) {
-            let (profile, taken) = profile(plan, lun, vm).with_context(|| format!("machine {}", vm.name))?;
+            let (profile, taken) = profile(plan, kind, vm).with_context(|| format!("VM {}", vm.name))?;
             profiles.push(profile);
             *takes = taken.max(*takes);
             done.fetch_add(1, Ordering::Relaxed);
         }
-        known.insert(lun.storage.as_ref(), profiles);
+        known.push((kind, profiles));
     }
-    Ok((plan.luns.iter().map(|lun| known[&lun.storage.as_ref()].clone()).collect(), takes))
+    let of =
+        |lun: &Lun| known.iter().find(|(kind, _)| *kind == lun.storage.as_ref()).map(|(_, profiles)| profiles.clone());
+    Ok((plan.luns.iter().filter_map(of).collect(), takes))
 }
 
 /// A machine alone on a LUN, and what it takes of its drive if it has one.
-fn profile(plan: &Plan, lun: &Lun, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
-    if let Some(storage) = &lun.storage {
+fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
+    if let Some(storage) = storage {
         let (mut ran, takes) = replay(plan, storage, &[vm])?;
         return Ok((ran.remove(0).profile, takes));
     }
@@ -162,7 +167,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
         };
         let vms = members.iter().zip(&forecasts).map(vm).collect();
         let drive = lun.storage.as_ref().map(|storage| storage.drive.clone());
-        let before = lun.storage.as_ref().map(|storage| storage.before.to_string());
+        let before = lun.storage.as_ref().map(|storage| storage.scheduling.to_string());
         luns.push(PlacedLun { lun: lun.name.clone(), drive, before, vms });
     }
     drop(progress);
@@ -176,7 +181,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     }
     Ok(Placement {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         predictor: plan.predictor.clone(),
         seed: plan.seed,
         forecasts: placed.forecasts,

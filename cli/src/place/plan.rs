@@ -156,7 +156,7 @@ impl Lun {
             false => stack.clone(),
         };
         let stack = self.stack.as_ref().map(in_folder);
-        let storage = Storage::new(drive.clone(), self.scheduler.clone(), self.depth, stack);
+        let storage = Storage::new(drive.clone(), self.scheduler.as_deref(), self.depth, stack.as_deref());
         storage.map(Some).map_err(|error| error.0)
     }
 }

@@ -2,8 +2,8 @@
 
 use traces::results::placement::{PlacedVm, Placement, Share, Standing};
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number, terminal_width, wrapped};
+use crate::output_format::OutputFormat;
 
 /// More machines than this make no table of pairs; the JSON and the picture have them.
 const MATRIX_MAX: usize = 12;

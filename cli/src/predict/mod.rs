@@ -15,17 +15,19 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
-use crate::arguments::{OutputFormat, Predict, UsageError};
+use crate::arguments::Predict;
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
     let mut predictors = chosen(&arguments.predictors)?;
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
-    let machines = profiles::named(arguments.machines.iter().chain(&arguments.also))?;
-    let together = arguments.machines.len();
+    let machines = profiles::named(arguments.vms.iter().chain(&arguments.also))?;
+    let together = arguments.vms.len();
     let endings: Vec<String> =
         machines[..together].iter().map(|machine| format!("-{}.json", machine.named.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
@@ -45,7 +47,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
         overlap: overlaps(&alone.profiles),
         alone: alone.profiles,

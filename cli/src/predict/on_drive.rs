@@ -8,7 +8,8 @@ use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
 
 use super::profiles::{Alone, Machine};
-use crate::arguments::{Predict, UsageError};
+use crate::arguments::Predict;
+use crate::error::UsageError;
 use crate::progress::Progress;
 use crate::storage::Storage;
 use crate::vms::{self, Vm};

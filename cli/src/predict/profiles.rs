@@ -13,7 +13,8 @@ use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
 use traces::{Nanos, Sectors, TraceReader};
 
-use crate::arguments::{Predict, UsageError};
+use crate::arguments::Predict;
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
 use crate::vms::{Named, short_name, split_place};
@@ -222,7 +223,7 @@ pub fn measure(
         losses: reader.losses().clone(),
         ..TraceProvenance::of(&meta, taken)
     };
-    let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+    let program = traces::program_version();
     let (profile, left_out) = measure.finish(name, &program, provenance, &meta);
     if left_out > 0 {
         eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::prediction::{Forecast, Intervals, Outcome, PairPrediction, Predictions, STATED};
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number, terminal_width, wrapped};
+use crate::output_format::OutputFormat;
 
 pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
     let mut text = vec![alone(&predictions.alone).render(format)];

@@ -9,7 +9,8 @@ use traces::results::reproduction::Reproduction;
 use traces::trace::ReadOptions;
 use traces::{Record, formats};
 
-use crate::arguments::{Reproduce, UsageError};
+use crate::arguments::Reproduce;
+use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::predict::profiles::{Alone, Window};
 

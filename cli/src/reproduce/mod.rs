@@ -12,24 +12,21 @@ use papers::Paper;
 use traces::results::reproduction::Reproduced;
 use traces::spec::{SpecError, nearest};
 
-use crate::arguments::{OutputFormat, Reproduce, Switch, UsageError};
+use crate::arguments::{Reproduce, Switch};
+use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{self, terminal_width, wrapped};
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
 const JSON: &str = ".json";
 const MARKDOWN: &str = ".md";
 
-/// Every paper that can be regenerated.
-pub fn papers() -> impl Iterator<Item = &'static Paper> {
-    papers::PAPERS.iter()
-}
-
 fn find(name: &str) -> Result<&'static Paper, SpecError> {
-    papers().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {
+    papers::PAPERS.iter().find(|paper| paper.name == name).ok_or_else(|| SpecError::UnknownName {
         kind: "paper",
         name: name.to_owned(),
-        near: nearest(name, papers().map(|paper| paper.name)),
+        near: nearest(name, papers::PAPERS.iter().map(|paper| paper.name)),
     })
 }
 
@@ -47,7 +44,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     drop(progress);
     let mut reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
     measured::add(paper, arguments, &mut reproduction)?;
-    let reproduced = Reproduced { program: format!("iocast {}", env!("CARGO_PKG_VERSION")), reproduction };
+    let reproduced = Reproduced { program: traces::program_version(), reproduction };
     let width = terminal_width().map_or(usize::MAX, usize::from);
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
     match arguments.output_format {

@@ -5,8 +5,8 @@ use traces::results::reproduction::{
 };
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
-use crate::arguments::OutputFormat;
 use crate::output::{Table, wrapped};
+use crate::output_format::OutputFormat;
 
 /// Columns that a heading of several words, and the name of an alternative, are broken at in a terminal.
 const HEADING: usize = 12;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::arguments::{Serve, UsageError};
+use crate::arguments::Serve;
+use crate::error::UsageError;
 
 /// The longest path of a Unix socket, in bytes (`sun_path` without its terminating zero, unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;

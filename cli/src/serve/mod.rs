@@ -19,8 +19,10 @@ use signal_hook::iterator::Signals;
 use traces::Lba;
 use traces::results::serving::Serving;
 
-use crate::arguments::{OutputFormat, Serve, ServeMap, ServeVmBy, UsageError};
+use crate::arguments::{Serve, ServeMap, ServeVmBy};
+use crate::error::UsageError;
 use crate::output;
+use crate::output_format::OutputFormat;
 use listen::Listen;
 
 pub fn run(arguments: &Serve) -> Result<()> {

@@ -2,8 +2,8 @@
 
 use traces::results::serving::{ServedVm, Serving};
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
+use crate::output_format::OutputFormat;
 
 /// The status line while the server runs.
 pub fn line(report: &Serving) -> String {

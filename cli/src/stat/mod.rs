@@ -15,8 +15,10 @@ use traces::statistics::{SeriesWriter, Statistics, Timeline};
 use traces::trace::ReadOptions;
 use traces::{Nanos, TraceReader};
 
-use crate::arguments::{OutputFormat, Stat, UsageError};
+use crate::arguments::Stat;
+use crate::error::UsageError;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
 /// Intervals shorter than this would make a table larger than the trace.
@@ -161,7 +163,7 @@ impl Measured {
             losses,
             ..TraceProvenance::of(&meta, records)
         };
-        let program = format!("iocast {}", env!("CARGO_PKG_VERSION"));
+        let program = traces::program_version();
         Ok(statistics.figures(&program, trace, &meta))
     }
 }

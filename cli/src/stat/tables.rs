@@ -6,8 +6,8 @@ use traces::results::statistics::{
     TraceStatistics,
 };
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number, terminal_width};
+use crate::output_format::OutputFormat;
 
 /// Everything, as text or Markdown; of groups the first `top`.
 pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {

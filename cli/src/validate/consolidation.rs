@@ -10,9 +10,11 @@ use predictors::{Consolidation, Outcomes};
 use traces::results::SCHEMA_VERSION;
 use traces::results::prediction::{Consolidations, Outcome, PairPrediction};
 
-use crate::arguments::{OutputFormat, UsageError, ValidateConsolidation};
+use crate::arguments::ValidateConsolidation;
+use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, chosen, learned, outcomes};
 use crate::progress::Progress;
@@ -27,7 +29,7 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     leave_out(&mut pairs, &mut predictors);
     let result = Consolidations {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         truth,
         summary: errors(&pairs),
         by_size: by_size(&pairs),

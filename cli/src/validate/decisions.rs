@@ -10,8 +10,10 @@ use traces::formats;
 use traces::results::decisions::{Agreement, Choice};
 use traces::spec::Spec;
 
-use crate::arguments::{OutputFormat, UsageError, ValidateDecisions};
+use crate::arguments::ValidateDecisions;
+use crate::error::UsageError;
 use crate::output::{Table, print, print_json};
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use crate::validate::free;
 

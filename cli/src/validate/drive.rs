@@ -13,9 +13,11 @@ use traces::spec::Spec;
 use traces::trace::{ReadOptions, ThinkTime};
 use traces::{TraceReader, formats};
 
-use crate::arguments::{OutputFormat, UsageError, ValidateDrive};
+use crate::arguments::ValidateDrive;
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::output::{Table, print, print_json};
+use crate::output_format::OutputFormat;
 
 pub fn run(arguments: &ValidateDrive) -> Result<()> {
     let spec: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;

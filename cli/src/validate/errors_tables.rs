@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use predictors::errors::Errors;
 use traces::results::prediction::{Consolidations, ForecastError, Identified, STATED};
 
-use crate::arguments::OutputFormat;
 use crate::output::{Table, number};
+use crate::output_format::OutputFormat;
 
 /// Figures and what their columns are called.
 const FIGURES: [(&str, &str); 9] = [

@@ -2,8 +2,8 @@
 
 use traces::results::free_run::{FreeRun, Responses};
 
-use crate::arguments::OutputFormat;
 use crate::output::Table;
+use crate::output_format::OutputFormat;
 
 pub fn render(run: &FreeRun, format: OutputFormat) -> String {
     let throughput = &run.throughput;

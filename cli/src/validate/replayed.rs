@@ -14,7 +14,7 @@ use crate::progress::Progress;
 
 /// What the truth is, and every group of every room with its forecasts.
 pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
-    let campaign = Campaign { seed: arguments.seed, vms: usize::from(arguments.machines), ..Campaign::default() };
+    let campaign = Campaign { seed: arguments.seed, vms: usize::from(arguments.vms), ..Campaign::default() };
     let groups = campaign.groups();
     let progress = Progress::jobs("replaying", (SYNTHETIC_SETUPS.len() * groups.len()) as u64);
     let done = progress.counter(0);

@@ -236,8 +236,7 @@ impl LognormalNoise {
 
     /// The next factor in millionths.
     fn draw(&mut self) -> u64 {
-        // 53 bits, in (0, 1] so that there is a logarithm.
-        let mut uniform = || ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        let mut uniform = || traces::random::unit_above_zero(self.random.next_u64());
         let (radius, angle) = (uniform(), uniform());
         let normal = libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(std::f64::consts::TAU * angle);
         libm::round(libm::exp(self.deviation * normal - self.variance / 2.0) * ONE as f64) as u64

@@ -26,7 +26,7 @@ use crate::formats::number::integer;
 use crate::formats::rows::{Row, Rows, operation};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{TextFormat, by_comma, exactly};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::trace::{Layer, ReadOptions, TimeUnit};
 use crate::units::Nanos;
 
@@ -38,13 +38,9 @@ pub const FORMAT: Format = Format {
     traps: "The time is the last column, in us. Offset and length in bytes, where Tencent's, which look alike, have \
             sectors. No completions.",
     layer: Layer::Wire,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

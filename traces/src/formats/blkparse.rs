@@ -27,8 +27,8 @@ use crate::formats::capture::lines::{Cursor, Line, LineFile, Lines};
 use crate::formats::capture::rwbs;
 use crate::formats::capture::{CPUS_MAX, Capture, Findings, category_of, first_part_bytes};
 use crate::formats::check::Takes;
-use crate::formats::{EventsOpened, Format, Opened, single_file};
-use crate::trace::{Layer, ReadOptions};
+use crate::formats::{EventsOpened, Format, Opened};
+use crate::trace::ReadOptions;
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -38,14 +38,11 @@ pub const FORMAT: Format = Format {
     traps: "Times in seconds since the first event. Only the default output is read, not that of -f or -F. Arrivals are \
             Q events (bios before merging and splitting), or D events with --at issued. Lengths are whole sectors: what a \
             request has beyond is not printed. The binary capture says more (cgroups, the wall clock) and reads faster.",
-    layer: Layer::GuestQueue,
     holds_issues: true,
     recognises,
-    extensions: &[],
     open,
     open_events: Some(open_events),
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<LineFile<Text>>>, ReadError> {

@@ -34,10 +34,10 @@ use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, exactly};
-use crate::formats::{Created, Format, single_file};
+use crate::formats::{Created, Format};
 use crate::record::{Observed, Record};
 use crate::request::{Flags, Operation, Request};
-use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta, TraceReader, WriteOptions};
+use crate::trace::{ReadOptions, TimeUnit, TraceMeta, TraceReader, WriteOptions};
 use crate::units::{Lba, Nanos, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -49,14 +49,11 @@ pub const FORMAT: Format = Format {
             converters take the most frequent one (usually Q), and early ones took both Q and D, so that each request \
             stands there twice, some 10 us apart. blkreplay knows reads and writes only: flushes and discards cannot be \
             written, and a write loses its flush before.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["load"],
     open,
-    open_events: None,
-    members: single_file,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -28,10 +28,10 @@ use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::scale::Units;
 use crate::formats::text::{LineParser, TextFormat, TextReader, by_comma, exactly};
-use crate::formats::{Created, Format, Opened, single_file};
+use crate::formats::{Created, Format, Opened};
 use crate::record::{Observed, Record};
 use crate::request::{Flags, Operation, Priority, Request, StreamId, VmId};
-use crate::trace::{AddressSpace, Layer, ReadOptions, TimeUnit, TraceMeta, UnitOverrides, WriteOptions};
+use crate::trace::{AddressSpace, ReadOptions, TimeUnit, TraceMeta, UnitOverrides, WriteOptions};
 use crate::units::{Lba, Nanos, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -41,14 +41,11 @@ pub const FORMAT: Format = Format {
     units: "ns, 512-byte sectors",
     traps: "Layer, clock and all names are lost: VMs and streams are numbers. Columns where a time is not known \
             become floating point in pandas unless read as Int64.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["csv"],
     open,
-    open_events: None,
-    members: single_file,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -25,10 +25,10 @@ use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, by_blanks, exactly, first_lines};
-use crate::formats::{Created, Format, Opened, single_file};
+use crate::formats::{Created, Format, Opened};
 use crate::record::Record;
 use crate::request::{Flags, Operation, Request};
-use crate::trace::{AddressSpace, Layer, ReadOptions, TimeUnit, TraceMeta, UnitOverrides, WriteOptions};
+use crate::trace::{AddressSpace, ReadOptions, TimeUnit, TraceMeta, UnitOverrides, WriteOptions};
 use crate::units::{Nanos, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -38,14 +38,11 @@ pub const FORMAT: Format = Format {
     units: "ms with decimals; 512-byte blocks",
     traps: "Bit 0 of the flags is a READ, so 0 is a write. Knows reads and writes only, and 32-bit addresses: no \
             flushes, no discards, nothing from 1 TiB on.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["disksim"],
     open,
-    open_events: None,
-    members: single_file,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 /// A read, where bit 0 of the flags is set.

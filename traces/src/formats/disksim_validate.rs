@@ -19,11 +19,11 @@
 use std::path::Path;
 
 use crate::error::ReadError;
+use crate::formats::Format;
 use crate::formats::check::{Bad, Takes};
 use crate::formats::number::integer;
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, by_blanks, exactly};
-use crate::formats::{Format, single_file};
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
 use crate::trace::{Layer, ReadOptions, ThinkTime, TimeUnit, TraceMeta, TraceReader, UnitOverrides};
@@ -37,13 +37,9 @@ pub const FORMAT: Format = Format {
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
             meaningless in most files. The think time is the pause behind the request, or before it: --think-time.",
     layer: Layer::Wire,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -35,11 +35,11 @@ use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader};
-use crate::formats::{Created, Format, Opened, single_file};
+use crate::formats::{Created, Format, Opened};
 use crate::input::look_at;
 use crate::record::Record;
 use crate::request::{Operation, Request};
-use crate::trace::{AddressSpace, Layer, ReadOptions, TimeUnit, TraceMeta, WriteOptions};
+use crate::trace::{AddressSpace, ReadOptions, TimeUnit, TraceMeta, WriteOptions};
 use crate::units::{Lba, Nanos, Sectors, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -50,14 +50,11 @@ pub const FORMAT: Format = Format {
     traps: "Version 2 has no times: all arrive at 0 unless there are wait lines, which fio takes for ms since its \
             start although its manual says us since the last one. Times are cut off to us in writing. fio 3.33 skips \
             trims when it replays, and forgets the gap behind a time of 0. Flags and priorities are lost.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["iolog"],
     open,
-    open_events: None,
-    members: single_file,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 /// Of version 3; the times of version 2 are in ms.

@@ -24,11 +24,11 @@ use crate::formats::check::{Bad, Takes};
 use crate::formats::number::{decimal, integer};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, by_comma, first_lines};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::input::look_at;
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Priority, Request};
-use crate::trace::{Layer, ReadOptions, TimeUnit, TraceMeta};
+use crate::trace::{ReadOptions, TimeUnit, TraceMeta};
 use crate::units::{Nanos, Timestamp};
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -40,14 +40,9 @@ pub const FORMAT: Format = Format {
             not say where requests went, with log_avg_msec there are no requests in it. Bandwidth and IOPS logs look \
             the same. Flushes are not logged. With log_unix_epoch=1 times are dates. Jobs that share one log \
             (per_job_logs=0) follow one another in it.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -27,8 +27,8 @@ use crate::formats::number::integer;
 use crate::formats::rows::{Row, Rows, operation};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{TextFormat, at_least, by_blanks};
-use crate::formats::{Format, Opened, single_file};
-use crate::trace::{Layer, ReadOptions, TimeUnit};
+use crate::formats::{Format, Opened};
+use crate::trace::{ReadOptions, TimeUnit};
 use crate::units::Nanos;
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -38,14 +38,9 @@ pub const FORMAT: Format = Format {
     units: "ns; 512-byte sectors",
     traps: "Times in ns, address and size in 512-byte sectors (the MSR traces have bytes). One file may hold several \
             devices. No completions; the contents' digests are not used.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

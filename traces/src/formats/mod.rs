@@ -79,6 +79,25 @@ pub struct Format {
     pub create: Option<fn(&Path, &WriteOptions) -> Created>,
 }
 
+impl Format {
+    /// The fields that most formats share: arrivals of the guest's queue, one file, read only. A row replaces at least the
+    /// name, the texts, `recognises` and `open`.
+    pub const READ_ONLY: Format = Format {
+        name: "",
+        summary: "",
+        units: "",
+        traps: "",
+        layer: Layer::GuestQueue,
+        holds_issues: false,
+        recognises: |_, _| false,
+        extensions: &[],
+        open: |path, _| Err(ReadError::new(path, Place::Whole, Problem::UnknownFormat)),
+        open_events: None,
+        members: single_file,
+        create: None,
+    };
+}
+
 /// The format whose lines are service and think times ([`crate::trace::ThinkTime`]).
 pub const OF_THINK_TIMES: &Format = &disksim_validate::FORMAT;
 
@@ -164,4 +183,18 @@ pub fn single_file(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
 
 fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_states_its_name_summary_units_and_traps() {
+        for format in FORMATS {
+            for text in [format.name, format.summary, format.units, format.traps] {
+                assert!(!text.is_empty(), "format `{}`", format.name);
+            }
+        }
+    }
 }

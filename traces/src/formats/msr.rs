@@ -28,7 +28,7 @@ use crate::formats::number::integer;
 use crate::formats::rows::{Row, Rows, operation};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{TextFormat, by_comma, exactly};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::trace::{Layer, ReadOptions, TimeUnit};
 use crate::units::Nanos;
 
@@ -40,13 +40,9 @@ pub const FORMAT: Format = Format {
     traps: "Times and response times in 100 ns, offset and size in bytes (the FIU and SPC traces have sectors). Disk \
             numbers repeat from host to host: the device is host.disk. Below the servers' caches and above a RAID.",
     layer: Layer::GuestIssued,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -25,7 +25,7 @@ use crate::formats::check::{Bad, Takes};
 use crate::formats::fixed::{FixedReader, RecordParser, little_endian};
 use crate::formats::plausible::{self, Sample};
 use crate::formats::scale::{Scale, Units};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::input::Input;
 use crate::record::Record;
 use crate::request::{Operation, Request};
@@ -41,13 +41,10 @@ pub const FORMAT: Format = Format {
             number in the high bits; requests may have been cut into 4-KiB blocks. Whole seconds, no operations: give \
             --op read.",
     layer: Layer::Hypervisor,
-    holds_issues: false,
     recognises,
     extensions: &["oracleGeneral"],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const UNITS: Units = Units { time: TimeUnit::Seconds, address_bytes: 1, length_bytes: 1 };

@@ -25,7 +25,7 @@ use crate::formats::number::integer;
 use crate::formats::rows::{Row, Rows, operation};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{TextFormat, at_least, by_comma};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::request::Operation;
 use crate::trace::{Layer, ReadOptions, TimeUnit};
 use crate::units::Nanos;
@@ -38,13 +38,10 @@ pub const FORMAT: Format = Format {
     traps: "Addresses in blocks, lengths in bytes. A block need not be 512 bytes: the trace's description says \
             (--address-unit 4k). Requests of no or of partial sectors are legal there and refused here. No completions.",
     layer: Layer::GuestIssued,
-    holds_issues: false,
     recognises,
     extensions: &["spc"],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

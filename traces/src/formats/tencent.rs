@@ -30,7 +30,7 @@ use crate::formats::plausible::DATES_S;
 use crate::formats::rows::{Row, Rows, operation};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{TextFormat, by_comma, exactly};
-use crate::formats::{Format, Opened, single_file};
+use crate::formats::{Format, Opened};
 use crate::trace::{Layer, ReadOptions, TimeUnit};
 use crate::units::Nanos;
 
@@ -43,13 +43,9 @@ pub const FORMAT: Format = Format {
             Alibaba's, which look alike, have bytes; copies for libCacheSim have offsets in bytes. 0 is a read. \
             Recognised by the ranges of its values: if in doubt, name it.",
     layer: Layer::Wire,
-    holds_issues: false,
     recognises,
-    extensions: &[],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 const TEXT: TextFormat = TextFormat {

@@ -19,9 +19,9 @@
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
+use crate::formats::Format;
 use crate::formats::check::{Bad, Takes, extent};
 use crate::formats::fixed::{FixedReader, RecordParser, little_endian};
-use crate::formats::{Format, single_file};
 use crate::input::Input;
 use crate::record::{Observed, Record};
 use crate::request::{Operation, Request};
@@ -35,13 +35,10 @@ pub const FORMAT: Format = Format {
     units: "us; addresses in 512-byte blocks, lengths in bytes",
     traps: "Times in us, lengths in bytes. Version 1 has no completions. No real sample of version 2 has been seen.",
     layer: Layer::Hypervisor,
-    holds_issues: false,
     recognises,
     extensions: &["vscsi"],
     open,
-    open_events: None,
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 /// How many records of a file's beginning must look right for it to be recognised.

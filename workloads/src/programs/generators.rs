@@ -22,7 +22,7 @@ impl Generators {
 
 /// A number of `[0, 1)`, a multiple of 2^-53.
 pub(super) fn unit(generator: &mut impl Rng) -> f64 {
-    (generator.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    traces::random::unit(generator.next_u64())
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<
     }
     LabResults {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         drive: plan.lun.drive.clone(),
         kernel: kernel.to_owned(),
         accelerator: if accelerator == Accelerator::Kvm { "kvm" } else { "tcg" }.to_owned(),

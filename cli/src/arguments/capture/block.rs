@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use traces::quantity::{parse_bytes, parse_nanos};
 use traces::{Layer, Nanos};
 
-use crate::arguments::OutputFormat;
 use crate::arguments::reading::parse_layer;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Block {

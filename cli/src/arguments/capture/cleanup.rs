@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::arguments::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Cleanup {

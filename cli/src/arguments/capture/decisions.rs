@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::block::{Buffer, Until};
-use crate::arguments::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Decisions {

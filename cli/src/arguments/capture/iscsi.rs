@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
-use crate::arguments::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["interface", "read"])))]

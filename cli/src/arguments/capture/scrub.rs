@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::OutputFormat;
+use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Scrub {

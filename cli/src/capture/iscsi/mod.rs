@@ -16,9 +16,11 @@ use traces::results::wire::WireCapture;
 use traces::trace::{TraceWriter, WriteOptions};
 use traces::{Record, TraceMeta, input};
 
-use crate::arguments::{DigestsArgument, Engine, Iscsi, OutputFormat, UsageError};
+use crate::arguments::{DigestsArgument, Engine, Iscsi};
 use crate::convert::{self, Target};
+use crate::error::UsageError;
 use crate::output;
+use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
 /// The interval at which a live capture flushes its packets to the file.
@@ -195,7 +197,7 @@ impl OpenResult<'_> {
     fn close(self) -> Result<WireCapture> {
         let OpenResult { mut meta, trace, figures, provenance } = self;
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
-        add("captured_by", format!("iocast {} (iscsi, engine {})", env!("CARGO_PKG_VERSION"), figures.engine));
+        add("captured_by", format!("{} (iscsi, engine {})", traces::program_version(), figures.engine));
         add("source_format", "iscsi".to_owned());
         add("lost_events", (figures.commands.lost + figures.packets.dropped).to_string());
         for (key, value) in provenance {

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use traces::results::wire::WireCapture;
 
-use crate::arguments::OutputFormat;
 use crate::output::{self, Table};
+use crate::output_format::OutputFormat;
 
 pub fn print(figures: &WireCapture, format: OutputFormat) -> Result<()> {
     let mut text = String::new();

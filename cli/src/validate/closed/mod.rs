@@ -14,9 +14,11 @@ use traces::results::closed::{ClosedValidation, Compared, OperationCompared, Str
 use traces::spec::Spec;
 use traces::{Operation, Sectors, StreamId, TraceReader, formats};
 
-use crate::arguments::{OutputFormat, UsageError, ValidateClosed};
+use crate::arguments::ValidateClosed;
+use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::output::{print, print_json};
+use crate::output_format::OutputFormat;
 use measure::{Measured, Recorded, Replayed};
 
 /// The drive that is fitted to the trace itself.
@@ -62,7 +64,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let (recorded, replayed) = (pass.recorded.measured, ended.observer.measured);
     let result = ClosedValidation {
         schema_version: SCHEMA_VERSION,
-        program: format!("iocast {}", env!("CARGO_PKG_VERSION")),
+        program: traces::program_version(),
         trace: name(),
         drive,
         scheduler: scheduler.to_string(),

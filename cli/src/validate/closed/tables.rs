@@ -3,8 +3,8 @@
 use traces::results::closed::{ClosedValidation, Compared, RunFigures};
 use traces::results::statistics::SpanFigures;
 
-use crate::arguments::OutputFormat;
 use crate::output::Table;
+use crate::output_format::OutputFormat;
 
 /// Recorded, replayed and error of each figure, one group of three columns.
 type Row = (&'static str, fn(&RunFigures) -> String, fn(&Compared) -> Option<f64>);

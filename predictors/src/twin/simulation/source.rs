@@ -199,7 +199,7 @@ impl Source for VmSource<'_> {
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.now = now;
         let (vm, index) = self.outstanding[id.index()];
-        let chance = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let chance = traces::random::unit(self.random.next_u64());
         let simulated_vm = &mut self.vms[usize::from(vm)];
         simulated_vm.at_device -= 1;
         simulated_vm.held.push(index);

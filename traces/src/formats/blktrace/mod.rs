@@ -23,7 +23,7 @@ use crate::events::PairedReader;
 use crate::formats::capture::Capture;
 use crate::formats::check::Takes;
 use crate::formats::{EventsOpened, Format, Opened, per_cpu};
-use crate::trace::{Layer, ReadOptions};
+use crate::trace::ReadOptions;
 use file::BinaryFile;
 
 /// blktrace's per-CPU binary files.
@@ -35,14 +35,12 @@ pub const FORMAT: Format = Format {
             sectors. Arrivals are Q events (bios before merging and splitting), or D events with --at issued. The pid is \
             that of whoever ran, which for D and C is often another process. A flush is several events: D FN and C FN are \
             the kernel's own. Zeroing (WRITE_ZEROES) looks like a write. blkparse counts flushes as reads.",
-    layer: Layer::GuestQueue,
     holds_issues: true,
     recognises,
-    extensions: &[],
     open,
     open_events: Some(open_events),
     members: files,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 /// What stands in a file's name between the stem and the number of the CPU.

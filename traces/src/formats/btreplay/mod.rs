@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use crate::error::ReadError;
 use crate::formats::check::Takes;
 use crate::formats::{Created, Format, Opened, per_cpu};
-use crate::trace::{Layer, ReadOptions, WriteOptions};
+use crate::trace::{ReadOptions, WriteOptions};
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
@@ -47,14 +47,12 @@ pub const FORMAT: Format = Format {
     traps: "As btrecord makes them, up to 8 requests within 10 ms share the time of the first (-M 1 keeps times \
             apart), and discards look like writes. A flush is a write of zero bytes, which btreplay repeats as such. \
             Discards cannot be written; flags and priorities are lost.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["replay.0"],
     open,
-    open_events: None,
     members,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 const INFIX: &str = ".replay.";

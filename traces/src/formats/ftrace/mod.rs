@@ -31,8 +31,8 @@ use crate::events::PairedReader;
 use crate::formats::capture::Capture;
 use crate::formats::capture::lines::LineFile;
 use crate::formats::check::Takes;
-use crate::formats::{EventsOpened, Format, Opened, single_file};
-use crate::trace::{Layer, ReadOptions};
+use crate::formats::{EventsOpened, Format, Opened};
+use crate::trace::ReadOptions;
 use line::Text;
 
 /// The format's row in [`crate::formats::FORMATS`].
@@ -44,14 +44,11 @@ pub const FORMAT: Format = Format {
             have no order but the file's. Arrivals are block_bio_queue (bios before merging and splitting), or \
             block_rq_issue with --at issued: the capture must hold them. Zeroing prints N, as commands that are passed \
             through do. Output of perf script is another format.",
-    layer: Layer::GuestQueue,
     holds_issues: true,
     recognises,
-    extensions: &[],
     open,
     open_events: Some(open_events),
-    members: single_file,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<LineFile<Text>>>, ReadError> {

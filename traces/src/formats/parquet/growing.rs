@@ -102,7 +102,7 @@ pub(super) fn footer(
     groups: Vec<RowGroupMetaData>,
 ) -> Result<Vec<u8>, ParquetError> {
     let rows = groups.iter().map(|group| group.num_rows()).sum();
-    let created_by = concat!("iocast version ", env!("CARGO_PKG_VERSION")).to_owned();
+    let created_by = format!("iocast version {}", crate::VERSION);
     let file = FileMetaData::new(1, rows, Some(created_by), Some(keys), schema, None);
     let mut bytes = Vec::new();
     ParquetMetaDataWriter::new(&mut bytes, &ParquetMetaData::new(file, groups)).finish()?;

@@ -48,8 +48,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
-use crate::formats::{Created, Format, single_file};
-use crate::trace::{Extent, Layer, ReadOptions, TraceReader, WriteOptions};
+use crate::formats::{Created, Format};
+use crate::trace::{Extent, ReadOptions, TraceReader, WriteOptions};
 use crate::units::{Lba, Timestamp};
 
 pub use growing::{GrowingWriter, ROWS_PER_GROUP};
@@ -65,14 +65,11 @@ pub const FORMAT: Format = Format {
     units: "ns, 512-byte sectors",
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
             written from.",
-    layer: Layer::GuestQueue,
-    holds_issues: false,
     recognises,
     extensions: &["parquet"],
     open,
-    open_events: None,
-    members: single_file,
     create: Some(create),
+    ..Format::READ_ONLY
 };
 
 const MAGIC: &[u8] = b"PAR1";

@@ -31,7 +31,7 @@ impl TableWriter {
         let schema = schema(name, columns).map_err(|error| refused(path, &error))?;
         let level = ZstdLevel::default();
         let properties = WriterProperties::builder()
-            .set_created_by(concat!("iocast version ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_created_by(format!("iocast version {}", crate::VERSION))
             .set_compression(Compression::ZSTD(level))
             .build();
         let file = SerializedFileWriter::new(WholeFile::create(path)?, Arc::new(schema), Arc::new(properties))

@@ -153,7 +153,7 @@ impl TraceWriter for ParquetWriter {
 fn properties() -> WriterProperties {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).expect("a constant that zstd has");
     let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("iocast version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(format!("iocast version {}", crate::VERSION))
         .set_compression(Compression::ZSTD(level))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true);

@@ -32,7 +32,7 @@ use crate::formats::capture::Capture;
 use crate::formats::check::Takes;
 use crate::formats::{EventsOpened, Format, Opened, per_cpu};
 use crate::input::Input;
-use crate::trace::{Layer, ReadOptions};
+use crate::trace::ReadOptions;
 use layout::Layouts;
 use page::PageFile;
 
@@ -47,14 +47,12 @@ pub const FORMAT: Format = Format {
     traps: "Times in ns of the trace clock (local by default, which may differ between CPUs). The formats must be those of \
             the kernel, and header_page that of the instance, that the pages come from. What a buffer that does not \
             overwrite had no room for shows only in the saved stats.",
-    layer: Layer::GuestQueue,
     holds_issues: true,
     recognises,
-    extensions: &[],
     open,
     open_events: Some(open_events),
     members: files,
-    create: None,
+    ..Format::READ_ONLY
 };
 
 /// What stands in a page file's name between the stem and the number of the CPU.

@@ -241,7 +241,7 @@ impl ControllerCache {
     pub(crate) fn answer(&self, kind: Kind, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
         let answered = &self.answered[kind];
         let share = *answered.shares.get(self.now)?;
-        let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let chance = traces::random::unit(random.next_u64());
         if chance < share { answered.times.draw(random) } else { None }
     }
 

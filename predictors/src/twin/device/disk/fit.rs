@@ -202,7 +202,7 @@ pub(crate) mod tests {
         let drive = known();
         let capacity = drive.capacity().count();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-        let mut unit = move || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut unit = move || traces::random::unit(random.next_u64());
         let mut trace = IsolatedTrace::default();
         let (mut position, mut now) = (0u64, 0u64);
         for _ in 0..3000 {
@@ -343,7 +343,7 @@ pub(crate) mod tests {
         let drive = known();
         let part = drive.capacity().count() / 10;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-        let mut unit = move || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut unit = move || traces::random::unit(random.next_u64());
         let (mut arm, mut free, mut now) = (0u64, 0u64, 0u64);
         let mut waiting: Vec<(u64, u64)> = Vec::new();
         let mut trace = IsolatedTrace::default();

@@ -81,7 +81,7 @@ impl DiskModel {
         let drawn = fitted.drawn(*first + usize::from(request.vm.0));
         let follows =
             request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
-        let chance = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let chance = traces::random::unit(random.next_u64());
         if follows
             && chance < drawn.hits(started <= *idle_since)
             && let Some(time) = drawn.hits.draw(random)
@@ -132,7 +132,7 @@ impl DiskModel {
 /// Which share of a turn away a place is when the arm, which sets out at `started`, has come there. Nobody knows how places lie around
 /// the platter, but each always lies where it lies.
 fn place(lba: Lba, started: Timestamp, positioning: f64, turn: f64) -> f64 {
-    let around = (lba.sector().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64;
+    let around = traces::random::unit(lba.sector().wrapping_mul(0x9E37_79B9_7F4A_7C15));
     (around - (started.saturating_since(Timestamp::ZERO).as_s_f64() + positioning) / turn).rem_euclid(1.0)
 }
 

@@ -8,8 +8,8 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-#[path = "fuzz/mutate.rs"]
 mod mutate;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

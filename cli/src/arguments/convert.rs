@@ -1,0 +1,49 @@
+//! The arguments of `iocast convert`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Reading, Window};
+use crate::output_format::OutputFormat;
+
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// Trace to read; `-` is standard input
+    pub input: PathBuf,
+    /// File to write; `-` is standard output (text formats)
+    pub output: PathBuf,
+    /// Format of the output, instead of the one that its file extension names (see `iocast list formats`)
+    /// [default: parquet if there is no extension]
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<String>,
+    /// Leave out and count requests that the output format cannot express, instead of failing
+    #[arg(long)]
+    pub lossy: bool,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub window: Window,
+    /// Convert the times to the clock of another trace of the same run, such as a guest's times to the clock of the wire.
+    /// iocast matches requests by address, length and operation, and prints the clocks' offset, drift and residuals
+    #[arg(long, value_name = "REFERENCE")]
+    pub align: Option<PathBuf>,
+    /// Form of the result that --align prints
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table, requires = "align")]
+    pub output_format: OutputFormat,
+    /// Name of the trace's VM
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+    /// Replace the names of processes, cgroups, VMs and hosts by pseudonyms derived from this secret key
+    #[arg(long, value_name = "KEY")]
+    pub anonymise: Option<String>,
+    /// Shift and permute regions of the address space as well
+    #[arg(long, requires = "anonymise")]
+    pub anonymise_lba: bool,
+    /// Note about the origin of the trace, stored in its metadata (host=lab-3, kernel=6.1); repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub provenance: Vec<String>,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
+}

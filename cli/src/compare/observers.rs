@@ -1,0 +1,60 @@
+//! The observers of one replay of a comparison.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use replay::overload::Overload;
+use replay::stack::Shares;
+use replay::{DecisionLog, Metrics, Observer};
+use traces::{Request, RequestId, Timestamp};
+
+use super::load::Advance;
+
+/// A decision log that goes to a file.
+pub type Log = DecisionLog<BufWriter<File>>;
+
+/// The observers of one replay, in the order in which they are called.
+pub struct Observers {
+    pub metrics: Metrics,
+    pub overload: Overload,
+    pub log: Option<Log>,
+    /// The bytes that each VM was served per interval.
+    pub shares: Option<Shares>,
+    /// Moves the progress bar where the source does not.
+    pub advance: Option<Advance>,
+}
+
+/// Calls every observer with the same arguments.
+macro_rules! each {
+    ($self:ident.$method:ident($($argument:ident),*)) => {
+        $self.metrics.$method($($argument),*);
+        $self.overload.$method($($argument),*);
+        $self.log.$method($($argument),*);
+        $self.shares.$method($($argument),*);
+        $self.advance.$method($($argument),*);
+    };
+}
+
+impl Observer for Observers {
+    fn arrived(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        each!(self.arrived(now, id, request));
+    }
+    fn inserted(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        each!(self.inserted(now, id, request));
+    }
+    fn merged(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request, was_waiting: bool) {
+        each!(self.merged(now, into, from, request, was_waiting));
+    }
+    fn dispatched(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        each!(self.dispatched(now, id, request));
+    }
+    fn issued(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        each!(self.issued(now, id, request));
+    }
+    fn served(&mut self, served: &replay::observer::Served) {
+        each!(self.served(served));
+    }
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        each!(self.completed(now, id, request));
+    }
+}

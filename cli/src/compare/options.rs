@@ -1,0 +1,57 @@
+//! The options of a comparison as its result states them: every one that applied, with its value.
+
+use std::collections::BTreeMap;
+
+use super::Setup;
+use super::load::Load;
+use crate::arguments::{Compare, Pacing};
+
+/// The options of the one stage there is without a stack.
+const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
+
+/// The options that only traces have.
+const OF_TRACES: &[&str] = &["pacing", "map", "arrivals", "from", "lenient"];
+
+impl Setup<'_> {
+    /// Every option that applied, with its value.
+    pub(super) fn effective_options(&self) -> BTreeMap<String, String> {
+        let Compare { stage, reading, pacing, .. } = self.arguments;
+        let limits = stage.limits();
+        let pacing = match pacing {
+            Pacing::Recorded => "recorded".to_owned(),
+            Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
+            Pacing::Asap(outstanding) => format!("asap={outstanding}"),
+            Pacing::Closed => "closed".to_owned(),
+        };
+        let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
+        let mut options: BTreeMap<String, String> = [
+            ("pacing", pacing),
+            ("map", self.arguments.map.to_string()),
+            ("max_segments", limits.max_segments.to_string()),
+            ("arrivals", format!("{:?}", reading.at).to_lowercase()),
+            ("from", self.window.from.to_string()),
+            ("to", or_all(self.window.to.map(|to| to.to_string()))),
+            ("limit", or_all(self.window.limit.map(|limit| limit.to_string()))),
+            ("lenient", reading.lenient.to_string()),
+            ("depth", limits.depth.to_string()),
+            ("write_depth", limits.write_depth.min(limits.depth).to_string()),
+            ("look_ahead", u8::from(limits.look_ahead).to_string()),
+            ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
+            ("max_request_sectors", limits.max_sectors.to_string()),
+            ("max_queue", stage.max_queue.to_string()),
+            ("seed", "none: nothing is random".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        if !self.arguments.stack.stacks.is_empty() {
+            // A room's layers have these each for themselves.
+            options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
+            options.insert("interval".to_owned(), self.arguments.stack.interval.to_string());
+        }
+        if let Load::Generated(_) = self.load {
+            options.retain(|name, _| !OF_TRACES.contains(&name.as_str()));
+            options.insert("seed".to_owned(), self.arguments.generated.seed.to_string());
+        }
+        options
+    }
+}

@@ -1,0 +1,18 @@
+//! Errors that end the program with a code of their own.
+
+/// The command line asks for something impossible. The program ends with code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// The user stopped the program. It ends with code 130.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl UsageError {
+    /// The message of another error, as a usage error.
+    pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
+        UsageError(error.to_string()).into()
+    }
+}

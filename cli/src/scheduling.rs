@@ -1,0 +1,54 @@
+//! The scheduling in front of a drive: one stage, or a stack of layers.
+
+use std::fmt;
+
+use replay::Limits;
+use replay::stack::StackSpec;
+use traces::spec::Spec;
+
+use crate::error::UsageError;
+
+/// The scheduling in front of a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// One stage for all VMs.
+    Stage { scheduler: Spec, limits: Limits },
+    /// The layers of a stack.
+    Stack(StackSpec),
+}
+
+impl Scheduling {
+    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or 1. With `stack` the layers
+    /// of that stack instead.
+    ///
+    /// # Errors
+    /// A stack together with a scheduler or a depth, a depth of 0, a scheduler or stack that cannot be built.
+    pub fn new(scheduler: Option<&str>, depth: Option<u32>, stack: Option<&str>) -> Result<Scheduling, UsageError> {
+        let usage = |problem: &dyn fmt::Display| UsageError(problem.to_string());
+        if let Some(stack) = stack {
+            if scheduler.is_some() || depth.is_some() {
+                return Err(usage(
+                    &"each layer of a stack has its own scheduler and depth; name either a stack or a \
+                                   scheduler and a depth",
+                ));
+            }
+            return StackSpec::of(stack).map(Scheduling::Stack).map_err(|error| usage(&error));
+        }
+        if depth == Some(0) {
+            return Err(usage(&"depth 0 lets no request through; it is at least 1"));
+        }
+        let scheduler: Spec = scheduler.unwrap_or("fifo").parse().map_err(|error| usage(&error))?;
+        schedulers::build(&scheduler).map_err(|error| usage(&error))?;
+        Ok(Scheduling::Stage { scheduler, limits: Limits { depth: depth.unwrap_or(1), ..Limits::default() } })
+    }
+}
+
+impl fmt::Display for Scheduling {
+    /// As results name it: the scheduler and its depth, or the stack as it was named.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scheduling::Stage { scheduler, limits } => write!(formatter, "{scheduler}, depth {}", limits.depth),
+            Scheduling::Stack(stack) => formatter.write_str(&stack.name),
+        }
+    }
+}
