@@ -219,8 +219,7 @@ impl Audit {
         self.map.row_start(self.row) + offset
     }
 
-    /// Whether the old sector of a data unit is known: read, or on the failed member while all other
-    /// data and P are.
+    /// Whether the old sector of a data unit is known: read, or on the failed member while all other data and P are.
     fn knows(&self, unit: u64, offset: u64) -> bool {
         let member = |unit| self.map.data_member(self.row, unit);
         let read = |member| self.reads.contains(&(member, self.at(offset)));

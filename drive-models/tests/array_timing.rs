@@ -175,8 +175,8 @@ fn a_full_write_cache_is_as_fast_as_destaging() {
     expected.extend([2, 4, 6, 8]);
     assert_eq!(times(settings, &writes), expected);
     assert_eq!(hits(settings, &writes)[14..18], [true, true, false, false]);
-    // Two rows at a time go twice as fast, as their members differ: rows 0 and 1 of fifteen, data
-    // on members 0 and 14, parity on 14 and 13.
+    // Two rows at a time go twice as fast, as their members differ: rows 0 and 1 of fifteen, data on members 0 and 14,
+    // parity on 14 and 13.
     let settings = settings.replace("members=5", "members=15").replace("destages=1", "destages=2");
     let writes: Vec<_> = (0..18).map(|row| (0, write(row * 14 * 128 + 512, 8))).collect();
     assert_eq!(times(&settings, &writes)[16..], [2, 2]);
@@ -330,7 +330,8 @@ fn what_has_passed_is_in_the_read_cache_as_if_it_had_been_served() {
         (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
     };
     let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), part().0.capacity());
-    // Reads at random, each behind the one before once in three times, in so little that much is there already, and some writes.
+    // Reads at random, each behind the one before once in three times, in so little that much is there already, and
+    // some writes.
     let mut lba = 0;
     let request = |n: u64| {
         lba = if n.is_multiple_of(3) { (n * n * 31 + n * 977) % 9000 * 16 } else { lba + 64 };

@@ -1,4 +1,4 @@
-//! The tunables of an array and what they may not be together.
+//! The tunables of an array, and the checks of each against the others.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, SECTOR_BYTES, Sectors};
@@ -103,7 +103,7 @@ fn refuse(tunable: &'static str, expected: String) -> Result<(), Contradiction> 
     Err(Contradiction { tunable, expected })
 }
 
-/// Whether the level can do with so many members.
+/// Whether the level works with this number of members.
 fn check_members(settings: &Settings, level: Level) -> Result<(), Contradiction> {
     let (members, least) = (settings.count("members"), level.members_min());
     if members < least {
@@ -122,7 +122,7 @@ fn check_members(settings: &Settings, level: Level) -> Result<(), Contradiction>
     Ok(())
 }
 
-/// Whether all sizes are whole numbers of what they are made of, and the caches hold what they have to.
+/// Whether all sizes are multiples of their units, and the caches are large enough.
 fn check_sizes(settings: &Settings) -> Result<(), Contradiction> {
     let (stripe_unit, track) = (settings.bytes("stripe_unit"), settings.bytes("track"));
     let (read_cache, write_cache) = (settings.bytes("read_cache"), settings.bytes("write_cache"));

@@ -1,5 +1,4 @@
-//! Calibration against drives of our own, whose parameters are known; and what it says where there is
-//! nothing to find.
+//! Calibration against drives of our own, whose parameters are known; and what it says where there is nothing to find.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -145,8 +144,8 @@ fn noise_is_no_rotation_and_no_line() {
 
 #[test]
 fn a_dependence_too_small_to_matter_is_none() {
-    // Every time is the same but for a line of 1 % of the noise's deviation: with many reads it is
-    // significant, and it explains a ten-thousandth.
+    // Every time is the same but for a line of 1 % of the noise's deviation: with many reads it is significant, and it
+    // explains a ten-thousandth.
     let mut drive = simulated("linear:a=3ms,b=7ms,capacity=10g,cache=off");
     let mut reads = measured(&mut drive, 20_000);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -196,8 +195,8 @@ fn permutations_give_the_interval_of_chance() {
     let reads = measured(&mut simulated("cheetah-15k4:cache=off"), 2_000);
     let told = dependence(&reads, 5);
     assert!(told.depends_on_distance && told.explained_share > 0.99, "{told:?}");
-    // A correlation of 1,000 pairs that have nothing to do with one another deviates by 1/√1000: 99 %
-    // of its squares are within 2.58²/1000.
+    // A correlation of 1,000 pairs that have nothing to do with one another deviates by 1/√1000: 99 % of its squares
+    // are within 2.58²/1000.
     let expected = 0.0067;
     assert!(
         (told.by_chance_high - expected).abs() < 0.003 && (told.by_chance_low + expected).abs() < 0.003,

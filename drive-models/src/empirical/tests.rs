@@ -48,8 +48,8 @@ const HEADING: Heading<'static> = Heading {
     discards: true,
 };
 
-/// Dvoretzky, Kiefer and Wolfowitz with Massart's constant: n draws are further than this from their
-/// distribution, anywhere, once in a million samples.
+/// Dvoretzky, Kiefer and Wolfowitz with Massart's constant: n draws are further than this from their distribution,
+/// anywhere, once in a million samples.
 fn dkw(n: f64) -> f64 {
     (2e6f64.ln() / (2.0 * n)).sqrt()
 }

@@ -108,8 +108,8 @@ fn a_seek_and_a_head_switch_run_side_by_side_and_writes_settle_longer() {
     let there = |operation| time(&mut small(), 0, &request(operation, 70, 1));
     assert_eq!(there(Operation::Read), 7000 + 1000 + 51 + 10);
     assert_eq!(there(Operation::Write), 7000 + 1000 + 20);
-    // Ready at 100 + 2500 us from 4.39 ms on is just in time. A write is at 300 + 2500, but for the settling,
-    // from 4.15 ms on.
+    // Ready at 100 + 2500 us from 4.39 ms on is just in time. A write is at 300 + 2500, but for the settling, from 4.15
+    // ms on.
     assert_eq!(time(&mut small(), 4390, &request(Operation::Read, 70, 1)), 7000 - 4390 + 1000 + 51 + 10);
     assert_eq!(time(&mut small(), 4150, &request(Operation::Write, 70, 1)), 17_000 - 4150 + 1000 + 20);
 }

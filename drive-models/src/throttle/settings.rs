@@ -54,7 +54,7 @@ pub struct ThrottleSettings {
     pub rules: Rules,
     /// The period with which held completions are checked; zero is exact.
     pub timer: Nanos,
-    /// What measuring adds to every request.
+    /// The overhead that measuring adds to every request.
     pub overhead: Nanos,
     /// The tunables of the line and the cache, which are the linear model's.
     pub(super) line: Settings,
@@ -64,7 +64,7 @@ impl ThrottleSettings {
     /// Checks settings against each other.
     ///
     /// # Errors
-    /// A k outside its bounds, or bounds that leave no room: the tunable to change and why.
+    /// A k outside its bounds, or bounds that no k satisfies: the tunable to change and why.
     pub fn new(settings: &Settings) -> Result<ThrottleSettings, Contradiction> {
         let scale = |name| ThrottleScale::from_millionths(settings.thousandths(name).saturating_mul(1000));
         let (k, least, largest) = (scale("k"), scale("k_min"), scale("k_max"));

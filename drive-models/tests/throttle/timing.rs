@@ -1,5 +1,4 @@
-//! When a throttle with a fixed k lets requests complete, against the linear model and the virtual disk
-//! each by itself.
+//! When a throttle with a fixed k lets requests complete, against the linear model and the virtual disk each by itself.
 
 use drive_models::{Completion, DriveModel};
 use proptest::prelude::*;

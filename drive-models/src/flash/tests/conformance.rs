@@ -1,5 +1,5 @@
-//! Whatever the settings and the load: every command completes once, time goes forward, the same
-//! input gives the same output, and map and cells agree in the end.
+//! Whatever the settings and the load: every command completes once, time goes forward, the same input gives the same
+//! output, and map and cells agree in the end.
 
 use std::collections::BTreeSet;
 

@@ -146,8 +146,8 @@ fn a_write_into_the_buffer_completes_at_once_and_moves_the_arm_later() {
     // A read before the delay is over goes first.
     let mut early = drive.clone();
     assert_eq!(time(&mut early, 1000, &read(3, 1)), 4000 - 1000 + 51 + 10);
-    // After it, the arm is under way: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes
-    // sector 0 and 1 of the track that begins at 7 ms, and is back 2.5 ms after 9 ms for sector 3 at 13 ms.
+    // After it, the arm is under way: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes sector 0 and
+    // 1 of the track that begins at 7 ms, and is back 2.5 ms after 9 ms for sector 3 at 13 ms.
     assert_eq!(
         drive.serve(Timestamp::from_ns(2_000_000), &read(3, 1)).time.as_ns() / 1000,
         13_000 - 2000 + 1000 + 51 + 10
@@ -198,8 +198,8 @@ fn flushes_and_forced_writes_wait_for_the_medium() {
 #[test]
 fn overheads_are_longer_after_a_read() {
     let mut drive = small_with(&[("read_after_read", "150us"), ("write_after_read", "250us")]);
-    // The next sector comes at 4 ms: 100 + 150 us are in time until 3.75 ms, 300 + 250 us and a
-    // sector on the bus until 3.398 ms.
+    // The next sector comes at 4 ms: 100 + 150 us are in time until 3.75 ms, 300 + 250 us and a sector on the bus until
+    // 3.398 ms.
     let done = |at_us: u64, after: u64| 4000 + 1000 + after - at_us;
     for (at_us, turns) in [(3740, 0), (3760, 1)] {
         let mut drive = drive.clone();

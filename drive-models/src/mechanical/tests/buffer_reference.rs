@@ -1,5 +1,5 @@
-//! The buffer on random loads: the read cache against one that keeps a list of sectors with the time at
-//! which each came in, and what is asked against what is served.
+//! The buffer on random loads: the read cache against one that keeps a list of sectors with the time at which each came
+//! in, and what is asked against what is served.
 
 use std::collections::BTreeMap;
 
