@@ -141,7 +141,7 @@ fn the_skew_of_a_group_stands_in_place_of_that_of_a_cylinder() {
 }
 
 #[test]
-fn the_arm_stays_where_the_request_ended() {
+fn arm_stays_where_the_last_request_ended() {
     let mut drive = small();
     // Ends on head 1: 10 sectors, 2 ms of skew, 1 sector.
     assert_eq!(time(&mut drive, 0, &request(Operation::Read, 0, 11)), 10_000 + 10_000 + 2000 + 1000 + 563 + 10);
@@ -149,7 +149,7 @@ fn the_arm_stays_where_the_request_ended() {
 }
 
 #[test]
-fn nothing_panics_whatever_is_asked() {
+fn no_request_panics() {
     let mut drive = small();
     for (lba, sectors) in [(0, 0), (79, 1), (80, 5), (u64::MAX >> 10, 1), (0, 1 << 20)] {
         drive.serve(Timestamp::MAX, &request(Operation::Write, lba, sectors));

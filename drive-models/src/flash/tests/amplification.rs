@@ -110,7 +110,7 @@ fn sequential_overwriting_moves_nothing() {
 }
 
 #[test]
-fn what_is_trimmed_is_not_moved() {
+fn trimmed_units_are_not_moved() {
     let mut drive = bare("0.1", "random");
     let kept = UNITS * 7 / 10;
     (kept..UNITS).for_each(|unit| drive.ftl.trim(unit as u32));
