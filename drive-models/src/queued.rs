@@ -19,15 +19,10 @@ use crate::drive::{Completion, DriveModel, WriteCache};
 
 /// The tunables of the queue of a drive that serves one request at a time.
 pub const TUNABLES: &[Tunable] = &[
-    Tunable::new(
-        "queue_depth",
-        Unit::Count,
-        "0",
-        "commands that the drive holds and orders itself; 0 is no such queue",
-    )
-    .within(0, 1024),
-    Tunable::new("queue_order", Unit::Choice(&["fifo", "look", "satf"]), "satf", "which of them is served next"),
-    Tunable::new("age_limit", Unit::Time, "1s", "how long one waits before it goes first; 0 is for ever")
+    Tunable::new("queue_depth", Unit::Count, "0", "commands that the drive holds and orders itself; 0 is none")
+        .within(0, 1024),
+    Tunable::new("queue_order", Unit::Choice(&["fifo", "look", "satf"]), "satf", "order in which they are served"),
+    Tunable::new("age_limit", Unit::Time, "1s", "wait after which a command goes first; 0 is no limit")
         .within(0, 1_000_000_000_000),
 ];
 

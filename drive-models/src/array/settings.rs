@@ -18,8 +18,7 @@ const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
 pub const TUNABLES: &[Tunable] = &[
     Tunable::new("level", Unit::Choice(&["0", "1", "5", "6", "10"]), "5", "RAID level"),
     Tunable::new("members", Unit::Count, "5", "number of members").within(2, 1024),
-    Tunable::new("stripe_unit", Unit::Bytes, "64k", "what lies on one member before the next one's turn")
-        .within(SECTOR_BYTES, 1 << 40),
+    Tunable::new("stripe_unit", Unit::Bytes, "64k", "consecutive bytes on one member").within(SECTOR_BYTES, 1 << 40),
     Tunable::new("failed", Unit::Count, "0", "the member that has failed, counted from 1; 0 is none").within(0, 1024),
     Tunable::new("depth", Unit::Count, "1", "requests that a member is given at once").within(1, 1 << 20),
     Tunable::new("overhead", Unit::Time, "0", "controller's time for every request; all that a cache hit takes")

@@ -110,7 +110,7 @@ fn fit(evidence: &FitEvidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fit
         ));
     }
     if line.at_zero_ns < 0.0 || line.ns_per_sector < 0.0 {
-        notes.push("the line falls below zero or with distance; what is negative counts as zero".to_owned());
+        notes.push("the line falls below zero or with distance; negative values count as zero".to_owned());
     }
     if furthest * 2 < capacity {
         notes.push(format!(

@@ -74,8 +74,9 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("depth", Unit::Count, "1024", "commands that the drive takes at a time").within(1, 65_536),
         Tunable::new("command", Unit::Time, "2us", "controller time per command, one after the other")
             .within(0, TIME_NS_MAX),
-        Tunable::new("read_overhead", Unit::Time, "10us", "what else a read takes").within(0, TIME_NS_MAX),
-        Tunable::new("write_overhead", Unit::Time, "10us", "what else any other command takes").within(0, TIME_NS_MAX),
+        Tunable::new("read_overhead", Unit::Time, "10us", "further overhead of a read").within(0, TIME_NS_MAX),
+        Tunable::new("write_overhead", Unit::Time, "10us", "further overhead of any other command")
+            .within(0, TIME_NS_MAX),
         Tunable::new("link_byte_ps", Unit::Count, "300", "host link in picoseconds per byte (300 = 3.3 GB/s)")
             .within(0, 1_000_000),
         Tunable::new("channels", Unit::Count, "8", "channels").within(1, 256),
@@ -83,7 +84,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("planes", Unit::Count, "2", "planes of a die, programmed together").within(1, 16),
         Tunable::new("page", Unit::Bytes, "16k", "page of a plane").within(512, 1 << 20),
         Tunable::new("pages_per_block", Unit::Count, "256", "pages of an erase block").within(1, 65_536),
-        Tunable::new("mapping_unit", Unit::Bytes, "4k", "what an entry of the map stands for").within(512, 1 << 20),
+        Tunable::new("mapping_unit", Unit::Bytes, "4k", "unit of the mapping table").within(512, 1 << 20),
         Tunable::new("read_time", Unit::Time, "60us", "from cells to page register, tR").within(0, TIME_NS_MAX),
         Tunable::new("program_time", Unit::Time, "700us", "to program a page in each plane, tPROG")
             .within(1, TIME_NS_MAX),
@@ -108,7 +109,7 @@ pub const MODEL: ModelRow = ModelRow {
             "precondition",
             Unit::Choice(&["random", "sequential", "empty"]),
             "random",
-            "what was written before: random is the steady state of small random writes",
+            "earlier writes: random is the steady state of small random writes",
         ),
         Tunable::new("seed", Unit::Count, "1", "seed of the preconditioning"),
     ],

@@ -41,14 +41,14 @@ pub const MODEL: ModelRow = ModelRow {
             .within(0, TIME_MAX),
         Tunable::new("capacity", Unit::Bytes, "73407868928", "capacity").within(512, 1 << 62),
         Tunable::new("cache", Unit::Bytes, "0", "size of the host cache; 0 is off").within(0, 1 << 44),
-        Tunable::new("region", Unit::Bytes, "1m", "what the host cache holds or does not hold as one")
+        Tunable::new("region", Unit::Bytes, "1m", "unit that the host cache holds or does not hold")
             .within(4096, 1 << 40),
         Tunable::new("cached", Unit::Time, "100us", "mean time of a request that it has").within(0, TIME_MAX),
         Tunable::new("cv", Unit::Decimal, "0", "noise: standard deviation of a time over its mean; 0 is none")
             .within(0, 10_000),
         Tunable::new("seed", Unit::Count, "1", "seed of the noise"),
         Tunable::new("drift", Unit::Choice(&["off", "linear", "steps"]), "off", "how `service` changes over time"),
-        Tunable::new("drift_to", Unit::Time, "2ms", "what `service` becomes").within(0, TIME_MAX),
+        Tunable::new("drift_to", Unit::Time, "2ms", "`service` at the end of the drift").within(0, TIME_MAX),
         Tunable::new("drift_over", Unit::Time, "60s", "after which time").within(1, 1_000_000_000_000_000),
         Tunable::new("drift_steps", Unit::Count, "4", "in how many equal steps, if in steps").within(1, 1_000_000),
     ],

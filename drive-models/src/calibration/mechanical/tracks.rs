@@ -219,7 +219,7 @@ fn count_heads(prober: &mut Prober, sectors_per_track: u32) -> Result<(u32, bool
         let (of_head, of_cylinder) = (skews[0], skews[heads - 1]);
         let pattern = |index: usize| if (index + 1).is_multiple_of(heads) { of_cylinder } else { of_head };
         if !alike(of_head, of_cylinder) && skews.iter().enumerate().all(|(index, skew)| alike(*skew, pattern(index))) {
-            return Ok((heads as u32, of_cylinder > of_head, "heads told by the pattern of skews"));
+            return Ok((heads as u32, of_cylinder > of_head, "heads inferred from the pattern of skews"));
         }
     }
     Ok((1, true, "one head assumed, since skews show no pattern"))
