@@ -1,4 +1,5 @@
-//! What makes a drive beside the values of its tunables, and the error for tunables that contradict one another.
+//! The description of a drive: everything that a model needs to build it beside the values of its tunables. Also the
+//! error for tunables that contradict one another.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,15 +11,15 @@ use crate::drive::DriveModel;
 use crate::part::Part;
 use crate::registry::DriveError;
 
-/// What a profile says of a drive beside its settings, checked. Each model has a type of its own and builds drives
-/// from it. A drive that is named by its model alone has the model's default description.
+/// The description of a drive beside its settings, checked. Each model has a type of its own and builds drives from it.
+/// A drive that is named by its model alone has the model's default description.
 pub trait DriveDescription: Any + Debug + Send + Sync {
     /// The drives and schedulers that the drive is made of.
     fn parts(&self) -> &[Part] {
         &[]
     }
 
-    /// The same, to apply what a spec says of them.
+    /// The same, to apply the settings of a spec to them.
     fn parts_mut(&mut self) -> &mut [Part] {
         &mut []
     }

@@ -4,8 +4,8 @@ use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Request, RequestId, Sectors, Timestamp};
 
-/// What a drive does with written data before it is on the medium, which decides what a flush
-/// means (Linux `QUEUE_FLAG_WC` and `QUEUE_FLAG_FUA`).
+/// What a drive does with written data before it is on the medium, which decides what a flush means (Linux
+/// `QUEUE_FLAG_WC` and `QUEUE_FLAG_FUA`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteCache {
     /// A completed write is durable: flushes have nothing to do and never reach the drive.
@@ -47,14 +47,13 @@ impl WriteCache {
 /// A request that the drive has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which.
+    /// The request.
     pub id: RequestId,
     /// When the drive began to serve it, which is later than it was submitted if others were ahead.
     pub started: Timestamp,
     /// When it was done.
     pub finished: Timestamp,
-    /// How far the head moved for it: the distance from the end of the request before to its start;
-    /// zero for a hit.
+    /// How far the head moved for it: the distance from the end of the request before to its start; zero for a hit.
     pub seek: Sectors,
     /// Whether it was served from the drive's cache.
     pub hit: bool,
@@ -62,23 +61,22 @@ pub struct Completion {
 
 /// A drive on a simulated clock. Times passed in never decrease.
 pub trait DriveModel: Send {
-    /// Its capacity; no request beyond it is ever submitted.
+    /// The drive capacity. No request beyond it is ever submitted.
     fn capacity(&self) -> Sectors;
 
-    /// Whether it has room for `request` now. What limits the stage above puts on its depth comes on
-    /// top of this.
+    /// Whether it accepts `request` now. The stage above may have a smaller depth.
     fn accepts(&self, request: &Request) -> bool;
 
     /// Hands over a request that it accepts.
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request);
 
-    /// When something will happen inside the drive next, if nothing else is submitted.
+    /// The time of the drive's next event if nothing else is submitted.
     fn next_event(&self) -> Option<Timestamp>;
 
-    /// Lets everything happen up to and including `now` and appends what has finished, in order.
+    /// Simulates the drive up to and including `now`, and appends the completions in order.
     fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>);
 
-    /// What access would cost, for schedulers that ask.
+    /// The expected cost of accesses, for schedulers that ask.
     fn cost(&self) -> &dyn AccessCost;
 
     /// What it does with written data.
@@ -88,8 +86,8 @@ pub trait DriveModel: Send {
     fn discards(&self) -> bool;
 }
 
-/// A drive that whoever lends it wants back, such as a throttle with its report.
-/// What stands for a drive is a drive.
+/// A boxed or borrowed drive is a drive. A caller that borrows a drive to a replay gets it back afterwards, such as a
+/// throttle with its report.
 macro_rules! forwards {
     ($pointer:ty) => {
         impl<D: DriveModel + ?Sized> DriveModel for $pointer {

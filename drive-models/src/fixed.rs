@@ -1,6 +1,8 @@
-//! A drive that takes the same time for everything: the test double, and the service process of
-//! queueing formulas (D in M/D/1). Its write cache may be declared volatile, in which case flushes
-//! reach it and take a time of their own; which data would be lost is not modelled.
+//! A drive that takes the same time for every request. It is the test double, and the service process of queueing
+//! formulas (D in M/D/1).
+//!
+//! Its write cache may be declared volatile. Flushes then reach the drive and take a time of their own. Which data a
+//! power failure would lose is not modelled.
 
 use schedulers::AccessCost;
 use traces::spec::{Settings, Tunable, Unit};

@@ -1,7 +1,7 @@
-//! Drive models: *when* a request finishes. Which request goes next is a scheduler's business.
+//! Drive models decide *when* a request finishes. A scheduler decides which request goes next.
 //!
-//! A model reads no clock and does no I/O. Each is one file and one row of [`MODELS`]; a drive of a
-//! make and type is a profile, a TOML file in `profiles/` with every number's source.
+//! A model reads no clock and does no I/O. Each model is one file or folder and one row of [`MODELS`]. A drive of a
+//! make and type is a profile: a TOML file in `profiles/` that gives a source for every number.
 
 pub mod array;
 pub mod calibration;

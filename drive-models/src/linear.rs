@@ -1,11 +1,12 @@
-//! The linear service model of Geist, Jones and Westall 2010, section 3: X = R/2 + S·d/D, where d is
-//! the distance in sectors from the end of the request before to the start of this one and D the
-//! capacity: half a rotation plus a seek in proportion. Leaves out what is below that scale:
-//! rotational position, zones, head switches, settling, the direction of the arm.
+//! The linear service model of Geist, Jones and Westall 2010, section 3: X = R/2 + S·d/D. Here d is the distance in
+//! sectors from the end of the request before to the start of this one, and D is the capacity. The time is half a
+//! rotation plus a seek in proportion to the distance.
 //!
-//! The drive's cache is the paper's, three numbers: segments, sectors per segment, prefetch. A read
-//! that one segment holds takes `hit` and moves no arm. Only reads fill segments; a write goes
-//! through and, since a segment is a span of addresses, invalidates none.
+//! The drive's cache is the paper's, given by three numbers: segments, sectors per segment, prefetch. A read that one
+//! segment holds takes `hit` and moves no arm. Only reads fill segments. A write goes through and invalidates no
+//! segment, since a segment is a span of addresses.
+//!
+//! Leaves out rotational position, zones, head switches, settling, and the direction of the arm.
 
 use schedulers::AccessCost;
 use schedulers::shadow_cache::{ShadowCache, Span};
@@ -54,8 +55,8 @@ struct Slope {
 }
 
 impl Slope {
-    /// The largest shift at which the slope fits 64 bits, rounded up so that the product is the
-    /// exact floor of b·d/D wherever d·D < 2^64, and at most 1 ns above it elsewhere.
+    /// The largest shift at which the slope fits 64 bits, rounded up so that the product is the exact floor of b·d/D
+    /// wherever d·D < 2^64, and at most 1 ns above it elsewhere.
     fn new(b: Nanos, capacity: Sectors) -> Slope {
         let (b, d) = (u128::from(b.as_ns()), u128::from(capacity.count()));
         let fits = |shift: u32| (b << shift).div_ceil(d) <= u128::from(u64::MAX);

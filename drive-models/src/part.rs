@@ -1,4 +1,5 @@
-//! The drives and schedulers that a drive is made of, such as the member of an array: how a profile and a spec name them.
+//! The drives and schedulers that a drive is made of, such as the member of an array. A profile names a part in a
+//! section, and a spec replaces it.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -74,7 +75,8 @@ impl Part {
         self.offset
     }
 
-    /// Takes the settings of this part (`name=X`, `name.tunable=V`) out of the spec of the whole drive and applies them.
+    /// Takes the settings of this part (`name=X`, `name.tunable=V`) out of the spec of the whole drive and applies
+    /// them.
     pub(crate) fn take_from(&mut self, given: &mut Vec<(String, String)>) -> Result<(), SpecError> {
         if let Some(at) = given.iter().position(|(key, _)| key == self.name) {
             self.spec = given.remove(at).1.parse()?;

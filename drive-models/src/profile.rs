@@ -1,5 +1,5 @@
-//! Drives by make and type: a model and its settings in one readable file, every number with its
-//! source. The shipped ones are part of the program; a user's own is named by its path.
+//! Drives by make and type: a model and its settings in one readable file, every number with its source. The shipped
+//! ones are part of the program; a user's own is named by its path.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +21,13 @@ pub struct Profile {
     pub name: String,
     /// The model, a name of [`MODELS`].
     pub model: String,
-    /// One line on what drive it is.
+    /// One line that describes the drive.
     pub summary: String,
-    /// Against what it was checked, if anything.
+    /// The measurements that it was checked against, or that it was not.
     pub validation: String,
     /// Every tunable of the model: value and where it comes from.
     pub settings: BTreeMap<String, (String, String)>,
-    /// What its model needs beside them.
+    /// The description that its model needs beside them.
     pub description: Box<dyn DriveDescription>,
     /// The lines of settings and parts.
     pub(crate) lines: BTreeMap<String, usize>,
@@ -58,7 +58,7 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("st41601n", include_str!("../profiles/st41601n.toml")),
 ];
 
-/// What every profile has, whatever its model.
+/// The entries of every profile, whatever its model.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProfileText {
@@ -101,7 +101,7 @@ impl Profile {
     /// Reads the profile at `path`.
     ///
     /// # Errors
-    /// As [`Profile::parse`], and what the operating system says.
+    /// As [`Profile::parse`], and errors of the operating system.
     pub fn read(path: &Path) -> Result<Profile, DescriptionError> {
         Profile::read_among(MODELS, path)
     }
@@ -132,8 +132,8 @@ impl Profile {
     }
 }
 
-/// Parses the profile `text` and takes its sections apart from what every profile has. A section is parsed as the row of
-/// the profile's model says, or else as another row says that has a section of this name.
+/// Parses the profile `text` and takes its sections apart from what every profile has. A section is parsed as the row
+/// of the profile's model says, or else as another row says that has a section of this name.
 fn parse_text(models: &'static [ModelRow], text: &str) -> Result<(ProfileText, Sections), ProfileError> {
     let table = DeTable::parse(text)?;
     let model = table.get_ref().get("model").and_then(|model| model.get_ref().as_str());

@@ -1,13 +1,13 @@
-//! A drive with a queue of its own and a scheduler that chooses what it serves next: the tagged command
-//! queueing of SCSI and SATA drives, and the members of an array.
+//! A drive with a queue of its own and a scheduler that chooses the next request to serve: the tagged command queueing
+//! of SCSI and SATA drives, and the members of an array.
 //!
-//! A drive that holds several commands goes for the one it can serve soonest (Worthington, Ganger and
-//! Patt 1994, "Scheduling algorithms for modern disk drives"). What has waited as long as the age
-//! limit goes before all others, the oldest first, so that nothing starves. A flush goes before what
-//! waits: it is about writes that have completed.
+//! A drive that holds several commands serves first the one that it can serve soonest (Worthington, Ganger and Patt
+//! 1994, "Scheduling algorithms for modern disk drives"). A command that has waited as long as the age limit goes
+//! before all others, the oldest first, so that nothing starves. A flush goes before all waiting commands, because it
+//! is about writes that have completed.
 //!
-//! The choice falls when the drive comes free, among what it holds then. Leaves out ordered and head-of-queue tags and
-//! merging within the queue.
+//! The drive chooses when it becomes free, among the commands that it holds then. Leaves out ordered and head-of-queue
+//! tags, and merging within the queue.
 
 use std::collections::VecDeque;
 
@@ -19,30 +19,25 @@ use crate::drive::{Completion, DriveModel, WriteCache};
 
 /// The tunables of the queue of a drive that serves one request at a time.
 pub const TUNABLES: &[Tunable] = &[
-    Tunable::new(
-        "queue_depth",
-        Unit::Count,
-        "0",
-        "commands that the drive holds and orders itself; 0 is no such queue",
-    )
-    .within(0, 1024),
-    Tunable::new("queue_order", Unit::Choice(&["fifo", "look", "satf"]), "satf", "which of them is served next"),
-    Tunable::new("age_limit", Unit::Time, "1s", "how long one waits before it goes first; 0 is for ever")
+    Tunable::new("queue_depth", Unit::Count, "0", "commands that the drive holds and orders itself; 0 is none")
+        .within(0, 1024),
+    Tunable::new("queue_order", Unit::Choice(&["fifo", "look", "satf"]), "satf", "order in which they are served"),
+    Tunable::new("age_limit", Unit::Time, "1s", "wait after which a command goes first; 0 is no limit")
         .within(0, 1_000_000_000_000),
 ];
 
-/// How much goes into a queue and how long it stays.
+/// The limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Commands, waiting or served.
     pub held: u32,
-    /// Those of them that the drive behind the queue is given at once.
+    /// Commands that the drive behind the queue has at once.
     pub at_drive: u32,
     /// How long one waits before it goes first.
     pub age: Option<Nanos>,
 }
 
-/// A drive and what waits for it.
+/// A drive and the commands that wait for it.
 pub struct Queued {
     drive: Box<dyn DriveModel>,
     scheduler: Box<dyn Scheduler>,
@@ -53,13 +48,14 @@ pub struct Queued {
     requests: Vec<Request>,
     /// Flushes, which no scheduler orders.
     flushes: VecDeque<RequestId>,
-    /// Since when the scheduler has had what waits, the oldest first; empty without an age limit.
+    /// The waiting commands with the times at which the scheduler got them, the oldest first. Empty without an age
+    /// limit.
     ages: VecDeque<(Timestamp, RequestId)>,
-    /// What was chosen and the drive did not accept yet.
+    /// The command that was chosen and that the drive has not accepted yet.
     chosen: Option<RequestId>,
-    /// When something happens next.
+    /// The time of the next event.
     next: Timestamp,
-    /// What has completed and was not handed over yet.
+    /// Completions that were not handed over yet.
     completions: Vec<Completion>,
 }
 
@@ -81,7 +77,7 @@ impl Queued {
         }
     }
 
-    /// `drive` behind the queue that `settings` of [`TUNABLES`] describe, or alone if they say so.
+    /// `drive` behind the queue that `settings` of [`TUNABLES`] describe, or `drive` alone if its depth is 0.
     pub fn in_front_of(drive: Box<dyn DriveModel>, settings: &Settings) -> Box<dyn DriveModel> {
         let held = settings.count("queue_depth") as u32;
         if held == 0 {
@@ -101,7 +97,7 @@ impl Queued {
         self.held
     }
 
-    /// When something happens next, [`Timestamp::MAX`] for never.
+    /// The time of the next event, [`Timestamp::MAX`] for never.
     pub(crate) fn next(&self) -> Timestamp {
         self.next
     }
@@ -123,7 +119,7 @@ impl Queued {
         }
     }
 
-    /// Sends to the drive what it has room for.
+    /// Sends commands to the drive while it accepts them.
     pub(crate) fn dispatch(&mut self, now: Timestamp) {
         let mut wake = Timestamp::MAX;
         while self.at_drive < self.limits.at_drive {
@@ -185,8 +181,7 @@ impl Queued {
         true
     }
 
-    /// Lets everything happen in the drive up to `now` and appends what has completed;
-    /// [`Queued::dispatch`] then gives it more.
+    /// Simulates the drive up to `now` and appends its completions. [`Queued::dispatch`] then sends more commands.
     pub(crate) fn complete(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
         let before = completions.len();
         self.drive.advance(now, completions);
@@ -200,7 +195,7 @@ impl Queued {
         }
     }
 
-    /// Lets everything happen up to `now`, at its time.
+    /// Simulates drive and queue up to `now`, event by event.
     fn run(&mut self, now: Timestamp) {
         while self.next <= now && self.next < Timestamp::MAX {
             let time = self.next;

@@ -1,5 +1,5 @@
-//! The sections of a profile beside `[settings]`, such as `[seek]`: how a model names them in its row of the registry,
-//! and how they reach the model once they are parsed. A section keeps byte offsets, so that an error can name a line.
+//! The sections of a profile beside `[settings]`, such as `[seek]`. The row of a model lists its sections. The profile
+//! reader parses them and hands them to the model with their byte offsets, so that an error can name a line.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 use traces::{DescriptionError, described};
 
-/// What profiles are called in error messages.
+/// The name of profiles in error messages.
 pub(crate) const DRIVE_PROFILE: &str = "drive profile";
 
 /// Why a profile is refused.
@@ -16,7 +16,7 @@ pub(crate) const DRIVE_PROFILE: &str = "drive profile";
 pub struct ProfileError {
     /// The byte of the profile that is to blame, if one is.
     pub offset: Option<usize>,
-    /// What is wrong and what would be right.
+    /// The error and its remedy.
     pub problem: String,
 }
 

@@ -1,7 +1,7 @@
-//! A drive that serves one request at a time, in the order in which they were submitted.
+//! A drive that serves one request at a time, in the order of submission.
 //!
-//! Because the order is fixed on submission, so is every time: a request is worked out when it is
-//! submitted and only its completion waits.
+//! The order is fixed on submission, and so are all times. A request is therefore served when it is submitted, and only
+//! its completion waits.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
 
-/// What serving one request takes.
+/// The service of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long.
+    /// The service time.
     pub time: Nanos,
     /// How far the head moves for it.
     pub seek: Sectors,
@@ -23,8 +23,7 @@ pub struct Service {
 
 /// The service times of such a drive.
 pub trait ServiceModel: AccessCost + Send {
-    /// Serves the next request from `started` on: what it takes from the state that the one before
-    /// has left. Times never decrease.
+    /// Serves the next request from `started` on, in the state that the request before has left. Times never decrease.
     fn serve(&mut self, started: Timestamp, request: &Request) -> Service;
 
     /// What it does with written data. Unless a model says otherwise, a completed write is durable.

@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn each_request_completes_once_in_time_and_always_the_same(
+    fn each_request_completes_once_and_runs_repeat(
         level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..80),
         depth in 1usize..20,
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_how_often_one_looks(
+    fn completions_do_not_depend_on_how_often_the_drive_is_advanced(
         level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..40),
     ) {

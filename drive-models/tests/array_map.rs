@@ -219,8 +219,7 @@ impl Audit {
         self.map.row_start(self.row) + offset
     }
 
-    /// Whether the old sector of a data unit is known: read, or on the failed member while all other
-    /// data and P are.
+    /// Whether the old sector of a data unit is known: read, or on the failed member while all other data and P are.
     fn knows(&self, unit: u64, offset: u64) -> bool {
         let member = |unit| self.map.data_member(self.row, unit);
         let read = |member| self.reads.contains(&(member, self.at(offset)));
@@ -277,7 +276,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn reads_cover_what_is_asked_or_what_tells_it((level, members, unit, failed) in any_shape(), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn reads_cover_the_requested_sectors_or_those_that_reconstruct_them((level, members, unit, failed) in any_shape(), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
         let map = map(level, members, unit);
         let capacity = map.capacity().count() as usize;
         let (start, end) = (a.index(capacity) as u64, b.index(capacity) as u64);
@@ -333,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn without_parity_exactly_what_is_asked_is_written((level, members, unit, failed) in any_shape().prop_filter("no parity", |shape| shape.0.parities() == 0), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn without_parity_exactly_the_requested_sectors_are_written((level, members, unit, failed) in any_shape().prop_filter("no parity", |shape| shape.0.parities() == 0), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
         let map = map(level, members, unit);
         let capacity = map.capacity().count() as usize;
         let (start, end) = (a.index(capacity) as u64, b.index(capacity) as u64);

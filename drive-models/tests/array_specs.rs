@@ -48,7 +48,7 @@ fn the_shipped_arrays_are_as_large_as_their_data() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason() {
+fn impossible_settings_are_refused_with_the_reason() {
     for (spec, message) in [
         ("raid:level=6,members=3", "raid:members=`3` is not at least 4, the fewest of RAID-6"),
         ("raid:members=2", "raid:members=`2` is not at least 3, the fewest of RAID-5"),

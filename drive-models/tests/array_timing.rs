@@ -136,7 +136,7 @@ fn a_second_read_of_a_block_is_a_hit() {
 }
 
 #[test]
-fn who_wants_what_is_on_its_way_waits_for_it() {
+fn read_of_sectors_being_fetched_waits_for_the_fetch() {
     let settings = "level=0,members=2,read_cache=1m,scheduler=fifo";
     assert_eq!(times(settings, &[(0, read(0, 8)), (0, read(0, 8)), (0, read(8, 8)), (0, read(12, 4))]), [1, 1, 2, 2]);
 }
@@ -175,8 +175,8 @@ fn a_full_write_cache_is_as_fast_as_destaging() {
     expected.extend([2, 4, 6, 8]);
     assert_eq!(times(settings, &writes), expected);
     assert_eq!(hits(settings, &writes)[14..18], [true, true, false, false]);
-    // Two rows at a time go twice as fast, as their members differ: rows 0 and 1 of fifteen, data
-    // on members 0 and 14, parity on 14 and 13.
+    // Two rows at a time go twice as fast, as their members differ: rows 0 and 1 of fifteen, data on members 0 and 14,
+    // parity on 14 and 13.
     let settings = settings.replace("members=5", "members=15").replace("destages=1", "destages=2");
     let writes: Vec<_> = (0..18).map(|row| (0, write(row * 14 * 128 + 512, 8))).collect();
     assert_eq!(times(&settings, &writes)[16..], [2, 2]);
@@ -204,7 +204,7 @@ fn destaging_goes_from_the_high_to_the_low_water_mark() {
 }
 
 #[test]
-fn what_fills_a_row_is_destaged_as_a_full_stripe() {
+fn full_row_is_destaged_as_a_full_stripe_write() {
     let busy = |settings: &str, writes: &[Request]| {
         let mut drive = array(settings);
         for (id, request) in writes.iter().enumerate() {
@@ -226,7 +226,7 @@ fn what_fills_a_row_is_destaged_as_a_full_stripe() {
 }
 
 #[test]
-fn what_goes_past_the_write_cache_makes_older_data_in_it_worthless() {
+fn write_past_the_write_cache_drops_older_data_in_it() {
     let settings = "level=0,members=2,write_cache=4k,track=4k,high_water=100";
     let requests = |second| [(0, write(0, 8)), (1, second), (10, read(0, 8))];
     assert_eq!(hits(settings, &requests(write(0, 64))), [true, false, false]);
@@ -234,7 +234,7 @@ fn what_goes_past_the_write_cache_makes_older_data_in_it_worthless() {
 }
 
 #[test]
-fn members_schedulers_hear_what_has_completed() {
+fn schedulers_of_members_are_notified_of_completions() {
     // They count what is below them and would stop.
     for scheduler in ["sfq,scheduler.depth=1", "kyber", "anticipatory", "ba"] {
         let requests: Vec<_> = (0..300).map(|nth| (0, read(nth * 8, 8))).collect();
@@ -244,13 +244,13 @@ fn members_schedulers_hear_what_has_completed() {
 }
 
 #[test]
-fn what_does_not_fit_the_write_cache_goes_past_it() {
+fn write_larger_than_the_write_cache_goes_past_it() {
     let settings = "level=0,members=2,write_cache=64k";
     assert_eq!(times(settings, &[(0, write(0, 8)), (0, write(0, 512)), (5, write(0, 8))]), [0, 1, 5]);
 }
 
 #[test]
-fn flushes_are_the_members_business_unless_writes_are_safe_here() {
+fn flushes_go_to_the_members_unless_the_write_cache_is_non_volatile() {
     let cache = |settings: &str| array(settings).write_cache();
     assert_eq!(cache("level=5"), WriteCache::Through);
     assert_eq!(cache("level=5,member.write_cache=volatile"), WriteCache::Volatile { fua: false });
@@ -282,7 +282,7 @@ fn an_array_is_a_drive_that_may_be_a_member() {
 }
 
 #[test]
-fn an_access_costs_what_a_member_takes_or_nothing_of_it() {
+fn access_costs_the_time_of_a_member_or_only_the_overhead() {
     let mut drive = array("level=5,members=5,read_cache=1m,overhead=2ms");
     let cost = |drive: &dyn DriveModel| drive.cost().access(Timestamp::ZERO, &read(0, 8)).as_ns() / MS;
     assert_eq!(cost(&*drive), 3);
@@ -291,7 +291,7 @@ fn an_access_costs_what_a_member_takes_or_nothing_of_it() {
 }
 
 #[test]
-fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
+fn array_built_with_contents_equals_the_registrys_with_a_read_cache() {
     use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
 
     let part = || -> MemberParts {
@@ -322,7 +322,7 @@ fn an_array_that_reads_ahead_is_the_registrys_with_a_read_cache() {
 }
 
 #[test]
-fn what_has_passed_is_in_the_read_cache_as_if_it_had_been_served() {
+fn passed_requests_leave_the_read_cache_as_served_ones_do() {
     use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
 
     let part = || -> MemberParts {
@@ -330,7 +330,8 @@ fn what_has_passed_is_in_the_read_cache_as_if_it_had_been_served() {
         (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
     };
     let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), part().0.capacity());
-    // Reads at random, each behind the one before once in three times, in so little that much is there already, and some writes.
+    // Reads at random, each behind the one before once in three times, in so little that much is there already, and
+    // some writes.
     let mut lba = 0;
     let request = |n: u64| {
         lba = if n.is_multiple_of(3) { (n * n * 31 + n * 977) % 9000 * 16 } else { lba + 64 };

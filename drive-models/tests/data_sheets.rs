@@ -1,5 +1,5 @@
-//! The classes of drives do what the specifications say that their numbers were set for. A fit, not
-//! a validation: no drive was measured.
+//! The classes of drives do what the specifications say that their numbers were set for. A fit, not a validation: no
+//! drive was measured.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use drive_models::{Completion, DriveModel, build};

@@ -128,7 +128,7 @@ fn load() -> impl Strategy<Value = Vec<(u64, Request)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn a_queue_chooses_as_one_that_is_gone_through(
+    fn queue_chooses_as_a_full_scan_does(
         requests in load(),
         depth in 1usize..20,
         order in prop::sample::select(vec!["fifo", "look", "satf"]),
@@ -146,7 +146,7 @@ fn ids(completions: &[Completion]) -> Vec<u32> {
 }
 
 #[test]
-fn what_starves_goes_when_its_time_has_come() {
+fn starving_command_is_served_at_its_age_limit() {
     // One far away, and a stream near the head that never ends.
     let far = (0, request(Operation::Read, 280_000_000, 8));
     let near = |nth: u64| (0, request(Operation::Read, nth * 8 % 4096, 8));
@@ -163,7 +163,7 @@ fn what_starves_goes_when_its_time_has_come() {
 }
 
 #[test]
-fn what_has_waited_for_exactly_the_age_limit_goes_first() {
+fn command_that_has_waited_exactly_the_age_limit_goes_first() {
     let requests = [1000, 0, 2000].map(|lba| (0, request(Operation::Read, lba, 8)));
     let order = |age_limit: &str| {
         let spec = format!("fixed:queue_depth=4,queue_order=look,age_limit={age_limit}");
@@ -185,7 +185,7 @@ fn without_a_queue_depth_nothing_is_reordered() {
 }
 
 #[test]
-fn a_queue_is_full_with_what_it_holds_and_takes_more_when_one_has_completed() {
+fn full_queue_accepts_a_command_after_a_completion() {
     let mut drive = build(&"fixed:queue_depth=3".parse().unwrap()).unwrap().drive;
     let read = request(Operation::Read, 0, 8);
     for id in 0..3 {
@@ -205,7 +205,7 @@ fn a_queue_is_full_with_what_it_holds_and_takes_more_when_one_has_completed() {
 }
 
 #[test]
-fn a_flush_goes_before_what_waits() {
+fn flush_goes_before_waiting_commands() {
     let mut drive = build(&"fixed:write_cache=volatile,queue_depth=8,queue_order=fifo".parse().unwrap()).unwrap().drive;
     let write = request(Operation::Write, 0, 8);
     let requests = [(0, write), (0, write), (0, request(Operation::Flush, 0, 0))];
@@ -258,7 +258,7 @@ impl Scheduler for Listener {
 }
 
 #[test]
-fn the_scheduler_hears_of_everything_but_flushes_when_it_happens() {
+fn scheduler_is_notified_of_every_event_but_those_of_flushes() {
     let heard = Arc::default();
     let listener = Listener { waiting: VecDeque::new(), heard: Arc::clone(&heard) };
     let drive = build(&"fixed:write_cache=volatile".parse().unwrap()).unwrap().drive;

@@ -1,4 +1,5 @@
-//! What a read cache holds after requests of which nothing is known but what they moved.
+//! The contents of a read cache after a series of requests whose times are not known, only their operations and
+//! addresses.
 
 use traces::{Lba, Operation, Sectors};
 
@@ -11,22 +12,22 @@ pub(super) fn track(geometry: &Geometry) -> u64 {
     Tracks::<u8>::SECTORS_MAX.min(geometry.stripe_unit())
 }
 
-/// The contents of a read cache, by tracks. Where requests [`pass`](Contents::pass) there are no times: each is done before the next,
-/// and what is read ahead for it has come.
+/// The contents of a read cache, by tracks. Requests [`pass`](Contents::pass) without times: each one and its
+/// read-ahead are complete before the next.
 #[derive(Clone, Debug)]
 pub struct Contents(ArrayReadCache);
 
-/// What has to be read of the members when a request passes: the first sector and that after the last.
+/// The sectors to read from the members when a request passes: the first sector and that after the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// For the request, because it is not there.
+    /// For the request, because the cache does not hold them.
     pub missing: Option<(u64, u64)>,
     /// Ahead of it.
     pub ahead: Option<(u64, u64)>,
 }
 
 impl Contents {
-    /// Nothing, in a cache of `size` of an array that reads so far `ahead` of who reads one track behind another.
+    /// An empty cache of `size`. The array reads `ahead` sectors ahead of a stream that reads one track behind another.
     pub fn new(geometry: &Geometry, size: Sectors, ahead: Sectors) -> Contents {
         let track = track(geometry);
         let tracks = (size.count() / track).max(1) as usize;

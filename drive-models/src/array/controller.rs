@@ -1,4 +1,4 @@
-//! The controller: caches in front of the members, and which request waits for what.
+//! The controller of an array: the caches before the members, and the operations that each request waits for.
 
 use std::collections::VecDeque;
 
@@ -26,15 +26,15 @@ struct OutstandingRequest {
     hit: bool,
 }
 
-/// What an operation of the members is for.
+/// The purpose of an operation of the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OperationPurpose {
-    /// Those who wait for it.
+    /// The requests that wait for it.
     #[default]
     Requests,
-    /// The read cache, and those who wait for it.
+    /// To fill the read cache, and the requests that wait for it.
     Fetch,
-    /// Capacity in the write cache.
+    /// To free capacity in the write cache.
     Destage,
 }
 
@@ -43,7 +43,7 @@ struct Underway {
     purpose: OperationPurpose,
     start: u64,
     end: u64,
-    /// Who began it first, then who has joined.
+    /// The request that began it first, then those that have joined.
     waiters: Vec<RequestId>,
     /// Whether the first of those began it, and not the controller.
     demanded: bool,
@@ -65,7 +65,7 @@ pub struct Array {
     /// Completions, the earliest first: each is as long after what it waited for as any other.
     completing: VecDeque<Completion>,
     position: Lba,
-    /// What the members do with written data.
+    /// The write cache of the members' drives.
     write_cache_below: drive::WriteCache,
     // Reused so that nothing is allocated per request.
     done: Vec<EndedOperation>,
@@ -184,7 +184,7 @@ impl Array {
         self.wait(id, operation);
     }
 
-    /// Takes a write into the write cache, which has room for it.
+    /// Takes a write into the write cache, which has the capacity for it.
     fn take_in(&mut self, now: Timestamp, id: RequestId, hit: bool) {
         let outstanding = &mut self.outstanding[id.index()];
         (outstanding.started, outstanding.hit) = (now, hit);
@@ -271,7 +271,7 @@ impl Array {
             let outstanding = &mut self.outstanding[id.index()];
             outstanding.pending -= 1;
             outstanding.started = outstanding.started.min(done.started.max(outstanding.submitted));
-            // Who has joined moved no arm, and found nothing there either.
+            // A request that has joined moved no arm and was no hit in a member's cache.
             let began = demanded && place == 0;
             if began {
                 outstanding.seek += done.seek;
@@ -285,7 +285,7 @@ impl Array {
         self.raid.forget(done.id);
     }
 
-    /// Whether the caches have all that a read asks for, or room for a write.
+    /// Whether the caches hold all sectors of a read, or have the capacity for a write.
     fn is_hit(&self, request: &Request) -> bool {
         let (start, end) = (request.lba.sector(), request.end().sector());
         match (request.operation, &self.write_cache) {
@@ -303,7 +303,7 @@ fn span(outstanding: &OutstandingRequest) -> (u64, u64) {
     (outstanding.request.lba.sector(), outstanding.request.end().sector())
 }
 
-/// Notes what an operation that has begun is for.
+/// Notes the purpose of an operation that has begun.
 fn begun(underway: &mut Vec<Underway>, operation: OperationId, purpose: OperationPurpose) -> &mut Underway {
     let at = operation.0 as usize;
     if at >= underway.len() {
@@ -328,7 +328,7 @@ impl AccessCost for Array {
         self.raid.geometry().capacity()
     }
 
-    /// What a read of at most a stripe unit by one member takes.
+    /// The time that one member takes to read at most a stripe unit.
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
         self.overhead + self.raid.expected(from, to, sectors)
     }

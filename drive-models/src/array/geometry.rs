@@ -1,11 +1,10 @@
 //! Where an array's sectors lie on its members.
 //!
-//! Each member is cut into stripe units; the units at one depth of all members are a row. A row's
-//! data units are filled in order, rows follow one another. Parity rotates left-symmetric, as in
-//! Linux's md: in row r of n members the parity of RAID-5 (P of RAID-6) is on member n - 1 - (r mod n),
-//! Q on the next, and the data units follow behind it, around the end; so n data units in a row
-//! of addresses are on n different members. RAID-10 is RAID-0 over pairs: members 0 and 1 mirror
-//! each other, 2 and 3, and so on.
+//! Each member is cut into stripe units. The units at one depth of all members are a row. A row's data units are filled
+//! in order, and rows follow one another. Parity rotates left-symmetric, as in Linux's md: in row r of n members, the
+//! parity of RAID-5 (P of RAID-6) is on member n - 1 - (r mod n) and Q on the next. The data units follow behind it and
+//! wrap around the end, so that n consecutive data units are on n different members. RAID-10 is RAID-0 over pairs:
+//! members 0 and 1 mirror each other, 2 and 3, and so on.
 
 use traces::{Lba, Sectors};
 
@@ -86,11 +85,10 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A map over `members` of `member` sectors each; what does not fill a stripe unit at their end
-    /// is not used.
+    /// A map over `members` of `member` sectors each; what does not fill a stripe unit at their end is not used.
     ///
     /// # Panics
-    /// If the level cannot have so many members or the stripe unit is zero: settings are checked before.
+    /// If the level cannot have `members` or the stripe unit is zero. Settings are checked before.
     pub fn new(level: Level, members: u64, stripe_unit: Sectors, member: Sectors) -> Geometry {
         assert!(members >= level.members_min() && stripe_unit > Sectors::ZERO, "settings were checked");
         let data = match level {

@@ -1,4 +1,4 @@
-//! One member of an array: a drive behind a queue, and which of its commands belongs to which step.
+//! One member of an array: a drive behind a queue, and the step that each of its commands belongs to.
 
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -11,7 +11,7 @@ use crate::queued::{QueueLimits, Queued};
 pub struct EndedAccess {
     /// The step of an operation that it belongs to.
     pub step: u32,
-    /// What the drive said.
+    /// The completion by the drive.
     pub completion: Completion,
 }
 
@@ -39,7 +39,7 @@ impl ArrayMember {
         }
     }
 
-    /// When something happens next, [`Timestamp::MAX`] for never.
+    /// The time of the next event, [`Timestamp::MAX`] for never.
     pub fn next_event(&self) -> Timestamp {
         self.queue.next()
     }
@@ -67,13 +67,13 @@ impl ArrayMember {
         self.queue.insert(now, id, request);
     }
 
-    /// Sends to the drive what it has room for.
+    /// Sends accesses to the drive while it accepts them.
     pub fn dispatch(&mut self, now: Timestamp) {
         self.queue.dispatch(now);
     }
 
-    /// Lets everything happen in the drive up to `now` and appends what has ended; the owner dispatches
-    /// when it has seen to that.
+    /// Simulates the drive up to `now` and appends the accesses that have ended. The owner handles these, then
+    /// dispatches.
     pub fn advance(&mut self, now: Timestamp, ended: &mut Vec<EndedAccess>) {
         self.queue.complete(now, &mut self.completions);
         for completion in self.completions.drain(..) {
@@ -82,12 +82,12 @@ impl ArrayMember {
         }
     }
 
-    /// What its drive does with written data.
+    /// The write cache of its drive.
     pub fn write_cache(&self) -> WriteCache {
         self.queue.write_cache()
     }
 
-    /// What a read of `sectors` at `to` is expected to take with the head at `from`.
+    /// The expected time of a read of `sectors` at `to` with the head at `from`.
     pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
         self.queue.cost().between(from, to, sectors)
     }

@@ -1,13 +1,13 @@
-//! Arrays: a drive made of drives, each with its own queue and scheduler, behind a controller that may
-//! cache. RAID levels after Patterson, Gibson and Katz 1988 ("A case for redundant arrays of
-//! inexpensive disks") and Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
+//! Arrays: a drive made of drives. Each member has its own queue and scheduler, and a controller before them may cache.
+//! RAID levels are those of Patterson, Gibson and Katz 1988 ("A case for redundant arrays of inexpensive disks") and
+//! Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
 //!
-//! A request passes through the caches (`read_cache`, `write_cache`); what they do not have is
-//! planned as accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues
-//! (`member`). It completes with the last access it needs, after the controller's overhead.
+//! A request passes through the caches (`read_cache`, `write_cache`). The sectors that they do not hold are planned as
+//! accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues (`member`). The request
+//! completes with the last access that it needs, after the controller's overhead.
 //!
-//! Leaves out: locks on rows, merging in members' queues, rebuilding onto a spare, more than one
-//! failed member, the controller's own bandwidth, and the time of exclusive or.
+//! Leaves out locks on rows, merging in members' queues, rebuilding onto a spare, more than one failed member, the
+//! controller's own bandwidth, and the time of exclusive or.
 
 mod contents;
 mod controller;
@@ -55,8 +55,8 @@ const CAPACITY_MAX: u64 = 1 << 53;
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
 
-/// An array whose controller takes `overhead` for every request and has a read cache with these `contents`, if there are any, and whose members
-/// have one request at a time.
+/// An array whose members have one request at a time. Its controller takes `overhead` for every request, and has a read
+/// cache with these `contents` if they are given.
 pub fn with_contents(
     geometry: Geometry,
     overhead: Nanos,
@@ -71,7 +71,7 @@ pub fn with_contents(
 /// An array with the settings of [`MODEL`] over as many members as they say.
 ///
 /// # Errors
-/// Settings that contradict each other; a stripe unit that the members have no room for; too large members.
+/// Settings that contradict each other; a stripe unit that is larger than a member; too large members.
 fn build(settings: &Settings, parts: Vec<MemberParts>) -> Result<Box<dyn DriveModel>, Contradiction> {
     let settings = ArraySettings::new(settings)?;
     let smallest = parts.iter().map(|(drive, _)| drive.capacity()).min().unwrap_or(Sectors::ZERO);

@@ -1,14 +1,13 @@
-//! Which accesses to its members a request to an array takes.
+//! The accesses to members that a request to an array takes.
 //!
-//! Reads touch what they ask for; where that is on the failed member, the same sectors of the other
-//! data units and of P are read instead. A write to rows with parity first reads what the new parity
-//! needs, by whichever way takes fewer accesses: *read-modify-write* reads the old data and parity,
-//! *reconstruct-write* the data that stays (none of it for a full row). With as many it reconstructs,
-//! as Linux's md does by default. Parity is read and written as one span, from the first to the last
-//! sector written in any unit.
+//! A read accesses the requested sectors. If these lie on the failed member, it reads the same sectors of the other
+//! data units and of P instead. A write to rows with parity first reads the data that the new parity needs, in the way
+//! that takes fewer accesses: *read-modify-write* reads the old data and parity, *reconstruct-write* reads the data
+//! that stays (none for a full row). If both take as many, it reconstructs, as Linux's md does by default. Parity is
+//! read and written as one span, from the first to the last sector written in any unit.
 //!
-//! Accesses of one request that lie one behind the other on a member are one access. Left out: locks
-//! on rows, so that two writes to one row at the same time each take their own reads.
+//! Accesses of one request that are adjacent on a member are one access. Leaves out locks on rows: two writes to one
+//! row at the same time each do their own reads.
 
 use traces::{Lba, Operation};
 
@@ -27,7 +26,7 @@ pub struct MemberAccess {
     pub operation: Operation,
 }
 
-/// What is written of one data unit of a row.
+/// The written span of one data unit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitWrite {
     /// The data unit.
@@ -36,7 +35,7 @@ pub struct UnitWrite {
     pub from: u64,
     /// The sector behind the last.
     pub to: u64,
-    /// Whether everything between is written. Holes are filled with what was there before.
+    /// Whether every sector in between is written. Holes are filled with the old data.
     pub solid: bool,
 }
 
@@ -143,8 +142,8 @@ impl Planner {
         self.reads.finish(reads);
     }
 
-    /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie
-    /// in one row or are full rows: what has to be read first, and what is written then.
+    /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie in one row or are
+    /// full rows: what has to be read first, and what is written then.
     pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<MemberAccess>, writes: &mut Vec<MemberAccess>) {
         let mut at = start;
         while at < end {
@@ -190,7 +189,7 @@ impl Planner {
         }
     }
 
-    /// The sectors of `start..end` within their row that only parity can tell.
+    /// The sectors of `start..end` within their row that only parity can reconstruct.
     fn lost_part(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let failed = self.failed.filter(|_| self.geometry.level().parities() > 0)?;
         let mut lost = None;
@@ -202,7 +201,7 @@ impl Planner {
         lost
     }
 
-    /// Reads what is asked for and, of every other data unit and P, what tells the lost sectors.
+    /// Reads the requested sectors and, from every other data unit and P, those that reconstruct the lost ones.
     fn read_degraded(&mut self, start: u64, end: u64, lost: (u64, u64)) {
         let StripePosition { row, unit: first, offset } = self.geometry.place(Lba::new(start));
         let (data, size) = (self.geometry.data_units(), self.geometry.stripe_unit());
@@ -321,8 +320,8 @@ impl Planner {
     }
 }
 
-/// The span of a unit that has to be read so that all of `hull` is known of it, empty (0, 0) if the
-/// write covers it. One access, so with something to read on both sides it is all of it.
+/// The span of a unit that has to be read so that all of `hull` is known of it, empty (0, 0) if the write covers it.
+/// One access, so with something to read on both sides it is all of it.
 fn what_stays(unit: &UnitWrite, hull: (u64, u64)) -> (u64, u64) {
     match (unit.solid, unit.from == hull.0, unit.to == hull.1) {
         (true, true, true) => (0, 0),

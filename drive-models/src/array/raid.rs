@@ -1,8 +1,8 @@
 //! The members of an array and the operations that run on them.
 //!
-//! An operation is one read, one write or one flush of the array. It has one step, or up to three if
-//! it writes rows with parity: the part of a row at its start, the full rows, the part of a row at its
-//! end. A step reads what it needs to know first, then it writes; steps do not wait for one another.
+//! An operation is one read, one write or one flush of the array. It has one step, or up to three if it writes rows
+//! with parity: the part of a row at its start, the full rows, and the part of a row at its end. A step first reads the
+//! sectors that the new parity needs, then it writes. Steps do not wait for one another.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ struct OperationStep {
     operation: u32,
     /// Accesses that have not ended.
     pending: u32,
-    /// What is written after the reads.
+    /// The writes that follow the reads.
     writes: Vec<MemberAccess>,
 }
 
@@ -105,8 +105,7 @@ impl Raid {
         self.planner.geometry()
     }
 
-    /// What a read of at most a stripe unit is expected to take one member whose head is where `from` lies
-    /// on it.
+    /// What a read of at most a stripe unit is expected to take one member whose head is where `from` lies on it.
     pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
         let map = self.geometry();
         let on_member = |lba| {
@@ -118,8 +117,7 @@ impl Raid {
         self.members[map.data_member(row, unit) as usize].expected(on_member(from), on_member(to), sectors)
     }
 
-    /// What the members do with written data: volatile if any of them is, forced unit access if all
-    /// of those know it.
+    /// The write cache of the members: volatile if any of them is, forced unit access if all of those know it.
     pub fn write_cache(&self) -> WriteCache {
         let live = self.members.iter().zip(0..).filter(|&(_, number)| self.planner.failed() != Some(number));
         live.fold(WriteCache::Through, |all, (member, _)| match (all, member.write_cache()) {
@@ -186,7 +184,7 @@ impl Raid {
     }
 
     fn begin(&mut self, mut request: Request) -> OperationId {
-        // The sequence of which the flag is part is the stage's; what reaches members is its write.
+        // The stage makes the flush sequence that the flag is part of. Only its write reaches the members.
         request.flags.remove(Flags::PREFLUSH);
         let running = RunningOperation { request, steps: 0, started: Timestamp::MAX, seek: Sectors::ZERO, hit: true };
         let id = self.running.take(|| running);
@@ -241,8 +239,8 @@ impl Raid {
         self.touched[member] = true;
     }
 
-    /// Which of several members that hold the same is read: the one with the fewest outstanding
-    /// accesses; of those the one whose last access ends nearest; of those the first.
+    /// Which of several members that hold the same is read: the one with the fewest outstanding accesses; of those the
+    /// one whose last access ends nearest; of those the first.
     fn copy_to_read(&self, copies: Range<u64>, lba: Lba) -> usize {
         let live = copies.filter(|&member| self.planner.failed() != Some(member)).map(|member| member as usize);
         live.min_by_key(|&member| {
@@ -265,8 +263,8 @@ impl Raid {
         self.members.iter().map(ArrayMember::next_event).min().unwrap_or(Timestamp::MAX)
     }
 
-    /// Lets happen what happens at `now`, the time of the next event, and appends the operations that
-    /// have ended; each is to be forgotten by whoever began it.
+    /// Simulates the events at `now`, the time of the next event, and appends the operations that have ended; the
+    /// caller that began one has to forget it.
     pub fn advance(&mut self, now: Timestamp, done: &mut Vec<EndedOperation>) {
         let mut ended = std::mem::take(&mut self.ended);
         for (member, touched) in self.members.iter_mut().zip(&mut self.touched) {

@@ -1,10 +1,11 @@
-//! The read cache: what was read, written or read ahead lately, by track.
+//! The read cache: sectors that were recently read, written or read ahead, by track.
 //!
-//! A track takes a whole track's room however much of it is there; the one used longest ago goes first.
-//! A read that begins behind a sector that is there, and goes on to a further track, continues a run;
-//! from the second track of a run on, whole tracks are read ahead whenever half of what may be ahead is
-//! used up. Data on its way counts: who wants it waits for it. Of a track that is what the latest fetch
-//! brings; who wants something of an earlier one that has not come yet fetches it again.
+//! A track takes the capacity of a whole track, however many of its sectors are cached. The least recently used track
+//! is evicted first. A read continues a run if it begins behind a cached sector and goes on to a further track. From
+//! the second track of a run on, whole tracks are read ahead whenever half of the allowed read-ahead is used up.
+//!
+//! A sector that is being fetched counts as cached, and a read of it waits for the fetch. Per track, this holds for the
+//! latest fetch only: a read of sectors that an earlier, unfinished fetch brings fetches them again.
 
 use super::raid::OperationId;
 use super::tracks::{Tracks, mask};
@@ -16,11 +17,11 @@ const RUN: u32 = 2;
 struct CachedTrack {
     held: u128,
     coming: u128,
-    /// What `coming` comes with.
+    /// The operation that fetches `coming`.
     with: Option<OperationId>,
-    /// How many tracks the run has that went through this one last.
+    /// Length in tracks of the last run through this track.
     run: u32,
-    /// How many tracks behind this one were read ahead for it.
+    /// Number of tracks behind this one that were read ahead for the run.
     ahead: u32,
 }
 
@@ -36,8 +37,8 @@ pub struct ArrayReadCache {
 }
 
 impl ArrayReadCache {
-    /// An empty cache of `tracks_max` tracks of `track` sectors, that reads up to `prefetch` tracks
-    /// ahead, none beyond the array's `end` tracks.
+    /// An empty cache of `tracks_max` tracks of `track` sectors, that reads up to `prefetch` tracks ahead, none beyond
+    /// the array's `end` tracks.
     pub fn new(tracks_max: usize, track: u64, prefetch: u64, end: u64) -> ArrayReadCache {
         ArrayReadCache { tracks: Tracks::new(tracks_max), tracks_max, track, prefetch, end }
     }
@@ -55,9 +56,8 @@ impl ArrayReadCache {
         })
     }
 
-    /// Uses the sectors `start..end`. Returns the span that has to be read, from the first to the last
-    /// sector that is neither here nor on its way nor, by `elsewhere`, in the write cache; and appends
-    /// what to wait for.
+    /// Uses the sectors `start..end`. Returns the span that has to be read, from the first to the last sector that is
+    /// neither here nor on its way nor, by `elsewhere`, in the write cache; and appends what to wait for.
     pub fn read(
         &mut self,
         start: u64,
@@ -102,8 +102,8 @@ impl ArrayReadCache {
         }
     }
 
-    /// The sectors `start..end` are here from now on, as when they are written. Returns the span that was not, from the first to the last such
-    /// sector.
+    /// Adds the sectors `start..end`, as when they are written. Returns the span of those that were missing, from the
+    /// first to the last.
     pub fn put(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let mut missing = None;
         for (track, sectors) in spans(self.track, start, end) {
@@ -115,8 +115,8 @@ impl ArrayReadCache {
         missing
     }
 
-    /// Whether the read of `start..end`, which [`ArrayReadCache::read`] has seen, continues a run, and
-    /// what is to be read ahead for it.
+    /// Whether the read of `start..end`, which [`ArrayReadCache::read`] has seen, continues a run, and what is to be
+    /// read ahead for it.
     pub fn read_ahead(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let last = (end - 1) / self.track;
         let before = start.checked_sub(1).and_then(|before| self.run_through(before));

@@ -1,4 +1,4 @@
-//! The tunables of an array and what they may not be together.
+//! The tunables of an array, and the checks of each against the others.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, SECTOR_BYTES, Sectors};
@@ -18,8 +18,7 @@ const TRACK_BYTES_MAX: u64 = Tracks::<u8>::SECTORS_MAX * SECTOR_BYTES;
 pub const TUNABLES: &[Tunable] = &[
     Tunable::new("level", Unit::Choice(&["0", "1", "5", "6", "10"]), "5", "RAID level"),
     Tunable::new("members", Unit::Count, "5", "number of members").within(2, 1024),
-    Tunable::new("stripe_unit", Unit::Bytes, "64k", "what lies on one member before the next one's turn")
-        .within(SECTOR_BYTES, 1 << 40),
+    Tunable::new("stripe_unit", Unit::Bytes, "64k", "consecutive bytes on one member").within(SECTOR_BYTES, 1 << 40),
     Tunable::new("failed", Unit::Count, "0", "the member that has failed, counted from 1; 0 is none").within(0, 1024),
     Tunable::new("depth", Unit::Count, "1", "requests that a member is given at once").within(1, 1 << 20),
     Tunable::new("overhead", Unit::Time, "0", "controller's time for every request; all that a cache hit takes")
@@ -103,7 +102,7 @@ fn refuse(tunable: &'static str, expected: String) -> Result<(), Contradiction> 
     Err(Contradiction { tunable, expected })
 }
 
-/// Whether the level can do with so many members.
+/// Whether the level works with this number of members.
 fn check_members(settings: &Settings, level: Level) -> Result<(), Contradiction> {
     let (members, least) = (settings.count("members"), level.members_min());
     if members < least {
@@ -122,7 +121,7 @@ fn check_members(settings: &Settings, level: Level) -> Result<(), Contradiction>
     Ok(())
 }
 
-/// Whether all sizes are whole numbers of what they are made of, and the caches hold what they have to.
+/// Whether all sizes are multiples of their units, and the caches are large enough.
 fn check_sizes(settings: &Settings) -> Result<(), Contradiction> {
     let (stripe_unit, track) = (settings.bytes("stripe_unit"), settings.bytes("track"));
     let (read_cache, write_cache) = (settings.bytes("read_cache"), settings.bytes("write_cache"));

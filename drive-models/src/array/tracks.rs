@@ -1,8 +1,8 @@
-//! The directory of a cache: which tracks it holds, in the order in which they were used.
+//! The directory of a cache: the tracks that it holds, in the order of their last use.
 //!
-//! A track is a span of at most [`Tracks::SECTORS_MAX`] sectors, so that which of them are there is one
-//! machine word, and no operation goes by the sector. Memory grows to the number of tracks that the
-//! cache holds, whatever the length of the trace.
+//! A track is a span of at most [`Tracks::SECTORS_MAX`] sectors, so that the set of its cached sectors is one integer
+//! and no operation loops over sectors. Memory grows to the number of tracks that the cache holds, independent of the
+//! length of the trace.
 
 use std::ops::{Index, IndexMut};
 
@@ -17,7 +17,7 @@ pub fn mask(from: u64, to: u64) -> u128 {
     below(to) & !below(from)
 }
 
-/// The place of a track in the directory, the same as long as it is there.
+/// The index of a track in the directory, which stays the same while the track is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackSlot(u32);
 
@@ -59,8 +59,9 @@ impl<T: Copy + Default> Tracks<T> {
     }
 
     fn bucket(&self, track: u64) -> usize {
-        // Fibonacci hashing: the upper bits of a product with 2^64 over the golden ratio. Neighbours are asked for together, and so are
-        // next to one another; where in its group a track is goes by the product, too, so that tracks at equal distances lie apart.
+        // Fibonacci hashing: the upper bits of a product with 2^64 over the golden ratio. Neighbouring tracks are
+        // looked up together, so their buckets are adjacent. The position within a group depends on the product, too,
+        // so that tracks at equal distances lie apart.
         let product = (track / GROUP).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let group = product >> (64 - self.buckets.len().trailing_zeros()) & !(GROUP - 1);
         (group | (track ^ product >> 16) & (GROUP - 1)) as usize

@@ -1,9 +1,9 @@
-//! The non-volatile write cache: what is written is safe here and goes to the members later.
+//! The non-volatile write cache. Data is durable once it is here, and goes to the members later.
 //!
-//! Capacity is counted in pages of 4 KiB. Destaging begins when more than the high-water mark is used and
-//! ends at the low-water mark; it takes the track written longest ago and with it all that is dirty in
-//! the same row, so that a row that was written in full is one full-stripe write. A sector written
-//! again while it is on its way to the members is there twice until that has ended.
+//! Capacity is counted in pages of 4 KiB. Destaging begins when more pages than the high-water mark are used and ends
+//! at the low-water mark. It takes the track written longest ago, and with it all dirty sectors of the same row. A row
+//! that was written in full is therefore one full-stripe write. A sector that is written again while it is on its way
+//! to the members is held twice until the destage has ended.
 
 use std::collections::VecDeque;
 
@@ -20,14 +20,14 @@ pub const PAGE_SECTORS: u64 = 8;
 #[derive(Clone, Copy, Debug, Default)]
 struct DirtyTrack {
     dirty: u128,
-    /// What is on its way to the members.
+    /// Sectors on their way to the members.
     leaving: u128,
 }
 
 /// How large a write cache is and when it destages.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteLimits {
-    /// Pages it has room for.
+    /// Its capacity in pages.
     pub pages: u64,
     /// Pages above which destaging begins.
     pub high: u64,
@@ -37,7 +37,7 @@ pub struct WriteLimits {
     pub rows: u32,
 }
 
-/// The write cache. Tracks on the list are those with something dirty of which nothing is leaving.
+/// The write cache. The list holds the tracks that have dirty sectors and none that is leaving.
 #[derive(Debug)]
 pub struct ArrayWriteCache {
     tracks: Tracks<DirtyTrack>,
@@ -48,7 +48,7 @@ pub struct ArrayWriteCache {
     leaving: u64,
     rows_leaving: u32,
     destaging: bool,
-    /// Writes that wait for room, in the order in which they came.
+    /// Writes that wait for capacity, in the order of arrival.
     waiting: VecDeque<RequestId>,
 }
 
@@ -85,7 +85,7 @@ impl ArrayWriteCache {
         end.div_ceil(PAGE_SECTORS) - start / PAGE_SECTORS <= self.limits.pages
     }
 
-    /// Whether there is room for a write of `start..end`, and nobody waits for some.
+    /// Whether there is capacity for a write of `start..end`, and no write waits for capacity.
     pub fn has_capacity(&self, start: u64, end: u64) -> bool {
         self.waiting.is_empty() && self.used + self.growth(start, end) <= self.limits.pages
     }
@@ -98,7 +98,7 @@ impl ArrayWriteCache {
         spans(self.track, start, end).map(grown).sum()
     }
 
-    /// Takes in a write for which there is room.
+    /// Takes in a write for which there is capacity.
     pub fn put(&mut self, start: u64, end: u64) {
         for (track, sectors) in spans(self.track, start, end) {
             let slot = self.tracks.find(track).unwrap_or_else(|| self.tracks.insert(track));
@@ -112,7 +112,7 @@ impl ArrayWriteCache {
         self.destaging |= self.used - self.leaving > self.limits.high;
     }
 
-    /// Forgets what is dirty of `start..end`, as newer data goes to the members past this cache.
+    /// Drops the dirty sectors of `start..end`, as newer data goes to the members past this cache.
     pub fn supersede(&mut self, start: u64, end: u64) {
         for (track, sectors) in spans(self.track, start, end) {
             let Some(slot) = self.tracks.find(track) else { continue };
@@ -125,12 +125,12 @@ impl ArrayWriteCache {
         }
     }
 
-    /// Lets a write wait for room.
+    /// Lets a write wait for capacity.
     pub fn wait(&mut self, id: RequestId) {
         self.waiting.push_back(id);
     }
 
-    /// The write that has waited longest, if `span` of it now has room; it waits no more.
+    /// The write that has waited longest, if there now is capacity for its `span`. It waits no more.
     pub fn admit(&mut self, span: impl Fn(RequestId) -> (u64, u64)) -> Option<RequestId> {
         let &first = self.waiting.front()?;
         let (start, end) = span(first);
@@ -175,7 +175,7 @@ impl ArrayWriteCache {
         Some(row)
     }
 
-    /// What left with these tracks has reached the members.
+    /// The sectors that left with these tracks have reached the members.
     pub fn destaged(&mut self, slots: &mut Vec<TrackSlot>) {
         self.rows_leaving -= 1;
         for slot in slots.drain(..) {
@@ -191,8 +191,8 @@ impl ArrayWriteCache {
     }
 }
 
-/// Adds the runs of dirty sectors of the track that begins `at` sectors into its row. With parity all of
-/// one unit is one span with holes, since the old data is read anyway; without, holes are left out.
+/// Adds the runs of dirty sectors of the track that begins `at` sectors into its row. With parity all of one unit is
+/// one span with holes, since the old data is read anyway; without, holes are left out.
 fn add_runs(map: &Geometry, at: u64, mut sectors: u128, written: &mut Vec<UnitWrite>) {
     let (unit, base) = (at / map.stripe_unit(), at % map.stripe_unit());
     let parity = map.level().parities() > 0;

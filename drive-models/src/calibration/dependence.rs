@@ -1,11 +1,10 @@
 //! Whether times depend on distance at all: the line of the fitted half against the other half.
 //!
-//! What is tested is the squared correlation of the held-out times with what the line says of them, which
-//! is the share of their variance that it explains, with the correlation's sign. It is held against
-//! the same for the held-out times dealt out to the distances at random, 999 times from a named
-//! generator with a seed. Times depend on distance if the share lies above the interval that holds
-//! 99 % of the random ones, *and* is at least 5 %: with many reads a dependence too small to matter
-//! for any schedule would pass the first test alone.
+//! The test uses the squared correlation of the held-out times with the line's predictions, with the correlation's
+//! sign. That is the share of their variance that the line explains. It is compared with the same share after the
+//! held-out times are dealt to the distances at random, 999 times from a named generator with a seed. Times depend on
+//! distance if the share lies above the interval that holds 99 % of the random ones *and* is at least 5 %. With many
+//! reads, a dependence too small to matter for any schedule would pass the first test alone.
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,8 +18,8 @@ use super::reads::{CalibrationReads, shuffle};
 const PERMUTATIONS: usize = 999;
 /// How many of the sorted shares lie beyond either end of the interval of 99 %.
 const BEYOND: usize = 5;
-/// The smallest share of the variance that matters: a line that explains less takes not even 3 % off the
-/// deviation of single times from their mean.
+/// The smallest share of the variance that matters: a line that explains less takes not even 3 % off the deviation of
+/// single times from their mean.
 pub const SHARE_MIN: f64 = 0.05;
 
 /// Tests the reads.
@@ -63,8 +62,8 @@ fn correlated(times: &[f64], predicted: &[f64]) -> f64 {
     if product > 0.0 { both * both.abs() / product } else { 0.0 }
 }
 
-/// The share of the variance of `times` that `predicted` explains; below zero if it is worse than
-/// their mean, zero where they do not vary.
+/// The share of the variance of `times` that `predicted` explains; below zero if it is worse than their mean, zero
+/// where they do not vary.
 pub(super) fn explained(times: &[f64], predicted: &[f64]) -> f64 {
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
     let around: f64 = times.iter().map(|time| (time - mean) * (time - mean)).sum();

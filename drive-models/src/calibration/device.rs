@@ -1,4 +1,4 @@
-//! What is calibrated: something that reads where and when it is told, and says how long it took.
+//! The device that is calibrated: it reads where and when it is asked to, and returns how long the read took.
 
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -34,8 +34,7 @@ pub trait MeasuredDevice {
     /// Its clock, which runs on by itself or with each read.
     fn now(&self) -> Timestamp;
 
-    /// Waits until `at` (not at all if that has passed), reads, and says when it was issued and how
-    /// long it took.
+    /// Waits until `at` (not at all if that has passed), reads, and says when it was issued and how long it took.
     ///
     /// # Errors
     /// What the device or the user says.

@@ -1,8 +1,8 @@
-//! The times themselves, as distributions to draw from ([`crate::empirical`]): of a device its random reads,
-//! of a trace every completed request, since what waits at the drive changes what it takes.
+//! The times themselves, as distributions to draw from ([`crate::empirical`]): of a device its random reads, of a trace
+//! every completed request, since the requests that wait at a drive change its times.
 //!
-//! Of the reads that are split into halves only the fitted one counts; of a trace's other requests half are drawn,
-//! so that reads and others keep their proportion in the cells.
+//! Of the reads that are split into halves only the fitted half counts. Of a trace's other requests half are drawn, so
+//! that reads and other requests keep their proportion in the cells.
 
 use traces::Operation;
 use traces::results::calibration::Parameter;

@@ -1,5 +1,5 @@
-//! The mean time, whatever the distance: what every other fit has to beat, and all there is to say of
-//! a device whose times depend on nothing that was varied.
+//! The mean time, whatever the distance: what every other fit has to beat, and all there is to say of a device whose
+//! times depend on nothing that was varied.
 
 use traces::results::calibration::Parameter;
 

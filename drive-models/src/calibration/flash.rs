@@ -1,10 +1,10 @@
-//! A solid-state drive by reads of growing size at random places, one at a time.
+//! A solid-state drive from reads of growing size at random positions, one at a time.
 //!
-//! The transfer of a byte is the least growth of time with size among the *fastest* reads of each size:
-//! these found their data spread over dies and channels, so that what is left is the link to the host. What a page
-//! takes beyond its transfer, as the median of the fitted half, is the controller's time, other overheads
-//! and the dies' read time, of which reads that are alone show the sum only. All that writes or queues
-//! would show is taken over from the shipped drive whose link is the more alike.
+//! The transfer time of a byte is the least growth of time with size among the *fastest* reads of each size. The data
+//! of these was spread over dies and channels, so that only the link to the host remains. The time of a page beyond its
+//! transfer, as the median of the fitted half, is the sum of the controller's time, other overheads and the dies' read
+//! time. Reads that are alone cannot separate these. Everything that only writes or queues would determine is taken
+//! from the shipped drive whose link is more alike.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! How well a profile does on the half of the reads that it was not fitted on.
+//! How well a profile predicts the half of the reads that it was not fitted on.
 
 use traces::results::calibration::Goodness;
 use traces::results::drive::Distance;
@@ -44,8 +44,7 @@ pub fn goodness(reads: &CalibrationReads, drive: &mut dyn DriveModel) -> Goodnes
     }
 }
 
-/// The service times of a drive that gets each request the measured think time after it completed
-/// the one before.
+/// The service times of a drive that gets each request the measured think time after it completed the one before.
 pub fn closed_loop(measurements: &[Measurement], drive: &mut dyn DriveModel) -> Vec<Nanos> {
     let mut completions = Vec::new();
     let mut at = Timestamp::ZERO;

@@ -1,10 +1,9 @@
-//! The line of Geist, Jones and Westall 2010, section 5: the times of random reads sorted by distance,
-//! each replaced by the mean of up to 1001 points centred at it, and the least-squares line through
-//! the result, X = a + b·d/D.
+//! The line of Geist, Jones and Westall 2010, section 5. The times of random reads are sorted by distance, and each is
+//! replaced by the mean of up to 1001 points centred at it. X = a + b·d/D is the least-squares line through the result.
 //!
-//! "Up to": towards the ends the window shrinks on both sides, so that it stays centred and a line
-//! stays a line. Which neighbours count among equal distances is decided by their times, so the
-//! result does not depend on the order of measuring.
+//! "Up to": towards the ends the window shrinks on both sides, so that it stays centred and a line stays a line. Among
+//! equal distances the times decide which neighbours count, so that the result does not depend on the order of
+//! measuring.
 
 use traces::results::calibration::Parameter;
 use traces::{Nanos, Sectors};
@@ -111,7 +110,7 @@ fn fit(evidence: &FitEvidence, _: Option<&mut dyn MeasuredDevice>) -> Result<Fit
         ));
     }
     if line.at_zero_ns < 0.0 || line.ns_per_sector < 0.0 {
-        notes.push("the line falls below zero or with distance; what is negative counts as zero".to_owned());
+        notes.push("the line falls below zero or with distance; negative values count as zero".to_owned());
     }
     if furthest * 2 < capacity {
         notes.push(format!(

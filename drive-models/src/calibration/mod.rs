@@ -1,10 +1,9 @@
-//! Calibration: from what a drive took to a profile of it, with how well that does on measurements
-//! it has not seen.
+//! Calibration: from measured times of a drive to a profile of it, and how well the profile predicts measurements that
+//! the fit has not seen.
 //!
-//! Nothing here does I/O. [`MeasuredDevice`] is what is calibrated: a model on a simulated clock
-//! ([`SimulatedDevice`]) or a real one, whose access lives with the program. [`FITS`] are the models that
-//! can be fitted, one row each. Every fit sees a random half of the reads; [`goodness()`] judges its
-//! profile on the other half.
+//! Nothing here does I/O. A [`MeasuredDevice`] is calibrated: a model on a simulated clock ([`SimulatedDevice`]) or a
+//! real device, whose access lives with the program. [`FITS`] lists the models that can be fitted, one row each. Every
+//! fit sees a random half of the reads, and [`goodness()`] judges its profile on the other half.
 
 pub mod dependence;
 pub mod device;
@@ -31,20 +30,20 @@ pub use reads::{CalibrationReads, Point, RandomReads, ReadsError, TraceReads};
 /// Name of the generator of everything that is drawn here: xoshiro256++ with a seed.
 pub const GENERATOR: &str = "xoshiro256++";
 
-/// What a fit has to go by.
+/// The evidence that a fit is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct FitEvidence<'a> {
     /// The reads; a fit looks at the fitted half only.
     pub reads: &'a CalibrationReads,
     /// The capacity of the profile.
     pub capacity: Sectors,
-    /// What was measured (a device, a trace, a model), as the profile's sources name it.
+    /// The measured device, trace or model, as the profile's sources name it.
     pub origin: &'a str,
     /// Whether times depend on distance.
     pub depends_on_distance: bool,
     /// Fit a line although they do not.
     pub force_linear: bool,
-    /// Heads of the drive, if the user knows better than the skews tell.
+    /// Heads of the drive, if the user gives them. They are otherwise inferred from the skews.
     pub heads: Option<u32>,
     /// Seed of what is drawn for probes.
     pub seed: u64,
@@ -55,9 +54,9 @@ pub struct FitEvidence<'a> {
 pub struct FittedModel {
     /// The profile, each number with its source.
     pub profile: ProfileText,
-    /// What was found, in order of importance.
+    /// The parameters found, in order of importance.
     pub parameters: Vec<Parameter>,
-    /// What the fit cannot tell.
+    /// The limits of the fit.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The text of a profile that a fit has found.
+//! The text of the profile that a fit has found.
 
 use std::fmt::Write;
 

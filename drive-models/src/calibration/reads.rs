@@ -1,5 +1,5 @@
-//! Reads of which the place of the one before is known: random ones of a device, or those of a trace
-//! that had the device to themselves; and their two halves.
+//! Reads for which the position of the read before is known: random reads of a device, or those reads of a trace that
+//! had the device to themselves. Also their two halves.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -9,7 +9,7 @@ use super::served::{IssueOrder, ServedRequest};
 use super::{DeviceError, MeasuredDevice, Measurement};
 use crate::empirical::EmpiricalFit;
 
-/// Fewest reads that are fitted, so that each half can tell a line from chance.
+/// Fewest reads that are fitted, so that each half can distinguish a line from chance.
 pub const READS_MIN: usize = 200;
 /// Bytes of a random read: the paper's page.
 const PAGE_BYTES: u64 = 4096;
@@ -154,10 +154,9 @@ impl RandomReads {
     }
 }
 
-/// Takes the requests of a trace in the order of their arrival and keeps the reads that had the
-/// device to themselves: issued when nothing else was there, and completed before anything else was
-/// issued. Only of those is it known how long they were served and from where the arm came. A trace
-/// without issue times counts from arrival.
+/// Takes the requests of a trace in the order of their arrival and keeps the reads that had the device to themselves:
+/// issued when nothing else was there, and completed before anything else was issued. Only of those is it known how
+/// long they were served and from where the arm came. A trace without issue times counts from arrival.
 ///
 /// Of all other completed requests half are drawn for [`CalibrationReads::served`].
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The requests of a trace in the order in which they were issued, each with what an empirical drive's
-//! times are conditioned on: from where it came and how many others the device had.
+//! The requests of a trace in the order of issue, each with the conditions of an empirical drive's times: the distance
+//! from the request before, and the number of other requests at the device.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,7 +8,7 @@ use traces::{Lba, Operation, Sectors, Timestamp};
 
 use super::Measurement;
 
-/// A request and what it met when it was issued.
+/// A request and its conditions when it was issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServedRequest {
     /// The request and its time.
@@ -19,8 +19,8 @@ pub(super) struct ServedRequest {
     pub queue_length: u32,
 }
 
-/// Takes requests in the order of arrival and gives them back in that of their issue. It holds those that have arrived and are
-/// not issued, and the completions to come.
+/// Takes requests in the order of arrival and gives them back in that of their issue. It holds those that have arrived
+/// and are not issued, and the completions to come.
 #[derive(Debug, Default)]
 pub(super) struct IssueOrder {
     /// By time of issue, then in the order of arrival.

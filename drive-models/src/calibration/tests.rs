@@ -1,5 +1,4 @@
-//! Calibration against drives of our own, whose parameters are known; and what it says where there is
-//! nothing to find.
+//! Calibration against drives of our own, whose parameters are known; and what it says where there is nothing to find.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -130,7 +129,7 @@ fn a_given_number_of_heads_is_taken() {
 }
 
 #[test]
-fn noise_is_no_rotation_and_no_line() {
+fn noise_is_fitted_neither_as_rotation_nor_as_a_line() {
     let mut drive = Noise { now: Timestamp::ZERO, random: Xoshiro256PlusPlus::seed_from_u64(1) };
     let reads = measured(&mut drive, 4_000);
     let told = dependence(&reads, 5);
@@ -144,9 +143,9 @@ fn noise_is_no_rotation_and_no_line() {
 }
 
 #[test]
-fn a_dependence_too_small_to_matter_is_none() {
-    // Every time is the same but for a line of 1 % of the noise's deviation: with many reads it is
-    // significant, and it explains a ten-thousandth.
+fn dependence_below_five_percent_is_none() {
+    // Every time is the same but for a line of 1 % of the noise's deviation: with many reads it is significant, and it
+    // explains a ten-thousandth.
     let mut drive = simulated("linear:a=3ms,b=7ms,capacity=10g,cache=off");
     let mut reads = measured(&mut drive, 20_000);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -160,7 +159,7 @@ fn a_dependence_too_small_to_matter_is_none() {
 }
 
 #[test]
-fn what_chance_does_as_well_is_no_dependence() {
+fn dependence_within_the_interval_of_chance_is_none() {
     // With 100 held-out reads the interval of chance ends above the 5 % that a dependence must explain.
     let reads = measured(&mut simulated("fixed"), 200);
     let mut between = 0;
@@ -180,7 +179,7 @@ fn what_chance_does_as_well_is_no_dependence() {
 }
 
 #[test]
-fn the_half_that_was_not_fitted_judges() {
+fn goodness_is_judged_on_the_half_that_was_not_fitted() {
     let mut drive = simulated("fixed");
     let mut reads = measured(&mut drive, 400);
     for point in reads.points.iter_mut().filter(|point| !point.fitted) {
@@ -196,8 +195,8 @@ fn permutations_give_the_interval_of_chance() {
     let reads = measured(&mut simulated("cheetah-15k4:cache=off"), 2_000);
     let told = dependence(&reads, 5);
     assert!(told.depends_on_distance && told.explained_share > 0.99, "{told:?}");
-    // A correlation of 1,000 pairs that have nothing to do with one another deviates by 1/√1000: 99 %
-    // of its squares are within 2.58²/1000.
+    // A correlation of 1,000 pairs that have nothing to do with one another deviates by 1/√1000: 99 % of its squares
+    // are within 2.58²/1000.
     let expected = 0.0067;
     assert!(
         (told.by_chance_high - expected).abs() < 0.003 && (told.by_chance_low + expected).abs() < 0.003,
@@ -207,7 +206,7 @@ fn permutations_give_the_interval_of_chance() {
 }
 
 #[test]
-fn a_linear_drive_does_not_turn() {
+fn linear_drive_has_no_rotation() {
     let mut drive = simulated("cheetah-15k4:cache=off");
     let reads = measured(&mut drive, 400);
     let refused = fitted("mechanical", &reads, &mut drive).unwrap_err().to_string();
@@ -234,7 +233,7 @@ fn smoothing_is_the_slow_mean_and_keeps_a_line() {
 }
 
 #[test]
-fn halves_are_halves_and_repeat() {
+fn split_gives_equal_halves_and_repeats_with_its_seed() {
     let reads = measured(&mut simulated("cheetah-15k4"), 1_001);
     assert_eq!((reads.half(true).len(), reads.half(false).len()), (500, 501));
     let again = measured(&mut simulated("cheetah-15k4"), 1_001);
@@ -278,7 +277,7 @@ fn only_reads_that_had_the_device_to_themselves_are_fitted() {
 }
 
 #[test]
-fn a_request_queued_behind_and_issued_first_is_seen() {
+fn request_issued_before_an_earlier_queued_one_is_recognised() {
     let mut trace = TraceReads::new(1);
     trace.push(&record(Operation::Read, 100, 0, 5));
     trace.push(&record(Operation::Read, 200, 10, 30));

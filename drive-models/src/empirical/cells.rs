@@ -1,4 +1,4 @@
-//! The measured distributions, as they stand in a profile and as they are looked up.
+//! The measured distributions: how a profile writes them, and how the one for a request is found.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ const DEFAULT_PROFILE: &str = "qemu-virtio";
 /// The distribution of the times of requests that have something in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmpiricalCell {
-    /// What they have in common.
+    /// The condition that they have in common.
     pub condition: Condition,
     /// How many there were.
     pub samples: u64,
@@ -60,7 +60,7 @@ impl EmpiricalCells {
         &self.cells[usize::from(self.finest[condition.index()])]
     }
 
-    /// Checks what a profile says.
+    /// Checks the section of a profile.
     ///
     /// # Errors
     /// The first thing that is wrong, with its place.
@@ -85,7 +85,7 @@ impl EmpiricalCells {
         EmpiricalCells::new(cells).ok_or_else(|| ProfileError::at(text.cells.span().start, problem))
     }
 
-    /// What the section `[empirical]` of a profile has beside its source.
+    /// The section `[empirical]` of a profile without its source.
     pub fn to_text(&self) -> String {
         let mut text = String::from("cells = [\n");
         for EmpiricalCell { condition, samples, quantiles } in &self.cells {

@@ -1,4 +1,4 @@
-//! What a service time is conditioned on, in classes.
+//! The classes of size, distance and queue length that a service time is conditioned on.
 
 use serde::{Deserialize, Serialize};
 use traces::{Operation, Sectors};
@@ -26,7 +26,7 @@ fn class_of(classes: &[ClassBound], number: u64) -> u8 {
     classes.partition_point(|&(_, most)| most < number) as u8
 }
 
-/// What the requests of a cell have in common; `None` is any. The numbers are indexes of [`SIZES`],
+/// The condition that the requests of a cell have in common; `None` is any. The numbers are indexes of [`SIZES`],
 /// [`DISTANCES`] and [`QUEUES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Condition {
@@ -71,8 +71,8 @@ impl Condition {
             + class(self.queue)
     }
 
-    /// The conditions that a finest one is observed under: itself, without the distance, without the size too,
-    /// without the queue length too, and any.
+    /// The conditions that a finest one is observed under: itself, without the distance, without the size too, without
+    /// the queue length too, and any.
     pub fn coarser(self) -> [Condition; 5] {
         let without_distance = Condition { distance: None, ..self };
         let without_size = Condition { size: None, ..without_distance };
@@ -80,9 +80,10 @@ impl Condition {
         [self, without_distance, without_size, without_queue, Condition::default()]
     }
 
-    /// What stands in for a finest condition, the best first: without the distance, then without the
-    /// size, then with the nearest other queue length (of two, the shorter), then of any queue length, then of any operation. The
-    /// queue length is kept longest since the time at a drive grows with it more than with anything else.
+    /// The conditions that stand in for a finest condition, the best first: without the distance, then without the
+    /// size, then with the nearest other queue length (of two, the shorter), then of any queue length, then of any
+    /// operation. The queue length is kept longest, since the time at a drive grows with it more than with anything
+    /// else.
     pub fn fallbacks(self) -> impl Iterator<Item = Condition> {
         let [finest, without_distance, without_size, without_queue, any] = self.coarser();
         let (queue, queues) = (i16::from(self.queue.unwrap_or(0)), QUEUES.len() as i16);

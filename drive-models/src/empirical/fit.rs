@@ -1,4 +1,4 @@
-//! From a capture to cells.
+//! From the requests of a capture to the cells of an empirical drive.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,13 @@ use crate::empirical::cells::{EmpiricalCell, EmpiricalCells};
 use crate::empirical::classes::Condition;
 use crate::empirical::quantiles::Quantiles;
 
-/// Samples below which a cell stands back for a coarser one: the rank of its median then has a
-/// standard error of 5 %.
+/// Samples below which a cell stands back for a coarser one: the rank of its median then has a standard error of 5 %.
 pub const SAMPLES_MIN: u64 = 100;
 
 /// The longest time that is kept, 2⁴⁰ ns or 18 minutes; longer ones count as that.
 const TIME_NS_MAX: u64 = 1 << 40;
 
-/// Why a request tells no service time.
+/// Why a request has no service time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmpiricalFitError {
     /// It completed before it was issued.
@@ -37,8 +36,8 @@ pub enum EmpiricalFitError {
 /// Takes the requests of a capture one by one, in the order in which they were issued to the drive, and yields the
 /// distributions of their times there.
 ///
-/// Memory is bounded whatever the length of the capture: a histogram of 35 KB for each of the at most
-/// 960 combinations of classes that occur, with times to better than 1 %.
+/// Memory is bounded whatever the length of the capture: a histogram of 35 KB for each of the at most 960 combinations
+/// of classes that occur, with times to better than 1 %.
 #[derive(Clone, Debug, Default)]
 pub struct EmpiricalFit {
     histograms: BTreeMap<Condition, Histogram<u64>>,
@@ -47,13 +46,13 @@ pub struct EmpiricalFit {
     longest_queue: u32,
 }
 
-/// What a capture tells about its drive.
+/// The model of a drive that a capture yields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FittedCells {
     /// The distributions.
     pub cells: EmpiricalCells,
-    /// The most requests that were at the drive at a time: what the model's `depth` should be, since
-    /// nothing is known beyond.
+    /// The most requests that were at the drive at a time: what the model's `depth` should be, since nothing is known
+    /// beyond.
     pub depth: u32,
 }
 
@@ -63,8 +62,8 @@ impl EmpiricalFit {
         EmpiricalFit::default()
     }
 
-    /// Takes one request: when it was issued to the drive and when it completed (D and C), and how
-    /// many others the drive had when it was issued.
+    /// Takes one request: when it was issued to the drive and when it completed (D and C), and how many others the
+    /// drive had when it was issued.
     ///
     /// # Errors
     /// Times that run backwards. The request is then left out, and others may follow.
@@ -97,8 +96,8 @@ impl EmpiricalFit {
         self.observed += 1;
     }
 
-    /// The distributions: of each condition with at least [`SAMPLES_MIN`] samples, and whatever their
-    /// number of each operation and of all.
+    /// The distributions: of each condition with at least [`SAMPLES_MIN`] samples, and whatever their number of each
+    /// operation and of all.
     ///
     /// # Errors
     /// If nothing was observed.

@@ -1,17 +1,19 @@
-//! A drive as it was measured: service times drawn from a capture.
+//! A drive whose service times are drawn from a capture.
 //!
-//! Each request takes a time drawn from those of the capture's requests of the same operation, size,
-//! distance from the request before and number of others at the drive. Where the capture has fewer than
-//! 100 of those, the distance is left out, then the size; then the nearest other queue length is
-//! taken, then any, at last any operation ([`Condition::fallbacks`]). The times are from issue to completion, with what a request waited
-//! inside the drive for others; so requests do not wait for one another again, and a drive takes at most
-//! as many as the capture had there.
+//! The time of a request is drawn from the times of the capture's requests of the same operation, size, distance from
+//! the request before, and number of other requests at the drive. If the capture has fewer than 100 of those, the
+//! distance is left out, then the size. Next comes the nearest other queue length, then any queue length, and last any
+//! operation ([`Condition::fallbacks`]).
 //!
-//! To make a profile: show an [`EmpiricalFit`] every request of a capture, then write what
-//! [`FittedCells::profile`] returns to a file.
+//! The times run from issue to completion and include the wait inside the drive for other requests. Requests therefore
+//! do not wait for one another again in the model, and the drive accepts at most as many requests as the capture had
+//! there.
 //!
-//! Leaves out that successive times depend on one another, what the classes do not tell (locality, rotational position,
-//! the state of a cache), and any load that the capture did not have.
+//! To make a profile, show an [`EmpiricalFit`] every request of a capture, then write the result of
+//! [`FittedCells::profile`] to a file.
+//!
+//! Leaves out the dependence of successive times on one another, everything that the classes do not distinguish
+//! (locality, rotational position, the state of a cache), and every load that the capture did not have.
 
 mod cells;
 mod classes;
@@ -52,18 +54,18 @@ pub const MODEL: ModelRow = ModelRow {
     describe: cells::describe,
 };
 
-/// What a profile says of a fitted drive beside its times.
+/// The entries of a fitted drive's profile beside its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Heading<'a> {
-    /// One line on what drive it is.
+    /// One line that describes the drive.
     pub summary: &'a str,
-    /// Against what it was checked, if anything.
+    /// The measurements that it was checked against, if any.
     pub validation: &'a str,
-    /// Which capture.
+    /// The capture.
     pub source: &'a str,
     /// The drive's capacity.
     pub capacity: Sectors,
-    /// What it does with written data.
+    /// Its write cache.
     pub write_cache: WriteCache,
     /// Whether it understands discards.
     pub discards: bool,
@@ -94,7 +96,7 @@ impl FittedCells {
     }
 }
 
-/// A drive with what is at it.
+/// A drive with the requests at it.
 #[derive(Debug)]
 pub struct EmpiricalDrive {
     depth: usize,
@@ -107,7 +109,8 @@ pub struct EmpiricalDrive {
     cost: EmpiricalCost,
 }
 
-/// What a drive will complete: when, how many came before, which, since when, how far from the one before.
+/// A pending completion: its time, the number of requests submitted before, the request, when it was submitted, and the
+/// distance from the request before.
 type Pending = (Timestamp, u64, RequestId, Timestamp, Sectors);
 
 impl EmpiricalDrive {

@@ -1,9 +1,9 @@
 //! A distribution as quantiles.
 //!
-//! There are 38: at 0, 1/32, …, 31/32, then at 1-2⁻⁶, 1-2⁻⁷, …, 1-2⁻¹⁰, and the largest. Evenly
-//! spaced ones alone would draw a straight line from the 97th percentile to the largest value and make rare delays
-//! common; halving what is left keeps each piece of the tail as short as its weight. Between two
-//! quantiles every value is as likely.
+//! There are 38: at 0, 1/32, …, 31/32, then at 1-2⁻⁶, 1-2⁻⁷, …, 1-2⁻¹⁰, and the largest. Evenly spaced quantiles alone
+//! would draw a straight line from the 97th percentile to the largest value and make rare delays common. Halving the
+//! remaining share keeps each piece of the tail as short as its weight. Between two quantiles every value is equally
+//! likely.
 
 use traces::Nanos;
 

@@ -48,14 +48,14 @@ const HEADING: Heading<'static> = Heading {
     discards: true,
 };
 
-/// Dvoretzky, Kiefer and Wolfowitz with Massart's constant: n draws are further than this from their
-/// distribution, anywhere, once in a million samples.
+/// Dvoretzky, Kiefer and Wolfowitz with Massart's constant: n draws are further than this from their distribution,
+/// anywhere, once in a million samples.
 fn dkw(n: f64) -> f64 {
     (2e6f64.ln() / (2.0 * n)).sqrt()
 }
 
 #[test]
-fn what_is_fitted_is_drawn() {
+fn drawn_times_have_the_fitted_distribution() {
     const N: u64 = 40_000;
     type Distribution = (&'static str, fn(f64) -> f64, fn(f64) -> f64);
     let distributions: [Distribution; 3] = [
@@ -79,7 +79,7 @@ fn what_is_fitted_is_drawn() {
 }
 
 #[test]
-fn the_tail_is_as_heavy_as_it_was() {
+fn drawn_tail_is_as_heavy_as_the_fitted_one() {
     let (mut fit, mut uniform) = (EmpiricalFit::new(), random(4));
     // One in five hundred takes a second instead of a millisecond.
     observe(&mut fit, (Operation::Read, 8, 100, 0), 50_000, || {
@@ -93,7 +93,7 @@ fn the_tail_is_as_heavy_as_it_was() {
 }
 
 #[test]
-fn every_condition_matters() {
+fn each_condition_has_a_distribution_of_its_own() {
     let kinds = [
         ((Operation::Read, 8, 100, 0), 100_000),
         ((Operation::Write, 8, 100, 0), 200_000),
@@ -128,7 +128,7 @@ fn every_condition_matters() {
 }
 
 #[test]
-fn too_few_samples_stand_back() {
+fn cell_with_too_few_samples_is_left_to_a_coarser_one() {
     let median = |fit: EmpiricalFit, operation, sectors, distance, queue| {
         let cells = fit.finish().unwrap().cells;
         let cell = cells.of(operation, Sectors::new(sectors), Sectors::new(distance), queue);

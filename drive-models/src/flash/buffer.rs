@@ -1,8 +1,8 @@
-//! The write buffer: units between the host and the cells. A unit is *waiting* until it is put into
-//! a row, then *in a row* until that has been programmed; a read finds it all the time.
+//! The write buffer: units between the host and the cells. A unit is *waiting* until it is put into a row, then *in a
+//! row* until the row has been programmed. A read finds it in both states.
 //!
-//! What a flush must wait for is counted by epochs: each flush ends one, and is done when every unit
-//! that came in it or before has left the buffer.
+//! Epochs count the units that a flush must wait for. Each flush ends an epoch, and is done when every unit of that
+//! epoch or an earlier one has left the buffer.
 
 use std::collections::VecDeque;
 
@@ -60,7 +60,7 @@ impl WriteBuffer {
         self.slots[slot as usize].place == NONE
     }
 
-    /// Takes `unit` in, if there is room.
+    /// Takes `unit` in, if there is capacity.
     pub fn put(&mut self, unit: u32) -> Option<u32> {
         let index = self.free;
         if index == NONE {
@@ -110,8 +110,8 @@ impl WriteBuffer {
         None
     }
 
-    /// Takes the first of a programmed row's chain out: the unit if it still has any value, its
-    /// place, and the rest of the chain.
+    /// Takes the first of a programmed row's chain out: the unit if it still has any value, its place, and the rest of
+    /// the chain.
     pub fn programmed(&mut self, slot: u32) -> (Option<u32>, u32, u32) {
         let BufferSlot { unit, place, next, .. } = self.slots[slot as usize];
         self.release(slot);

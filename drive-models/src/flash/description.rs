@@ -1,21 +1,22 @@
-//! What the settings of a flash drive say, checked against one another.
+//! The geometry and the times of a flash drive, computed from its settings, with the checks of each setting against the
+//! others.
 
 use traces::spec::Settings;
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
 use crate::description::Contradiction;
 
-/// Erase blocks striped over all dies that a simulated drive has at least, so that which of them is
-/// the emptiest says something.
+/// Erase blocks striped over all dies that a simulated drive has at least, so that which of them is the emptiest says
+/// something.
 const BLOCKS_MIN: u64 = 128;
 /// Rows that such a block has at least: what is collected in one go is a row, and must be small beside it.
 const ROWS_MIN: u64 = 4;
 /// Physical units that can be numbered.
 const PLACES_MAX: u64 = 1 << 31;
 
-/// How many there are of everything. A *unit* is what the mapping table maps; a *row* is what one
-/// program operation writes: a page in each plane of a die. A *block* is one erase block of every
-/// plane of every die, all of which are written, collected and erased together.
+/// The numbers and sizes of all components. A *unit* is what the mapping table maps; a *row* is what one program
+/// operation writes: a page in each plane of a die. A *block* is one erase block of every plane of every die, all of
+/// which are written, collected and erased together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashGeometry {
     /// Sectors of a unit.
@@ -43,7 +44,7 @@ pub struct FlashGeometry {
 }
 
 impl FlashGeometry {
-    /// What `settings` say.
+    /// Computes it from `settings`.
     ///
     /// # Errors
     /// The first setting that contradicts another.
@@ -120,12 +121,12 @@ impl FlashGeometry {
     }
 }
 
-/// How long everything takes.
+/// The times of all operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// The controller, per command; it works on one after the other.
     pub command: Nanos,
-    /// What else a read takes, of which any number may be under way.
+    /// The other overhead of a read. Any number of these may overlap.
     pub read_overhead: Nanos,
     /// The same of any other command.
     pub write_overhead: Nanos,
@@ -143,7 +144,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// What `settings` say.
+    /// Computes it from `settings`.
     pub fn new(settings: &Settings) -> Timing {
         Timing {
             command: settings.nanos("command"),

@@ -1,9 +1,9 @@
-//! The flash translation layer: where each unit is, and which block is collected. It knows no time.
+//! The flash translation layer: the location of each unit, and the block that is collected. It has no notion of time.
 //!
-//! Rows are written one behind the other into the open block, striped over the dies, the host's and
-//! those of garbage collection alike (one write frontier, as the analyses of greedy collection
-//! assume). When fewer than [`RESERVE`] blocks are free, the block with the fewest valid units is
-//! collected, at such a pace that it is empty when the host has written as much as it gains by that.
+//! Rows are written one behind the other into the open block, striped over the dies. Rows of the host and of garbage
+//! collection share this one write frontier, as the analyses of greedy collection assume. When fewer than [`RESERVE`]
+//! blocks are free, the block with the fewest valid units is collected. The pace is such that the block is empty when
+//! the host has written as many units as the collection gains.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use crate::flash::buffer::{NONE, WriteBuffer};
 use crate::flash::description::FlashGeometry;
 use crate::flash::victims::Victims;
 
-/// Blocks that are kept free. They come on top of the over-provisioning: a simulated block is a
-/// larger part of its drive than a real one.
+/// Blocks that are kept free. They come on top of the over-provisioning: a simulated block is a larger part of its
+/// drive than a real one.
 pub const RESERVE: u32 = 2;
 
 /// Marks an entry of the map as a slot of the write buffer.
@@ -29,7 +29,7 @@ pub enum UnitLocation {
     Cells(u32),
 }
 
-/// What has been written.
+/// The number of units written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     /// Units that came from the host.
@@ -106,7 +106,7 @@ impl Ftl {
         self.victims.close(block);
     }
 
-    /// What has been written.
+    /// The number of units written.
     pub fn written(&self) -> WriteCounts {
         self.written
     }

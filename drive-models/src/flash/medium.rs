@@ -1,9 +1,9 @@
-//! Dies and channels. A die does one thing at a time, first come first served; a channel carries
-//! the data of one operation at a time, in the order in which they were ready.
+//! Dies and channels. A die does one thing at a time, first come, first served. A channel carries the data of one
+//! operation at a time, in the order in which they became ready.
 //!
-//! A read occupies its die until its data has left over the channel, a program from when its data
-//! begins to come (no cache registers). If the drive can suspend, a read for the host that finds its die programming
-//! or erasing goes ahead; the other resumes where it was.
+//! A read occupies its die until its data has left over the channel. A program occupies it from the moment its data
+//! begins to arrive (no cache registers). If the drive can suspend, a read of the host that finds its die programming
+//! or erasing goes ahead, and the other operation resumes where it was.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use traces::{Nanos, RequestId, Timestamp};
 use crate::flash::buffer::NONE;
 use crate::flash::description::{FlashGeometry, Timing};
 
-/// Something that happens inside the drive.
+/// An event inside the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlashEvent {
     /// The controller has understood a command.
@@ -61,7 +61,7 @@ impl Agenda {
     }
 }
 
-/// What a die is to do.
+/// The work of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DieWork {
     /// Read for a command of the host.

@@ -1,27 +1,30 @@
 //! A solid-state drive: commands, a write buffer, a page-mapped translation layer, channels and dies.
 //!
-//! A command occupies the controller, then reads and writes go different ways. A read asks its
-//! dies for the pages that its units lie on; their data goes over channel and link as it comes. What
-//! is in the write buffer comes from there. A write goes over the link into the buffer and is
-//! complete when all of it is there; a full buffer makes it wait. The buffer is emptied in rows, one page in each plane of a die,
-//! over the dies in turn, at most two rows a die at a time. Structure after Agrawal et al. 2008 ("Design tradeoffs for SSD
-//! performance") and Tavakkol et al. 2018 (MQSim); greedy garbage collection as Desnoyers 2012
-//! analyses it. Write amplification is what comes out, not a number that goes in.
+//! A command first occupies the controller. A read then asks its dies for the pages that hold its units, and the data
+//! goes over channel and link as it arrives. Units that are in the write buffer are read from there. A write goes over
+//! the link into the buffer and is complete when all of its data is there. A write waits while the buffer is full. The
+//! buffer is emptied in rows, one page in each plane of a die, over the dies in turn, at most two rows a die at a time.
+//!
+//! The structure follows Agrawal et al. 2008 ("Design tradeoffs for SSD performance") and Tavakkol et al. 2018 (MQSim).
+//! Garbage collection is greedy, as Desnoyers 2012 analyses it. Write amplification is a result, not a setting.
 //!
 //! # The simulated part
-//! A map of every 4 KiB of a terabyte takes gigabytes. So only `simulated` bytes are mapped: the drive's addresses
-//! fold onto them (unit *u* onto *u* modulo their number, so neighbours stay neighbours), with all
-//! dies and the same over-provisioning, in blocks with fewer pages. Whatever depends on shares is kept:
-//! utilisation, write amplification of uniform and of sequential loads, which dies are busy. Ageing is faster: the drive
-//! has forgotten its preconditioning when the simulated part has been overwritten a few times. A
-//! hot region covers a larger share than on the real drive unless it is folded as well. A discard
-//! frees the share of the simulated units that its range is of the drive. Each die erases after as many
-//! pages as a real block has. Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB.
+//! A map of every 4 KiB of a terabyte takes gigabytes, so only `simulated` bytes are mapped. The drive's addresses fold
+//! onto them: unit *u* onto *u* modulo their number, so that neighbours stay neighbours. The simulated part has all
+//! dies and the same over-provisioning, in blocks with fewer pages. Everything that depends on shares is kept:
+//! utilisation, write amplification of uniform and of sequential loads, and which dies are busy.
+//!
+//! Four things differ from the whole drive. Ageing is faster: the drive has lost its preconditioning when the simulated
+//! part has been overwritten a few times. A hot region covers a larger share than on the real drive unless it is folded
+//! as well. A discard frees the share of the simulated units that its range is of the drive. Each die erases after as
+//! many pages as a real block has.
+//!
+//! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB.
 //!
 //! # Left out
 //! Mapping-table misses, pseudo-SLC caching, wear levelling, read retries and error correction, parity over dies,
-//! differences between the pages of a cell, multi-plane reads, cache registers, collection while
-//! idle, and reading what surrounds a write smaller than a mapping unit.
+//! differences between the pages of a cell, multi-plane reads, cache registers, collection while idle, and reading the
+//! rest of a mapping unit when a write is smaller than the unit.
 
 mod buffer;
 mod commands;
@@ -71,8 +74,9 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("depth", Unit::Count, "1024", "commands that the drive takes at a time").within(1, 65_536),
         Tunable::new("command", Unit::Time, "2us", "controller time per command, one after the other")
             .within(0, TIME_NS_MAX),
-        Tunable::new("read_overhead", Unit::Time, "10us", "what else a read takes").within(0, TIME_NS_MAX),
-        Tunable::new("write_overhead", Unit::Time, "10us", "what else any other command takes").within(0, TIME_NS_MAX),
+        Tunable::new("read_overhead", Unit::Time, "10us", "further overhead of a read").within(0, TIME_NS_MAX),
+        Tunable::new("write_overhead", Unit::Time, "10us", "further overhead of any other command")
+            .within(0, TIME_NS_MAX),
         Tunable::new("link_byte_ps", Unit::Count, "300", "host link in picoseconds per byte (300 = 3.3 GB/s)")
             .within(0, 1_000_000),
         Tunable::new("channels", Unit::Count, "8", "channels").within(1, 256),
@@ -80,7 +84,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("planes", Unit::Count, "2", "planes of a die, programmed together").within(1, 16),
         Tunable::new("page", Unit::Bytes, "16k", "page of a plane").within(512, 1 << 20),
         Tunable::new("pages_per_block", Unit::Count, "256", "pages of an erase block").within(1, 65_536),
-        Tunable::new("mapping_unit", Unit::Bytes, "4k", "what an entry of the map stands for").within(512, 1 << 20),
+        Tunable::new("mapping_unit", Unit::Bytes, "4k", "unit of the mapping table").within(512, 1 << 20),
         Tunable::new("read_time", Unit::Time, "60us", "from cells to page register, tR").within(0, TIME_NS_MAX),
         Tunable::new("program_time", Unit::Time, "700us", "to program a page in each plane, tPROG")
             .within(1, TIME_NS_MAX),
@@ -105,7 +109,7 @@ pub const MODEL: ModelRow = ModelRow {
             "precondition",
             Unit::Choice(&["random", "sequential", "empty"]),
             "random",
-            "what was written before: random is the steady state of small random writes",
+            "earlier writes: random is the steady state of small random writes",
         ),
         Tunable::new("seed", Unit::Count, "1", "seed of the preconditioning"),
     ],
@@ -146,9 +150,9 @@ pub struct Flash {
     die_rows: Vec<u32>,
     /// Pages that each die has to erase before a block's worth is together.
     unerased: Vec<u32>,
-    /// Writes that wait for room in the buffer.
+    /// Writes that wait for capacity in the buffer.
     admission: VecDeque<RequestId>,
-    /// Flushes and what they wait for.
+    /// Flushes, each with the epoch that it waits for.
     flushes: VecDeque<(RequestId, u64)>,
     cost: FlashCost,
     // Reused so that nothing is allocated per row.
@@ -288,8 +292,8 @@ impl DriveModel for Flash {
         &self.cost
     }
 
-    /// A protected NVMe drive reports no volatile cache. A SATA drive has one whatever it protects, and Linux
-    /// does not use forced unit access on it (`libata.fua` is off by default).
+    /// A protected NVMe drive reports no volatile cache. A SATA drive has one whatever it protects, and Linux does not
+    /// use forced unit access on it (`libata.fua` is off by default).
     fn write_cache(&self) -> WriteCache {
         match (self.full_duplex, self.protected) {
             (true, true) => WriteCache::Through,
@@ -302,7 +306,7 @@ impl DriveModel for Flash {
     }
 }
 
-/// What a read takes of an idle drive: the same from everywhere to everywhere.
+/// The cost of a read on an idle drive, which does not depend on the positions.
 #[derive(Clone, Copy, Debug)]
 struct FlashCost {
     position: Lba,

@@ -1,11 +1,11 @@
-//! The state that a drive begins in, made without writing it there.
+//! The initial state of a drive, computed without simulating the writes that lead to it.
 //!
-//! *Random* is the steady state of uniformly random writes under greedy collection. Blocks are then
-//! collected in about the order in which they were written, and each has lost the same share of what was left of
-//! it as one more block was written. So the valid units of blocks, from the youngest to the oldest, form a geometric
-//! sequence whose sum is the drive's size, which fixes its ratio (the assumption of Desnoyers 2012,
-//! "Analytic modeling of SSD write performance", and Xiang and Kurkoski 2012, arXiv:1110.4245). Which
-//! units these are, and where in their block they lie, is drawn.
+//! *Random* is the steady state of uniformly random writes under greedy collection. Blocks are then collected in about
+//! the order in which they were written, and every block has lost the same share of its remaining valid units for each
+//! further block written. The valid units of blocks, from the youngest to the oldest, therefore form a geometric
+//! sequence. Its sum is the drive's size, which fixes its ratio (the assumption of Desnoyers 2012, "Analytic modeling
+//! of SSD write performance", and Xiang and Kurkoski 2012, arXiv:1110.4245). Which units these are, and where in their
+//! block they lie, is drawn at random.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,6 +1,6 @@
-//! Which block holds the fewest valid units: a list of blocks for every count, so that a unit that
-//! becomes invalid moves its block in constant time. Of blocks with equal counts the one that came
-//! to that count last is found first.
+//! The search for the block with the fewest valid units. There is a list of blocks for every count, so that a unit that
+//! becomes invalid moves its block in constant time. Of blocks with equal counts, the one that reached that count last
+//! is found first.
 
 const NONE: u32 = u32::MAX;
 

@@ -1,5 +1,4 @@
-//! The way of written data: into the buffer, into rows, into the cells, with garbage collection
-//! between.
+//! The path of written data: into the buffer, into rows and into the cells, with garbage collection in between.
 
 use traces::{Flags, RequestId, Timestamp};
 
@@ -21,7 +20,7 @@ impl Flash {
         }
     }
 
-    /// Takes writes into the buffer while there is room, and sends rows to dies that have room.
+    /// Takes writes into the buffer while it has capacity, and sends rows to dies that accept them.
     pub(super) fn write_back(&mut self, now: Timestamp) {
         while let Some(&id) = self.admission.front() {
             if !self.admit(id) {

@@ -1,5 +1,5 @@
-//! The arm over the platter: what reading or writing one run of sectors takes, from where the heads
-//! are and at the phase at which the platter is.
+//! The arm over the platter: the time to read or write one run of sectors, given the position of the heads and the
+//! phase of the platter.
 
 use std::cell::Cell;
 
@@ -23,7 +23,7 @@ pub(super) struct Overheads {
     pub after: Nanos,
 }
 
-/// What one access takes and where it leaves the heads.
+/// The times of one access, and where it leaves the heads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArmAccess {
     /// Until the request is complete.
@@ -53,7 +53,7 @@ pub(super) struct ArmState {
     pub after_read: bool,
 }
 
-/// What moves and turns, and the bus.
+/// The moving parts and the bus.
 #[derive(Clone, Debug)]
 pub(super) struct Arm {
     pub mechanics: Mechanics,
@@ -62,13 +62,13 @@ pub(super) struct Arm {
     pub read: Overheads,
     pub write: Overheads,
     bus_byte_ps: u64,
-    /// Thousandths of a read that have come in when it begins to go over the bus, and of a write that
-    /// have come over the bus when it begins to go to the medium.
+    /// Thousandths of a read that have come in when it begins to go over the bus, and of a write that have come over
+    /// the bus when it begins to go to the medium.
     read_watermark: u64,
     write_watermark: u64,
     pub turn: Nanos,
-    /// Where requests lie that somebody has asked about: a scheduler asks about the same waiting ones
-    /// again at every choice. Each has one place here, by its address.
+    /// Where requests lie that somebody has asked about: a scheduler asks about the same waiting ones again at every
+    /// choice. Each has one place here, by its address.
     placed: Box<[Cell<Option<PlacedRequest>>]>,
 }
 
@@ -134,8 +134,8 @@ impl Arm {
         Nanos::from_ns((u128::from(sectors * SECTOR_BYTES) * u128::from(self.bus_byte_ps) / 1000) as u64)
     }
 
-    /// How much longer than the medium the bus takes for a read over which the platter turns by
-    /// `turned`: at least the last sector, at most all of it.
+    /// How much longer than the medium the bus takes for a read over which the platter turns by `turned`: at least the
+    /// last sector, at most all of it.
     pub fn bus_behind(&self, turned: u64, sectors: u64) -> Nanos {
         let left = self.rotation.time(turned).as_ns() / 1000 * (1000 - self.read_watermark);
         self.bus(sectors).saturating_sub(Nanos::from_ns(left)).max(self.bus(1))

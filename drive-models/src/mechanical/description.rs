@@ -1,5 +1,5 @@
-//! What a profile says of a mechanical drive beside its settings: the seek curve and the layout, as
-//! they stand in the file, and the checks that make a [`Mechanics`] of them.
+//! The seek curve and the layout of a mechanical drive, as the sections `[seek]` and `[layout]` of a profile give them,
+//! and the checks that make a [`Mechanics`] of them.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -60,9 +60,9 @@ struct LayoutText {
     zones: Spanned<Vec<Spanned<ZoneText>>>,
 }
 
-/// One of `zones`. Angles and skews are in turns; `slips` are pairs of an address relative to the
-/// zone's first and the number of sectors passed over before it; `group_skew` stands in place of the
-/// skew between one group of `spare_tracks` and the next.
+/// One of `zones`. Angles and skews are in turns; `slips` are pairs of an address relative to the zone's first and the
+/// number of sectors passed over before it; `group_skew` stands in place of the skew between one group of
+/// `spare_tracks` and the next.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZoneText {

@@ -1,18 +1,17 @@
-//! Where sectors lie: zones, the order in which tracks follow one another, skews, spares and
-//! slipped sectors. All questions are answered by arithmetic, a binary search over the zones and
-//! one over the slips of a zone; a request of any length costs the same unless it crosses a zone.
+//! Where sectors lie: zones, the order in which tracks follow one another, skews, spares and slipped sectors. All
+//! questions are answered by arithmetic, a binary search over the zones and one over the slips of a zone; a request of
+//! any length costs the same unless it crosses a zone.
 //!
-//! Within a zone tracks are numbered in the order of their addresses. A *run* is a series of tracks
-//! of one head over `band_cylinders` neighbouring cylinders; a *band* is one run of every head. With
-//! a band of one cylinder this is the classical layout (all heads of a cylinder, then the next);
-//! with more, the serpentine layout of modern drives: the arm goes in and out within the band, since
-//! a seek of one cylinder settles sooner than another head does.
+//! Within a zone tracks are numbered in the order of their addresses. A *run* is a series of tracks of one head over
+//! `band_cylinders` neighbouring cylinders; a *band* is one run of every head. With a band of one cylinder this is the
+//! classical layout (all heads of a cylinder, then the next); with more, the serpentine layout of modern drives: the
+//! arm goes in and out within the band, since a seek of one cylinder settles sooner than another head does.
 
 use serde::Deserialize;
 
 use crate::mechanical::rotation::{Angle, TURN};
 
-/// A place on the medium.
+/// The position of a sector on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorPosition {
     /// The cylinder, 0 outside.
@@ -36,7 +35,7 @@ pub struct PhysicalExtent {
     pub turned: u64,
 }
 
-/// What a zone is made of.
+/// The tracks of a zone and their skews, spares and slips.
 #[derive(Clone, Debug, Default)]
 pub struct Zone {
     /// Its first address.
@@ -51,15 +50,15 @@ pub struct Zone {
     pub head_order: HeadOrder,
     /// Where the zone's first track begins, in 2⁻³² turns.
     pub angle: Angle,
-    /// How much later the next track begins than this one ended, in 2⁻³² turns: the next of the run,
-    /// of another head, of another band.
+    /// How much later the next track begins than this one ended, in 2⁻³² turns: the next of the run, of another head,
+    /// of another band.
     pub steps: Skews,
     /// Tracks over which spares are laid out, and how many at the end of each such group.
     pub spare: Spare,
     /// Physical sectors of the zone before its first address.
     pub front: u64,
-    /// Slipped sectors: the address, counted from the zone's first, from which on so many sectors
-    /// have been passed over since the zone's beginning.
+    /// Slipped sectors: the address, counted from the zone's first, from which on so many sectors have been passed over
+    /// since the zone's beginning.
     pub slips: Vec<(u32, u32)>,
 }
 
@@ -126,15 +125,15 @@ pub struct PlatterLayout {
 }
 
 impl PlatterLayout {
-    /// A layout of `zones` in the order of their addresses, which their builder has checked: the
-    /// first begins at 0, addresses grow, and no count is zero.
+    /// A layout of `zones` in the order of their addresses, which their builder has checked: the first begins at 0,
+    /// addresses grow, and no count is zero.
     pub(super) fn new(heads: u32, capacity: u64, zones: Vec<Zone>) -> PlatterLayout {
         let first_lbns = zones.iter().map(|zone| zone.first_lbn).collect();
         PlatterLayout { heads, capacity, zones, first_lbns }
     }
 
-    /// Makes the skews what reading on takes when another head needs the angle `head` to follow, and
-    /// the next cylinder `cylinder`: where that is more than the skew, a turn is lost.
+    /// Makes the skews what reading on takes when another head needs the angle `head` to follow, and the next cylinder
+    /// `cylinder`: where that is more than the skew, a turn is lost.
     pub(super) fn settle(&mut self, head: u64, cylinder: u64) {
         for zone in &mut self.zones {
             let mut group = zone.steps.band.wrapping_add(zone.spare.late) % TURN;
@@ -196,8 +195,8 @@ impl PlatterLayout {
         PhysicalExtent { first, last, turned }
     }
 
-    /// The first address of the track that holds `lbn` and the one behind its last; a track with
-    /// spares or slipped sectors counts as one without.
+    /// The first address of the track that holds `lbn` and the one behind its last; a track with spares or slipped
+    /// sectors counts as one without.
     pub fn track_of(&self, lbn: u64) -> (u64, u64) {
         let lbn = lbn.min(self.capacity - 1);
         let index = self.zone_of(lbn);
@@ -222,8 +221,8 @@ impl Zone {
         self.run(lbn).0
     }
 
-    /// The same, and how many addresses from `lbn` on follow one another without a slipped or spare
-    /// sector between them; it may be counted beyond the zone.
+    /// The same, and how many addresses from `lbn` on follow one another without a slipped or spare sector between
+    /// them; it may be counted beyond the zone.
     fn run(&self, lbn: u64) -> (u64, u64) {
         let relative = lbn - self.first_lbn;
         let after = self.slips.partition_point(|&(from, _)| u64::from(from) <= relative);
@@ -238,8 +237,7 @@ impl Zone {
         (usable / held * group + usable % held, run.min(held - usable % held))
     }
 
-    /// [`Zone::place`] of `physical`, from that of `earlier`: nearly all requests end on the track on
-    /// which they begin.
+    /// [`Zone::place`] of `physical`, from that of `earlier`: nearly all requests end on the track on which they begin.
     fn place_after(
         &self,
         physical: u64,
@@ -262,8 +260,8 @@ impl Zone {
         u64::from(sector) * TURN / u64::from(self.sectors_per_track)
     }
 
-    /// Where a physical sector is, and how far the platter has turned between the beginning of the
-    /// zone's first sector and its own if the zone was read through from the start.
+    /// Where a physical sector is, and how far the platter has turned between the beginning of the zone's first sector
+    /// and its own if the zone was read through from the start.
     fn place(&self, physical: u64, heads: u32) -> (SectorPosition, u64) {
         let track = (physical / u64::from(self.sectors_per_track)) as u32;
         let sector = (physical % u64::from(self.sectors_per_track)) as u32;

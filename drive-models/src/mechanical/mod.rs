@@ -1,18 +1,17 @@
-//! A disk drive by its mechanics: where the platter and the arm are decides what an access takes.
+//! A disk drive by its mechanics: the positions of platter and arm decide how long an access takes.
 //!
-//! A request passes through command processing, a seek or head switch (writes settle longer), the
-//! wait for the first sector at its absolute rotational phase, the transfer over as many tracks as
-//! it covers with their skews, and the bus. The form is that of Ruemmler and Wilkes 1994 ("An
-//! introduction to disk drive modeling") and of Worthington, Ganger, Patt and Wilkes 1995 (on-line
-//! extraction of SCSI disk drive parameters). Times are integers; no cost depends on how many
-//! sectors a request has.
+//! A request passes through command processing, a seek or head switch (writes settle longer), the wait for the first
+//! sector at its absolute rotational phase, the transfer, and the bus. The transfer covers as many tracks as the
+//! request does, with their skews. The form is that of Ruemmler and Wilkes 1994 ("An introduction to disk drive
+//! modeling") and of Worthington, Ganger, Patt and Wilkes 1995 (on-line extraction of SCSI disk drive parameters).
+//! Times are integers. The cost of simulating a request does not depend on its number of sectors.
 //!
-//! A buffer, if it has one, is a read cache in segments with read-ahead, and a write cache that puts
-//! runs on the medium while the drive is idle. Both are worked out from the time that has passed when
-//! the next request comes, so that an idle drive costs nothing.
+//! A buffer, if the drive has one, is a read cache in segments with read-ahead, and a write cache that writes runs to
+//! the medium while the drive is idle. Both are advanced to the present when the next request comes, so that an idle
+//! drive costs nothing to simulate.
 //!
-//! Left out: speed variation within a turn, retries, thermal recalibration, and the dependence of
-//! overheads on the request before beyond its operation.
+//! Leaves out speed variation within a turn, retries, thermal recalibration, and every dependence of overheads on the
+//! request before other than on its operation.
 
 mod arm;
 mod description;
@@ -115,9 +114,8 @@ impl Mechanical {
         self.arm.rotation = rotation;
     }
 
-    /// Where a platter that turns with `rotation` stands when `request` completes, whenever that is:
-    /// what follows the last sector takes the same time in every turn. `None` for a write that does not
-    /// wait for the platter.
+    /// Where a platter that turns with `rotation` stands when `request` completes, whenever that is: what follows the
+    /// last sector takes the same time in every turn. `None` for a write that does not wait for the platter.
     pub fn completes_at(&self, rotation: &Rotation, request: &Request) -> Option<Angle> {
         let extent = self.arm.mechanics.layout.extent(request.lba.sector(), request.sectors().count());
         let write = request.operation == Operation::Write;
@@ -132,7 +130,7 @@ impl Mechanical {
         Some(Angle(extent.first.angle.0.wrapping_add(extent.turned.wrapping_add(rotation.angle(after)) as u32)))
     }
 
-    /// What the drive does by itself before `now`.
+    /// Destages the runs that the drive writes by itself before `now`.
     fn background(&mut self, now: Timestamp) {
         while let Some(cache) = &self.write_cache
             && let Some(run) = cache.oldest()
@@ -145,7 +143,7 @@ impl Mechanical {
         }
     }
 
-    /// Puts the oldest written run on the medium, from `at` on or when the arm is free.
+    /// Writes the oldest dirty run to the medium, from `at` on or when the arm is free.
     fn destage(&mut self, at: Timestamp) {
         let Some(run) = self.write_cache.as_ref().and_then(WriteBack::oldest) else { return };
         self.stop_reading_ahead(at);
@@ -156,7 +154,7 @@ impl Mechanical {
         }
     }
 
-    /// Puts all that was written on the medium.
+    /// Writes all dirty runs to the medium.
     fn destage_all(&mut self, at: Timestamp) {
         while self.write_cache.as_ref().is_some_and(|cache| cache.oldest().is_some()) {
             self.destage(at);
@@ -176,7 +174,7 @@ impl Mechanical {
         }
     }
 
-    /// What the buffer has of a read that comes at `now`.
+    /// Looks for the sectors of a read that comes at `now` in the buffer.
     fn find(&self, now: Timestamp, start: u64, end: u64) -> Buffered {
         match self.write_cache.as_ref().and_then(|cache| cache.find(start, end)) {
             Some(true) => return Buffered::Written,
@@ -247,7 +245,7 @@ impl Mechanical {
         self.standing.free.max(now.saturating_add(self.arm.write.before))
     }
 
-    /// Takes a write into the buffer, which makes room for it first.
+    /// Takes a write into the buffer, after runs have been destaged that it needs the capacity of.
     fn write_to_buffer(&mut self, now: Timestamp, start: u64, end: u64) -> Timestamp {
         let mut room = now;
         while self.write_cache.as_ref().is_some_and(|cache| !cache.has_room(start, end)) {
@@ -263,9 +261,9 @@ impl Mechanical {
     }
 }
 
-/// What the buffer has of a read.
+/// The sectors of a read that the buffer has.
 enum Buffered {
-    /// Nothing that helps.
+    /// None that helps.
     Nothing,
     /// All, in a segment, the last of it at this time.
     Segment(usize, Timestamp),
@@ -301,7 +299,7 @@ impl AccessCost for Mechanical {
             + arm.read.after
     }
 
-    /// What it would take if the drive did nothing by itself until `now` but read ahead.
+    /// The time of the request if the drive did nothing by itself until `now` but read ahead.
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
         let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
         let end = start.saturating_add(sectors);

@@ -1,10 +1,9 @@
-//! The buffer as a read cache: segments, each with one run of sectors, and the read-ahead that goes
-//! on filling one of them while the arm has nothing else to do.
+//! The buffer as a read cache: segments, each with one run of sectors, and the read-ahead that keeps filling one of
+//! them while the arm is idle.
 //!
-//! Read-ahead is worked out when somebody asks: a sector is in the buffer once the platter has turned
-//! as far since the stream began. The form is that of DiskSim 4.0's controller cache (segments, read
-//! until the segment or a limit is full, kept going by hits) and of Shriver 1997 ("Performance
-//! modeling for realistic storage devices", chapter 4).
+//! Read-ahead is computed on demand: a sector is in the buffer once the platter has turned far enough since the stream
+//! began. The form is that of DiskSim 4.0's controller cache (segments, read until the segment or a limit is full, kept
+//! going by hits) and of Shriver 1997 ("Performance modeling for realistic storage devices", chapter 4).
 
 use std::cell::Cell;
 
@@ -68,8 +67,8 @@ pub(super) struct SegmentCache {
     requests: u64,
     /// The sector behind the last read.
     last_end: u64,
-    /// How far read-ahead was at the time it was last asked for: a scheduler asks for the cost of many
-    /// requests at one time.
+    /// How far read-ahead was at the time it was last asked for: a scheduler asks for the cost of many requests at one
+    /// time.
     known: Cell<Option<(Timestamp, u64)>>,
 }
 
@@ -109,7 +108,7 @@ impl SegmentCache {
             } else {
                 arm.passed(ahead.began, ahead.origin, end - ahead.origin).max(now)
             };
-            // What has been overwritten at the front of a full segment is gone.
+            // Sectors at the front of a full segment that were overwritten are gone.
             if start >= self.first_held(&ahead, end.max(come)) && start <= come {
                 return ReadLookup::Segment(ahead.segment, available.max(round));
             }
@@ -157,9 +156,9 @@ impl SegmentCache {
         passed
     }
 
-    /// Where the heads are when read-ahead lets another access have them that comes at `now`, and when
-    /// that is; `None` if it does not have them. Otherwise they are where the last access left them.
-    /// They count as there from its beginning on, while they still move.
+    /// Where the heads are when read-ahead lets another access have them that comes at `now`, and when that is; `None`
+    /// if it does not have them. Otherwise they are where the last access left them. They count as there from its
+    /// beginning on, while they still move.
     pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<(SectorPosition, Timestamp)> {
         let ahead = self.ahead?;
         let released = self.released(arm, &ahead, now);
@@ -189,8 +188,8 @@ impl SegmentCache {
         heads
     }
 
-    /// Takes note of a hit in `segment` up to `end` at `now` and has read-ahead go on behind it.
-    /// `standing` is where the arm is if nothing is being read.
+    /// Takes note of a hit in `segment` up to `end` at `now` and has read-ahead go on behind it. `standing` is where
+    /// the arm is if nothing is being read.
     pub fn hit(&mut self, arm: &Arm, now: Timestamp, segment: usize, end: u64, standing: ArmState) {
         self.requests += 1;
         if !self.first_in_first_out {
@@ -236,7 +235,7 @@ impl SegmentCache {
         if self.within_track { limit.min(layout.track_of(end.saturating_sub(1)).1) } else { limit }
     }
 
-    /// What the host has got up to `end` need not be kept.
+    /// The sectors up to `end` were sent to the host and need not be kept.
     fn sent(&mut self, segment: usize, end: u64) {
         if !self.keeps_read {
             let segment = &mut self.segments[segment];
@@ -259,7 +258,7 @@ impl SegmentCache {
         self.sent(segment, end);
     }
 
-    /// What `start` to `end` were written over: the buffer holds the new data or nothing of it.
+    /// The sectors `start` to `end` were overwritten. The buffer holds the new data or none of it.
     pub fn written(&mut self, start: u64, end: u64) {
         for segment in &mut self.segments {
             if segment.start < end && start < segment.end {

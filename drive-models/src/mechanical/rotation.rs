@@ -1,8 +1,8 @@
 //! Rotation as absolute phase: where the platter is at every point in time.
 //!
-//! An angle is a fraction of a turn in units of 2⁻³² turns, so that a full turn is what a `u32`
-//! wraps at and no angle is ever out of range (1 unit is below 4 fs of a 15 ms turn). Time is turned
-//! into phase by one wrapping multiplication with 2⁶⁴ / period: the integer turns overflow away.
+//! An angle is a fraction of a turn in units of 2⁻³² turns, so that a full turn is what a `u32` wraps at and no angle
+//! is ever out of range (1 unit is below 4 fs of a 15 ms turn). Time is turned into phase by one wrapping
+//! multiplication with 2⁶⁴ / period: the integer turns overflow away.
 
 use traces::{Nanos, Timestamp};
 
@@ -38,8 +38,8 @@ impl Rotation {
     /// The shortest: 1 µs.
     pub const PERIOD_PS_MIN: u64 = 1_000_000;
 
-    /// A spindle that turns once in `period_ps` picoseconds and stands at `start` at time zero.
-    /// Periods outside of [`Rotation::PERIOD_PS_MIN`] and [`Rotation::PERIOD_PS_MAX`] are moved there.
+    /// A spindle that turns once in `period_ps` picoseconds and stands at `start` at time zero. Periods outside of
+    /// [`Rotation::PERIOD_PS_MIN`] and [`Rotation::PERIOD_PS_MAX`] are moved there.
     pub fn new(period_ps: u64, start: Angle) -> Rotation {
         let period_ps = period_ps.clamp(Rotation::PERIOD_PS_MIN, Rotation::PERIOD_PS_MAX);
         let per_ns = ((1000u128 << 64) + u128::from(period_ps) / 2) / u128::from(period_ps);
@@ -52,7 +52,7 @@ impl Rotation {
         self.period_ps
     }
 
-    /// What passes under the heads at `at`.
+    /// The angle that passes under the heads at `at`.
     pub fn phase(&self, at: Timestamp) -> Angle {
         Angle((at.as_ns().wrapping_mul(self.per_ns).wrapping_add(self.start) >> 32) as u32)
     }

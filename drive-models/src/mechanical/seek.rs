@@ -1,6 +1,6 @@
-//! The seek curve by pieces: measured or fitted points of distance and time with straight lines
-//! between them, which holds settling (the first cylinders), acceleration (dense points, about a
-//! square root) and the coasting of long seeks (few points, a line) without a formula for each.
+//! The seek curve by pieces: measured or fitted points of distance and time with straight lines between them, which
+//! holds settling (the first cylinders), acceleration (dense points, about a square root) and the coasting of long
+//! seeks (few points, a line) without a formula for each.
 
 use traces::Nanos;
 
@@ -21,9 +21,8 @@ pub struct SeekCurve {
 }
 
 impl SeekCurve {
-    /// The curve through `points`: distance in cylinders and time. Beyond the last point its last
-    /// piece goes on. `None` unless there is a point, the first is at one cylinder, distances grow,
-    /// and no longer seek takes less.
+    /// The curve through `points`: distance in cylinders and time. Beyond the last point its last piece goes on. `None`
+    /// unless there is a point, the first is at one cylinder, distances grow, and no longer seek takes less.
     pub fn new(points: &[(u32, Nanos)]) -> Option<SeekCurve> {
         let grows = points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
         if points.first()?.0 != 1 || !grows || points.iter().any(|(_, time)| time.as_ns() > 1 << 40) {

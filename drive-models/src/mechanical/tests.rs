@@ -108,8 +108,8 @@ fn a_seek_and_a_head_switch_run_side_by_side_and_writes_settle_longer() {
     let there = |operation| time(&mut small(), 0, &request(operation, 70, 1));
     assert_eq!(there(Operation::Read), 7000 + 1000 + 51 + 10);
     assert_eq!(there(Operation::Write), 7000 + 1000 + 20);
-    // Ready at 100 + 2500 us from 4.39 ms on is just in time. A write is at 300 + 2500, but for the settling,
-    // from 4.15 ms on.
+    // Ready at 100 + 2500 us from 4.39 ms on is just in time. A write is at 300 + 2500, but for the settling, from 4.15
+    // ms on.
     assert_eq!(time(&mut small(), 4390, &request(Operation::Read, 70, 1)), 7000 - 4390 + 1000 + 51 + 10);
     assert_eq!(time(&mut small(), 4150, &request(Operation::Write, 70, 1)), 17_000 - 4150 + 1000 + 20);
 }
@@ -141,7 +141,7 @@ fn the_skew_of_a_group_stands_in_place_of_that_of_a_cylinder() {
 }
 
 #[test]
-fn the_arm_stays_where_the_request_ended() {
+fn arm_stays_where_the_last_request_ended() {
     let mut drive = small();
     // Ends on head 1: 10 sectors, 2 ms of skew, 1 sector.
     assert_eq!(time(&mut drive, 0, &request(Operation::Read, 0, 11)), 10_000 + 10_000 + 2000 + 1000 + 563 + 10);
@@ -149,7 +149,7 @@ fn the_arm_stays_where_the_request_ended() {
 }
 
 #[test]
-fn nothing_panics_whatever_is_asked() {
+fn no_request_panics() {
     let mut drive = small();
     for (lba, sectors) in [(0, 0), (79, 1), (80, 5), (u64::MAX >> 10, 1), (0, 1 << 20)] {
         drive.serve(Timestamp::MAX, &request(Operation::Write, lba, sectors));

@@ -1,4 +1,4 @@
-//! What can be set of a mechanical drive: spindle, overheads, bus and buffer.
+//! The tunables of a mechanical drive: spindle, overheads, bus and buffer.
 
 use traces::spec::{Tunable, Unit};
 

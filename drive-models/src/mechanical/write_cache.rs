@@ -1,5 +1,5 @@
-//! The buffer as a write cache: written runs that the drive has acknowledged and still has to put on
-//! the medium, oldest first, which it does while nobody asks for anything.
+//! The buffer as a write cache: written runs that the drive has acknowledged and still has to put on the medium, oldest
+//! first, which it does while nobody asks for anything.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ impl WriteBack {
         sectors <= self.sectors_max
     }
 
-    /// Whether a write of `start` to `end` finds room now.
+    /// Whether there is capacity for a write of `start` to `end` now.
     pub fn has_room(&self, start: u64, end: u64) -> bool {
         let more = self.followed(start).is_some() || self.runs.len() < self.runs_max;
         more && self.sectors + (end - start) <= self.sectors_max
@@ -57,7 +57,7 @@ impl WriteBack {
         self.runs.back().filter(|run| run.end == start).map(|_| self.runs.len() - 1)
     }
 
-    /// Takes a write that finds room.
+    /// Takes a write for which there is capacity.
     pub fn push(&mut self, start: u64, end: u64, since: Timestamp) {
         self.sectors += end - start;
         match self.followed(start) {
@@ -78,8 +78,8 @@ impl WriteBack {
         }
     }
 
-    /// Whether some of `start` to `end` waits for the medium, and whether one run has all of it. Of
-    /// several, the youngest counts: it has the data.
+    /// Whether some of `start` to `end` waits for the medium, and whether one run has all of it. Of several, the
+    /// youngest counts: it has the data.
     pub fn find(&self, start: u64, end: u64) -> Option<bool> {
         let run = self.runs.iter().rev().find(|run| run.start < end && start < run.end)?;
         Some(run.start <= start && end <= run.end)

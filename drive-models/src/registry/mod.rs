@@ -21,7 +21,7 @@ pub(crate) use resolved::Resolved;
 pub struct ModelRow {
     /// The name on the command line and in profiles.
     pub name: &'static str,
-    /// One line on what it is.
+    /// One line that describes it.
     pub summary: &'static str,
     /// Its tunables.
     pub tunables: &'static [Tunable],
@@ -31,8 +31,8 @@ pub struct ModelRow {
     pub check: fn(&Settings) -> Result<(), Contradiction>,
     /// The sections that its profiles have beside `[settings]`.
     pub sections: &'static [Section],
-    /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of
-    /// a drive that is named by the model alone.
+    /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of a
+    /// drive that is named by the model alone.
     pub describe: fn(Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError>,
 }
 
@@ -128,7 +128,7 @@ pub struct BuiltDrive {
     pub model: &'static ModelRow,
     /// The values of all tunables.
     pub settings: Settings,
-    /// What its model needs beside them.
+    /// The description that its model needs beside them.
     pub description: Box<dyn DriveDescription>,
     /// The drive.
     pub drive: Box<dyn DriveModel>,

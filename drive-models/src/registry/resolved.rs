@@ -1,5 +1,5 @@
-//! A drive that is named and checked but not built: model, settings, description and, for a drive that is made of
-//! drives, the same of each of these.
+//! A drive after its spec is checked and before it is built: model, settings and description. A drive that is made of
+//! other drives holds the same of each of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

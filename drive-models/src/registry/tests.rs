@@ -64,7 +64,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_is_given_wins_over_the_profile() {
+fn settings_of_a_spec_win_over_the_profile() {
     let built = build(&"cheetah-15k4:cache=off,a=1ms".parse().unwrap()).unwrap();
     assert_eq!((built.settings.word("cache"), built.settings.word("a")), ("off", "1ms"));
     assert_eq!(built.settings.word("b"), "5.25ms");
@@ -93,7 +93,7 @@ fn a_profile_of_ones_own_is_named_by_its_path() {
 }
 
 #[test]
-fn a_profile_may_say_what_queue_its_drive_has() {
+fn profile_can_set_the_queue_of_its_drive() {
     let queue = "[settings]\nqueue_depth = { value = \"8\", source = \"y\" }";
     let profile = Profile::parse("x", &text_of("cheetah-15k4").replacen("[settings]", queue, 1)).unwrap();
     let in_force = profile.resolve(&linear::MODEL, &"x".parse().unwrap()).unwrap();

@@ -1,8 +1,8 @@
-//! How k changes: up when a completion arrives after its target, down when many are held.
+//! Changes of k: it rises when a completion arrives after its target and falls when many completions are held.
 //!
-//! The paper gives the directions and no numbers. Here both are factors, and both take the evidence
-//! from requests whose target was worked out with the k in force: with several at the virtual disk, what
-//! left before a change says nothing of how it works out.
+//! The paper gives the directions and no numbers. Here both changes are factors, and both count only requests whose
+//! target was computed with the current k. With several requests at the virtual disk, one that left before a change
+//! says nothing about the effect of that change.
 
 use super::report::ChangeCause;
 use super::scale::ThrottleScale;
@@ -10,9 +10,9 @@ use super::scale::ThrottleScale;
 /// The rules of a dynamic k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What a late completion multiplies k by, in thousandths, above 1000.
+    /// The factor by which a late completion multiplies k, in thousandths, above 1000.
     pub raise: u64,
-    /// What a long queue multiplies k by, in thousandths, below 1000.
+    /// The factor by which a long queue multiplies k, in thousandths, below 1000.
     pub lower: u64,
     /// How many held completions are a long queue; 0 is never.
     pub lower_at: u64,
@@ -30,7 +30,7 @@ pub(super) struct Stamp {
     nth: u64,
 }
 
-/// The k in force and what is known of it.
+/// The current k and the evidence for changing it.
 #[derive(Debug)]
 pub(super) struct Control {
     /// None for a fixed k.

@@ -1,5 +1,5 @@
-//! The paper's procedure: preliminary runs with a dynamic k to find a stable value, then a measured run
-//! with that value fixed (Geist, Jones and Westall 2010, section 4).
+//! The paper's procedure: preliminary runs with a dynamic k to find a stable value, then a measured run with that value
+//! fixed (Geist, Jones and Westall 2010, section 4).
 
 use traces::Nanos;
 
@@ -12,8 +12,8 @@ use crate::drive::DriveModel;
 /// How a stable k is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Procedure {
-    /// Most dynamic runs; each begins with the k that the one before has found, and one that finds the k
-    /// it began with is the last. Without any, k is fixed at the settings' own.
+    /// Most dynamic runs; each begins with the k that the one before has found, and one that finds the k it began with
+    /// is the last. Without any, k is fixed at the settings' own.
     pub runs: u32,
     /// The stable k is the largest of a dynamic run's last 1/`last` by time.
     pub last: u64,
@@ -26,16 +26,16 @@ impl Default for Procedure {
     }
 }
 
-/// What the procedure has come to.
+/// The result of the procedure.
 #[derive(Clone, Debug)]
 pub struct FoundScale<T> {
     /// The k of the measured run.
     pub k: ThrottleScale,
-    /// What the dynamic runs told, in order.
+    /// The reports of the dynamic runs, in order.
     pub searches: Vec<Report>,
-    /// What the measured run has returned, on the clock of the virtual system.
+    /// The result of the measured run, on the clock of the virtual system.
     pub measured: T,
-    /// What the measured run told; with `late` completions the k was not large enough for all.
+    /// The report of the measured run. If it has `late` completions, k was not large enough for all requests.
     pub report: Report,
 }
 
@@ -46,8 +46,8 @@ impl<T> FoundScale<T> {
     }
 }
 
-/// Looks for a stable k and measures with it. `disk` makes the virtual disk, anew for every run; `run`
-/// puts the workload through a throttle over it, which is a drive like any other, to its end.
+/// Looks for a stable k and measures with it. `disk` makes the virtual disk, anew for every run; `run` puts the
+/// workload through a throttle over it, which is a drive like any other, to its end.
 ///
 /// ```
 /// use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};

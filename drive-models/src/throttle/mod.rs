@@ -1,30 +1,31 @@
-//! The virtual performance throttle (VPT) of Geist, Jones and Westall 2010 ("Predicting disk scheduling
-//! performance with virtual machines"), section 4: a drive in front of a virtual disk that delays its
-//! completions so that every request takes k times what the real disk would take.
+//! The virtual performance throttle (VPT) of Geist, Jones and Westall 2010 ("Predicting disk scheduling performance
+//! with virtual machines"), section 4. It is a drive before a virtual disk, whose completions it delays so that every
+//! request takes k times as long as on the real disk.
 //!
-//! The real disk is the paper's line X_r = a + b·d/D with its on-board cache ([`crate::linear`]); D is the
-//! capacity of the virtual disk, so that a distance is the same share of both. When a request leaves
-//! for the virtual disk, its target is worked out: k·X_r from now, or from the target of the request before,
-//! if that is later, as the real disk serves one at a time. The virtual disk completes it after X_v of its own.
-//! - Before the target, the completion is held. A timer checks those that are held: a completion goes on at
-//!   the first multiple of its period that is not before the target, at the target itself without a period.
-//! - At the target or after it, it goes on at once. After it, it is *late*: k is too small. A dynamic k is
-//!   raised, a fixed one stays and the late are counted.
-//! - With many held, k is larger than it has to be, and a dynamic one is lowered. With one request at
-//!   a time at most one is ever held, so that only `lower_at=1` lowers then.
+//! The real disk is the paper's line X_r = a + b·d/D with its on-board cache ([`crate::linear`]). D is the capacity of
+//! the virtual disk, so that a distance is the same share of both. When a request leaves for the virtual disk, its
+//! target time is computed: k·X_r from now, or from the target of the request before if that is later, as the real disk
+//! serves one request at a time. The virtual disk completes the request after a time X_v of its own.
 //!
-//! The [`Report`] has every change of k. [`find_k`] is the paper's procedure: dynamic runs, then
-//! a run with k fixed. What a throttled drive tells is on the virtual system's clock; [`ThrottleScale::real_time`]
-//! brings it into the real disk's scale. Timers of the scheduler and of the workload are not slowed by k here:
-//! scale them where they are set.
+//! - Before the target, the completion is held. A timer checks the held completions: each is released at the first
+//!   multiple of the timer's period that is not before its target, or at the target itself without a period.
+//! - At or after the target, the completion is released at once. After the target it is *late*: k is too small. A
+//!   dynamic k is raised; with a fixed k, late completions are counted.
+//! - With many held completions, k is larger than necessary, and a dynamic k is lowered. With one request at a time at
+//!   most one completion is ever held, so that only `lower_at=1` lowers k then.
 //!
-//! Section 7 of the paper names sources of error: the time of a hit, fixed at an observed maximum (`hit`);
-//! the overhead of measuring (`overhead`, on top of every completion); and there is the granularity of
-//! the timer. `timer=0,overhead=0` is without the last two.
+//! The [`Report`] has every change of k. [`find_k`] is the paper's procedure: dynamic runs, then a run with k fixed.
+//! Times of a throttled drive are on the virtual system's clock; [`ThrottleScale::real_time`] converts them into the
+//! real disk's scale. Timers of the scheduler and of the workload are not slowed by k here: scale them where they are
+//! set.
 //!
-//! To the stage above, it is the real disk: writes are durable once completed, discards do not reach
-//! it. A flush that reaches it nonetheless costs the real disk nothing. Leaves out the time that the
-//! virtual system itself takes to send a request.
+//! Section 7 of the paper names sources of error: the time of a hit, fixed at an observed maximum (`hit`), and the
+//! overhead of measuring (`overhead`, on top of every completion). The granularity of the timer is another.
+//! `timer=0,overhead=0` is without the last two.
+//!
+//! To the stage above, the throttle is the real disk: writes are durable once completed, and discards do not reach it.
+//! A flush that reaches it nonetheless costs the real disk nothing. Leaves out the time that the virtual system itself
+//! takes to send a request.
 
 mod control;
 mod description;
@@ -65,7 +66,7 @@ pub const MODEL: ModelRow = ModelRow {
     describe: description::describe,
 };
 
-/// What was worked out for a request when it left for the virtual disk.
+/// The values computed for a request when it left for the virtual disk.
 #[derive(Clone, Copy, Debug)]
 struct RequestTarget {
     at: Timestamp,
@@ -77,7 +78,7 @@ struct RequestTarget {
     nth: u64,
 }
 
-/// A completion that is held: until when, how many requests had left before this one, which.
+/// A held completion: the time of its release, the number of requests that left before, and the request.
 type HeldCompletion = (Timestamp, u64, RequestId);
 
 /// The real disk's line as the virtual system is to see it.
@@ -101,7 +102,7 @@ pub struct Throttle<D> {
     /// The target of the last request that left.
     busy_until: Timestamp,
     held: BinaryHeap<Reverse<HeldCompletion>>,
-    /// What goes on, the earliest first.
+    /// Released completions, the earliest first.
     ready: VecDeque<Completion>,
     // Reused so that nothing is allocated per request.
     arrived: Vec<Completion>,
@@ -126,7 +127,7 @@ impl<D: DriveModel> Throttle<D> {
         }
     }
 
-    /// What has happened so far.
+    /// The report of the run so far.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -136,12 +137,12 @@ impl<D: DriveModel> Throttle<D> {
         self.report
     }
 
-    /// What it was made with.
+    /// The settings that it was made with.
     pub fn settings(&self) -> &ThrottleSettings {
         &self.settings
     }
 
-    /// Works out the target of a request that leaves now.
+    /// Computes the target of a request that leaves now.
     fn target(&mut self, now: Timestamp, request: &Request) -> RequestTarget {
         let started = now.max(self.busy_until);
         let (time, seek, hit) = if request.operation == Operation::Flush {
@@ -155,7 +156,7 @@ impl<D: DriveModel> Throttle<D> {
         RequestTarget { at: self.busy_until, started, seek, hit, stamp: self.control.stamp(), nth: self.sent - 1 }
     }
 
-    /// Lets everything happen up to and including `now`.
+    /// Simulates everything up to and including `now`.
     fn run(&mut self, now: Timestamp) {
         while let Some(time) = self.disk.next_event().filter(|&time| time <= now) {
             let mut arrived = std::mem::take(&mut self.arrived);
@@ -206,7 +207,7 @@ impl<D: DriveModel> Throttle<D> {
         }
     }
 
-    /// Lets go what is held no longer than until `now`.
+    /// Releases the completions that are held until `now` at most.
     fn release(&mut self, now: Timestamp) {
         while let Some(&Reverse((until, _, id))) = self.held.peek() {
             if until > now {

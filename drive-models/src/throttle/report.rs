@@ -1,4 +1,4 @@
-//! What a throttle tells of a run.
+//! The report of a throttle: late and held completions, and every change of k.
 
 use std::collections::VecDeque;
 
@@ -23,15 +23,15 @@ pub enum ChangeCause {
 pub struct Change {
     /// When, on the clock of the virtual system.
     pub at: Timestamp,
-    /// What it was.
+    /// The k before.
     pub from: ThrottleScale,
-    /// What it is from then on.
+    /// The k from then on.
     pub to: ThrottleScale,
     /// Why.
     pub cause: ChangeCause,
 }
 
-/// What a throttle tells of a run so far.
+/// The report of a run so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The k in force.
@@ -81,8 +81,8 @@ impl Report {
         after.fold(self.k, |largest, change| largest.max(change.from).max(change.to))
     }
 
-    /// The largest k of the last `parts`-th part of the run by time: the k that a dynamic run has found
-    /// to be stable. The whole run with 0 or 1.
+    /// The largest k of the last `parts`-th part of the run by time: the k that a dynamic run has found to be stable.
+    /// The whole run with 0 or 1.
     pub fn stable_k(&self, parts: u64) -> ThrottleScale {
         let part = self.last.as_ns() / parts.max(1);
         self.largest_k_since(Timestamp::from_ns(self.last.as_ns() - part))

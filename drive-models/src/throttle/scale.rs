@@ -15,7 +15,7 @@ impl ThrottleScale {
     /// Both clocks run alike.
     pub const ONE: ThrottleScale = ThrottleScale(ONE);
 
-    /// A factor of so many millionths, of which there is at least one.
+    /// A factor in millionths, at least one.
     pub const fn from_millionths(millionths: u64) -> ThrottleScale {
         ThrottleScale(if millionths == 0 { 1 } else { millionths })
     }
@@ -30,19 +30,19 @@ impl ThrottleScale {
         ratio(real, self.0, ONE)
     }
 
-    /// A span of the virtual system's time in the real disk's scale, span/k, rounded down. The paper
-    /// prints its columns in this scale without saying so.
+    /// A span of the virtual system's time in the real disk's scale, span/k, rounded down. The paper prints its columns
+    /// in this scale without saying so.
     pub fn real_time(self, span: Nanos) -> Nanos {
         ratio(span, ONE, self.0)
     }
 
-    /// k times so many thousandths, rounded up.
+    /// k times `thousandths`, rounded up.
     pub(super) fn raised(self, thousandths: u64) -> ThrottleScale {
         let raised = (u128::from(self.0) * u128::from(thousandths)).div_ceil(1000);
         ThrottleScale::from_millionths(u64::try_from(raised).unwrap_or(u64::MAX))
     }
 
-    /// k times so many thousandths, rounded down.
+    /// k times `thousandths`, rounded down.
     pub(super) fn lowered(self, thousandths: u64) -> ThrottleScale {
         let lowered = u128::from(self.0) * u128::from(thousandths) / 1000;
         ThrottleScale::from_millionths(u64::try_from(lowered).unwrap_or(u64::MAX))

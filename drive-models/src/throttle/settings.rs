@@ -14,20 +14,20 @@ const K_MAX: u64 = 1_000_000_000;
 
 /// A throttle's own tunables, beside the virtual disk. The defaults are the paper's disk.
 pub(super) const TUNABLES: &[Tunable] = &[
-    Tunable::new("k", Unit::Decimal, "8", "scale factor: every request takes k times what the real disk takes")
+    Tunable::new("k", Unit::Decimal, "8", "scale factor: every request takes k times as long as on the real disk")
         .within(1, K_MAX),
-    Tunable::new("dynamic", Unit::Switch, "off", "whether k changes with what the virtual disk can do"),
-    Tunable::new("raise", Unit::Decimal, "1.1", "what a completion after its target multiplies a dynamic k by")
+    Tunable::new("dynamic", Unit::Switch, "off", "whether k adapts to the speed of the virtual disk"),
+    Tunable::new("raise", Unit::Decimal, "1.1", "factor of a dynamic k for a completion after its target")
         .within(1001, 1_000_000),
-    Tunable::new("lower", Unit::Decimal, "0.95", "what a long queue of held completions multiplies it by")
+    Tunable::new("lower", Unit::Decimal, "0.95", "factor of a dynamic k for a long queue of held completions")
         .within(1, 999),
     Tunable::new("lower_at", Unit::Count, "16", "how many held completions are a long queue; 0 is never")
         .within(0, 1 << 20),
-    Tunable::new("k_min", Unit::Decimal, "0.001", "where a dynamic k stops to fall").within(1, K_MAX),
-    Tunable::new("k_max", Unit::Decimal, "1000000", "where a dynamic k stops to rise").within(1, K_MAX),
+    Tunable::new("k_min", Unit::Decimal, "0.001", "lower bound of a dynamic k").within(1, K_MAX),
+    Tunable::new("k_max", Unit::Decimal, "1000000", "upper bound of a dynamic k").within(1, K_MAX),
     Tunable::new("timer", Unit::Time, "0", "period with which held completions are checked; 0 is exact")
         .within(0, TIME_MAX),
-    Tunable::new("overhead", Unit::Time, "0", "what measuring adds to every request, whatever k is")
+    Tunable::new("overhead", Unit::Time, "0", "time that measuring adds to every request, independent of k")
         .within(0, TIME_MAX),
     Tunable::new("a", Unit::Time, "4.25ms", "real disk: cost of an access without a seek").within(0, TIME_MAX),
     Tunable::new("b", Unit::Time, "5.25ms", "real disk: cost of a seek over the whole capacity on top of it")
@@ -54,7 +54,7 @@ pub struct ThrottleSettings {
     pub rules: Rules,
     /// The period with which held completions are checked; zero is exact.
     pub timer: Nanos,
-    /// What measuring adds to every request.
+    /// The overhead that measuring adds to every request.
     pub overhead: Nanos,
     /// The tunables of the line and the cache, which are the linear model's.
     pub(super) line: Settings,
@@ -64,7 +64,7 @@ impl ThrottleSettings {
     /// Checks settings against each other.
     ///
     /// # Errors
-    /// A k outside its bounds, or bounds that leave no room: the tunable to change and why.
+    /// A k outside its bounds, or bounds that no k satisfies: the tunable to change and why.
     pub fn new(settings: &Settings) -> Result<ThrottleSettings, Contradiction> {
         let scale = |name| ThrottleScale::from_millionths(settings.thousandths(name).saturating_mul(1000));
         let (k, least, largest) = (scale("k"), scale("k_min"), scale("k_max"));

@@ -1,17 +1,17 @@
-//! A virtual disk: what a virtual machine is given as one, an image on a host or a server, whose service
-//! X_v has little to do with any arm. The virtual performance throttle of Geist, Jones and Westall 2010,
-//! section 4, stands in front of such a disk; this one can misbehave in the ways the section names.
+//! A virtual disk: the disk of a VM, an image on a host or a server, whose service time X_v hardly depends on any arm.
+//! The virtual performance throttle of Geist, Jones and Westall 2010, section 4, stands before such a disk. This one
+//! can misbehave in the ways that the section names.
 //!
-//! The service is constant. Three things change it, each off by default:
-//! - a host cache: a request all of whose regions are held takes `cached`, and every request makes its
-//!   regions the last used; the least recently used go first;
-//! - a drift of the mean of all others over time, as the load of the host changes: along a line or in
-//!   equal steps from `service` to `drift_to`, which it keeps;
-//! - noise: a lognormal factor with mean one and the coefficient of variation `cv`, from
-//!   `Xoshiro256PlusPlus`, two words a request by the method of Box and Muller.
+//! The service time is constant. Three things change it, each off by default:
+//! - a host cache: a request whose regions are all held takes `cached`; every request makes its regions the most
+//!   recently used, and the least recently used are evicted first;
+//! - a drift of the mean of all other times, as the load of the host changes: along a line or in equal steps from
+//!   `service` to `drift_to`, where it stays;
+//! - noise: a lognormal factor with mean one and the coefficient of variation `cv`, from `Xoshiro256PlusPlus`, two
+//!   words a request by the method of Box and Muller.
 //!
-//! One request at a time, in the order sent. Leaves out a host that serves several at once, write-back
-//! that stalls, and that a page may be in the cache while its region is not.
+//! The disk serves one request at a time, in the order of submission. Leaves out a host that serves several requests at
+//! once, write-back that stalls, and that a page may be in the cache while its region is not.
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -35,20 +35,20 @@ const ONE: u64 = 1_000_000;
 /// The registry's row.
 pub const MODEL: ModelRow = ModelRow {
     name: "virtual-disk",
-    summary: "a virtual machine's disk: constant, or with a host cache, lognormal noise and a drift over time",
+    summary: "the disk of a VM: constant, or with a host cache, lognormal noise and a drift over time",
     tunables: &[
         Tunable::new("service", Unit::Time, "1ms", "mean time of a request that the host cache does not have")
             .within(0, TIME_MAX),
         Tunable::new("capacity", Unit::Bytes, "73407868928", "capacity").within(512, 1 << 62),
         Tunable::new("cache", Unit::Bytes, "0", "size of the host cache; 0 is off").within(0, 1 << 44),
-        Tunable::new("region", Unit::Bytes, "1m", "what the host cache holds or does not hold as one")
+        Tunable::new("region", Unit::Bytes, "1m", "unit that the host cache holds or does not hold")
             .within(4096, 1 << 40),
         Tunable::new("cached", Unit::Time, "100us", "mean time of a request that it has").within(0, TIME_MAX),
         Tunable::new("cv", Unit::Decimal, "0", "noise: standard deviation of a time over its mean; 0 is none")
             .within(0, 10_000),
         Tunable::new("seed", Unit::Count, "1", "seed of the noise"),
         Tunable::new("drift", Unit::Choice(&["off", "linear", "steps"]), "off", "how `service` changes over time"),
-        Tunable::new("drift_to", Unit::Time, "2ms", "what `service` becomes").within(0, TIME_MAX),
+        Tunable::new("drift_to", Unit::Time, "2ms", "`service` at the end of the drift").within(0, TIME_MAX),
         Tunable::new("drift_over", Unit::Time, "60s", "after which time").within(1, 1_000_000_000_000_000),
         Tunable::new("drift_steps", Unit::Count, "4", "in how many equal steps, if in steps").within(1, 1_000_000),
     ],
@@ -183,7 +183,7 @@ struct HostCache {
 }
 
 impl HostCache {
-    /// None without room for a region.
+    /// `None` if the cache is smaller than a region.
     fn new(bytes: u64, region: u64) -> Option<HostCache> {
         let regions = (bytes / region) as usize;
         (regions > 0).then(|| HostCache { region: region / SECTOR_BYTES, regions, held: Tracks::new(regions) })

@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn each_request_completes_once_in_time_and_always_the_same(
+    fn each_request_completes_once_and_runs_repeat(
         requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS), depth in 1usize..20,
     ) {
         let mut slowed = dynamic(rules, disk);
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_how_often_one_looks(
+    fn completions_do_not_depend_on_how_often_the_drive_is_advanced(
         requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS),
     ) {
         let (mut often, mut once) = (dynamic(rules, disk), dynamic(rules, disk));

@@ -74,7 +74,7 @@ fn a_cheaper_hit_asks_for_a_larger_k() {
 }
 
 #[test]
-fn changes_are_told_with_their_times() {
+fn changes_are_reported_with_their_times() {
     let mut slowed = dynamic("k=1,raise=1.5,virtual.service=7ms");
     let near: Vec<Request> = (0..4).map(|nth| read(0, nth * 8)).collect();
     one_by_one(&mut slowed, &near, Nanos::ZERO);
@@ -87,7 +87,7 @@ fn changes_are_told_with_their_times() {
 }
 
 #[test]
-fn what_left_with_a_smaller_k_does_not_raise_it_again() {
+fn request_sent_with_a_smaller_k_does_not_raise_k_again() {
     let mut slowed = dynamic("k=1,raise=1.5,lower_at=0,virtual.service=7ms");
     let near: Vec<Request> = (0..8).map(|nth| read(0, nth * 8)).collect();
     // All eight leave at once and all are late, but only one k was too small.

@@ -28,7 +28,7 @@ fn the_virtual_disk_and_its_tunables_are_named_beside_the_throttles_own() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason() {
+fn impossible_settings_are_refused_with_the_reason() {
     for (spec, message) in [
         ("throttle:k=0", "throttle:k=`0` is not from 0.001 to 1000000"),
         ("throttle:k=eight", "throttle:k=`eight` is not a decimal number of at most three places such as 0.2"),

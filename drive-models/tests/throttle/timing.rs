@@ -1,5 +1,4 @@
-//! When a throttle with a fixed k lets requests complete, against the linear model and the virtual disk
-//! each by itself.
+//! When a throttle with a fixed k lets requests complete, against the linear model and the virtual disk each by itself.
 
 use drive_models::{Completion, DriveModel};
 use proptest::prelude::*;
@@ -144,7 +143,7 @@ fn each_source_of_error_can_be_switched() {
 }
 
 #[test]
-fn what_is_neither_early_nor_late_goes_on_at_once() {
+fn completion_at_its_target_is_released_at_once() {
     // k·X_r = 2 · 4.25 ms = X_v: not late, and no tick is waited for.
     let tunables = |service| format!("throttle:k=2,timer=5ms,virtual.service={service},virtual.capacity={CAPACITY}");
     for (service, finished, late, held) in
@@ -158,7 +157,7 @@ fn what_is_neither_early_nor_late_goes_on_at_once() {
 }
 
 #[test]
-fn schedulers_are_told_costs_on_the_virtual_systems_clock() {
+fn schedulers_see_costs_on_the_virtual_systems_clock() {
     let mut slowed = throttle(&format!("throttle:k=3,virtual.capacity={CAPACITY}"));
     let mut line = drive(&format!("linear:capacity={CAPACITY}"));
     open(&mut slowed, &[read(0, 5000)]);
@@ -191,7 +190,7 @@ fn distances_are_shares_of_the_virtual_disks_capacity() {
 }
 
 #[test]
-fn the_virtual_disks_room_is_the_throttles() {
+fn throttle_accepts_as_many_requests_as_its_virtual_disk() {
     let mut slowed = throttle("throttle:virtual=empirical,virtual.depth=2,k=1000");
     slowed.submit(Timestamp::ZERO, RequestId(0), &read(0, 0));
     assert!(slowed.accepts(&read(0, 0)));

@@ -101,7 +101,7 @@ fn noise_is_the_same_for_a_seed_and_another_for_another() {
 }
 
 #[test]
-fn a_scheduler_is_told_the_mean_and_what_is_cached() {
+fn scheduler_sees_the_mean_and_the_time_of_cached_requests() {
     let mut disk = drive("virtual-disk:cache=8m,service=5ms,drift=linear,drift_to=1ms,drift_over=1s");
     one_by_one(&mut *disk, &[read(0, 0)], traces::Nanos::ZERO);
     let cost = |at: u64, lba: u64| disk.cost().access(traces::Timestamp::from_ns(at), &read(0, lba)).as_ns();

@@ -1,15 +1,15 @@
-//! A drive's mechanics by purposeful reads, in the manner of Worthington, Ganger, Patt and Wilkes 1995
-//! (on-line extraction of SCSI disk drive parameters), on any [`MeasuredDevice`]:
+//! The mechanics of a drive from purposeful reads, in the manner of Worthington, Ganger, Patt and Wilkes 1995 (on-line
+//! extraction of SCSI disk drive parameters), on any [`MeasuredDevice`]:
 //!
 //! - the *period* from repeated reads of one sector after random pauses ([`rotation`]);
-//! - the *track*: where the phase of successive sectors leaves its line, a track ends, and how much later
-//!   the next begins is the skew ([`tracks`]);
-//! - *overhead, head switch and seeks* by the latest moment at which a read still catches its sector,
-//!   which leaves no wait for the platter in it ([`probe::Prober::reach`], [`seeks`]).
+//! - the *track*: it ends where the phase of successive sectors leaves its line, and the delay until the next one
+//!   begins is the skew ([`tracks`]);
+//! - *overhead, head switch and seeks* from the latest moment at which a read still catches its sector, so that it
+//!   contains no wait for the platter ([`probe::Prober::reach`], [`seeks`]).
 //!
-//! The layout is assumed: [`ZONES`] zones of equal capacity, the track length of each as at its middle,
-//! all heads of a cylinder before the next cylinder. Random reads alone cannot tell any of that, since where their
-//! sectors lie is not known; so a trace is not fitted.
+//! The layout is assumed: [`ZONES`] zones of equal capacity, the track length of each as at its middle, all heads of a
+//! cylinder before the next cylinder. Random reads alone determine none of that, since the positions of their sectors
+//! are not known. A trace is therefore not fitted.
 
 mod probe;
 mod rotation;

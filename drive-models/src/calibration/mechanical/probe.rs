@@ -1,5 +1,5 @@
-//! The questions that everything else is asked by: how far the platter turns between the ends of two
-//! sectors, how long the heads need from one to another, and what follows the last sector.
+//! The measurements that all others are made of: how far the platter turns between the ends of two sectors, how long
+//! the heads need from one to another, and the time after the last sector.
 
 use traces::{Lba, Nanos, Sectors, Timestamp};
 
@@ -60,8 +60,8 @@ impl<'d> Prober<'d> {
         turns - turns.floor()
     }
 
-    /// How far the platter turns from the end of the read at `from` to that of the one at `to`, from 0
-    /// to below 1 turn: the middle of three answers, counted around the first.
+    /// How far the platter turns from the end of the read at `from` to that of the one at `to`, from 0 to below 1 turn:
+    /// the middle of three answers, counted around the first.
     pub fn turned(&mut self, from: u64, to: u64) -> Result<f64, DeviceError> {
         let mut answers = [0.0; REPEATS];
         for answer in &mut answers {
@@ -74,9 +74,8 @@ impl<'d> Prober<'d> {
         Ok(wrapped(first + around[REPEATS / 2]))
     }
 
-    /// How much later in ns a read of `sectors` from `lbn` on completes than one of its last granule alone:
-    /// both end on the same sector, so what differs passes over the bus behind it. The middle of
-    /// three answers.
+    /// How much later in ns a read of `sectors` from `lbn` on completes than one of its last granule alone: both end on
+    /// the same sector, so what differs passes over the bus behind it. The middle of three answers.
     pub fn trailing(&mut self, lbn: u64, sectors: u64) -> Result<f64, DeviceError> {
         let mut answers = [0.0; REPEATS];
         for answer in &mut answers {
@@ -88,8 +87,8 @@ impl<'d> Prober<'d> {
         Ok(answers[REPEATS / 2])
     }
 
-    /// The least time in ns that a read at `to` takes when the one before was at `from`: overhead,
-    /// positioning and transfer, without any wait for the platter. The middle of three answers.
+    /// The least time in ns that a read at `to` takes when the one before was at `from`: overhead, positioning and
+    /// transfer, without any wait for the platter. The middle of three answers.
     pub fn reach(&mut self, from: u64, to: u64) -> Result<f64, DeviceError> {
         let mut answers = [0.0; REPEATS];
         for answer in &mut answers {
@@ -99,8 +98,8 @@ impl<'d> Prober<'d> {
         Ok(answers[REPEATS / 2])
     }
 
-    /// The end of `to` comes at one phase, so the pause before its read changes nothing until it is
-    /// too long, and then costs a whole turn. The longest pause that costs nothing is found by halving.
+    /// The end of `to` comes at one phase, so the pause before its read changes nothing until it is too long, and then
+    /// costs a whole turn. The longest pause that costs nothing is found by halving.
     fn reach_once(&mut self, from: u64, to: u64) -> Result<f64, DeviceError> {
         let (_, earliest) = self.after(from, to, 0.0)?;
         let (mut low, mut high) = (0.0, self.period_ns);
@@ -124,8 +123,8 @@ impl<'d> Prober<'d> {
         Ok(end - (low + high) / 2.0)
     }
 
-    /// Reads `from`, pauses, reads `to`: how long the pause really was, and how long after the first
-    /// completion the second came, in ns.
+    /// Reads `from`, pauses, reads `to`: how long the pause really was, and how long after the first completion the
+    /// second came, in ns.
     fn after(&mut self, from: u64, to: u64, pause_ns: f64) -> Result<(f64, f64), DeviceError> {
         let (_, begin) = self.read(Timestamp::ZERO, from)?;
         let (issued, ended) = self.read(begin.saturating_add(Nanos::from_ns(pause_ns.round() as u64)), to)?;

@@ -1,6 +1,5 @@
-//! The period of the platter: one sector is read again and again after random pauses. On a disk
-//! without a cache that answers, completions lie whole turns apart, whatever the pauses; on anything
-//! else they do not.
+//! The period of the platter, from reads of one sector after random pauses. On a disk without a cache that answers,
+//! completions lie whole turns apart, whatever the pauses. On any other device they do not.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -81,8 +80,8 @@ fn read_again(
     Ok(completions)
 }
 
-/// The least-squares period of completions that are whole numbers of turns apart, of about `guess`
-/// ns each: every gap is a few turns, so rounding it by the guess is safe.
+/// The least-squares period of completions that are whole numbers of turns apart, of about `guess` ns each: every gap
+/// is a few turns, so rounding it by the guess is safe.
 fn regress(completions: &[Timestamp], guess: f64) -> FittedTurn {
     let begin = completions[0];
     let times: Vec<f64> = completions.iter().map(|at| at.saturating_since(begin).as_ns() as f64).collect();

@@ -1,5 +1,5 @@
-//! Overhead, head switch and the seek curve: the least times to the same track, to the next head, and
-//! over a ladder of distances, each from three places.
+//! Overhead, head switch and the seek curve: the least times to the same track, to the next head, and over a ladder of
+//! distances, each measured at three positions.
 
 use traces::SECTOR_BYTES;
 
@@ -7,15 +7,15 @@ use super::probe::Prober;
 use super::tracks::TrackGeometry;
 use crate::calibration::DeviceError;
 
-/// Sectors of the longest read that tells how fast the bus is.
+/// Sectors of the longest read that measures the speed of the bus.
 const LONG_READ: u64 = 64;
 /// Places that a distance is measured from.
 const PLACES: u32 = 3;
 
-/// What it takes to get to a sector.
+/// The times to get to a sector.
 #[derive(Clone, Debug)]
 pub(super) struct FittedSeeks {
-    /// Whatever is neither positioning, wait nor transfer, in ns.
+    /// The time that is neither positioning, wait nor transfer, in ns.
     pub overhead_ns: f64,
     /// Transfer over the bus behind the last sector, in ps a byte.
     pub bus_byte_ps: f64,
@@ -61,9 +61,9 @@ pub(super) fn measure(prober: &mut Prober, geometry: &TrackGeometry) -> Result<F
     Ok(FittedSeeks { overhead_ns, bus_byte_ps, head_switch_ns, points: monotone(&points) })
 }
 
-/// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter.
-/// A completion tells only the part of a turn, so reads are made twice as long step by step, and each
-/// step's whole turns are those that the steps before let expect.
+/// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter. A completion
+/// gives only the part of a turn, so reads are made twice as long step by step, and each step's whole turns are those
+/// that the steps before let expect.
 fn bus(prober: &mut Prober, geometry: &TrackGeometry) -> Result<f64, DeviceError> {
     let (_, track) = geometry.cylinder(0);
     let longest = LONG_READ.min(u64::from(track));

@@ -1,13 +1,13 @@
 //! Track lengths, skews and heads.
 //!
-//! From sector to sector of one track the phase moves by one part in as many as the track has. Where
-//! it moves by more, the next track begins. Two such places are a track; how much more, less a
-//! sector, is the skew. In a cylinder of H heads H − 1 skews of one size are followed by one of another.
+//! From sector to sector of one track the phase moves by one part in as many as the track has sectors. Where it moves
+//! by more, the next track begins. Two such boundaries enclose a track, and the excess beyond a sector is the skew. In
+//! a cylinder of H heads, H − 1 skews of one size are followed by one of another.
 
 use super::probe::{Prober, signed, wrapped};
 use crate::calibration::{DeviceError, FitError};
 
-/// Skews are looked for over so many sectors, more than four of the longest tracks in use.
+/// Sectors over which skews are looked for, more than four of the longest tracks in use.
 const SCAN_SECTORS_MAX: u64 = 1 << 14;
 /// A step of the scan turns the platter less than this, in turns.
 const STEP_TURNS_MAX: f64 = 0.03;
@@ -65,7 +65,7 @@ impl TrackGeometry {
     }
 }
 
-/// What one place tells.
+/// The track boundary found at one position.
 #[derive(Clone, Copy, Debug)]
 struct TrackBoundary {
     /// The first address of a track.
@@ -76,7 +76,7 @@ struct TrackBoundary {
 /// Looks at the middle of `zones` zones of equal capacity.
 ///
 /// # Errors
-/// [`FitError::NotFitted`] where no tracks can be told.
+/// [`FitError::NotFitted`] if no tracks can be distinguished.
 pub(super) fn survey(prober: &mut Prober, zones: u64, heads: Option<u32>) -> Result<TrackGeometry, FitError> {
     let outer = track_at(prober, 0)?;
     let (found, cylinder_longer, how_heads) = match heads {
@@ -203,8 +203,8 @@ fn skew(prober: &mut Prober, boundary: u64, sectors_per_track: u32) -> Result<f6
     Ok(wrapped(turned - granule as f64 / f64::from(sectors_per_track)))
 }
 
-/// The heads by the pattern of skews from address 0 on, whether a cylinder's skew is longer than a
-/// head's, and how that was found.
+/// The heads by the pattern of skews from address 0 on, whether a cylinder's skew is longer than a head's, and how that
+/// was found.
 fn count_heads(prober: &mut Prober, sectors_per_track: u32) -> Result<(u32, bool, &'static str), DeviceError> {
     let mut skews = Vec::new();
     for track in 1..=BOUNDARIES {
@@ -219,14 +219,13 @@ fn count_heads(prober: &mut Prober, sectors_per_track: u32) -> Result<(u32, bool
         let (of_head, of_cylinder) = (skews[0], skews[heads - 1]);
         let pattern = |index: usize| if (index + 1).is_multiple_of(heads) { of_cylinder } else { of_head };
         if !alike(of_head, of_cylinder) && skews.iter().enumerate().all(|(index, skew)| alike(*skew, pattern(index))) {
-            return Ok((heads as u32, of_cylinder > of_head, "heads told by the pattern of skews"));
+            return Ok((heads as u32, of_cylinder > of_head, "heads inferred from the pattern of skews"));
         }
     }
     Ok((1, true, "one head assumed, since skews show no pattern"))
 }
 
-/// The skews to the next head and to the next cylinder, from the boundaries of one cylinder from
-/// `boundary` on.
+/// The skews to the next head and to the next cylinder, from the boundaries of one cylinder from `boundary` on.
 fn skews(
     prober: &mut Prober,
     boundary: u64,

@@ -38,7 +38,7 @@ fn a_solid_state_drive_of_our_own_is_found_again() {
 }
 
 #[test]
-fn what_is_no_flash_is_refused() {
+fn device_that_is_no_flash_drive_is_refused() {
     for (drive, why) in [
         ("cheetah-15k4:cache=off", "the times depend on distance"),
         ("fixed", "longer reads take no more time"),

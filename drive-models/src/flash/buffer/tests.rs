@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_flush_waits_for_what_came_before_it_and_no_longer() {
+fn flush_waits_for_earlier_units_only() {
     let mut buffer = WriteBuffer::new(4);
     assert_eq!(buffer.end_epoch(), None);
     let one = buffer.put(10).unwrap();
@@ -18,7 +18,7 @@ fn a_flush_waits_for_what_came_before_it_and_no_longer() {
 }
 
 #[test]
-fn slots_come_back_and_no_more_are_given_than_there_are() {
+fn slots_are_reused_and_never_exceed_the_capacity() {
     let mut buffer = WriteBuffer::new(2);
     let (one, two) = (buffer.put(1).unwrap(), buffer.put(2).unwrap());
     assert_eq!((buffer.put(3), buffer.waiting()), (None, 2));
@@ -28,7 +28,7 @@ fn slots_come_back_and_no_more_are_given_than_there_are() {
 }
 
 #[test]
-fn what_is_written_again_while_it_is_programmed_names_its_place() {
+fn unit_rewritten_while_programmed_names_its_place_in_the_cells() {
     let mut buffer = WriteBuffer::new(2);
     let one = buffer.put(1).unwrap();
     buffer.place_in_row(one, 7, NONE);

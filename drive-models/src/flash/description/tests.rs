@@ -3,7 +3,7 @@ use crate::registry::build;
 use crate::{PROFILES, Profile};
 
 #[test]
-fn what_contradicts_is_refused_with_its_line() {
+fn contradictory_setting_of_a_profile_is_refused_with_its_line() {
     let (_, good) = PROFILES.iter().find(|(name, _)| *name == "sata-ssd").unwrap();
     let line = |key: &str| good[..good.find(&format!("\n{key} = ")).unwrap() + 1].matches('\n').count() + 1;
     for (key, from, to, message) in [
@@ -37,7 +37,7 @@ fn what_contradicts_is_refused_with_its_line() {
 }
 
 #[test]
-fn what_contradicts_on_the_command_line_is_refused_too() {
+fn contradictory_setting_on_the_command_line_is_refused() {
     let error = build(&"nvme-ssd:interface=sata".parse().unwrap()).err().unwrap().to_string();
     assert!(error.starts_with("nvme-ssd:depth=`1023` is not at most 32"), "{error}");
     let error = build(&"flash:simulated=1t,mapping_unit=512".parse().unwrap()).err().unwrap().to_string();

@@ -60,8 +60,8 @@ impl Bare {
     }
 }
 
-/// Xiang and Kurkoski 2012 (arXiv:1110.4245) and, the same for large blocks, Desnoyers 2012: with
-/// cells for a times the data, a/(a + W(-a·exp(-a))), W being Lambert's function.
+/// Xiang and Kurkoski 2012 (arXiv:1110.4245) and, the same for large blocks, Desnoyers 2012: with cells for a times the
+/// data, a/(a + W(-a·exp(-a))), W being Lambert's function.
 fn analytic(cells: f64) -> f64 {
     let of = -cells * (-cells).exp();
     let mut w: f64 = 0.0;
@@ -74,8 +74,8 @@ fn the_formula_is_that_of_the_paper() {
     assert!((analytic(1.3) - 2.36).abs() < 0.005, "the paper's own example: {}", analytic(1.3));
 }
 
-/// The formula is of blocks without end. Of finite ones the emptiest has fewer valid units than
-/// their mean, which counts for more the fewer are invalid; hence the tolerances.
+/// The formula is of blocks without end. Of finite ones the emptiest has fewer valid units than their mean, which
+/// counts for more the fewer are invalid; hence the tolerances.
 #[test]
 fn uniform_random_writes_cost_what_theory_says_from_the_first() {
     for (text, cells, tolerance) in [("0.07", 1.07, 0.05), ("0.15", 1.15, 0.03), ("0.3", 1.3, 0.015), ("1", 2.0, 0.015)]
@@ -110,7 +110,7 @@ fn sequential_overwriting_moves_nothing() {
 }
 
 #[test]
-fn what_is_trimmed_is_not_moved() {
+fn trimmed_units_are_not_moved() {
     let mut drive = bare("0.1", "random");
     let kept = UNITS * 7 / 10;
     (kept..UNITS).for_each(|unit| drive.ftl.trim(unit as u32));

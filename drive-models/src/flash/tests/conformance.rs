@@ -1,5 +1,5 @@
-//! Whatever the settings and the load: every command completes once, time goes forward, the same
-//! input gives the same output, and map and cells agree in the end.
+//! Whatever the settings and the load: every command completes once, time goes forward, the same input gives the same
+//! output, and map and cells agree in the end.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn run(settings: &str, load: &[(u64, u8, u64, u64, bool)]) -> Vec<Completion> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn every_command_completes_once_and_alike(
+    fn every_command_completes_once_and_runs_repeat(
         settings in prop::sample::select(SETTINGS),
         load in prop::collection::vec((0u64..400_000, 0u8..7, 0u64..40_960, 1u64..40, any::<bool>()), 1..250),
     ) {

@@ -149,7 +149,7 @@ fn a_program_is_suspended_no_more_often_than_allowed() {
 }
 
 #[test]
-fn what_is_in_the_buffer_is_read_from_there() {
+fn units_in_the_buffer_are_read_from_the_buffer() {
     let mut drive = drive("");
     let requests = [(0, request(Operation::Write, 0, 1)), (100 * US, request(Operation::Read, 0, 1))];
     assert_eq!(complete(&mut drive, &requests)[1], 101 * US + LINK + 3 * US);
@@ -159,7 +159,7 @@ fn what_is_in_the_buffer_is_read_from_there() {
 }
 
 #[test]
-fn what_was_never_written_or_trimmed_needs_no_cells() {
+fn read_of_unwritten_or_trimmed_units_needs_no_cells() {
     let mut empty = drive("precondition=empty");
     let done = complete(&mut empty, &[(0, request(Operation::Read, 0, 1))]);
     assert_eq!(done, [US + LINK + 3 * US]);
@@ -201,7 +201,7 @@ fn a_flush_fills_up_a_row_and_a_forced_write_is_programmed() {
 }
 
 #[test]
-fn writing_again_what_waits_costs_nothing() {
+fn rewriting_a_waiting_unit_costs_nothing() {
     let mut drive = drive("page=16k");
     let writes: Vec<_> = (0..100).map(|nth| (nth * 10 * US, request(Operation::Write, 0, 1))).collect();
     complete(&mut drive, &writes);
@@ -253,7 +253,7 @@ fn a_block_is_erased_once_for_as_many_pages_as_it_has() {
 }
 
 #[test]
-fn random_writes_go_at_the_speed_of_the_cells_less_what_is_moved() {
+fn random_writes_go_at_the_speed_of_the_cells_less_garbage_collection() {
     use rand::{RngExt, SeedableRng};
     let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
     let mut drive = drive("pages_per_block=32,precondition=random,over_provisioning=0.2");

@@ -4,7 +4,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn the_least_is_the_least_by_a_scan(
+    fn victim_has_the_fewest_valid_units_of_a_scan(
         gains in prop::collection::vec(0u32..9, 1..20), losses in prop::collection::vec(0usize..20, 0..60),
     ) {
         let mut victims = Victims::new(gains.len() as u32, 8);

@@ -172,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn a_step_shorter_than_the_switch_costs_a_turn() {
+fn skew_shorter_than_the_head_switch_costs_a_turn() {
     let zone = Zone {
         sectors_per_track: 4,
         band_cylinders: 1,

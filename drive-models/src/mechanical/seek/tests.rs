@@ -5,7 +5,7 @@ fn curve(points: &[(u32, u64)]) -> Option<SeekCurve> {
 }
 
 #[test]
-fn points_are_met_and_lines_lie_between() {
+fn curve_meets_its_points_and_is_linear_between_them() {
     let curve = curve(&[(1, 500_000), (3, 700_000), (103, 1_700_000)]).unwrap();
     let times: Vec<u64> = [0, 1, 2, 3, 53, 103, 203].map(|d| curve.time(d).as_ns()).to_vec();
     assert_eq!(times, [0, 500_000, 600_000, 700_000, 1_200_000, 1_700_000, 2_700_000]);

@@ -10,7 +10,7 @@ pub(super) fn cached(more: &[(&str, &str)]) -> Mechanical {
 }
 
 #[test]
-fn a_hit_that_goes_on_soon_enough_takes_a_time_of_its_own() {
+fn sequential_hit_within_the_pause_takes_the_sequential_time() {
     let mut drive = cached(&[("read_hit_sequential", "100us"), ("sequential_pause", "20ms")]);
     let done_us = time(&mut drive, 0, &read(2, 2));
     let sequential = HIT_2 - 400;
@@ -30,7 +30,7 @@ fn a_hit_that_goes_on_soon_enough_takes_a_time_of_its_own() {
 const HIT_2: u64 = 500 + 102 + 10;
 
 #[test]
-fn what_was_read_ahead_is_a_hit_and_what_was_not_is_none() {
+fn read_of_sectors_read_ahead_is_a_hit_and_any_other_a_miss() {
     let mut drive = cached(&[]);
     // Sectors 2 and 3 have passed at 4 ms, 4 to 9 at 10 ms, and 10 and 11 after the head skew at 14 ms.
     assert_eq!(time(&mut drive, 0, &read(2, 2)), 4000 + 102 + 10);
@@ -42,7 +42,7 @@ fn what_was_read_ahead_is_a_hit_and_what_was_not_is_none() {
 }
 
 #[test]
-fn what_is_being_read_ahead_is_waited_for() {
+fn hit_waits_for_sectors_still_being_read_ahead() {
     let mut drive = cached(&[]);
     time(&mut drive, 0, &read(2, 2));
     // At 6.1 ms, sector 5 has gone by and 6 and 7 come in until 8 ms.
@@ -52,7 +52,7 @@ fn what_is_being_read_ahead_is_waited_for() {
 }
 
 #[test]
-fn a_hit_keeps_read_ahead_going_unless_it_is_told_not_to() {
+fn hit_extends_read_ahead_unless_switched_off() {
     for (setting, hit) in [("on", true), ("off", false)] {
         let mut drive = cached(&[("read_ahead_on_hit", setting)]);
         time(&mut drive, 0, &read(2, 2));
@@ -67,7 +67,7 @@ fn a_hit_keeps_read_ahead_going_unless_it_is_told_not_to() {
 }
 
 #[test]
-fn another_access_stops_read_ahead_and_the_least_recently_used_segment_goes() {
+fn another_access_stops_read_ahead_and_takes_the_least_recently_used_segment() {
     let mut drive = cached(&[]);
     time(&mut drive, 0, &read(2, 2));
     // Another cylinder at 5.05 ms: 4 is in the buffer, 5 not.
@@ -102,7 +102,7 @@ fn a_whole_track_is_read_as_it_comes_round() {
 }
 
 #[test]
-fn read_ahead_may_need_a_sequence_and_what_was_sent_may_go() {
+fn read_ahead_can_require_a_sequence_and_sent_sectors_can_be_dropped() {
     let mut drive = cached(&[("read_ahead_needs_sequence", "on")]);
     time(&mut drive, 0, &read(2, 2));
     assert_ne!(time(&mut drive, 30_000, &read(4, 2)), HIT_2);
@@ -118,7 +118,7 @@ fn read_ahead_may_need_a_sequence_and_what_was_sent_may_go() {
 }
 
 #[test]
-fn a_write_makes_old_data_worthless_and_new_data_readable_on_request() {
+fn write_invalidates_old_data_and_its_own_is_readable_if_switched_on() {
     for (setting, hit) in [("on", true), ("off", false)] {
         let mut drive = cached(&[("read_hits_written", setting)]);
         time(&mut drive, 0, &read(2, 4));
@@ -146,8 +146,8 @@ fn a_write_into_the_buffer_completes_at_once_and_moves_the_arm_later() {
     // A read before the delay is over goes first.
     let mut early = drive.clone();
     assert_eq!(time(&mut early, 1000, &read(3, 1)), 4000 - 1000 + 51 + 10);
-    // After it, the arm is under way: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes
-    // sector 0 and 1 of the track that begins at 7 ms, and is back 2.5 ms after 9 ms for sector 3 at 13 ms.
+    // After it, the arm is under way: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes sector 0 and
+    // 1 of the track that begins at 7 ms, and is back 2.5 ms after 9 ms for sector 3 at 13 ms.
     assert_eq!(
         drive.serve(Timestamp::from_ns(2_000_000), &read(3, 1)).time.as_ns() / 1000,
         13_000 - 2000 + 1000 + 51 + 10
@@ -162,7 +162,7 @@ fn a_write_into_the_buffer_completes_at_once_and_moves_the_arm_later() {
 }
 
 #[test]
-fn a_full_write_cache_has_writes_wait() {
+fn write_waits_while_the_write_cache_is_full() {
     // Two runs, or eight sectors; a run that goes on is none of its own.
     let mut drive = small_with(BACK);
     for (at, lba, sectors, hit) in [(0, 70, 2, 200), (350, 72, 2, 150), (700, 30, 2, 200)] {
@@ -198,8 +198,8 @@ fn flushes_and_forced_writes_wait_for_the_medium() {
 #[test]
 fn overheads_are_longer_after_a_read() {
     let mut drive = small_with(&[("read_after_read", "150us"), ("write_after_read", "250us")]);
-    // The next sector comes at 4 ms: 100 + 150 us are in time until 3.75 ms, 300 + 250 us and a
-    // sector on the bus until 3.398 ms.
+    // The next sector comes at 4 ms: 100 + 150 us are in time until 3.75 ms, 300 + 250 us and a sector on the bus until
+    // 3.398 ms.
     let done = |at_us: u64, after: u64| 4000 + 1000 + after - at_us;
     for (at_us, turns) in [(3740, 0), (3760, 1)] {
         let mut drive = drive.clone();
@@ -220,7 +220,7 @@ fn overheads_are_longer_after_a_read() {
 }
 
 #[test]
-fn watermarks_say_how_much_comes_in_before_the_other_side_begins() {
+fn transfer_begins_when_its_watermark_is_reached() {
     // Two sectors that take 4 ms on the bus and 2 ms on the medium.
     let slow = [("bus_byte_ps", "3906250")];
     let with = |key, value| small_with(&[&slow[..], &[(key, value)]].concat());
@@ -269,7 +269,7 @@ fn runs_go_to_the_medium_one_after_another_and_stop_read_ahead() {
 }
 
 #[test]
-fn what_waits_longest_goes_first_and_the_newest_data_count() {
+fn oldest_run_is_destaged_first_with_its_newest_data() {
     let all = |more: &[(&str, &str)]| small_with(&[BACK, more].concat());
     // A run that goes on waits again: since 1.152 ms, until 2.152 ms.
     let mut drive = all(&[]);
@@ -289,7 +289,7 @@ fn what_waits_longest_goes_first_and_the_newest_data_count() {
 }
 
 #[test]
-fn sectors_that_were_sent_go_even_when_hits_have_nothing_read_ahead() {
+fn sent_sectors_are_dropped_even_without_read_ahead_on_hits() {
     let mut drive = cached(&[("keeps_read", "off"), ("read_ahead_on_hit", "off")]);
     time(&mut drive, 0, &read(2, 2));
     assert_eq!(time(&mut drive, 30_000, &read(6, 2)), HIT_2);
@@ -329,7 +329,7 @@ fn extreme_requests_and_settings_are_served() {
 }
 
 #[test]
-fn the_least_of_read_ahead_goes_before_another_access() {
+fn minimum_read_ahead_completes_before_another_access() {
     let hit_1 = 500 + 51 + 10;
     for (least, five) in [("0", false), ("2", true), ("3", true)] {
         let mut drive = cached(&[("read_ahead_least", least)]);
@@ -346,7 +346,7 @@ fn the_least_of_read_ahead_goes_before_another_access() {
 }
 
 #[test]
-fn a_hit_keeps_a_segment_unless_they_go_first_in_first_out() {
+fn hit_protects_a_segment_under_lru_but_not_under_fifo() {
     let hit_1 = 500 + 51 + 10;
     for (replacement, kept) in [("lru", true), ("fifo", false)] {
         let mut drive = cached(&[("segment_replacement", replacement)]);

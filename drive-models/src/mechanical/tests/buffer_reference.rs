@@ -1,5 +1,5 @@
-//! The buffer on random loads: the read cache against one that keeps a list of sectors with the time at
-//! which each came in, and what is asked against what is served.
+//! The buffer on random loads: the read cache against one that keeps a list of sectors with the time at which each came
+//! in, and what is asked against what is served.
 
 use std::collections::BTreeMap;
 
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn asking_and_serving_agree_while_nothing_is_due(
+    fn expected_and_served_times_agree_while_no_destage_is_due(
         requests in prop::collection::vec((0u64..76, 1u64..5, 0u64..20_000, 0u8..6), 1..40),
     ) {
         let mut drive = cached(&[BACK, &[("destage_delay", "1000s"), ("write_after_read", "250us")]].concat());

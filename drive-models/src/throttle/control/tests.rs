@@ -41,7 +41,7 @@ fn a_long_queue_lowers_k_and_is_counted_afresh() {
 }
 
 #[test]
-fn what_is_late_although_k_was_larger_raises_it() {
+fn late_completion_raises_k_although_its_own_k_was_larger() {
     let mut control = control(1);
     let before = control.stamp();
     assert_eq!(control.holds(before), Some(ChangeCause::LongQueue));

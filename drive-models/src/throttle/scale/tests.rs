@@ -10,7 +10,7 @@ fn a_factor_multiplies_and_divides_to_the_nanosecond() {
 }
 
 #[test]
-fn it_rises_rounded_up_and_falls_rounded_down() {
+fn factor_rises_rounded_up_and_falls_rounded_down() {
     let k = ThrottleScale::from_millionths(1_000_001);
     assert_eq!((k.raised(1100).millionths(), k.lowered(900).millionths()), (1_100_002, 900_000));
     let least = ThrottleScale::from_millionths(0);
@@ -18,7 +18,7 @@ fn it_rises_rounded_up_and_falls_rounded_down() {
 }
 
 #[test]
-fn it_prints_as_one_writes_it() {
+fn factor_prints_as_it_is_written() {
     for (millionths, text) in [(8_000_000, "8"), (1_100_000, "1.1"), (1, "0.000001"), (10_000_000, "10")] {
         assert_eq!(ThrottleScale::from_millionths(millionths).to_string(), text);
     }
