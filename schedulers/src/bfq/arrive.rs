@@ -1,36 +1,43 @@
-//! A request arrives in its queue, which may begin to be busy; and the change between busy and not.
+//! The arrival of a request in its queue. Linux 6.18, block/bfq-iosched.c, `bfq_init_rq` and `__bfq_insert_request`.
 
-use traces::{Request, RequestId};
+use traces::{Nanos, Request, RequestId};
 
 use super::Bfq;
-use super::budget::Reason;
+use super::expire::{IdleTime, Reason};
+use super::ids::{ProcessId, QueueId};
+use super::queue::{ASYNC, SYNC};
 use super::raise::{DEFAULT_WEIGHT, Signs};
-use super::service::NONE;
+use super::requests::{Place, SeekRule};
 
-/// In sectors: a request smaller than this does not end idling for throughput.
+/// A smaller request does not end idling for throughput, in sectors.
 const SMALL: u32 = 32;
-/// In ms: a queue that rests so long is no longer part of a burst.
-const BURST_FORGOTTEN_MS: i64 = 10_000;
+/// A queue that rests longer is no longer part of a burst (`idle_for_long_time`, `bfq_bfqq_handle_idle_busy_switch`).
+const BURST_FORGOTTEN: Nanos = Nanos::from_s(10);
+/// A request that comes within this number of times `slice_idle` after the last completion comes in time
+/// (`bfq_bfqq_handle_idle_busy_switch`).
+const IN_TIME_SLICES: u64 = 3;
 
 impl Bfq {
-    /// The queue of an arriving request, made or split off if need be.
-    fn queue_for(&mut self, process: u32, sync: bool) -> u32 {
-        let mut queue = self.processes[process as usize].queues[usize::from(sync)];
-        if queue == NONE {
-            queue = self.get_queue(process, sync, false);
-            if sync {
-                self.point_process_to(process, queue);
-            } else {
-                self.processes[process as usize].queues[0] = queue;
+    /// The queue of an arriving request, which is created or split off if need be (`bfq_get_bfqq_handle_split`).
+    fn queue_for(&mut self, process: ProcessId, sync: bool) -> QueueId {
+        let queue = match self.processes[process].queues[usize::from(sync)] {
+            None => {
+                let queue = self.get_queue(process, sync, false);
+                if sync {
+                    self.point_process_to(process, Some(queue));
+                } else {
+                    self.processes[process].queues[ASYNC] = Some(queue);
+                }
+                queue
             }
-        } else {
-            let of = &self.queues[queue as usize];
-            if of.shared && of.to_split && !self.processes[process as usize].stably_merged {
-                queue = self.split(process, queue);
+            Some(queue) => {
+                let merging = &self.queues[queue].merging;
+                let splits = merging.shared && merging.to_split && !self.processes[process].stably_merged;
+                if splits { self.split(process, queue) } else { queue }
             }
-        }
+        };
         self.own_queue(process, queue);
-        if self.queues[queue as usize].just_created && (self.burst_size > 0 || self.busy_total() == 0) {
+        if self.queues[queue].just_created && (self.burst.size > 0 || self.load.busy_total() == 0) {
             self.handle_burst(queue);
         }
         queue
@@ -41,204 +48,163 @@ impl Bfq {
         let sync = request.is_sync();
         let process = self.process_of(request);
         let mut queue = self.queue_for(process, sync);
-        self.processes[process as usize].requests += 1;
-        self.queues[queue as usize].allocated += 1;
-        let sector = request.lba.sector();
-        let into = self.find_cooperator(queue, process, sector);
-        if into != NONE {
-            self.queues[into as usize].allocated += 1;
-            self.queues[queue as usize].allocated -= 1;
-            self.queues[queue as usize].just_created = false;
-            if self.processes[process as usize].queues[1] == queue {
-                self.merge_queues(process, queue, into);
-            } else {
-                self.free_if_unused(queue);
-            }
+        self.processes[process].requests += 1;
+        self.queues[queue].allocated += 1;
+        if let Some(into) = self.find_cooperator(queue, process, request.lba.sector()) {
+            self.redirect(process, queue, into);
             queue = into;
         }
-        self.requests.add(id, queue, process, request);
+        self.requests.add(id, Place::Queued, queue, process, request);
         self.update_think_time(queue);
         self.update_short_think_time(queue);
-        self.update_seek_history(queue, sector, self.requests.get(id.0).sectors);
-        self.add_request(id.0, queue);
-        let expires = self.clock.ns + self.tunables.fifo_expire[usize::from(sync)];
-        self.requests.get_mut(id.0).expires = expires;
-        self.requests.push_youngest(&mut self.queues[queue as usize].fifo, id.0);
-        self.after_arrival(id.0, queue);
+        let added = *self.requests.get(id);
+        self.update_seek_history(queue, added.sector, added.sectors);
+        self.add_request(id, queue);
+        self.requests.get_mut(id).expires = self.clock.now + self.tunables.fifo_expire[usize::from(sync)];
+        self.requests.push_youngest(&mut self.queues[queue].fifo, id);
+        self.end_idling_for(id, queue);
     }
 
-    fn add_request(&mut self, id: u32, queue: u32) {
+    /// The arriving request goes to the queue that its own queue is merged into.
+    fn redirect(&mut self, process: ProcessId, queue: QueueId, into: QueueId) {
+        self.queues[into].allocated += 1;
+        let state = &mut self.queues[queue];
+        state.allocated -= 1;
+        state.just_created = false;
+        if self.processes[process].queues[SYNC] == Some(queue) {
+            self.merge_queues(process, queue, into);
+        } else {
+            self.free_if_unused(queue);
+        }
+    }
+
+    /// `bfq_add_request`.
+    fn add_request(&mut self, id: RequestId, queue: QueueId) {
         let request = *self.requests.get(id);
-        let raised_before = self.entity(queue).wr_coeff;
-        self.queues[queue as usize].queued[usize::from(request.sync)] += 1;
-        self.waiting_in_queues += 1;
-        if self.queues[queue as usize].sync {
-            if self.processes[request.process as usize].requests <= 1 {
+        let raising_before = self.entity(queue).raising;
+        let state = &mut self.queues[queue];
+        state.queued[usize::from(request.sync)] += 1;
+        self.load.waiting += 1;
+        if state.sync {
+            if self.processes[request.process].requests <= 1 {
                 self.observe_lone_arrival(queue);
             }
             self.update_io_intensity(queue);
         }
         self.requests.sort(id);
-        let before = self.queues[queue as usize].next_request;
-        let next = self.better_of(before, id, self.peak_rate.last_position);
-        self.queues[queue as usize].next_request = next;
-        if next != before && !self.flash_with_queueing {
+        let before = self.queues[queue].next_request;
+        let next = self.better_of(before, Some(id), self.peak_rate.last_position);
+        self.queues[queue].next_request = next;
+        if next != before && !self.device.flash_with_queueing {
             self.update_position(queue);
         }
         let mut interactive = false;
-        if !self.queues[queue as usize].busy {
-            interactive = self.become_busy(queue, raised_before, request.process);
-        } else {
-            let rested = self.queues[queue as usize].last_wr_start_finish + self.tunables.wr_min_inter_arr_async;
-            if self.tunables.low_latency && raised_before == 1 && !request.sync && self.clock.is_past(rested) {
+        if self.queues[queue].is_busy() {
+            let last = self.queues[queue].raising.last_start_finish;
+            let rested = self.clock.is_longer_ago(last, self.tunables.wr_min_inter_arr_async);
+            if self.tunables.low_latency && raising_before == 1 && !request.sync && rested {
                 self.raise_async(queue);
             }
             if next != before {
                 self.next_request_changed(queue);
             }
+        } else {
+            interactive = self.become_busy(queue, raising_before, request.process);
         }
-        if self.tunables.low_latency && (raised_before == 1 || self.entity(queue).wr_coeff == 1 || interactive) {
-            self.queues[queue as usize].last_wr_start_finish = self.clock.jiffy;
+        let starts_or_ends = raising_before == 1 || !self.entity(queue).is_raised() || interactive;
+        if self.tunables.low_latency && starts_or_ends {
+            self.queues[queue].raising.last_start_finish = self.clock.jiffy;
         }
     }
 
-    /// Which of two requests of a queue goes first when the head is at `last`.
-    pub(super) fn better_of(&self, one: u32, other: u32, last: u64) -> u32 {
-        self.requests.choose(one, other, last, self.tunables.back_max, self.tunables.back_penalty)
+    /// The one of two requests of a queue that goes first when the head is at `last`.
+    pub(super) fn better_of(&self, one: Option<RequestId>, other: Option<RequestId>, last: u64) -> Option<RequestId> {
+        let rule = SeekRule { last, back_max: self.tunables.back_max, back_penalty: self.tunables.back_penalty };
+        self.requests.choose(one, other, rule)
     }
 
-    /// The queue gets its first request. Whether it counts as interactive.
-    fn become_busy(&mut self, queue: u32, raised_before: i64, process: u32) -> bool {
-        let of = self.queues[queue as usize];
+    /// A queue gets its first request (`bfq_bfqq_handle_idle_busy_switch`). True if it counts as interactive.
+    fn become_busy(&mut self, queue: QueueId, raising_before: u64, process: ProcessId) -> bool {
+        let state = &self.queues[queue];
+        let clock = &self.clock;
+        let idle_since = state.turn.budget_timeout;
+        let min_idle_time = self.tunables.wr_min_idle_time;
         let default_weight = self.entity(queue).new_weight == DEFAULT_WEIGHT;
-        let rested = of.dispatched == 0 && self.clock.is_past(of.budget_timeout + self.tunables.wr_min_idle_time);
-        let in_time =
-            self.clock.ns <= of.think_time.last_end.saturating_add(self.tunables.slice_idle.saturating_mul(3));
-        let in_burst = of.in_large_burst;
+        let rested = state.dispatched == 0 && clock.is_longer_ago(idle_since, min_idle_time);
+        let in_time = clock.now <= state.think_time.last_end.saturating_add(self.tunables.slice_idle * IN_TIME_SLICES);
+        let in_burst = state.burst.in_large;
         let soft_rt = self.tunables.wr_max_softrt_rate > 0
-            && !of.is_totally_seeky()
+            && !state.seeks.are_all()
             && !in_burst
-            && self.clock.is_past(of.soft_rt_next_start)
-            && of.dispatched == 0
+            && clock.is_past(state.soft_rt.next_start)
+            && state.dispatched == 0
             && default_weight;
         let interactive = !in_burst && rested && default_weight;
-        let own = of.process != NONE || self.processes[process as usize].stably_merged;
-        let deserves = self.tunables.low_latency && (raised_before > 1 || (of.sync && own && (interactive || soft_rt)));
+        let owned = state.process.is_some() || self.processes[process].stably_merged;
+        let deserves =
+            self.tunables.low_latency && (raising_before > 1 || (state.sync && owned && (interactive || soft_rt)));
+        let burst_forgotten = clock.is_longer_ago(idle_since, clock.jiffies(BURST_FORGOTTEN));
+        let leaves_burst = !state.just_created && rested && burst_forgotten;
+        let long_split = clock.is_longer_ago(state.merging.split_time, min_idle_time);
         let recovers = self.budget_on_activation(queue, in_time);
-        let forgotten = self.clock.is_past(of.budget_timeout + self.clock.jiffies_of_ms(BURST_FORGOTTEN_MS));
-        if !of.just_created && rested && forgotten {
-            if of.in_burst_list {
+        if leaves_burst {
+            if self.queues[queue].burst.in_list {
                 self.leave_burst_list(queue);
             }
-            self.queues[queue as usize].in_large_burst = false;
+            self.queues[queue].burst.in_large = false;
         }
-        self.queues[queue as usize].just_created = false;
-        if self.tunables.low_latency && self.clock.is_past(of.split_time + self.tunables.wr_min_idle_time) {
-            self.raise_on_arrival(queue, raised_before, Signs { deserves, interactive, soft_rt, in_burst });
+        self.queues[queue].just_created = false;
+        if self.tunables.low_latency && long_split {
+            self.raise_on_arrival(queue, raising_before, Signs { deserves, interactive, soft_rt, in_burst });
         }
-        let of = &mut self.queues[queue as usize];
-        of.last_idle_backlogged = self.clock.jiffy;
-        of.service_from_backlogged = 0;
-        of.softrt_update = false;
+        let state = &mut self.queues[queue];
+        state.backlog.since = self.clock.jiffy;
+        state.backlog.service = 0;
+        state.soft_rt.update_on_completion = false;
         self.add_busy(queue);
         self.preempt(queue, recovers);
         interactive
     }
 
-    /// A queue has become busy: does the one in service make way?
-    fn preempt(&mut self, queue: u32, recovers: bool) {
-        let served = self.in_service;
-        if served == NONE {
-            return;
-        }
-        let raised_alike = self.entity(queue).wr_coeff >= self.entity(served).wr_coeff;
+    /// A queue has become busy: ends the turn of the queue in service if the new one must go first.
+    fn preempt(&mut self, queue: QueueId, recovers: bool) {
+        let Some(served) = self.in_service.queue else { return };
+        let raised_alike = self.entity(queue).raising >= self.entity(served).raising;
         let ends = (recovers && raised_alike) || self.goes_before(queue, served) || !self.better_to_idle(served);
         if ends && self.service.next_may_preempt() {
-            self.expire(served, false, Reason::Preempted);
+            self.expire(served, IdleTime::Charged, Reason::Preempted);
         }
     }
 
-    /// Whether a queue is of a higher class or weight than the one in service.
-    fn goes_before(&self, queue: u32, served: u32) -> bool {
+    /// Whether a queue has a higher class or weight than the one in service
+    /// (`bfq_bfqq_higher_class_or_weight`).
+    fn goes_before(&self, queue: QueueId, served: QueueId) -> bool {
         let (new, old) = (self.entity(queue), self.entity(served));
-        let weight = |parent: u32, own: i64| {
-            if new.parent == old.parent || parent == NONE { own } else { self.service.entities[parent as usize].weight }
+        let parents = match (new.parent, old.parent) {
+            (new_parent, old_parent) if new_parent == old_parent => (None, None),
+            parents => parents,
         };
-        new.class < old.class || weight(new.parent, new.weight) > weight(old.parent, old.weight)
+        let weight = |parent: Option<_>, own: u64| parent.map_or(own, |parent| self.service.entities[parent].weight);
+        new.class < old.class || weight(parents.0, new.weight) > weight(parents.1, old.weight)
     }
 
-    /// What follows for the queue in service once a request is in its queue.
-    fn after_arrival(&mut self, id: u32, queue: u32) {
-        let request = *self.requests.get(id);
-        let end = request.sector.saturating_add(u64::from(request.sectors));
-        self.queues[queue as usize].last_request_end = end;
-        let of = &self.queues[queue as usize];
-        if queue != self.in_service || !of.wait_request {
+    /// A request has arrived: ends the idling for its queue, unless the request is small (`bfq_rq_enqueued`).
+    fn end_idling_for(&mut self, id: RequestId, queue: QueueId) {
+        let request = self.requests.get(id);
+        let state = &mut self.queues[queue];
+        state.seeks.last_end = request.end();
+        let small = state.queued[usize::from(request.sync)] == 1 && request.sectors < SMALL;
+        if !state.turn.wait_request || !self.is_in_service(queue) {
             return;
         }
-        let small = of.queued[usize::from(request.sync)] == 1 && request.sectors < SMALL;
         let timed_out = self.is_timed_out(queue);
-        // A small one is left for others to be merged into it, or for the wait to end.
+        // A small request waits for others to be merged into it, or for the idling to end.
         if small && self.idling_raises_throughput(queue) && !timed_out {
             return;
         }
         self.stop_idling(queue);
         if timed_out {
-            self.expire(queue, false, Reason::BudgetTimeout);
+            self.expire(queue, IdleTime::Charged, Reason::BudgetTimeout);
         }
-    }
-
-    /// Puts a queue on its tree again, with new timestamps.
-    pub(super) fn requeue_queue(&mut self, queue: u32, expiring: bool) {
-        let entity = self.queues[queue as usize].entity;
-        let in_service = queue == self.in_service;
-        self.service.activate(&self.clock, entity, false, in_service, expiring);
-    }
-
-    fn add_busy(&mut self, queue: u32) {
-        let of = &mut self.queues[queue as usize];
-        let (entity, waited) = (of.entity, std::mem::take(&mut of.non_blocking_wait));
-        let (dispatched, waker) = (of.dispatched, of.waker);
-        of.busy = true;
-        self.service.activate(&self.clock, entity, waited, false, false);
-        let of = *self.entity(queue);
-        self.busy_queues[of.class] += 1;
-        self.queues[queue as usize].busy_class = of.class;
-        if dispatched == 0 {
-            if !std::mem::replace(&mut self.queues[queue as usize].pending, true) {
-                self.service.add_pending(of.group);
-            }
-            if of.wr_coeff == 1 {
-                self.service.count_weight(entity);
-            }
-        }
-        self.raised_busy += u32::from(of.wr_coeff > 1);
-        if waker != NONE && self.queues[waker as usize].woken_first != queue {
-            self.set_waker(queue, waker);
-        }
-    }
-
-    pub(super) fn remove_busy(&mut self, queue: u32, expiring: bool) {
-        let of = &mut self.queues[queue as usize];
-        of.busy = false;
-        let (entity, dispatched) = (of.entity, of.dispatched);
-        self.busy_queues[of.busy_class] -= 1;
-        self.raised_busy -= u32::from(self.entity(queue).wr_coeff > 1);
-        self.service.deactivate(&self.clock, entity, true, expiring);
-        if dispatched == 0 {
-            self.forget_pending(queue);
-        }
-    }
-
-    /// A queue has no requests, neither waiting nor sent.
-    pub(super) fn forget_pending(&mut self, queue: u32) {
-        let of = &mut self.queues[queue as usize];
-        let entity = of.entity;
-        if std::mem::take(&mut of.pending) {
-            let group = self.entity(queue).group;
-            self.service.remove_pending(group);
-        }
-        self.service.discount_weight(entity);
-        self.free_if_unused(queue);
     }
 }

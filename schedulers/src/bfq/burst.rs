@@ -1,79 +1,95 @@
-//! Bursts: many queues that are created shortly after one another belong to one task, which wants
-//! throughput; none of them is raised.
+//! Bursts: queues that are created shortly after one another belong to one task, which wants throughput. The queues
+//! of a large burst are not raised. Linux 6.18, block/bfq-iosched.c, `bfq_handle_burst`.
+
+use traces::Nanos;
 
 use super::Bfq;
-use super::service::NONE;
+use super::clock::Jiffy;
+use super::ids::{EntityId, QueueId};
+
+/// A queue that was split off more recently is not part of a burst.
+const JUST_SPLIT: Nanos = Nanos::from_ms(10);
+
+/// The burst that is being formed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Burst {
+    /// The queues of the burst, as long as it is not large (`burst_list`).
+    list: Vec<QueueId>,
+    pub(super) size: u64,
+    /// The group that the queues are in (`burst_parent_entity`).
+    parent: Option<EntityId>,
+    pub(super) large: bool,
+    /// When the last queue of the burst was created (`last_ins_in_burst`).
+    last_created: Option<Jiffy>,
+}
+
+/// The part of a queue in bursts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BurstMembership {
+    pub(super) in_list: bool,
+    pub(super) in_large: bool,
+}
 
 impl Bfq {
-    /// A queue was just created while no other, or only its burst, was busy.
-    pub(super) fn handle_burst(&mut self, queue: u32) {
-        let of = self.queues[queue as usize];
-        let just_split = of.split_time + self.clock.jiffies_of_ms(10) >= self.clock.jiffy;
-        if of.in_burst_list || of.in_large_burst || just_split {
+    /// A queue was created while no other, or only its burst, was busy.
+    pub(super) fn handle_burst(&mut self, queue: QueueId) {
+        let state = &self.queues[queue];
+        let just_split = !self.clock.is_longer_ago(state.merging.split_time, self.clock.jiffies(JUST_SPLIT));
+        if state.burst.in_list || state.burst.in_large || just_split {
             return;
         }
         let parent = self.entity(queue).parent;
-        if self.clock.is_past(self.last_in_burst + self.tunables.burst_interval) || parent != self.burst_parent {
-            self.large_burst = false;
+        let is_over = self.clock.is_longer_ago(self.burst.last_created, self.tunables.burst_interval);
+        if is_over || parent != self.burst.parent {
+            self.burst.large = false;
             self.restart_burst(queue, parent);
-        } else if self.large_burst {
-            self.queues[queue as usize].in_large_burst = true;
+        } else if self.burst.large {
+            self.queues[queue].burst.in_large = true;
         } else {
             self.add_to_burst(queue);
         }
-        self.last_in_burst = self.clock.jiffy;
+        self.burst.last_created = Some(self.clock.jiffy);
     }
 
-    fn restart_burst(&mut self, queue: u32, parent: u32) {
+    /// Begins a new burst with this queue (`bfq_reset_burst_list`).
+    fn restart_burst(&mut self, queue: QueueId, parent: Option<EntityId>) {
         self.clear_burst_list();
-        self.burst_size = 0;
-        if self.busy_total() == 0 {
+        self.burst.size = 0;
+        if self.load.busy_total() == 0 {
             self.join_burst_list(queue);
-            self.burst_size = 1;
+            self.burst.size = 1;
         }
-        self.burst_parent = parent;
+        self.burst.parent = parent;
     }
 
-    fn add_to_burst(&mut self, queue: u32) {
-        self.burst_size += 1;
-        if self.burst_size != self.tunables.large_burst_thresh {
+    /// `bfq_add_to_burst`.
+    fn add_to_burst(&mut self, queue: QueueId) {
+        self.burst.size += 1;
+        if self.burst.size != self.tunables.large_burst_thresh {
             self.join_burst_list(queue);
             return;
         }
-        self.large_burst = true;
-        self.queues[queue as usize].in_large_burst = true;
-        for &member in &self.burst_list {
-            self.queues[member as usize].in_large_burst = true;
+        self.burst.large = true;
+        self.queues[queue].burst.in_large = true;
+        for &member in &self.burst.list {
+            self.queues[member].burst.in_large = true;
         }
         self.clear_burst_list();
     }
 
     fn clear_burst_list(&mut self) {
-        for member in self.burst_list.drain(..) {
-            self.queues[member as usize].in_burst_list = false;
+        for member in self.burst.list.drain(..) {
+            self.queues[member].burst.in_list = false;
         }
     }
 
-    pub(super) fn join_burst_list(&mut self, queue: u32) {
-        self.burst_list.push(queue);
-        self.queues[queue as usize].in_burst_list = true;
+    pub(super) fn join_burst_list(&mut self, queue: QueueId) {
+        self.burst.list.push(queue);
+        self.queues[queue].burst.in_list = true;
     }
 
-    pub(super) fn leave_burst_list(&mut self, queue: u32) {
-        self.burst_list.retain(|&member| member != queue);
-        self.queues[queue as usize].in_burst_list = false;
-    }
-
-    /// The queue created last in a group: a queue created soon after may be merged into it.
-    pub(super) fn last_created(&mut self, queue: u32) -> &mut u32 {
-        let group = self.entity(queue).group;
-        &mut self.group_queues[group as usize].last_created
-    }
-
-    pub(super) fn replace_last_created(&mut self, queue: u32, by: u32) {
-        let last = self.last_created(queue);
-        if *last == queue && *last != NONE {
-            *last = by;
-        }
+    pub(super) fn leave_burst_list(&mut self, queue: QueueId) {
+        self.burst.list.retain(|&member| member != queue);
+        self.queues[queue].burst.in_list = false;
     }
 }

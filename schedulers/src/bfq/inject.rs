@@ -1,190 +1,158 @@
-//! Injection: requests of other queues that are sent while the queue in service is waited for, as
-//! many as do not delay it, and the detection of the queue it waits on.
+//! Injection: requests of other queues are sent while the queue in service is waited for, as many as do not delay it.
+//! Linux 6.18, block/bfq-iosched.c, `bfq_update_inject_limit`.
+
+use traces::{Nanos, RequestId, Timestamp};
 
 use super::Bfq;
-use super::idle::LARGE_ON_FLASH;
-use super::service::NONE;
+use super::access::LARGE_ON_FLASH;
+use super::clock::{Clock, Jiffy};
+use super::ids::QueueId;
 
-/// In ns: a queue that gets a request so soon after another's completion may be woken by it.
-const WAKE_WITHIN: i64 = 4_000_000;
-/// How often that must be seen.
-const WAKER_DETECTIONS: u32 = 3;
+/// The limit is measured anew after this time without a decrease.
+const LIMIT_VALID: Nanos = Nanos::from_s(1);
+/// A measurement waits this long after a decrease of the limit.
+const MEASUREMENT_PAUSE: Nanos = Nanos::from_ms(10);
 
-/// The measurement of how long a request takes that arrives in the empty queue in service.
-#[derive(Clone, Debug)]
-pub(super) struct Injection {
-    /// When it arrived, in ns.
-    arrived: i64,
-    /// It is not sent yet.
+/// How many requests may be injected while a queue is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InjectionLimit {
+    /// The number of requests in flight from which none is injected.
+    limit: u32,
+    /// The shortest time from arrival to completion of a request that waited for no injected one; zero if it is not
+    /// known (`last_serv_time_ns`).
+    service_time: Nanos,
+    /// When the limit was last decreased or reset (`decrease_time_jif`).
+    pub(super) changed: Jiffy,
+}
+
+impl InjectionLimit {
+    pub(super) fn new(clock: &Clock) -> InjectionLimit {
+        InjectionLimit { limit: 0, service_time: Nanos::ZERO, changed: clock.jiffy }
+    }
+
+    pub(super) fn is_measured(&self) -> bool {
+        self.service_time > Nanos::ZERO
+    }
+
+    /// Adapts the limit to the time from arrival to completion of a request that arrived in the empty queue in service
+    /// (`bfq_update_inject_limit`). `alone`: no other request is in flight.
+    fn adapt(&mut self, took: Nanos, injected: bool, alone: bool, most_in_flight: u32, now: Jiffy) {
+        let limit = self.limit;
+        if self.is_measured() && injected {
+            let threshold = Nanos::from_ns(self.service_time.as_ns() * 3 / 2);
+            if took >= threshold && limit > 0 {
+                self.limit -= 1;
+                self.changed = now;
+            } else if took < threshold && limit <= most_in_flight {
+                self.limit += 1;
+            }
+        }
+        if (!self.is_measured() && alone) || took < self.service_time {
+            if !self.is_measured() {
+                self.limit = limit.max(1);
+            }
+            self.service_time = took;
+        } else if !injected && alone {
+            self.service_time = took;
+        }
+    }
+}
+
+/// The measurement of the time that a request takes which arrives in the empty queue in service.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measurement {
+    /// When the request arrived (`last_empty_occupied_ns`).
+    arrived: Timestamp,
+    /// The request is not sent yet (`wait_dispatch`).
     wait_dispatch: bool,
-    /// It is sent and not completed.
-    waited: u32,
-    /// Requests of others were sent since.
+    /// The request is in flight (`waited_rq`).
+    waited: Option<RequestId>,
+    /// Requests of other queues were sent since (`rqs_injected`).
     injected: bool,
 }
 
-impl Injection {
-    pub(super) fn new() -> Injection {
-        Injection { arrived: 0, wait_dispatch: false, waited: NONE, injected: false }
-    }
-}
-
 impl Bfq {
-    /// Begins anew to find out how much may be injected.
-    pub(super) fn reset_inject_limit(&mut self, queue: u32) {
-        self.injection.waited = NONE;
-        let of = &mut self.queues[queue as usize];
-        of.last_service_time = 0;
-        of.inject_limit = u32::from(!of.short_think_time);
-        of.decrease_time = self.clock.jiffy;
+    /// Begins to measure anew how much may be injected (`bfq_reset_inject_limit`).
+    pub(super) fn reset_inject_limit(&mut self, queue: QueueId) {
+        self.measurement.waited = None;
+        let state = &mut self.queues[queue];
+        state.injection = InjectionLimit {
+            limit: u32::from(!state.think_time.short),
+            service_time: Nanos::ZERO,
+            changed: self.clock.jiffy,
+        };
     }
 
     pub(super) fn stop_measuring_injection(&mut self) {
-        self.injection.injected = false;
-        self.injection.wait_dispatch = false;
-        self.injection.waited = NONE;
+        self.measurement.injected = false;
+        self.measurement.wait_dispatch = false;
+        self.measurement.waited = None;
     }
 
-    /// A request arrives whose process has no other: it may end a wait, and be measured.
-    pub(super) fn observe_lone_arrival(&mut self, queue: u32) {
+    /// A request arrives whose process has no other: it may end a wait, and be measured (`bfq_add_request`).
+    pub(super) fn observe_lone_arrival(&mut self, queue: QueueId) {
         self.detect_waker(queue);
-        let of = self.queues[queue as usize];
-        if self.clock.is_reached(of.decrease_time + self.clock.jiffies_of_ms(1000)) {
+        if self.clock.is_as_long_ago(self.queues[queue].injection.changed, self.clock.jiffies(LIMIT_VALID)) {
             self.reset_inject_limit(queue);
         }
-        let of = self.queues[queue as usize];
-        let baseline = self.in_driver == 0;
-        let with_injection = of.last_service_time > 0 && self.injection.injected && self.in_driver > 0;
-        let settled = self.clock.is_reached(of.decrease_time + self.clock.jiffies_of_ms(10));
-        if queue == self.in_service && (baseline || with_injection) && settled {
-            self.injection.arrived = self.clock.ns;
-            self.injection.wait_dispatch = true;
+        let injection = &self.queues[queue].injection;
+        let baseline = self.load.in_flight == 0;
+        let with_injection = injection.is_measured() && self.measurement.injected && !baseline;
+        let settled = self.clock.is_as_long_ago(injection.changed, self.clock.jiffies(MEASUREMENT_PAUSE));
+        if self.is_in_service(queue) && (baseline || with_injection) && settled {
+            self.measurement.arrived = self.clock.now;
+            self.measurement.wait_dispatch = true;
             if baseline {
-                self.injection.injected = false;
+                self.measurement.injected = false;
             }
         }
     }
 
     /// A request of the queue in service is sent.
-    pub(super) fn observe_measured_dispatch(&mut self, id: u32) {
-        if self.injection.wait_dispatch {
-            self.injection.wait_dispatch = false;
-            self.injection.waited = id;
+    pub(super) fn observe_measured_dispatch(&mut self, id: RequestId) {
+        if self.measurement.wait_dispatch {
+            self.measurement.wait_dispatch = false;
+            self.measurement.waited = Some(id);
         }
     }
 
-    /// A request completes; if it is the one measured, the limit follows from the time it took.
-    pub(super) fn observe_measured_completion(&mut self, id: u32, queue: u32) {
-        if self.injection.waited != id {
+    /// A request completes: if it is the one measured, the limit follows from the time it took.
+    pub(super) fn observe_measured_completion(&mut self, id: RequestId, queue: QueueId) {
+        if self.measurement.waited != Some(id) {
             return;
         }
-        let took = self.clock.ns - self.injection.arrived;
-        let injected = self.injection.injected;
-        let alone = self.in_driver == 1;
-        let most = self.most_in_driver;
-        let of = &mut self.queues[queue as usize];
-        let limit = of.inject_limit;
-        if of.last_service_time > 0 && injected {
-            let threshold = (of.last_service_time * 3) >> 1;
-            if took >= threshold && limit > 0 {
-                of.inject_limit -= 1;
-                of.decrease_time = self.clock.jiffy;
-            } else if took < threshold && limit <= most {
-                of.inject_limit += 1;
-            }
-        }
-        if (of.last_service_time == 0 && alone) || took < of.last_service_time {
-            if of.last_service_time == 0 {
-                of.inject_limit = limit.max(1);
-            }
-            of.last_service_time = took;
-        } else if !injected && alone {
-            of.last_service_time = took;
-        }
-        self.injection.waited = NONE;
-        self.injection.injected = false;
+        let took = self.clock.now.since(self.measurement.arrived);
+        let alone = self.load.in_flight == 1;
+        let limit = &mut self.queues[queue].injection;
+        limit.adapt(took, self.measurement.injected, alone, self.device.most_in_flight, self.clock.jiffy);
+        self.measurement.waited = None;
+        self.measurement.injected = false;
     }
 
-    /// A queue to send a request from while the queue in service is waited for.
-    pub(super) fn choose_injected(&mut self) -> u32 {
-        let served = &self.queues[self.in_service as usize];
-        let any = self.entity(self.in_service).wr_coeff == 1 || !served.short_think_time;
-        if self.in_driver >= served.inject_limit {
-            return NONE;
+    /// A queue to send a request from while `served` is waited for (`bfq_choose_bfqq_for_injection`).
+    pub(super) fn choose_injected(&mut self, served: QueueId) -> Option<QueueId> {
+        let state = &self.queues[served];
+        let any = !self.entity(served).is_raised() || !state.think_time.short;
+        if self.load.in_flight >= state.injection.limit {
+            return None;
         }
-        for &queue in self.service.active_queues.iter().rev() {
-            let of = &self.queues[queue as usize];
-            if of.is_empty() || !(any || self.entity(queue).wr_coeff > 1) || !self.affords_next(queue) {
-                continue;
+        let injects = |&queue: &QueueId| {
+            // An empty queue has no next request.
+            let Some(next) = self.queues[queue].next_request else { return false };
+            if !(any || self.entity(queue).is_raised()) || !self.affords_next(queue) {
+                return false;
             }
-            // Flash serves a large request for long: only one at a time.
-            let large = self.requests.get(of.next_request).sectors >= LARGE_ON_FLASH;
-            if self.tunables.rotational || !large || self.in_driver == 0 {
-                self.injection.injected = true;
-                return queue;
-            }
-        }
-        NONE
+            // Flash serves a large request for long: it is injected only where no request is in flight.
+            let large = self.requests.get(next).sectors >= LARGE_ON_FLASH;
+            self.tunables.rotational || !large || self.load.in_flight == 0
+        };
+        let queue = self.service.active_queues.iter().rev().copied().find(injects)?;
+        self.measurement.injected = true;
+        Some(queue)
     }
 
-    /// Whether a request of this queue may be sent while another is in service.
-    pub(super) fn can_inject(&self, queue: u32) -> bool {
-        queue != NONE && {
-            let of = &self.queues[queue as usize];
-            of.busy && of.next_request != NONE && self.affords_next(queue)
-        }
-    }
-
-    /// Looks for the queue whose completions make this one's process send.
-    fn detect_waker(&mut self, queue: u32) {
-        let (last, now) = (self.last_completed, self.clock.ns);
-        let slice_idle = self.tunables.slice_idle;
-        let soon = now - self.peak_rate.last_completion < WAKE_WITHIN;
-        let of = &mut self.queues[queue as usize];
-        if last == NONE || last == queue || of.short_think_time || !soon {
-            return;
-        }
-        if of.tentative_waker != last || now > of.waker_detection_started.saturating_add(slice_idle.saturating_mul(128))
-        {
-            of.tentative_waker = last;
-            of.waker_detections = 1;
-            of.waker_detection_started = now;
-        } else {
-            of.waker_detections += 1;
-        }
-        if of.waker_detections == WAKER_DETECTIONS {
-            of.tentative_waker = NONE;
-            self.set_waker(queue, last);
-        }
-    }
-
-    /// From now on `waker` wakes this queue.
-    pub(super) fn set_waker(&mut self, queue: u32, waker: u32) {
-        self.remove_from_woken(queue);
-        self.queues[queue as usize].waker = waker;
-        self.queues[queue as usize].woken_next = self.queues[waker as usize].woken_first;
-        self.queues[waker as usize].woken_first = queue;
-    }
-
-    /// Takes a queue off the list of those its waker wakes.
-    pub(super) fn remove_from_woken(&mut self, queue: u32) {
-        let waker = self.queues[queue as usize].waker;
-        if waker == NONE {
-            return;
-        }
-        let next = std::mem::replace(&mut self.queues[queue as usize].woken_next, NONE);
-        let mut at = self.queues[waker as usize].woken_first;
-        if at == queue {
-            self.queues[waker as usize].woken_first = next;
-            return;
-        }
-        while at != NONE {
-            let after = self.queues[at as usize].woken_next;
-            if after == queue {
-                self.queues[at as usize].woken_next = next;
-                return;
-            }
-            at = after;
-        }
+    /// Whether a request of this queue may be sent while another queue is in service.
+    pub(super) fn can_inject(&self, queue: QueueId) -> bool {
+        self.queues[queue].is_busy() && self.affords_next(queue)
     }
 }

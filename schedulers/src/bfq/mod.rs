@@ -1,33 +1,49 @@
-//! Budget fair queueing (BFQ) as in Linux 6.18, `block/bfq-iosched.c` and `block/bfq-wf2q.c`; Valente
-//! and Avanzini, "Evolution of the BFQ Storage-I/O Scheduler", MST 2015. A queue per process for its
-//! sync requests, and per I/O priority for async ones, is served until it has used up a budget of
-//! sectors or its time; B-WF2Q+ gives queues (and cgroups, here VMs) service in proportion to their
-//! weights. The device is kept idle for an empty queue where that raises throughput or keeps a
-//! guarantee, other queues' requests are injected meanwhile, queues that begin after a rest are
-//! raised, and those that work together are merged.
+//! Budget fair queueing (BFQ) as in Linux 6.18, `block/bfq-iosched.c` and `block/bfq-wf2q.c`; Valente and Avanzini,
+//! "Evolution of the BFQ Storage-I/O Scheduler", MST 2015.
 //!
-//! What the kernel sees and a request does not tell is a tunable: `rotational`, the length of a jiffy
-//! (`tick`), whether VMs are cgroups. Jiffies begin at the clock's zero; as the kernel's ticks lie at
-//! multiples of a jiffy of its own clock, a replay against a capture keeps that clock, or puts its zero
-//! at a whole second of it. A process is a (VM, stream); it never ends. Priority none is best effort 4,
-//! whatever the process's nice value.
+//! Each process has a queue for its sync requests; async requests have a queue for each I/O priority. A queue is
+//! served until it has used up a budget of sectors or its time. B-WF2Q+ gives queues, and cgroups (here VMs), service
+//! in proportion to their weights. The device idles for an empty queue where that raises throughput or keeps a
+//! guarantee, and meanwhile requests of other queues are injected. The weight of a queue that begins after a rest is
+//! raised. Queues whose processes work together are merged.
 //!
-//! Left out: several actuators; the limits of tags (`limit_depth`: the stage's); merging of queues on
-//! the occasion of a merge of requests (only on arrival); debug statistics; changes of tunables and
-//! cgroups while running; the longer wait of an empty queue that allows one injection, which the
-//! kernel by a mistake of units makes 8 million jiffies long. Of two queues close to a request the
-//! nearer is merged with; the kernel's choice depends on the shape of its tree.
+//! Facts that the kernel knows and a request does not carry are tunables: whether the device is rotational
+//! (`rotational`), the length of a jiffy (`tick`), and whether VMs are cgroups (`cgroups`). Jiffies begin at the
+//! clock's zero. The kernel's ticks lie at multiples of a jiffy of its own clock. A replay that is compared with a
+//! capture therefore keeps the kernel's clock, or puts the zero of its clock at a whole second of it.
 //!
-//! The kernel knows no room: a request that there is none for holds up the others.
+//! A process is a pair of VM and stream; it never ends. A request without priority is best effort 4, whatever the nice
+//! value of its process.
+//!
+//! Left out are:
+//!
+//! - several actuators;
+//! - limits of tags (`limit_depth`), which belong to the stage;
+//! - merging of queues when requests are merged; queues are merged on arrival only;
+//! - debug statistics;
+//! - changes of tunables and cgroups during a run;
+//! - the longer wait of an empty queue that allows one injection: by a mistake of units the kernel makes it 8 million
+//!   jiffies long.
+//!
+//! Of two queues close to a request, the nearer one is merged with; the kernel's choice depends on the shape of its
+//! tree. The kernel does not know capacity: here a request that there is no capacity for holds up the others.
 
+mod access;
 mod arrive;
 mod budget;
 mod burst;
+mod busy;
 mod clock;
-mod coop;
+mod complete;
+mod device;
+mod entity;
+mod expire;
 mod idle;
+mod ids;
 mod inject;
+mod merge;
 mod next;
+mod positions;
 mod processes;
 mod queue;
 mod raise;
@@ -36,25 +52,33 @@ mod requests;
 mod select;
 mod service;
 mod shares;
+mod split;
 mod tree;
 mod tunables;
+mod virtual_time;
+mod waker;
 
 use traces::spec::Settings;
 use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::id_list::IdList;
-use crate::processes::Processes;
 use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
-use budget::{DEFAULT_MAX_BUDGET, Reason};
-use clock::{Clock, LONG_AGO};
-use inject::Injection;
-use queue::{Process, Queue};
+use budget::Budgets;
+use burst::Burst;
+use clock::Clock;
+use device::{DeviceQueueing, Load};
+use entity::Entity;
+use expire::{IdleTime, Reason};
+use idle::Idling;
+use ids::QueueId;
+use inject::Measurement;
+use processes::{Groups, Processes, Queues};
 use rate::PeakRate;
 use requests::{Place, Requests, Waiting};
-use service::{Entity, NONE, Service};
+use service::Service;
 use tunables::Tunables;
 
 /// The registry's row.
@@ -70,165 +94,130 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     Box::new(Bfq::new(settings))
 }
 
-/// Async queues: classes by levels.
-const ASYNC_QUEUES: usize = 24;
+/// The kernel's default of `timeout_sync`, HZ / 8: the time that is charged a whole budget.
+const DEFAULT_TIMEOUT: Nanos = Nanos::from_ms(125);
 
-/// What a group keeps about its queues.
-#[derive(Clone, Debug)]
-struct GroupQueues {
-    asynchronous: [u32; ASYNC_QUEUES],
-    last_created: u32,
-    /// Sectors of the next requests of the queues that may be merged, ascending.
-    positions: Vec<(u64, u32)>,
+/// The queue in service.
+#[derive(Clone, Copy, Debug, Default)]
+struct InService {
+    queue: Option<QueueId>,
+    /// When its turn started (`last_budget_start`).
+    turn_started: Timestamp,
+    /// The end of its last request; zero before its first (`in_serv_last_pos`).
+    last_position: u64,
 }
 
-/// The policy. Indices are of `queues`, `processes` and so on; [`NONE`] is none.
+/// The scheduler (`struct bfq_data`).
 #[derive(Clone, Debug)]
 struct Bfq {
     tunables: Tunables,
     clock: Clock,
+    /// The fair queueing, which chooses the next queue.
     service: Service,
-    queues: Vec<Queue>,
-    free_queues: Vec<u32>,
-    orphans: Vec<u32>,
-    processes: Vec<Process>,
-    process_numbers: Processes,
-    vm_groups: Vec<u32>,
-    group_queues: Vec<GroupQueues>,
+    queues: Queues,
+    processes: Processes,
+    groups: Groups,
     requests: Requests,
-    /// What came back unserved and goes first.
+    /// Requests that came back unserved and go first.
     dispatch_list: IdList,
-
-    in_service: u32,
-    in_service_last_position: u64,
-    /// How many queues of each class are busy, and how many raised ones.
-    busy_queues: [u32; 3],
-    raised_busy: u32,
-    /// Requests in queues, and sent.
-    waiting_in_queues: u32,
-    in_driver: u32,
-    most_in_driver: u32,
-    /// Whether the device holds several requests at once, once that is known.
-    queueing: Option<bool>,
-    queueing_samples: u32,
-    /// It is flash and queues, or may.
-    flash_with_queueing: bool,
-
+    in_service: InService,
+    load: Load,
+    device: DeviceQueueing,
     peak_rate: PeakRate,
-    budgets_assigned: i64,
-    current_max_budget: i64,
-    default_timeout_ms: i64,
-    /// In ns.
-    last_budget_start: i64,
-    last_idling_start: i64,
-    idle_until: Option<i64>,
-    injection: Injection,
-    last_completed: u32,
-    /// The last completion left the device idle and nothing to wait for (`bfq_schedule_dispatch`).
+    budgets: Budgets,
+    /// The default of `timeout_sync` in whole jiffies, in milliseconds.
+    default_timeout_ms: u64,
+    idling: Idling,
+    measurement: Measurement,
+    burst: Burst,
+    /// The queue whose request completed last, unless several processes share it (`last_completed_rq_bfqq`).
+    last_completed: Option<QueueId>,
+    /// After the last completion the device was idle and nothing was waited for (`bfq_schedule_dispatch`).
     calls_for_dispatch: bool,
-
-    burst_list: Vec<u32>,
-    burst_size: u64,
-    burst_parent: u32,
-    large_burst: bool,
-    last_in_burst: i64,
 }
 
 impl Bfq {
     fn new(settings: &Settings) -> Bfq {
-        let clock = Clock::new(settings.nanos("tick").as_ns() as i64);
+        let clock = Clock::new(settings.nanos("tick"));
         let tunables = Tunables::new(settings, &clock);
-        let user_max_budget = tunables.user_max_budget;
-        let default_timeout_ms = (125_000_000 / clock.tick() * clock.tick() / 1_000_000).max(1);
-        let mut bfq = Bfq {
+        let default_timeout = clock.nanos(clock.whole_jiffies(DEFAULT_TIMEOUT));
+        Bfq {
             service: Service::new(),
-            queues: Vec::new(),
-            free_queues: Vec::new(),
-            orphans: Vec::new(),
-            processes: Vec::new(),
-            process_numbers: Processes::default(),
-            vm_groups: Vec::new(),
-            group_queues: Vec::new(),
+            queues: Queues::default(),
+            processes: Processes::default(),
+            groups: Groups::new(),
             requests: Requests::default(),
             dispatch_list: IdList::default(),
-            in_service: NONE,
-            in_service_last_position: 0,
-            busy_queues: [0; 3],
-            raised_busy: 0,
-            waiting_in_queues: 0,
-            in_driver: 0,
-            most_in_driver: 0,
-            queueing: None,
-            queueing_samples: 0,
-            flash_with_queueing: !tunables.rotational,
+            in_service: InService::default(),
+            load: Load::default(),
+            device: DeviceQueueing::new(tunables.rotational),
             peak_rate: PeakRate::new(tunables.rotational),
-            budgets_assigned: 0,
-            current_max_budget: if user_max_budget == 0 { DEFAULT_MAX_BUDGET } else { user_max_budget },
-            default_timeout_ms,
-            last_budget_start: 0,
-            last_idling_start: 0,
-            idle_until: None,
-            injection: Injection::new(),
-            last_completed: NONE,
+            budgets: Budgets::new(tunables.user_max_budget),
+            default_timeout_ms: (default_timeout.as_ns() / 1_000_000).max(1),
+            idling: Idling::default(),
+            measurement: Measurement::default(),
+            burst: Burst::default(),
+            last_completed: None,
             calls_for_dispatch: false,
-            burst_list: Vec::new(),
-            burst_size: 0,
-            burst_parent: NONE,
-            large_burst: false,
-            last_in_burst: LONG_AGO,
             clock,
             tunables,
-        };
-        bfq.add_group_queues();
-        bfq
+        }
     }
 
-    fn add_group_queues(&mut self) {
-        self.group_queues.push(GroupQueues {
-            asynchronous: [NONE; ASYNC_QUEUES],
-            last_created: NONE,
-            positions: Vec::new(),
-        });
+    fn entity(&self, queue: QueueId) -> &Entity {
+        &self.service.entities[self.queues[queue].entity]
     }
 
-    fn entity(&self, queue: u32) -> &Entity {
-        &self.service.entities[self.queues[queue as usize].entity as usize]
-    }
-
-    fn entity_mut(&mut self, queue: u32) -> &mut Entity {
-        &mut self.service.entities[self.queues[queue as usize].entity as usize]
+    fn entity_mut(&mut self, queue: QueueId) -> &mut Entity {
+        &mut self.service.entities[self.queues[queue].entity]
     }
 
     /// Sends a request that had come back.
     fn send_listed(&mut self, id: RequestId) {
         self.dispatch_list.remove(id);
-        let queue = self.requests.get(id.0).queue;
-        self.requests.get_mut(id.0).place = Place::Sent;
-        self.queues[queue as usize].dispatched += 1;
-        self.in_driver += 1;
+        let request = self.requests.get_mut(id);
+        request.place = Place::Sent;
+        self.queues[request.queue].dispatched += 1;
+        self.load.in_flight += 1;
     }
 
-    /// Nothing goes: before the queue in service has been waited for, or one of its requests completes.
-    fn nothing(&self) -> Dispatch {
-        self.idle_until
-            .map_or(Dispatch::Idle, |until| Dispatch::WaitUntil(Timestamp::ZERO + Nanos::from_ns(until as u64)))
+    /// Nothing is sent until the idle timer expires, or until a request of the queue in service completes.
+    fn wait(&self) -> Dispatch {
+        self.idling.until.map_or(Dispatch::Idle, Dispatch::WaitUntil)
     }
 
-    /// A sent or waiting request that came back goes before all others, but not twice into a queue.
+    /// A request came back: it goes before all others and is not put into a queue again.
     fn list(&mut self, id: RequestId, request: &Request) {
         let sync = request.is_sync();
         let process = self.process_of(request);
-        let mut queue = self.processes[process as usize].queues[usize::from(sync)];
-        if queue == NONE {
-            queue = self.get_queue(process, sync, false);
-            self.processes[process as usize].queues[usize::from(sync)] = queue;
-        }
+        let queue = match self.processes[process].queues[usize::from(sync)] {
+            Some(queue) => queue,
+            None => {
+                let queue = self.get_queue(process, sync, false);
+                self.processes[process].queues[usize::from(sync)] = Some(queue);
+                queue
+            }
+        };
         self.own_queue(process, queue);
-        self.processes[process as usize].requests += 1;
-        self.queues[queue as usize].allocated += 1;
-        self.requests.add(id, queue, process, request);
-        self.requests.get_mut(id.0).place = Place::Listed;
+        self.processes[process].requests += 1;
+        self.queues[queue].allocated += 1;
+        self.requests.add(id, Place::Listed, queue, process, request);
         self.dispatch_list.push_front(id);
+    }
+
+    fn is_in_flight(&self, id: RequestId) -> bool {
+        self.requests.known(id).is_some_and(|request| request.place == Place::Sent)
+    }
+
+    /// Puts the queue of a request that another scheduler chose into service, as if it had been chosen here.
+    fn follow_queue(&mut self, queue: QueueId) {
+        if let Some(served) = self.in_service.queue {
+            let is_empty = self.queues[served].is_empty();
+            let reason = if is_empty { Reason::NoMoreRequests } else { Reason::BudgetTimeout };
+            self.expire(served, IdleTime::Charged, reason);
+        }
+        self.service.force_next(self.queues[queue].entity);
+        self.take_next_queue();
     }
 }
 
@@ -242,34 +231,31 @@ impl Scheduler for Bfq {
         self.advance(now);
         self.run_idle_timer();
         if let Some(id) = self.dispatch_list.first() {
-            if !self.is_admitted(id.0, capacity) {
+            if !self.is_admitted(id, capacity) {
                 return Dispatch::Idle;
             }
             self.send_listed(id);
             return Dispatch::Send(id);
         }
-        if self.waiting_in_queues == 0 {
+        if self.load.waiting == 0 {
             return Dispatch::Idle;
         }
-        if self.tunables.strict_guarantees && self.in_driver > 0 {
-            return self.nothing();
+        if self.tunables.strict_guarantees && self.load.in_flight > 0 {
+            return self.wait();
         }
-        let queue = self.select_queue();
-        if queue == NONE {
-            return self.nothing();
-        }
-        let id = self.queues[queue as usize].next_request;
+        let Some(queue) = self.select_queue() else { return self.wait() };
+        let id = self.queues[queue].next_request.expect("a selected queue has a request");
         if !self.is_admitted(id, capacity) {
             return Dispatch::Idle;
         }
         self.send(queue, id);
-        Dispatch::Send(RequestId(id))
+        Dispatch::Send(id)
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.advance(now);
-        if self.requests.known(id).place == Place::Sent {
-            self.finish(id.0);
+        if self.is_in_flight(id) {
+            self.finish(id);
         }
     }
 
@@ -277,47 +263,36 @@ impl Scheduler for Bfq {
         self.calls_for_dispatch
     }
 
-    /// A request that is cancelled leaves its queue, which is not charged for it. If it was the last of
-    /// the queue in service, that stays in service until the next decision.
+    /// A request that is cancelled leaves its queue, which is not charged for it. If it was the last request of the
+    /// queue in service, that queue stays in service until the next decision.
     fn remove(&mut self, id: RequestId) {
-        let Waiting { place, queue, process, .. } = self.requests.known(id);
+        let Waiting { place, queue, process, .. } = *self.requests.get(id);
         if place == Place::Listed {
             self.dispatch_list.remove(id);
         } else {
-            self.take_out(id.0);
+            self.take_out(id);
         }
-        self.forget(id.0, queue, process);
+        self.forget(id, queue, process);
     }
 
-    /// The queue of the request comes into service as if it had been chosen here, unless that in service
-    /// is empty: then the request was injected. It is charged, and in flight from now on.
+    /// The queue of the request comes into service as if it had been chosen here. If the queue in service is empty and
+    /// waited for, the request was injected instead. The queue is charged, and the request is in flight from now on.
     fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
         self.advance(now);
         self.run_idle_timer();
-        if self.requests.get(id.0).place == Place::Listed {
+        let Waiting { place, queue, .. } = *self.requests.get(id);
+        if place == Place::Listed {
             self.send_listed(id);
             return true;
         }
-        let queue = self.requests.get(id.0).queue;
-        let served = self.in_service;
-        let waits = served != NONE && self.queues[served as usize].is_empty() && self.better_to_idle(served);
-        if queue != served && !waits {
-            if served != NONE {
-                let reason = if self.queues[served as usize].is_empty() {
-                    Reason::NoMoreRequests
-                } else {
-                    Reason::BudgetTimeout
-                };
-                self.expire(served, false, reason);
-            }
-            let entity = self.queues[queue as usize].entity;
-            self.service.force_next(entity);
-            self.take_next_queue();
+        let is_injected = self.in_service.queue.is_some_and(|served| self.must_idle(served));
+        if !self.is_in_service(queue) && !is_injected {
+            self.follow_queue(queue);
         }
-        if queue == self.in_service && self.queues[queue as usize].wait_request {
+        if self.is_in_service(queue) && self.queues[queue].turn.wait_request {
             self.stop_idling(queue);
         }
-        self.send(queue, id.0);
+        self.send(queue, id);
         true
     }
 
@@ -325,65 +300,68 @@ impl Scheduler for Bfq {
         Some(Box::new(self.clone()))
     }
 
-    /// As in the kernel, a request that comes back is finished as far as its queue goes, and goes before
-    /// all that wait.
+    /// As in the kernel, a request that comes back counts as completed in its queue, and goes before all requests that
+    /// wait.
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.advance(now);
-        if self.requests.known(id).place == Place::Sent {
-            self.finish(id.0);
+        if self.is_in_flight(id) {
+            self.finish(id);
         }
         self.list(id, request);
     }
 
-    /// Nothing is merged into another queue's request, or a sync request into an async one.
+    /// A request is merged only within a queue, and so never a sync request into an async one
+    /// (`bfq_allow_bio_merge`).
     fn may_merge(&self, into: RequestId, request: &Request) -> bool {
-        let Waiting { place, queue, .. } = self.requests.known(into);
-        let sync = usize::from(request.is_sync());
-        let own = |process: usize| self.processes[process].queues[sync] == queue;
-        place == Place::Queued && self.process_numbers.known(request).is_some_and(own)
+        let Some(Waiting { place: Place::Queued, queue, .. }) = self.requests.known(into) else { return false };
+        let process = self.processes.known(request);
+        process.is_some_and(|process| self.processes[process].queues[usize::from(request.is_sync())] == Some(*queue))
     }
 
+    /// A front merge sorts the request anew, and may make it the next of its queue (`bfq_request_merged`).
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         self.advance(now);
-        let Waiting { place, queue, sector, .. } = self.requests.known(into);
         let (start, sectors) = (request.lba.sector(), request.sectors().count() as u32);
+        let Waiting { place, queue, sector, .. } = *self.requests.get(into);
         if place != Place::Queued || start == sector {
-            self.requests.get_mut(into.0).sectors = sectors;
+            self.requests.get_mut(into).sectors = sectors;
             return;
         }
-        self.requests.unsort(into.0);
-        let merged = self.requests.get_mut(into.0);
+        self.requests.unsort(into);
+        let merged = self.requests.get_mut(into);
         (merged.sector, merged.sectors) = (start, sectors);
-        self.requests.sort(into.0);
-        let before = self.queues[queue as usize].next_request;
-        let next = self.better_of(before, into.0, self.peak_rate.last_position);
+        self.requests.sort(into);
+        let before = self.queues[queue].next_request;
+        let next = self.better_of(before, Some(into), self.peak_rate.last_position);
         if next != before {
-            self.queues[queue as usize].next_request = next;
+            self.queues[queue].next_request = next;
             self.next_request_changed(queue);
         }
-        if !self.flash_with_queueing {
+        if !self.device.flash_with_queueing {
             self.update_position(queue);
         }
     }
 
-    /// If `from` expires before `into`, `into` takes its expiry time and its place in the fifo.
+    /// If `from` expires before `into`, `into` takes its expiry time and its place in the fifo
+    /// (`bfq_requests_merged`).
     fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
         self.advance(now);
-        let (first, second) = (self.requests.known(into), self.requests.known(from));
-        let queued = first.place == Place::Queued && second.place == Place::Queued;
-        if queued && first.queue == second.queue && second.expires < first.expires {
-            let of = &mut self.queues[first.queue as usize];
-            self.requests.take_place(&mut of.fifo, from.0, into.0);
-            self.requests.push_youngest(&mut of.fifo, from.0);
-        }
-        if queued && first.queue == second.queue && self.queues[first.queue as usize].next_request == from.0 {
-            self.queues[first.queue as usize].next_request = into.0;
+        let (first, second) = (*self.requests.get(into), *self.requests.get(from));
+        let both_queued = first.place == Place::Queued && second.place == Place::Queued;
+        if both_queued && first.queue == second.queue {
+            let state = &mut self.queues[first.queue];
+            if second.expires < first.expires {
+                self.requests.take_place(&mut state.fifo, from, into);
+            }
+            if state.next_request == Some(from) {
+                state.next_request = Some(into);
+            }
         }
         self.remove(from);
         self.merged(now, into, request);
     }
 
     fn waiting(&self) -> usize {
-        self.waiting_in_queues as usize + self.dispatch_list.len()
+        self.load.waiting as usize + self.dispatch_list.len()
     }
 }

@@ -1,101 +1,121 @@
-//! Which entity of a group is next, and putting it into service.
+//! The choice of the entity that a group serves next, and its way into service. Linux 6.18, block/bfq-wf2q.c.
+
+use traces::Nanos;
 
 use super::clock::Clock;
-use super::service::{CLASSES, Entity, IDLE, NONE, Place, Service, is_after};
+use super::entity::{Class, Entity, Member, Place};
+use super::ids::{EntityId, GroupId, QueueId};
+use super::service::Service;
 
-/// How long the idle class may go without service, in milliseconds.
-const IDLE_CLASS_TIMEOUT_MS: i64 = 200;
+/// How long the idle class may go without service (`BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS_TIMEOUT: Nanos = Nanos::from_ms(200);
 
 impl Service {
-    /// Finds out which entity of a group is next. Whether that may change what is next above it.
-    pub(super) fn update_next(&mut self, clock: &Clock, group: u32, changed: u32, expiring: bool) -> bool {
-        let current = self.groups[group as usize].next;
-        let directly = changed != NONE && changed != current && {
-            let new = self.entities[changed as usize];
-            current == NONE || {
-                let old = self.entities[current as usize];
-                let vtime = self.groups[group as usize].trees[new.class].vtime;
-                new.class == old.class && !is_after(new.start, vtime) && is_after(old.finish, new.finish)
-            }
+    /// Determines the entity that a group serves next (`bfq_update_next_in_service`). True if the choice of the group
+    /// above may change with it.
+    pub(super) fn update_next(
+        &mut self,
+        clock: &Clock,
+        group: GroupId,
+        changed: Option<EntityId>,
+        expiring: bool,
+    ) -> bool {
+        let current = self.groups[group].next;
+        let next = match changed {
+            Some(changed) if self.goes_before_next(group, changed) => Some(changed),
+            _ => self.look_up_next(clock, group, expiring),
         };
-        let next = if directly { changed } else { self.look_up_next(clock, group, expiring) };
-        self.groups[group as usize].next = next;
-        if next == NONE {
-            return false;
+        self.groups[group].next = next;
+        let Some(next) = next else { return false };
+        let budget = self.entities[next].budget;
+        let mut sooner = false;
+        if let Some(above) = self.groups[group].entity {
+            let above = &mut self.entities[above];
+            sooner = above.budget > budget;
+            above.budget = budget;
         }
-        let budget = self.entities[next as usize].budget;
-        let above = self.groups[group as usize].entity;
-        let sooner = above != NONE && self.entities[above as usize].budget > budget;
-        if above != NONE {
-            self.entity(above).budget = budget;
-        }
-        current == NONE || sooner
+        current.is_none() || sooner
     }
 
-    fn look_up_next(&mut self, clock: &Clock, group: u32, expiring: bool) -> u32 {
-        let mut first_class = 0;
-        let of = &mut self.groups[group as usize];
-        if clock.is_past(of.idle_class_served + clock.jiffies_of_ms(IDLE_CLASS_TIMEOUT_MS)) {
-            if !of.trees[IDLE].active.is_empty() {
-                first_class = IDLE;
+    /// Whether an entity that changed is next without a search of the trees.
+    fn goes_before_next(&self, group: GroupId, changed: EntityId) -> bool {
+        let group = &self.groups[group];
+        let Some(current) = group.next else { return true };
+        let (new, old) = (&self.entities[changed], &self.entities[current]);
+        let vtime = group.trees[new.class.index()].vtime;
+        changed != current && new.class == old.class && !new.start.is_after(vtime) && old.finish.is_after(new.finish)
+    }
+
+    /// Searches the trees of a group, a higher class first (`bfq_lookup_next_entity`).
+    fn look_up_next(&mut self, clock: &Clock, group: GroupId, expiring: bool) -> Option<EntityId> {
+        let mut first_class = Class::RealTime;
+        let searched = &mut self.groups[group];
+        if clock.is_longer_ago(searched.idle_class_served, clock.jiffies(IDLE_CLASS_TIMEOUT)) {
+            if !searched.trees[Class::Idle.index()].active.is_empty() {
+                first_class = Class::Idle;
             }
-            of.idle_class_served = clock.jiffy;
+            searched.idle_class_served = clock.jiffy;
         }
-        let in_service = of.in_service != NONE && !expiring;
-        for class in first_class..CLASSES {
-            let tree = &self.groups[group as usize].trees[class];
+        let in_service = searched.in_service.is_some() && !expiring;
+        for class in Class::ALL.into_iter().skip(first_class.index()) {
+            let tree = &mut self.groups[group].trees[class.index()];
             let Some(least_start) = tree.active.least_start() else { continue };
-            let vtime = if is_after(least_start, tree.vtime) { least_start } else { tree.vtime };
-            if !in_service && vtime > tree.vtime {
-                self.groups[group as usize].trees[class].vtime = vtime;
+            let vtime = if least_start.is_after(tree.vtime) { least_start } else { tree.vtime };
+            if !in_service && vtime.exceeds(tree.vtime) {
+                tree.vtime = vtime;
                 self.forget_idle(group, class);
             }
-            return self.groups[group as usize].trees[class].active.first_eligible(vtime);
+            return self.groups[group].trees[class.index()].active.first_eligible(vtime);
         }
-        NONE
+        None
     }
 
-    /// Whether another than what is in service is next at the root.
+    /// Whether the root would serve another entity than the one in service (`next_queue_may_preempt`).
     pub(super) fn next_may_preempt(&self) -> bool {
-        self.groups[0].next != self.groups[0].in_service
+        let root = &self.groups[GroupId::ROOT];
+        root.next != root.in_service
     }
 
-    /// Makes this queue next, and the groups it is in: somebody else's choice is followed.
-    pub(super) fn force_next(&mut self, mut entity: u32) {
-        while entity != NONE {
-            let Entity { group, place, parent, .. } = self.entities[entity as usize];
+    /// Makes a queue next, and the groups above it: the choice of another scheduler is followed.
+    pub(super) fn force_next(&mut self, entity: EntityId) {
+        let mut at = Some(entity);
+        while let Some(entity) = at {
+            let Entity { group, place, parent, .. } = self.entities[entity];
             if place == Place::Active {
-                self.groups[group as usize].next = entity;
+                self.groups[group].next = Some(entity);
             }
-            entity = parent;
+            at = parent;
         }
     }
 
-    /// Puts what is next into service, from the root down to a queue.
-    pub(super) fn take_next(&mut self, clock: &Clock) -> u32 {
-        let mut group = 0;
-        let mut entity = NONE;
-        while group != NONE {
-            entity = self.groups[group as usize].next;
-            if entity == NONE {
-                return NONE;
+    /// Puts the next entities into service, from the root down to a queue (`bfq_get_next_queue`).
+    pub(super) fn take_next(&mut self, clock: &Clock) -> Option<QueueId> {
+        let mut group = GroupId::ROOT;
+        let (entity, queue) = loop {
+            let entity = self.groups[group].next?;
+            self.groups[group].in_service = Some(entity);
+            match self.entities[entity].member {
+                Member::Queue(queue) => {
+                    self.extract_active(entity);
+                    break (entity, queue);
+                }
+                Member::Group(children) => {
+                    // A group stays a candidate as long as more than one of its entities is active.
+                    if self.groups[children].active_entities == 1 {
+                        self.extract_active(entity);
+                    }
+                    group = children;
+                }
             }
-            self.groups[group as usize].in_service = entity;
-            let children = self.entities[entity as usize].children;
-            // A group stays a candidate as long as more than one of its entities is active.
-            if children == NONE || self.groups[children as usize].active_entities == 1 {
-                self.extract_active(entity);
-            }
-            group = children;
-        }
-        let queue = self.entities[entity as usize].queue;
-        while entity != NONE {
-            let Entity { group, parent, .. } = self.entities[entity as usize];
-            if !self.update_next(clock, group, NONE, false) {
+        };
+        let mut at = Some(entity);
+        while let Some(entity) = at {
+            let Entity { group, parent, .. } = self.entities[entity];
+            if !self.update_next(clock, group, None, false) {
                 break;
             }
-            entity = parent;
+            at = parent;
         }
-        queue
+        Some(queue)
     }
 }

@@ -1,22 +1,73 @@
-//! Weight raising: a queue that begins after a rest (interactive), or sends little at regular times
-//! (soft real-time), gets many times its weight for a while.
+//! Weight raising: a queue that begins after a rest (interactive), or that sends little at regular times (soft
+//! real-time), gets a multiple of its weight for a while. Linux 6.18, block/bfq-iosched.c.
+
+use traces::Nanos;
 
 use super::Bfq;
-use super::clock::LONG_AGO;
+use super::clock::{Clock, Jiffies, Jiffy};
+use super::ids::QueueId;
 
-/// A soft real-time queue's factor over an interactive one's.
-const SOFT_RT_FACTOR: i64 = 100;
-/// Sectors after which an interactive queue is no longer taken for one: more than the largest
-/// application needs to start.
-const MAX_RAISED_SERVICE: i64 = 120_000;
+/// The factor of a soft real-time queue over that of an interactive queue (`BFQ_SOFTRT_WEIGHT_FACTOR`).
+const SOFT_RT_FACTOR: u64 = 100;
+/// An interactive queue is raised for no more service, in sectors: more than the largest application needs to start
+/// (`max_service_from_wr`).
+const MAX_RAISED_SERVICE: u64 = 120_000;
 /// Only queues of the default weight are raised.
-pub(super) const DEFAULT_WEIGHT: i64 = 40;
-/// In jiffies: what a soft real-time queue rests longer than the device would idle for it.
-const SOFT_RT_MARGIN: i64 = 4;
+pub(super) const DEFAULT_WEIGHT: u64 = 40;
+/// A soft real-time queue rests so much longer than the device would idle for it (`bfq_bfqq_softrt_next_start`).
+const SOFT_RT_MARGIN: Jiffies = Jiffies::new(4);
+const SECOND: Nanos = Nanos::from_s(1);
 
-/// What an arriving request says about its queue.
+/// How long and how much a queue is raised; its entity has the factor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raising {
+    /// The longest time of raising (`wr_cur_max_time`).
+    pub(super) max_time: Jiffies,
+    /// When raising last started or ended (`last_wr_start_finish`).
+    pub(super) last_start_finish: Jiffy,
+    /// When the interactive raising started that soft real-time raising interrupted (`wr_start_at_switch_to_srt`).
+    pub(super) interactive_start: Option<Jiffy>,
+    /// The service received while raised, in sectors (`service_from_wr`).
+    pub(super) service: u64,
+}
+
+impl Raising {
+    pub(super) fn new(clock: &Clock) -> Raising {
+        Raising { max_time: Jiffies::ZERO, last_start_finish: clock.jiffy, interactive_start: None, service: 0 }
+    }
+}
+
+impl Default for Raising {
+    /// All zero, as memory that the kernel allocates: the interactive raising started at the clock's zero.
+    fn default() -> Self {
+        Raising {
+            max_time: Jiffies::ZERO,
+            last_start_finish: Jiffy::ZERO,
+            interactive_start: Some(Jiffy::ZERO),
+            service: 0,
+        }
+    }
+}
+
+/// The detection of soft real-time queues.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SoftRealTime {
+    /// A soft real-time queue does not send again before this time (`soft_rt_next_start`).
+    pub(super) next_start: Jiffy,
+    /// That time must be computed once the last request in flight completes (`softrt_update`).
+    pub(super) update_on_completion: bool,
+}
+
+impl SoftRealTime {
+    pub(super) fn new(clock: &Clock) -> SoftRealTime {
+        SoftRealTime { next_start: clock.jiffy, update_on_completion: false }
+    }
+}
+
+/// The signs by which an arriving request decides on the raising of its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signs {
+    /// The queue may be raised (`wr_or_deserves_wr`).
     pub(super) deserves: bool,
     pub(super) interactive: bool,
     pub(super) soft_rt: bool,
@@ -24,141 +75,164 @@ pub(super) struct Signs {
 }
 
 impl Bfq {
-    /// Sets the factor of a queue's weight and keeps count of the raised ones.
-    pub(super) fn set_raising(&mut self, queue: u32, coefficient: i64) {
-        let busy = self.queues[queue as usize].busy;
+    /// How long an interactive queue is raised: as long as the device needs to load a large application
+    /// (`bfq_wr_duration`).
+    pub(super) fn raising_time(&self) -> Jiffies {
+        if self.tunables.wr_max_time > Jiffies::ZERO {
+            return self.tunables.wr_max_time;
+        }
+        self.peak_rate.loading_time(&self.clock, self.tunables.rotational)
+    }
+
+    /// Sets the factor of a queue's weight and counts the raised queues.
+    pub(super) fn set_raising(&mut self, queue: QueueId, factor: u64) {
         let entity = self.entity_mut(queue);
-        let before = std::mem::replace(&mut entity.wr_coeff, coefficient);
+        let was_raised = entity.is_raised();
+        entity.raising = factor;
         entity.weight_changed = true;
-        if busy {
-            self.raised_busy -= u32::from(before > 1);
-            self.raised_busy += u32::from(coefficient > 1);
+        let is_raised = entity.is_raised();
+        if self.queues[queue].is_busy() {
+            self.load.raised_busy -= u32::from(was_raised);
+            self.load.raised_busy += u32::from(is_raised);
         }
     }
 
-    /// Ends the raising of a queue.
-    pub(super) fn end_raising(&mut self, queue: u32) {
+    /// Ends the raising of a queue (`bfq_bfqq_end_wr`).
+    pub(super) fn end_raising(&mut self, queue: QueueId) {
         let jiffy = self.clock.jiffy;
-        let of = &mut self.queues[queue as usize];
-        if of.wr_cur_max_time != self.tunables.wr_rt_max_time {
-            of.soft_rt_next_start = jiffy;
+        let state = &mut self.queues[queue];
+        if state.raising.max_time != self.tunables.wr_rt_max_time {
+            state.soft_rt.next_start = jiffy;
         }
-        of.wr_cur_max_time = 0;
-        of.last_wr_start_finish = jiffy;
+        state.raising.max_time = Jiffies::ZERO;
+        state.raising.last_start_finish = jiffy;
         self.set_raising(queue, 1);
     }
 
-    /// From soft real-time back to interactive.
-    pub(super) fn back_to_interactive(&mut self, queue: u32) {
+    /// The start of the interactive raising that soft real-time raising interrupted, unless its time is over.
+    pub(super) fn interrupted_raising(&self, queue: QueueId) -> Option<Jiffy> {
+        let start = self.queues[queue].raising.interactive_start;
+        start.filter(|&start| !self.clock.is_longer_ago(start, self.raising_time()))
+    }
+
+    /// Returns from soft real-time to the interactive raising that started at `start`
+    /// (`switch_back_to_interactive_wr`).
+    pub(super) fn back_to_interactive(&mut self, queue: QueueId, start: Jiffy) {
         let time = self.raising_time();
         self.set_raising(queue, self.tunables.wr_coeff);
-        let of = &mut self.queues[queue as usize];
-        of.wr_cur_max_time = time;
-        of.last_wr_start_finish = of.wr_start_at_switch_to_srt;
+        let raising = &mut self.queues[queue].raising;
+        raising.max_time = time;
+        raising.last_start_finish = start;
     }
 
-    /// Ends soft real-time raising; an interactive one that it interrupted goes on.
-    pub(super) fn end_soft_rt(&mut self, queue: u32) {
-        if self.clock.is_past(self.queues[queue as usize].wr_start_at_switch_to_srt + self.raising_time()) {
-            self.end_raising(queue);
-        } else {
-            self.back_to_interactive(queue);
+    /// Ends soft real-time raising; the interactive raising that it interrupted goes on.
+    pub(super) fn end_soft_rt(&mut self, queue: QueueId) {
+        match self.interrupted_raising(queue) {
+            Some(start) => self.back_to_interactive(queue, start),
+            None => self.end_raising(queue),
         }
     }
 
-    /// A queue becomes busy: raises it, or changes how it is raised.
-    pub(super) fn raise_on_arrival(&mut self, queue: u32, before: i64, signs: Signs) {
-        let (jiffy, factor) = (self.clock.jiffy, self.tunables.wr_coeff);
+    /// A queue becomes busy: raises it, or changes how it is raised (`bfq_update_bfqq_wr_on_rq_arrival`). `before` is
+    /// the factor before the request arrived.
+    pub(super) fn raise_on_arrival(&mut self, queue: QueueId, before: u64, signs: Signs) {
+        let interactive_factor = self.tunables.wr_coeff;
+        let soft_rt_factor = interactive_factor * SOFT_RT_FACTOR;
         let raising_time = self.raising_time();
-        let rt_time = self.tunables.wr_rt_max_time;
-        let least = self.min_budget();
-        let mut coefficient = self.entity(queue).wr_coeff;
-        let of = &mut self.queues[queue as usize];
+        let soft_rt_time = self.tunables.wr_rt_max_time;
+        let small_budget = 2 * self.min_budget();
+        let mut factor = self.entity(queue).raising;
+        let raising = &mut self.queues[queue].raising;
         if before == 1 && signs.deserves {
             if signs.interactive {
-                of.service_from_wr = 0;
-                coefficient = factor;
-                of.wr_cur_max_time = raising_time;
+                raising.service = 0;
+                factor = interactive_factor;
+                raising.max_time = raising_time;
             } else {
-                of.wr_start_at_switch_to_srt = LONG_AGO;
-                coefficient = factor * SOFT_RT_FACTOR;
-                of.wr_cur_max_time = rt_time;
+                raising.interactive_start = None;
+                factor = soft_rt_factor;
+                raising.max_time = soft_rt_time;
             }
             let entity = self.entity_mut(queue);
-            entity.budget = entity.budget.min(2 * least);
+            entity.budget = entity.budget.min(small_budget);
         } else if before > 1 {
             if signs.interactive {
-                coefficient = factor;
-                of.wr_cur_max_time = raising_time;
+                factor = interactive_factor;
+                raising.max_time = raising_time;
             } else if signs.in_burst {
-                coefficient = 1;
+                factor = 1;
             } else if signs.soft_rt {
-                if of.wr_cur_max_time != rt_time {
-                    of.wr_start_at_switch_to_srt = of.last_wr_start_finish;
-                    of.wr_cur_max_time = rt_time;
-                    coefficient = factor * SOFT_RT_FACTOR;
+                if raising.max_time != soft_rt_time {
+                    raising.interactive_start = Some(raising.last_start_finish);
+                    raising.max_time = soft_rt_time;
+                    factor = soft_rt_factor;
                 }
-                of.last_wr_start_finish = jiffy;
+                raising.last_start_finish = self.clock.jiffy;
             }
         }
-        if coefficient != before {
-            self.set_raising(queue, coefficient);
+        if factor != before {
+            self.set_raising(queue, factor);
         }
     }
 
-    /// An async queue that was long without requests is raised, too.
-    pub(super) fn raise_async(&mut self, queue: u32) {
-        self.queues[queue as usize].wr_cur_max_time = self.raising_time();
+    /// Raises an async queue that had no request for long (`bfq_add_request`).
+    pub(super) fn raise_async(&mut self, queue: QueueId) {
+        self.queues[queue].raising.max_time = self.raising_time();
         self.set_raising(queue, self.tunables.wr_coeff);
     }
 
-    /// A request of the queue in service was sent: ends its raising when its time or service is up.
-    pub(super) fn update_raising(&mut self, queue: u32) {
-        let rt_time = self.tunables.wr_rt_max_time;
-        if self.entity(queue).wr_coeff > 1 {
-            let of = &self.queues[queue as usize];
-            if of.in_large_burst {
+    /// A request of the queue in service was sent: ends the raising whose time or service is used up
+    /// (`bfq_update_wr_data`).
+    pub(super) fn update_raising(&mut self, queue: QueueId) {
+        let soft_rt_time = self.tunables.wr_rt_max_time;
+        if self.entity(queue).is_raised() {
+            let state = &self.queues[queue];
+            if state.burst.in_large {
                 self.end_raising(queue);
-            } else if self.clock.is_past(of.last_wr_start_finish + of.wr_cur_max_time) {
-                if of.wr_cur_max_time == rt_time {
+            } else if self.clock.is_longer_ago(state.raising.last_start_finish, state.raising.max_time) {
+                if state.raising.max_time == soft_rt_time {
                     self.end_soft_rt(queue);
                 } else {
                     self.end_raising(queue);
                 }
             }
-            let of = &self.queues[queue as usize];
-            let spent = of.wr_cur_max_time != rt_time && of.service_from_wr > MAX_RAISED_SERVICE;
-            if spent && self.entity(queue).wr_coeff > 1 {
+            let raising = &self.queues[queue].raising;
+            let spent = raising.max_time != soft_rt_time && raising.service > MAX_RAISED_SERVICE;
+            if spent && self.entity(queue).is_raised() {
                 self.end_raising(queue);
             }
         }
         let entity = self.entity(queue);
-        if (entity.weight > entity.orig_weight) != (entity.wr_coeff > 1) {
-            self.service.update_weight(self.queues[queue as usize].entity, false);
+        if (entity.weight > entity.orig_weight) != entity.is_raised() {
+            self.service.update_weight(self.queues[queue].entity, false);
         }
     }
 
-    /// A soft real-time queue comes into service: the time it was not served does not count.
-    pub(super) fn extend_soft_rt(&mut self, queue: u32) {
-        let raised = self.entity(queue).wr_coeff > 1;
-        let (jiffy, rt_time) = (self.clock.jiffy, self.tunables.wr_rt_max_time);
-        let of = &mut self.queues[queue as usize];
-        if raised && of.last_wr_start_finish < jiffy && of.wr_cur_max_time == rt_time && of.budget_timeout < jiffy {
-            if of.budget_timeout > of.last_wr_start_finish {
-                of.last_wr_start_finish += jiffy - of.budget_timeout;
-            } else {
-                of.last_wr_start_finish = jiffy;
+    /// A soft real-time queue comes into service: its raising lasts longer by the time without service
+    /// (`__bfq_set_in_service_queue`).
+    pub(super) fn extend_soft_rt(&mut self, queue: QueueId) {
+        let raised = self.entity(queue).is_raised();
+        let jiffy = self.clock.jiffy;
+        let state = &mut self.queues[queue];
+        let raising = &mut state.raising;
+        let idle_since = state.turn.budget_timeout;
+        let is_soft_rt = raised && raising.max_time == self.tunables.wr_rt_max_time;
+        if is_soft_rt && raising.last_start_finish < jiffy && idle_since < Some(jiffy) {
+            match idle_since {
+                Some(since) if since > raising.last_start_finish => {
+                    raising.last_start_finish += jiffy.saturating_since(since);
+                }
+                _ => raising.last_start_finish = jiffy,
             }
         }
     }
 
-    /// The time before which a queue may not send again if it is soft real-time.
-    pub(super) fn next_soft_rt_start(&self, queue: u32) -> i64 {
-        let of = &self.queues[queue as usize];
-        let second = self.clock.jiffies_of_ms(1000);
-        let by_rate = of.last_idle_backlogged
-            + second.saturating_mul(of.service_from_backlogged) / self.tunables.wr_max_softrt_rate.max(1);
-        let after_idling = self.clock.jiffy + self.tunables.slice_idle / self.clock.tick() + SOFT_RT_MARGIN;
-        of.soft_rt_next_start.max(by_rate).max(after_idling)
+    /// The time before which a queue does not send again if it is soft real-time (`bfq_bfqq_softrt_next_start`).
+    pub(super) fn next_soft_rt_start(&self, queue: QueueId) -> Jiffy {
+        let state = &self.queues[queue];
+        let by_rate = self.clock.jiffies(SECOND).count().saturating_mul(state.backlog.service)
+            / self.tunables.wr_max_softrt_rate.max(1);
+        let after_idling = self.clock.jiffy + self.clock.whole_jiffies(self.tunables.slice_idle) + SOFT_RT_MARGIN;
+        state.soft_rt.next_start.max(state.backlog.since + Jiffies::new(by_rate)).max(after_idling)
     }
 }

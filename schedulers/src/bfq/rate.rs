@@ -1,147 +1,185 @@
-//! The device's peak rate, estimated from the requests sent in windows of about a second, and what
-//! follows from it: the largest budget and how long an interactive queue is raised.
+//! The peak rate of the device, estimated from the requests sent in windows of about a second
+//! (`bfq_update_peak_rate`). The largest budget and the time for which an interactive queue is raised follow from it.
+//! Linux 6.18, block/bfq-iosched.c.
+
+use traces::{Nanos, Timestamp};
 
 use super::Bfq;
-use super::clock::LONG_AGO;
+use super::clock::{Clock, Jiffies};
 use super::idle::THINK_TIME_MIN;
 use super::requests::Waiting;
 
-/// Fixed-point shift of a rate in sectors per microsecond.
+/// Fixed-point shift of a rate in sectors per microsecond (`BFQ_RATE_SHIFT`).
 const RATE_SHIFT: u32 = 16;
-const MIN_SAMPLES: u64 = 32;
-/// In ns: least and intended length of a window.
-const MIN_INTERVAL: i64 = 300_000_000;
-const REFERENCE_INTERVAL: i64 = 1_000_000_000;
-/// Rates of the reference devices, flash and rotational.
+/// The number of requests that a window needs (`BFQ_RATE_MIN_SAMPLES`).
+const SAMPLES_MIN: u64 = 32;
+/// The largest request is the largest of so many (`bfq_update_rate_reset`).
+const LARGEST_OF: u64 = 32;
+/// The length that a window needs (`BFQ_RATE_MIN_INTERVAL`).
+const INTERVAL_MIN: Nanos = Nanos::from_ms(300);
+/// The intended length of a window (`BFQ_RATE_REF_INTERVAL`).
+const REFERENCE_INTERVAL: Nanos = Nanos::from_s(1);
+/// A pause of this length in which no request is in flight ends a window.
+const PAUSE: Nanos = Nanos::from_ms(100);
+/// A larger rate is a measuring error, in fixed point: 20 sectors per microsecond.
+const RATE_MAX: u64 = 20 << RATE_SHIFT;
+/// A request that is served at less than this rate ends a window, in fixed point: 1/1024 sector per microsecond.
+const RATE_SLOW: u64 = 1 << (RATE_SHIFT - 10);
+/// The rates of the reference devices in fixed point, flash and rotational (`ref_rate`).
 const REFERENCE_RATE: [u64; 2] = [33_000, 14_000];
-/// How long it takes them to start a large application, in milliseconds.
-const REFERENCE_RAISING_MS: [i64; 2] = [2500, 7000];
-/// In milliseconds: the bounds of that on the device at hand.
-const RAISING_MS: (i64, i64) = (3000, 25_000);
+/// The time in which they load a large application (`ref_wr_duration`).
+const REFERENCE_LOADING: [Nanos; 2] = [Nanos::from_ms(2500), Nanos::from_ms(7000)];
+/// The bounds of that time on the device at hand (`bfq_wr_duration`).
+const LOADING_MIN: Nanos = Nanos::from_s(3);
+const LOADING_MAX: Nanos = Nanos::from_s(25);
+
+/// The requests sent in the current window.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    first_dispatch: Timestamp,
+    last_dispatch: Timestamp,
+    /// The time from the first request to the last (`delta_from_first`).
+    since_first: Nanos,
+    samples: u64,
+    /// The number of requests that were sequential.
+    sequential: u64,
+    sectors: u64,
+    /// The size of the largest request, in sectors (`last_rq_max_size`).
+    largest: u64,
+}
+
+impl Window {
+    fn new(now: Timestamp, request: &Waiting) -> Window {
+        let sectors = u64::from(request.sectors);
+        Window {
+            first_dispatch: now,
+            last_dispatch: now,
+            since_first: Nanos::ZERO,
+            samples: 1,
+            sequential: 0,
+            sectors,
+            largest: sectors,
+        }
+    }
+
+    fn add(&mut self, now: Timestamp, request: &Waiting, sequential: bool) {
+        let sectors = u64::from(request.sectors);
+        self.samples += 1;
+        self.sequential += u64::from(sequential);
+        self.sectors += sectors;
+        self.largest = if self.samples.is_multiple_of(LARGEST_OF) { sectors } else { self.largest.max(sectors) };
+        self.since_first = now.since(self.first_dispatch);
+    }
+}
 
 /// The estimator.
 #[derive(Clone, Debug)]
 pub(super) struct PeakRate {
-    /// Sectors per microsecond, in fixed point.
+    /// In sectors per microsecond, in fixed point.
     rate: u64,
-    samples: u64,
-    sequential: u64,
-    sectors: u64,
-    largest: u64,
-    first_dispatch: i64,
-    last_dispatch: i64,
-    since_first: i64,
-    pub(super) last_completion: i64,
-    /// The end of what was sent last.
+    window: Option<Window>,
+    pub(super) last_completion: Option<Timestamp>,
+    /// The end of the request sent last; zero is nowhere (`last_position`).
     pub(super) last_position: u64,
 }
 
 impl PeakRate {
     pub(super) fn new(rotational: bool) -> PeakRate {
-        PeakRate {
-            rate: REFERENCE_RATE[usize::from(rotational)] * 2 / 3,
-            samples: 0,
-            sequential: 0,
-            sectors: 0,
-            largest: 0,
-            first_dispatch: LONG_AGO,
-            last_dispatch: LONG_AGO,
-            since_first: 0,
-            last_completion: LONG_AGO,
-            last_position: 0,
+        let rate = REFERENCE_RATE[usize::from(rotational)] * 2 / 3;
+        PeakRate { rate, window: None, last_completion: None, last_position: 0 }
+    }
+
+    /// How long the device takes to load a large application.
+    pub(super) fn loading_time(&self, clock: &Clock, rotational: bool) -> Jiffies {
+        let device = usize::from(rotational);
+        let work = clock.jiffies(REFERENCE_LOADING[device]).count() * REFERENCE_RATE[device];
+        Jiffies::new(work / self.rate).clamp(clock.jiffies(LOADING_MIN), clock.jiffies(LOADING_MAX))
+    }
+
+    /// Whether the last request completed less than `span` ago.
+    pub(super) fn completed_within(&self, now: Timestamp, span: Nanos) -> bool {
+        self.last_completion.is_some_and(|last| now.since(last) < span)
+    }
+
+    /// Updates the estimate from a window that was long and sequential enough (`bfq_update_rate_reset`). True if the
+    /// estimate has changed.
+    fn learn(&mut self, window: &Window) -> bool {
+        if window.samples < SAMPLES_MIN || window.since_first < INTERVAL_MIN {
+            return false;
         }
+        let to_completion = self.last_completion.map_or(Nanos::ZERO, |end| end.saturating_since(window.first_dispatch));
+        let length = window.since_first.max(to_completion);
+        let measured = (window.sectors << RATE_SHIFT) / (length.as_ns() / 1000);
+        let is_sequential = window.sequential >= (3 * window.samples) >> 2;
+        if (!is_sequential && measured <= self.rate) || measured > RATE_MAX {
+            return false;
+        }
+        // The longer and the more sequential the window, the more it weighs.
+        let weight = 9 * window.sequential / window.samples;
+        let weight = 8.min(weight * length.as_ns() / REFERENCE_INTERVAL.as_ns());
+        let divisor = 10 - weight;
+        self.rate = (self.rate * (divisor - 1) / divisor + measured / divisor).max(1);
+        true
     }
 }
 
 impl Bfq {
-    /// How long an interactive queue is raised, in jiffies.
-    pub(super) fn raising_time(&self) -> i64 {
-        if self.tunables.wr_max_time > 0 {
-            return self.tunables.wr_max_time;
-        }
-        let device = usize::from(self.tunables.rotational);
-        let work = REFERENCE_RATE[device] as i64 * self.clock.jiffies_of_ms(REFERENCE_RAISING_MS[device]);
-        let bounds = (self.clock.jiffies_of_ms(RAISING_MS.0), self.clock.jiffies_of_ms(RAISING_MS.1));
-        (work / self.peak_rate.rate as i64).clamp(bounds.0, bounds.1)
-    }
-
-    /// Begins a window with this request, or with the next.
-    fn restart_window(&mut self, request: Option<&Waiting>) {
-        let rate = &mut self.peak_rate;
-        match request {
-            Some(request) => {
-                (rate.first_dispatch, rate.last_dispatch) = (self.clock.ns, self.clock.ns);
-                (rate.samples, rate.sequential) = (1, 0);
-                rate.sectors = u64::from(request.sectors);
-                rate.largest = rate.sectors;
-            }
-            None => rate.samples = 0,
-        }
-    }
-
-    /// Closes a window: what it says goes into the estimate if it was long and sequential enough.
+    /// Closes the window. The next one begins with `request`, or with the request sent next.
     fn close_window(&mut self, request: Option<&Waiting>) {
-        let rate = &mut self.peak_rate;
-        if rate.samples >= MIN_SAMPLES && rate.since_first >= MIN_INTERVAL {
-            rate.since_first = rate.since_first.max(rate.last_completion - rate.first_dispatch);
-            let us = (rate.since_first / 1000) as u64;
-            let measured = (rate.sectors << RATE_SHIFT) / us;
-            let sequential = rate.sequential >= (3 * rate.samples) >> 2;
-            if (sequential || measured > rate.rate) && measured <= 20 << RATE_SHIFT {
-                let weight = 9 * rate.sequential / rate.samples;
-                let weight = 8.min(weight * rate.since_first as u64 / REFERENCE_INTERVAL as u64);
-                let divisor = 10 - weight;
-                rate.rate = (rate.rate * (divisor - 1) / divisor + measured / divisor).max(1);
-                self.follow_peak_rate();
-            }
+        if let Some(window) = self.peak_rate.window
+            && self.peak_rate.learn(&window)
+        {
+            self.follow_peak_rate();
         }
-        self.restart_window(request);
+        self.peak_rate.window = request.map(|request| Window::new(self.clock.now, request));
     }
 
-    /// The budget that a queue served at the peak rate uses up within its time.
+    /// Sets the largest budget to what a queue uses up within its time at the peak rate
+    /// (`update_thr_responsiveness_params`).
     fn follow_peak_rate(&mut self) {
         if self.tunables.user_max_budget == 0 {
-            let budget = (self.peak_rate.rate * 1000 * self.tunables.timeout_ms as u64) >> RATE_SHIFT;
-            self.current_max_budget = budget.min(i32::MAX as u64) as i64;
+            let budget = (self.peak_rate.rate * 1000 * self.tunables.timeout_ms) >> RATE_SHIFT;
+            self.budgets.max = budget.min(i32::MAX as u64);
         }
     }
 
     /// A request is sent.
     pub(super) fn observe_dispatch(&mut self, request: &Waiting) {
-        let now = self.clock.ns;
-        if self.peak_rate.samples == 0 {
-            self.restart_window(Some(request));
-        } else if now - self.peak_rate.last_dispatch > 100_000_000 && self.in_driver == 0 {
-            self.close_window(Some(request));
-        } else {
-            let flows = self.in_driver > 0 || now - self.peak_rate.last_completion < THINK_TIME_MIN;
-            let seeks = self.is_seek(self.peak_rate.last_position, request.sector, request.sectors);
-            let rate = &mut self.peak_rate;
-            rate.samples += 1;
-            rate.sequential += u64::from(flows && !seeks);
-            let sectors = u64::from(request.sectors);
-            rate.sectors += sectors;
-            rate.largest = if rate.samples.is_multiple_of(32) { sectors } else { rate.largest.max(sectors) };
-            rate.since_first = now - rate.first_dispatch;
-            if rate.since_first >= REFERENCE_INTERVAL {
+        let now = self.clock.now;
+        let in_flight = self.load.in_flight;
+        let flows = in_flight > 0 || self.peak_rate.completed_within(now, THINK_TIME_MIN);
+        let seeks = self.is_seek(self.peak_rate.last_position, request.sector, request.sectors);
+        match &mut self.peak_rate.window {
+            None => self.peak_rate.window = Some(Window::new(now, request)),
+            Some(window) if in_flight == 0 && now.since(window.last_dispatch) > PAUSE => {
                 self.close_window(Some(request));
             }
+            Some(window) => {
+                window.add(now, request, flows && !seeks);
+                window.last_dispatch = now;
+                if window.since_first >= REFERENCE_INTERVAL {
+                    self.close_window(Some(request));
+                }
+            }
         }
-        self.peak_rate.last_position = request.sector.saturating_add(u64::from(request.sectors));
-        if request.queue == self.in_service {
-            self.in_service_last_position = self.peak_rate.last_position;
+        self.peak_rate.last_position = request.end();
+        if self.is_in_service(request.queue) {
+            self.in_service.last_position = request.end();
         }
-        self.peak_rate.last_dispatch = now;
     }
 
-    /// A request has completed: one that took long for its size ends the window.
+    /// A request has completed: one that took long for its size ends the window (`bfq_completed_request`).
     pub(super) fn observe_completion(&mut self) {
-        let now = self.clock.ns;
-        let since = (now - self.peak_rate.last_completion) / 1000;
-        let slow = |since: i64| (self.peak_rate.largest << RATE_SHIFT) / (since as u64) < 1 << (RATE_SHIFT - 10);
-        if since > THINK_TIME_MIN / 1000 && slow(since) {
-            self.close_window(None);
+        let now = self.clock.now;
+        if let Some(window) = &self.peak_rate.window {
+            let is_slow = self.peak_rate.last_completion.is_none_or(|last| {
+                let us = now.since(last).as_ns() / 1000;
+                us > THINK_TIME_MIN.as_ns() / 1000 && (window.largest << RATE_SHIFT) / us < RATE_SLOW
+            });
+            if is_slow {
+                self.close_window(None);
+            }
         }
-        self.peak_rate.last_completion = now;
+        self.peak_rate.last_completion = Some(now);
     }
 }

@@ -1,241 +1,232 @@
-//! What is known of each request, the queues' requests in order by sector and by age, and which of
-//! two goes first.
+//! The requests, the order of those that wait in a queue by sector and by age, and the choice between two of them.
+//! Linux 6.18, block/bfq-iosched.c.
 
-use traces::{Flags, Operation, Request, RequestId};
+use traces::{Flags, Operation, Request, RequestId, Timestamp};
 
 use crate::order::Order;
 use crate::slots::Slots;
 
-use super::service::NONE;
+use super::ids::{Id, ProcessId, QueueId};
 
-/// Sectors that an order tells apart: 8 PiB; what lies beyond is ordered by age.
+/// The bits of a sector that the order distinguishes: 8 PiB. Requests beyond it are ordered by age.
 const SECTOR_BITS: u32 = 44;
 
-/// Where a request is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nowhere: unknown, finished or cancelled.
-    #[default]
-    Gone,
     /// Waits in its queue.
     Queued,
-    /// Came back unserved and goes before all that are in queues.
+    /// Came back unserved and goes before all requests in queues.
     Listed,
-    /// Was sent.
+    /// In flight.
     Sent,
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) place: Place,
-    pub(super) queue: u32,
-    pub(super) process: u32,
+    pub(super) queue: QueueId,
+    pub(super) process: ProcessId,
     pub(super) sector: u64,
     pub(super) sectors: u32,
     pub(super) sync: bool,
     pub(super) meta: bool,
-    pub(super) operation: Option<Operation>,
-    /// When it has waited too long, in ns.
-    pub(super) expires: i64,
-    before: u32,
-    after: u32,
+    pub(super) operation: Operation,
+    /// When the request has waited too long (`fifo_time`).
+    pub(super) expires: Timestamp,
+    /// The neighbours by age.
+    before: Option<RequestId>,
+    after: Option<RequestId>,
+}
+
+impl Waiting {
+    pub(super) fn end(&self) -> u64 {
+        self.sector.saturating_add(u64::from(self.sectors))
+    }
 }
 
 /// The requests of one queue by age.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fifo {
-    first: u32,
-    last: u32,
+    first: Option<RequestId>,
+    last: Option<RequestId>,
 }
 
-impl Default for Fifo {
-    fn default() -> Self {
-        Fifo { first: NONE, last: NONE }
+/// The rule by which the next request of a queue is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeekRule {
+    /// The position of the head.
+    pub(super) last: u64,
+    /// The longest seek back, in sectors.
+    pub(super) back_max: u64,
+    /// The factor by which a seek back costs more.
+    pub(super) back_penalty: u64,
+}
+
+impl SeekRule {
+    /// What it costs to go to a sector; `None` if it lies too far back.
+    fn cost(&self, sector: u64) -> Option<u64> {
+        if sector >= self.last {
+            Some(sector - self.last)
+        } else if sector.saturating_add(self.back_max) >= self.last {
+            Some((self.last - sector).saturating_mul(self.back_penalty))
+        } else {
+            None
+        }
     }
 }
 
 /// All requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    slots: Slots<Waiting>,
-    known: usize,
+    slots: Slots<Option<Waiting>>,
     /// By queue, then sector, then age.
     sorted: Order,
     inserted: u64,
 }
 
-fn key(queue: u32, sector: u64) -> u64 {
-    (u64::from(queue) << SECTOR_BITS) | sector.min((1 << SECTOR_BITS) - 1)
+/// The key of a request in the order.
+fn key(queue: QueueId, sector: u64) -> u64 {
+    ((queue.index() as u64) << SECTOR_BITS) | sector.min((1 << SECTOR_BITS) - 1)
 }
 
 impl Requests {
     /// Begins to keep a request of this queue and process.
-    pub(super) fn add(&mut self, id: RequestId, queue: u32, process: u32, request: &Request) {
-        self.known = self.known.max(id.index() + 1);
+    pub(super) fn add(&mut self, id: RequestId, place: Place, queue: QueueId, process: ProcessId, request: &Request) {
         self.slots.set(
             id,
-            Waiting {
-                place: Place::Queued,
+            Some(Waiting {
+                place,
                 queue,
                 process,
                 sector: request.lba.sector(),
                 sectors: request.sectors().count() as u32,
                 sync: request.is_sync(),
                 meta: request.flags.contains(Flags::META),
-                operation: Some(request.operation),
-                expires: 0,
-                before: NONE,
-                after: NONE,
-            },
+                operation: request.operation,
+                expires: Timestamp::ZERO,
+                before: None,
+                after: None,
+            }),
         );
     }
 
-    /// What is known of a request; a default if nothing is.
-    pub(super) fn known(&self, id: RequestId) -> Waiting {
-        if id.index() < self.known { self.slots[id] } else { Waiting::default() }
+    /// A request completed or was cancelled.
+    pub(super) fn forget(&mut self, id: RequestId) {
+        self.slots[id] = None;
     }
 
-    pub(super) fn get(&self, id: u32) -> &Waiting {
-        &self.slots[RequestId(id)]
+    /// A request that may be unknown: never inserted, completed or cancelled.
+    pub(super) fn known(&self, id: RequestId) -> Option<&Waiting> {
+        self.slots.get(id)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, id: u32) -> &mut Waiting {
-        &mut self.slots[RequestId(id)]
+    pub(super) fn get(&self, id: RequestId) -> &Waiting {
+        self.slots[id].as_ref().expect("the request is known")
+    }
+
+    pub(super) fn get_mut(&mut self, id: RequestId) -> &mut Waiting {
+        self.slots[id].as_mut().expect("the request is known")
     }
 
     /// Sorts a request in by its sector.
-    pub(super) fn sort(&mut self, id: u32) {
-        let Waiting { queue, sector, .. } = self.slots[RequestId(id)];
-        self.sorted.insert(RequestId(id), key(queue, sector), self.inserted);
+    pub(super) fn sort(&mut self, id: RequestId) {
+        let Waiting { queue, sector, .. } = *self.get(id);
+        self.sorted.insert(id, key(queue, sector), self.inserted);
         self.inserted += 1;
     }
 
-    pub(super) fn unsort(&mut self, id: u32) {
-        self.sorted.remove(RequestId(id));
+    pub(super) fn unsort(&mut self, id: RequestId) {
+        self.sorted.remove(id);
     }
 
-    /// The one behind in sector order, of the same queue.
-    pub(super) fn next(&self, id: u32) -> u32 {
+    /// A neighbour in the order counts only if it is of the same queue.
+    fn of_queue(&self, queue: QueueId, id: RequestId) -> Option<RequestId> {
+        (self.get(id).queue == queue).then_some(id)
+    }
+
+    /// The next request of the same queue in sector order.
+    pub(super) fn next(&self, id: RequestId) -> Option<RequestId> {
         let queue = self.get(id).queue;
-        self.sorted.after(RequestId(id)).map_or(NONE, |entry| entry.id).of(queue, self)
+        self.sorted.after(id).and_then(|entry| self.of_queue(queue, entry.id()))
     }
 
-    /// The one in front in sector order, of the same queue.
-    pub(super) fn previous(&self, id: u32) -> u32 {
+    /// The previous request of the same queue in sector order.
+    pub(super) fn previous(&self, id: RequestId) -> Option<RequestId> {
         let Waiting { queue, sector, .. } = *self.get(id);
         let key = key(queue, sector);
-        let alike = self.sorted.ascending_from(key).take_while(|entry| entry.id != id).last();
-        alike.or_else(|| self.sorted.descending_before(key).next()).map_or(NONE, |entry| entry.id).of(queue, self)
+        let at_same_key = self.sorted.ascending_from(key).take_while(|entry| entry.id() != id).last();
+        let previous = at_same_key.or_else(|| self.sorted.descending_before(key).next())?;
+        self.of_queue(queue, previous.id())
     }
 
-    /// The first in sector order of a queue.
-    pub(super) fn first(&self, queue: u32) -> u32 {
-        self.sorted.at_or_after(key(queue, 0)).map_or(NONE, |entry| entry.id).of(queue, self)
+    /// The first request of a queue in sector order.
+    pub(super) fn first(&self, queue: QueueId) -> Option<RequestId> {
+        self.sorted.at_or_after(key(queue, 0)).and_then(|entry| self.of_queue(queue, entry.id()))
     }
 
-    pub(super) fn oldest(&self, fifo: &Fifo) -> u32 {
+    pub(super) fn oldest(&self, fifo: &Fifo) -> Option<RequestId> {
         fifo.first
     }
 
-    pub(super) fn push_youngest(&mut self, fifo: &mut Fifo, id: u32) {
-        let last = fifo.last;
+    pub(super) fn push_youngest(&mut self, fifo: &mut Fifo, id: RequestId) {
+        self.link(fifo, fifo.last, id, None);
+    }
+
+    /// Puts a request between two neighbours by age.
+    fn link(&mut self, fifo: &mut Fifo, before: Option<RequestId>, id: RequestId, after: Option<RequestId>) {
         let request = self.get_mut(id);
-        (request.before, request.after) = (last, NONE);
-        if last == NONE {
-            fifo.first = id;
-        } else {
-            self.get_mut(last).after = id;
+        (request.before, request.after) = (before, after);
+        match before {
+            None => fifo.first = Some(id),
+            Some(before) => self.get_mut(before).after = Some(id),
         }
-        fifo.last = id;
+        match after {
+            None => fifo.last = Some(id),
+            Some(after) => self.get_mut(after).before = Some(id),
+        }
     }
 
-    pub(super) fn unlink(&mut self, fifo: &mut Fifo, id: u32) {
+    pub(super) fn unlink(&mut self, fifo: &mut Fifo, id: RequestId) {
         let Waiting { before, after, .. } = *self.get(id);
-        if before == NONE {
-            fifo.first = after;
-        } else {
-            self.get_mut(before).after = after;
+        match before {
+            None => fifo.first = after,
+            Some(before) => self.get_mut(before).after = after,
         }
-        if after == NONE { fifo.last = before } else { self.get_mut(after).before = before }
+        match after {
+            None => fifo.last = before,
+            Some(after) => self.get_mut(after).before = before,
+        }
     }
 
-    /// Puts `id` into the place of `older` by age; `older` leaves the list.
-    pub(super) fn take_place(&mut self, fifo: &mut Fifo, older: u32, id: u32) {
+    /// Puts `id` into the place of `older` by age, with its expiry time; `older` becomes the youngest.
+    pub(super) fn take_place(&mut self, fifo: &mut Fifo, older: RequestId, id: RequestId) {
         self.unlink(fifo, id);
         let Waiting { before, after, expires, .. } = *self.get(older);
-        let request = self.get_mut(id);
-        (request.before, request.after, request.expires) = (before, after, expires);
-        if before == NONE {
-            fifo.first = id;
-        } else {
-            self.get_mut(before).after = id;
-        }
-        if after == NONE { fifo.last = id } else { self.get_mut(after).before = id }
+        self.get_mut(id).expires = expires;
+        self.link(fifo, before, id, after);
+        self.push_youngest(fifo, older);
     }
 
-    /// Which of two requests of a queue goes first when the head is at `last`: sync before async,
-    /// metadata before data; then the nearer one, where the way back counts `back_penalty` times and
-    /// is taken only for `back_max` sectors.
-    pub(super) fn choose(&self, one: u32, other: u32, last: u64, back_max: u64, back_penalty: u64) -> u32 {
-        if one == NONE || one == other {
-            return other;
-        }
-        if other == NONE {
-            return one;
-        }
+    /// The one of two requests of a queue that goes first (`bfq_choose_req`): sync before async, metadata before data,
+    /// then the cheaper one to go to. Of two that lie too far back the farther goes first, for a single seek back.
+    pub(super) fn choose(&self, one: Option<RequestId>, other: Option<RequestId>, rule: SeekRule) -> Option<RequestId> {
+        let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
         let (a, b) = (self.get(one), self.get(other));
-        if a.sync != b.sync {
-            return if a.sync { one } else { other };
-        }
-        if a.meta != b.meta {
-            return if a.meta { one } else { other };
-        }
-        let distance = |sector: u64| {
-            if sector >= last {
-                Some(sector - last)
-            } else if sector.saturating_add(back_max) >= last {
-                Some((last - sector).saturating_mul(back_penalty))
-            } else {
-                None
+        let one_first = if a.sync != b.sync {
+            a.sync
+        } else if a.meta != b.meta {
+            a.meta
+        } else {
+            match (rule.cost(a.sector), rule.cost(b.sector)) {
+                (Some(cost), Some(other_cost)) if cost != other_cost => cost < other_cost,
+                (Some(_), Some(_)) => a.sector >= b.sector,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => a.sector <= b.sector,
             }
         };
-        match (distance(a.sector), distance(b.sector)) {
-            (Some(d), Some(e)) if d != e => {
-                if d < e {
-                    one
-                } else {
-                    other
-                }
-            }
-            (Some(_), Some(_)) => {
-                if a.sector >= b.sector {
-                    one
-                } else {
-                    other
-                }
-            }
-            (Some(_), None) => one,
-            (None, Some(_)) => other,
-            // Both are far behind: begin with the farther, for one seek back.
-            (None, None) => {
-                if a.sector <= b.sector {
-                    one
-                } else {
-                    other
-                }
-            }
-        }
-    }
-}
-
-/// A neighbour in the order counts only if it is of the same queue.
-trait OfQueue {
-    fn of(self, queue: u32, requests: &Requests) -> u32;
-}
-
-impl OfQueue for u32 {
-    fn of(self, queue: u32, requests: &Requests) -> u32 {
-        if self != NONE && requests.get(self).queue == queue { self } else { NONE }
+        Some(if one_first { one } else { other })
     }
 }

@@ -1,323 +1,215 @@
-//! B-WF2Q+: entities (queues, and groups of them) get service in proportion to their weights. An
-//! entity is eligible once the virtual time of its tree has reached its start; of those that are,
-//! the one that would finish its budget first is next. Virtual time is service over weight in
-//! fixed point and wraps around (`block/bfq-wf2q.c`).
+//! B-WF2Q+ as in Linux 6.18, block/bfq-wf2q.c: entities receive service in proportion to their weights. An entity is
+//! eligible once the virtual time of its tree has reached its start. Of the eligible entities, the one that would
+//! finish its budget first is next.
 
 use super::clock::Clock;
-use super::tree::ActiveTree;
+use super::entity::{Class, Entity, Group, Member, Place, ServiceTree};
+use super::ids::{EntityId, GroupId, QueueId, Table};
 
-/// No entity, queue, request, group or process.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// How many classes there are: real time, best effort, idle.
-pub(super) const CLASSES: usize = 3;
-/// Best effort: the class of every group.
-pub(super) const BEST_EFFORT: usize = 1;
-/// The last class.
-pub(super) const IDLE: usize = 2;
-
-/// Fixed-point shift of virtual time.
-const SERVICE_SHIFT: u32 = 22;
-/// Whether the virtual time `a` is after `b`.
-pub(super) fn is_after(a: u64, b: u64) -> bool {
-    (a.wrapping_sub(b) as i64) > 0
-}
-
-/// Service in sectors as virtual time at this weight.
-fn virtual_span(service: i64, weight: i64) -> u64 {
-    ((service.max(0) as u64) << SERVICE_SHIFT) / weight.max(1) as u64
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In service, or without requests and forgotten.
-    #[default]
-    Nowhere,
-    Active,
-    Idle,
-}
-
-/// A queue or a group as the fair queueing sees it.
+/// How entities move up the tree of groups when one of them changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entity {
-    pub(super) start: u64,
-    pub(super) finish: u64,
-    /// Sectors it may get until it is expired.
-    pub(super) budget: i64,
-    /// Sectors it got since it was last expired.
-    pub(super) service: i64,
-    pub(super) weight: i64,
-    pub(super) orig_weight: i64,
-    pub(super) new_weight: i64,
-    /// The factor by which the weight is raised; one is not raised.
-    pub(super) wr_coeff: i64,
-    pub(super) class: usize,
-    pub(super) new_class: usize,
-    pub(super) weight_changed: bool,
-    /// On a tree, or in service.
-    pub(super) scheduled: bool,
-    pub(super) place: Place,
-    /// The weight under which it is counted among those that share the device.
-    pub(super) counted: Option<i64>,
-    pub(super) parent: u32,
-    /// The group it is in.
-    pub(super) group: u32,
-    /// The queue it stands for.
-    pub(super) queue: u32,
-    /// The group it stands for.
-    pub(super) children: u32,
+pub(super) struct Change {
+    /// The queue in service is put back: the entities above it must be put back too (`requeue`).
+    pub(super) requeue: bool,
+    /// The turn of the queue in service is ending (`expiration`).
+    pub(super) expiring: bool,
 }
 
-/// The entities of one class in one group.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ServiceTree {
-    pub(super) active: ActiveTree,
-    /// Those without requests whose finish lies ahead of virtual time, in its order.
-    idle: Vec<u32>,
-    pub(super) vtime: u64,
-    weight_sum: i64,
-}
-
-/// A group: the root, or a cgroup.
-#[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub(super) trees: [ServiceTree; CLASSES],
-    pub(super) in_service: u32,
-    pub(super) next: u32,
-    pub(super) idle_class_served: i64,
-    /// Its entity; the root has none.
-    pub(super) entity: u32,
-    pub(super) active_entities: u32,
-    /// How many queues in it have requests waiting or sent.
-    pub(super) pending_queues: u32,
-}
-
-/// All entities and trees.
+/// All entities and groups.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
-    pub(super) entities: Vec<Entity>,
-    pub(super) groups: Vec<Group>,
-    /// Weights of the queues that are not raised and have requests, ascending, and how many have each.
-    pub(super) weights: Vec<(i64, u32)>,
+    pub(super) entities: Table<EntityId, Entity>,
+    pub(super) groups: Table<GroupId, Group>,
+    /// Weights of the queues with requests, ascending, with the number of queues of each; raised queues do not count.
+    pub(super) weights: Vec<(u64, u32)>,
     /// The queues on active trees, the latest last.
-    pub(super) active_queues: Vec<u32>,
+    pub(super) active_queues: Vec<QueueId>,
+    /// The number of groups that have queues with requests (`num_groups_with_pending_reqs`).
     pub(super) groups_pending: u32,
 }
 
 impl Service {
     /// The root group alone.
     pub(super) fn new() -> Service {
-        let mut service = Service {
-            entities: Vec::new(),
-            groups: Vec::new(),
+        let mut groups = Table::default();
+        groups.push(Group::new(None));
+        Service {
+            entities: Table::default(),
+            groups,
             weights: Vec::new(),
             active_queues: Vec::new(),
             groups_pending: 0,
-        };
-        service.add_group_data(NONE);
-        service
-    }
-
-    fn add_group_data(&mut self, entity: u32) -> u32 {
-        self.groups.push(Group {
-            trees: Default::default(),
-            in_service: NONE,
-            next: NONE,
-            idle_class_served: 0,
-            entity,
-            active_entities: 0,
-            pending_queues: 0,
-        });
-        self.groups.len() as u32 - 1
-    }
-
-    /// A new group of this weight below the root.
-    pub(super) fn add_group(&mut self, weight: i64) -> u32 {
-        let entity = self.add_entity(NONE, 0, weight, BEST_EFFORT);
-        let group = self.add_group_data(entity);
-        self.entities[entity as usize].children = group;
-        group
-    }
-
-    /// A new entity in a group.
-    pub(super) fn add_entity(&mut self, queue: u32, group: u32, weight: i64, class: usize) -> u32 {
-        self.entities.push(self.fresh_entity(queue, group, weight, class));
-        self.entities.len() as u32 - 1
-    }
-
-    /// What an entity is when its queue is created.
-    pub(super) fn fresh_entity(&self, queue: u32, group: u32, weight: i64, class: usize) -> Entity {
-        Entity {
-            start: 0,
-            finish: 0,
-            budget: 0,
-            service: 0,
-            weight,
-            orig_weight: weight,
-            new_weight: weight,
-            wr_coeff: 1,
-            class,
-            new_class: class,
-            weight_changed: queue != NONE,
-            scheduled: false,
-            place: Place::Nowhere,
-            counted: None,
-            parent: self.groups.get(group as usize).map_or(NONE, |group| group.entity),
-            group,
-            queue,
-            children: NONE,
         }
     }
 
-    pub(super) fn tree_of(&mut self, entity: u32) -> &mut ServiceTree {
-        let Entity { group, class, .. } = self.entities[entity as usize];
-        &mut self.groups[group as usize].trees[class]
+    /// Creates a group of this weight below the root.
+    pub(super) fn add_group(&mut self, weight: u64) -> GroupId {
+        let group = self.groups.next_id();
+        let entity = Entity::new(Member::Group(group), GroupId::ROOT, None, weight, Class::BestEffort);
+        let entity = self.entities.push(entity);
+        self.groups.push(Group::new(Some(entity)))
     }
 
-    pub(super) fn entity(&mut self, entity: u32) -> &mut Entity {
-        &mut self.entities[entity as usize]
+    /// The state of a queue's entity when the queue is created.
+    pub(super) fn new_entity(&self, queue: QueueId, group: GroupId, weight: u64, class: Class) -> Entity {
+        Entity::new(Member::Queue(queue), group, self.groups[group].entity, weight, class)
     }
 
-    fn set_finish(&mut self, entity: u32, service: i64) {
-        let entity = self.entity(entity);
-        entity.finish = entity.start.wrapping_add(virtual_span(service, entity.weight));
+    pub(super) fn tree_of(&mut self, entity: EntityId) -> &mut ServiceTree {
+        let Entity { group, class, .. } = self.entities[entity];
+        &mut self.groups[group].trees[class.index()]
     }
 
-    fn insert_active(&mut self, entity: u32) {
-        let Entity { start, finish, group, queue, .. } = self.entities[entity as usize];
+    /// The finish follows from the start and the service that is still to come or was received
+    /// (`bfq_calc_finish`).
+    fn set_finish(&mut self, entity: EntityId, service: u64) {
+        let entity = &mut self.entities[entity];
+        entity.finish = entity.start.after_service(service, entity.weight);
+    }
+
+    fn insert_active(&mut self, entity: EntityId) {
+        let Entity { start, finish, group, member, .. } = self.entities[entity];
         self.tree_of(entity).active.insert(entity, start, finish);
-        self.entity(entity).place = Place::Active;
-        self.groups[group as usize].active_entities += 1;
-        if queue != NONE {
+        self.entities[entity].place = Place::Active;
+        self.groups[group].active_entities += 1;
+        if let Member::Queue(queue) = member {
             self.active_queues.push(queue);
         }
     }
 
-    pub(super) fn extract_active(&mut self, entity: u32) {
-        let Entity { group, queue, .. } = self.entities[entity as usize];
+    pub(super) fn extract_active(&mut self, entity: EntityId) {
+        let Entity { group, member, .. } = self.entities[entity];
         self.tree_of(entity).active.remove(entity);
-        self.entity(entity).place = Place::Nowhere;
-        self.groups[group as usize].active_entities -= 1;
-        if queue != NONE {
+        self.entities[entity].place = Place::Nowhere;
+        self.groups[group].active_entities -= 1;
+        if let Member::Queue(queue) = member {
             let at = self.active_queues.iter().rposition(|&listed| listed == queue).expect("it is listed");
             self.active_queues.remove(at);
         }
     }
 
-    fn insert_idle(&mut self, entity: u32) {
-        let Entity { finish, group, class, .. } = self.entities[entity as usize];
+    fn insert_idle(&mut self, entity: EntityId) {
+        let Entity { finish, group, class, .. } = self.entities[entity];
         let entities = &self.entities;
-        let idle = &mut self.groups[group as usize].trees[class].idle;
-        let at = idle.partition_point(|&other| !is_after(entities[other as usize].finish, finish));
+        let idle = &mut self.groups[group].trees[class.index()].idle;
+        let at = idle.partition_point(|&other| !entities[other].finish.is_after(finish));
         idle.insert(at, entity);
-        self.entity(entity).place = Place::Idle;
+        self.entities[entity].place = Place::Idle;
     }
 
-    fn extract_idle(&mut self, entity: u32) {
+    fn extract_idle(&mut self, entity: EntityId) {
         self.tree_of(entity).idle.retain(|&other| other != entity);
-        self.entity(entity).place = Place::Nowhere;
+        self.entities[entity].place = Place::Nowhere;
     }
 
-    fn forget(&mut self, entity: u32) {
-        let weight = self.entities[entity as usize].weight;
-        self.entity(entity).scheduled = false;
+    /// Forgets what an entity has received (`bfq_forget_entity`).
+    fn forget(&mut self, entity: EntityId) {
+        let weight = self.entities[entity].weight;
+        self.entities[entity].scheduled = false;
         self.tree_of(entity).weight_sum -= weight;
     }
 
-    /// Lets go of the first idle entity that virtual time has passed.
-    pub(super) fn forget_idle(&mut self, group: u32, class: usize) {
-        let tree = &self.groups[group as usize].trees[class];
+    /// Forgets the first idle entity whose finish the virtual time has reached (`bfq_forget_idle`).
+    pub(super) fn forget_idle(&mut self, group: GroupId, class: Class) {
+        let tree = &mut self.groups[group].trees[class.index()];
         let (Some(&first), Some(&last)) = (tree.idle.first(), tree.idle.last()) else { return };
-        let last_finish = self.entities[last as usize].finish;
-        if tree.active.is_empty() && !is_after(last_finish, tree.vtime) {
-            self.groups[group as usize].trees[class].vtime = last_finish;
+        let last_finish = self.entities[last].finish;
+        if tree.active.is_empty() && !last_finish.is_after(tree.vtime) {
+            tree.vtime = last_finish;
         }
-        if !is_after(self.entities[first as usize].finish, self.groups[group as usize].trees[class].vtime) {
+        if !self.entities[first].finish.is_after(tree.vtime) {
             self.extract_idle(first);
             self.forget(first);
         }
     }
 
-    /// Brings a changed weight into force, and a changed class if the entity is on no tree.
-    pub(super) fn update_weight(&mut self, entity: u32, class_too: bool) {
-        let before = self.entities[entity as usize];
+    /// Brings a changed weight into force, and a changed class if the entity is on no tree
+    /// (`__bfq_entity_update_weight_prio`).
+    pub(super) fn update_weight(&mut self, entity: EntityId, class_too: bool) {
+        let before = self.entities[entity];
         if !before.weight_changed {
             return;
         }
         self.tree_of(entity).weight_sum -= before.weight;
-        let is_queue = before.queue != NONE;
-        let changed = self.entity(entity);
+        let is_queue = before.queue().is_some();
+        let changed = &mut self.entities[entity];
         changed.orig_weight = changed.new_weight;
         if is_queue && class_too {
             changed.class = changed.new_class;
         }
         changed.weight_changed = is_queue && changed.class != changed.new_class;
-        let weight = changed.orig_weight * if is_queue { changed.wr_coeff } else { 1 };
+        let weight = changed.orig_weight * if is_queue { changed.raising } else { 1 };
         if weight != before.weight && is_queue {
             self.discount_weight(entity);
         }
-        self.entity(entity).weight = weight;
-        if weight != before.weight && is_queue && before.wr_coeff == 1 {
+        self.entities[entity].weight = weight;
+        if weight != before.weight && is_queue && !before.is_raised() {
             self.count_weight(entity);
         }
         let tree = self.tree_of(entity);
         tree.weight_sum += weight;
         let vtime = tree.vtime;
-        if self.entities[entity as usize].class != before.class {
-            self.entity(entity).start = vtime;
+        let changed = &mut self.entities[entity];
+        if changed.class != before.class {
+            changed.start = vtime;
         }
     }
 
-    /// An entity and those above it have got this much service.
-    pub(super) fn served(&mut self, mut entity: u32, service: i64) {
-        while entity != NONE {
-            let Entity { group, class, parent, .. } = self.entities[entity as usize];
-            self.entity(entity).service += service;
-            let tree = self.tree_of(entity);
-            tree.vtime = tree.vtime.wrapping_add(virtual_span(service, tree.weight_sum));
+    /// An entity and those above it have received this much service (`bfq_bfqq_served`).
+    pub(super) fn served(&mut self, entity: EntityId, service: u64) {
+        let mut at = Some(entity);
+        while let Some(entity) = at {
+            let served = &mut self.entities[entity];
+            served.service += service;
+            let Entity { group, class, parent, .. } = *served;
+            let tree = &mut self.groups[group].trees[class.index()];
+            tree.vtime = tree.vtime.after_service(service, tree.weight_sum);
             self.forget_idle(group, class);
-            entity = parent;
+            at = parent;
         }
     }
 
-    /// Puts an entity on its active tree with the finish its budget gives it.
-    fn enqueue(&mut self, entity: u32, backshifted: bool) {
+    /// Puts an entity on its active tree; its finish follows from its budget (`bfq_update_fin_time_enqueue`).
+    fn enqueue(&mut self, entity: EntityId, backshifted: bool) {
         self.update_weight(entity, true);
-        let budget = self.entities[entity as usize].budget;
+        let budget = self.entities[entity].budget;
         self.set_finish(entity, budget);
         let vtime = self.tree_of(entity).vtime;
-        let entry = self.entity(entity);
-        // One that was shifted back far must not hold the device for all it missed; one that is raised
-        // may for most.
-        if backshifted && is_after(vtime, entry.finish) {
-            let behind = vtime.wrapping_sub(entry.finish) / entry.wr_coeff as u64;
-            entry.start = entry.start.wrapping_add(behind);
-            entry.finish = entry.finish.wrapping_add(behind);
+        let entry = &mut self.entities[entity];
+        // An entity that was shifted back far must not hold the device until it has made up for all it missed. A
+        // raised entity may make up for most of it.
+        if backshifted && vtime.is_after(entry.finish) {
+            let behind = vtime.span_since(entry.finish, entry.raising);
+            entry.start = entry.start.moved_by(behind);
+            entry.finish = entry.finish.moved_by(behind);
         }
         self.insert_active(entity);
     }
 
-    fn activate_entity(&mut self, entity: u32, waited: bool) {
+    /// `__bfq_activate_entity`.
+    fn activate_entity(&mut self, entity: EntityId, waited: bool) {
         let vtime = self.tree_of(entity).vtime;
-        let Entity { finish, place, weight, .. } = self.entities[entity as usize];
-        let backshifted = waited && is_after(vtime, finish);
+        let Entity { finish, place, weight, .. } = self.entities[entity];
+        let backshifted = waited && vtime.is_after(finish);
         let earliest = if backshifted { finish } else { vtime };
         if place == Place::Idle {
             self.extract_idle(entity);
-            self.entity(entity).start = if is_after(earliest, finish) { earliest } else { finish };
+            self.entities[entity].start = if earliest.is_after(finish) { earliest } else { finish };
         } else {
-            self.entity(entity).start = earliest;
             self.tree_of(entity).weight_sum += weight;
-            self.entity(entity).scheduled = true;
+            let entity = &mut self.entities[entity];
+            entity.start = earliest;
+            entity.scheduled = true;
         }
         self.enqueue(entity, backshifted);
     }
 
-    fn requeue_entity(&mut self, entity: u32) {
-        let Entity { group, service, place, .. } = self.entities[entity as usize];
-        if self.groups[group as usize].in_service == entity {
+    /// `__bfq_requeue_entity`.
+    fn requeue_entity(&mut self, entity: EntityId) {
+        let Entity { group, service, place, .. } = self.entities[entity];
+        if self.groups[group].in_service == Some(entity) {
             self.set_finish(entity, service);
-            let served = self.entity(entity);
+            let served = &mut self.entities[entity];
             served.start = served.finish;
         }
         if place == Place::Active {
@@ -326,31 +218,33 @@ impl Service {
         self.enqueue(entity, false);
     }
 
-    /// An entity has work: it comes onto its tree, or moves on it, and so do those above it.
-    /// `waited`: it was waiting for this work. `requeue`: all above it stop being in service.
-    pub(super) fn activate(&mut self, clock: &Clock, mut entity: u32, waited: bool, requeue: bool, expiring: bool) {
-        while entity != NONE {
-            let Entity { group, place, parent, .. } = self.entities[entity as usize];
-            if self.groups[group as usize].in_service == entity || place == Place::Active {
+    /// An entity has work: it is put on its tree or moves on it, and so do the entities above it
+    /// (`bfq_activate_requeue_entity`). `waited`: it was waiting for this work (`non_blocking_wait_rq`).
+    pub(super) fn activate(&mut self, clock: &Clock, entity: EntityId, waited: bool, change: Change) {
+        let mut at = Some(entity);
+        while let Some(entity) = at {
+            let Entity { group, place, parent, .. } = self.entities[entity];
+            if self.groups[group].in_service == Some(entity) || place == Place::Active {
                 self.requeue_entity(entity);
             } else {
                 self.activate_entity(entity, waited);
             }
-            if !self.update_next(clock, group, entity, expiring) && !requeue {
+            if !self.update_next(clock, group, Some(entity), change.expiring) && !change.requeue {
                 return;
             }
-            entity = parent;
+            at = parent;
         }
     }
 
-    fn deactivate_entity(&mut self, entity: u32, to_idle: bool) -> bool {
-        let Entity { group, service, place, scheduled, .. } = self.entities[entity as usize];
+    /// `__bfq_deactivate_entity`.
+    fn deactivate_entity(&mut self, entity: EntityId, to_idle: bool) -> bool {
+        let Entity { group, service, place, scheduled, .. } = self.entities[entity];
         if !scheduled {
             return false;
         }
-        if self.groups[group as usize].in_service == entity {
+        if self.groups[group].in_service == Some(entity) {
             self.set_finish(entity, service);
-            self.groups[group as usize].in_service = NONE;
+            self.groups[group].in_service = None;
         }
         match place {
             Place::Active => self.extract_active(entity),
@@ -358,7 +252,7 @@ impl Service {
             Place::Nowhere => {}
         }
         let vtime = self.tree_of(entity).vtime;
-        if to_idle && is_after(self.entities[entity as usize].finish, vtime) {
+        if to_idle && self.entities[entity].finish.is_after(vtime) {
             self.insert_idle(entity);
         } else {
             self.forget(entity);
@@ -366,51 +260,52 @@ impl Service {
         true
     }
 
-    /// An entity has no more work; those above it neither, if it was all they had.
-    pub(super) fn deactivate(&mut self, clock: &Clock, mut entity: u32, mut to_idle: bool, expiring: bool) {
-        let mut above = NONE;
-        while entity != NONE {
-            let Entity { group, parent, .. } = self.entities[entity as usize];
-            above = parent;
-            if !self.deactivate_entity(entity, to_idle) {
+    /// An entity has no work any more, and neither has a group above it that holds nothing else
+    /// (`bfq_deactivate_entity`).
+    pub(super) fn deactivate(&mut self, clock: &Clock, entity: EntityId, expiring: bool) {
+        let mut at = Some(entity);
+        // The first entity above that keeps other work.
+        let mut above = None;
+        while let Some(entity) = at {
+            let Entity { group, parent, .. } = self.entities[entity];
+            if !self.deactivate_entity(entity, true) {
                 return;
             }
-            if self.groups[group as usize].next == entity {
-                self.update_next(clock, group, NONE, expiring);
+            if self.groups[group].next == Some(entity) {
+                self.update_next(clock, group, None, expiring);
             }
-            if self.groups[group as usize].next != NONE || self.groups[group as usize].in_service != NONE {
+            if self.groups[group].next.is_some() || self.groups[group].in_service.is_some() {
+                above = parent;
                 break;
             }
-            to_idle = true;
-            above = NONE;
-            entity = parent;
+            at = parent;
         }
-        entity = above;
-        while entity != NONE {
-            let Entity { group, parent, .. } = self.entities[entity as usize];
+        while let Some(entity) = above {
+            let Entity { group, parent, .. } = self.entities[entity];
             self.requeue_entity(entity);
-            if !self.update_next(clock, group, entity, expiring) && !expiring {
+            if !self.update_next(clock, group, Some(entity), expiring) && !expiring {
                 return;
             }
-            entity = parent;
+            above = parent;
         }
     }
 
-    /// A queue and those above it are no longer in service.
-    pub(super) fn reset_in_service(&mut self, mut entity: u32) {
-        while entity != NONE {
-            let Entity { group, parent, .. } = self.entities[entity as usize];
-            self.groups[group as usize].in_service = NONE;
-            entity = parent;
+    /// A queue and the groups above it are no longer in service (`__bfq_bfqd_reset_in_service`).
+    pub(super) fn reset_in_service(&mut self, entity: EntityId) {
+        let mut at = Some(entity);
+        while let Some(entity) = at {
+            let Entity { group, parent, .. } = self.entities[entity];
+            self.groups[group].in_service = None;
+            at = parent;
         }
     }
 
-    /// The groups above a queue begin to count their service anew.
-    pub(super) fn reset_service_above(&mut self, entity: u32) {
-        let mut above = self.entities[entity as usize].parent;
-        while above != NONE {
-            self.entity(above).service = 0;
-            above = self.entities[above as usize].parent;
+    /// The groups above a queue begin to count their service anew (`bfq_bfqq_expire`).
+    pub(super) fn reset_service_above(&mut self, entity: EntityId) {
+        let mut above = self.entities[entity].parent;
+        while let Some(entity) = above {
+            self.entities[entity].service = 0;
+            above = self.entities[entity].parent;
         }
     }
 }

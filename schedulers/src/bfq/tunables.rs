@@ -1,14 +1,19 @@
-//! The tunables: the kernel's own under their real names, its constants that are worth turning, and
-//! what the kernel finds out about the device.
+//! The tunables: those of the kernel under their real names, constants of the kernel that are worth changing, and
+//! the properties that the kernel reads from the device. Linux 6.18, block/bfq-iosched.c, `bfq_attrs`.
 
+use traces::Nanos;
 use traces::spec::{Settings, Tunable, Unit};
 
-use super::clock::Clock;
+use super::clock::{Clock, Jiffies};
 
 const INT_MAX: u64 = i32::MAX as u64;
+/// Nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
+const SECTORS_PER_KIB: u64 = 2;
+/// The least `slice_idle` with strict guarantees.
+const STRICT_SLICE_IDLE_MIN: Nanos = Nanos::from_ms(8);
 
-/// All of them, for the registry.
+/// All tunables, for the registry.
 pub(super) const TUNABLES: &[Tunable] = &[
     Tunable::new("slice_idle", Unit::Time, "8ms", "how long to wait for the next request of the queue in service")
         .within(0, INT_MAX * MS),
@@ -45,26 +50,33 @@ pub(super) const TUNABLES: &[Tunable] = &[
         .within(1000, 1_000_000_000),
 ];
 
-/// Their values, in nanoseconds, jiffies, sectors and counts.
+/// Longest span of time that a tunable can set, 36 years; sums of it with a time do not overflow.
+const LONGEST: Nanos = Nanos::from_ns(u64::MAX / 16);
+
+/// The values of the tunables.
 #[derive(Clone, Debug)]
 pub(super) struct Tunables {
-    pub(super) slice_idle: i64,
-    pub(super) user_max_budget: i64,
-    pub(super) timeout: i64,
-    pub(super) timeout_ms: i64,
-    pub(super) fifo_expire: [i64; 2],
+    pub(super) slice_idle: Nanos,
+    /// In sectors; zero follows the peak rate.
+    pub(super) user_max_budget: u64,
+    pub(super) timeout: Jiffies,
+    pub(super) timeout_ms: u64,
+    /// By kind: async, sync.
+    pub(super) fifo_expire: [Nanos; 2],
+    /// In sectors.
     pub(super) back_max: u64,
     pub(super) back_penalty: u64,
     pub(super) low_latency: bool,
     pub(super) strict_guarantees: bool,
-    pub(super) wr_coeff: i64,
-    pub(super) wr_max_time: i64,
-    pub(super) wr_rt_max_time: i64,
-    pub(super) wr_min_idle_time: i64,
-    pub(super) wr_min_inter_arr_async: i64,
-    pub(super) wr_max_softrt_rate: i64,
+    pub(super) wr_coeff: u64,
+    pub(super) wr_max_time: Jiffies,
+    pub(super) wr_rt_max_time: Jiffies,
+    pub(super) wr_min_idle_time: Jiffies,
+    pub(super) wr_min_inter_arr_async: Jiffies,
+    /// In sectors per second.
+    pub(super) wr_max_softrt_rate: u64,
     pub(super) large_burst_thresh: u64,
-    pub(super) burst_interval: i64,
+    pub(super) burst_interval: Jiffies,
     pub(super) cgroups: bool,
     pub(super) weights: Vec<u64>,
     pub(super) rotational: bool,
@@ -72,30 +84,32 @@ pub(super) struct Tunables {
 
 impl Tunables {
     pub(super) fn new(settings: &Settings, clock: &Clock) -> Tunables {
-        let ns = |name: &str| settings.nanos(name).as_ns().min(i64::MAX as u64 / 8) as i64;
-        let jiffies = |name: &str| clock.jiffies(ns(name));
-        let count = |name: &str| settings.count(name) as i64;
+        let span = |name: &str| settings.nanos(name).min(LONGEST);
+        let jiffies = |name: &str| clock.jiffies(span(name));
         let strict_guarantees = settings.switch("strict_guarantees");
-        let slice_idle = if count("slice_idle_us") == 0 { ns("slice_idle") } else { count("slice_idle_us") * 1000 };
-        // HZ / 8, and so rounded down, unless it was set.
-        let timeout = (ns("timeout_sync") / clock.tick()).max(1);
+        let slice_idle = match settings.count("slice_idle_us") {
+            0 => span("slice_idle"),
+            us => Nanos::from_us(us),
+        };
+        // The kernel's default is HZ / 8, which is rounded down.
+        let timeout = clock.whole_jiffies(span("timeout_sync")).max(Jiffies::new(1));
         Tunables {
-            // As when strict_guarantees is written to.
-            slice_idle: if strict_guarantees { slice_idle.max(8_000_000) } else { slice_idle },
-            user_max_budget: count("max_budget"),
+            // The kernel raises slice_idle when strict_guarantees is written (`bfq_strict_guarantees_store`).
+            slice_idle: if strict_guarantees { slice_idle.max(STRICT_SLICE_IDLE_MIN) } else { slice_idle },
+            user_max_budget: settings.count("max_budget"),
             timeout,
-            timeout_ms: (timeout * clock.tick() / 1_000_000).max(1),
-            fifo_expire: [ns("fifo_expire_async"), ns("fifo_expire_sync")],
-            back_max: settings.count("back_seek_max") * 2,
+            timeout_ms: (clock.nanos(timeout).as_ns() / MS).max(1),
+            fifo_expire: [span("fifo_expire_async"), span("fifo_expire_sync")],
+            back_max: settings.count("back_seek_max") * SECTORS_PER_KIB,
             back_penalty: settings.count("back_seek_penalty"),
             low_latency: settings.switch("low_latency"),
             strict_guarantees,
-            wr_coeff: count("wr_coeff"),
+            wr_coeff: settings.count("wr_coeff"),
             wr_max_time: jiffies("wr_max_time"),
             wr_rt_max_time: jiffies("wr_rt_max_time"),
             wr_min_idle_time: jiffies("wr_min_idle_time"),
             wr_min_inter_arr_async: jiffies("wr_min_inter_arr_async"),
-            wr_max_softrt_rate: count("wr_max_softrt_rate"),
+            wr_max_softrt_rate: settings.count("wr_max_softrt_rate"),
             large_burst_thresh: settings.count("large_burst_thresh"),
             burst_interval: jiffies("burst_interval"),
             cgroups: settings.switch("cgroups"),
