@@ -97,7 +97,7 @@ fn a_failed_conversion_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_anonymised_trace_names_nobody_and_keeps_distances_within_regions() {
+fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("anonymous.parquet").display().to_string();
     let mail = sample("mail.parquet").display().to_string();

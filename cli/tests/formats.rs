@@ -172,7 +172,8 @@ fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
 
     let (code, error) = fails(folder, &["convert", "two.iolog", "two.load"]);
     assert_eq!(code, 1);
-    for part in ["first devices are /dev/vda, /dev/vdb", "a blkreplay trace holds one; --device NAME takes one of them"]
+    for part in
+        ["first devices are /dev/vda, /dev/vdb", "a blkreplay trace holds one; choose one of them with --device NAME"]
     {
         assert!(error.contains(part), "{error}");
     }
@@ -186,7 +187,7 @@ fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
         let message = succeeds(folder, &["convert", "two.iolog", output]);
         assert!(message.contains(": 3 requests"), "{message}");
         let (code, error) = fails(folder, &["convert", output, "again.load"]);
-        assert!(code == 1 && error.contains("--device NAME takes one of them"), "{output}: {error}");
+        assert!(code == 1 && error.contains("choose one of them with --device NAME"), "{output}: {error}");
     }
 
     let replay = |trace| ["compare", trace, "--schedulers", "fifo,sstf"];
@@ -194,7 +195,7 @@ fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
         let (code, error) = fails(folder, &replay(trace));
         assert_eq!(code, 1);
         let message = "it holds several devices, each with an address zero of its own: /dev/vda, /dev/vdb, …; \
-                       --device NAME takes one of them";
+                       choose one of them with --device NAME";
         assert!(error.contains(trace) && error.contains(message), "{error}");
         succeeds(folder, &[&replay(trace)[..], &["--device", "/dev/vda"]].concat());
     }

@@ -102,10 +102,10 @@ fn what_is_wrong_is_said_with_its_file() {
     let missing = folder.path().join("missing.parquet").display().to_string();
     let cases: [(&[&str], &str, i32); 8] = [
         (&[&good, &milliseconds], "ms: 100.0 requests a second with their response times make 5.000e-6", 1),
-        (&[&good, &broken], "broken.json: is no profile of a machine alone", 1),
+        (&[&good, &broken], "broken.json: is no isolation profile", 1),
         (&[&good, &newer], "newer.json: its schema_version is 99", 1),
         (&[&good, &missing], "missing.parquet", 1),
-        (&[&good, &good], "two machines are named `good`; give one another name, OTHER=", 2),
+        (&[&good, &good], "two VMs are named `good`; give one another name, OTHER=", 2),
         (&[&good, &milliseconds, "--predictors", "casal"], "unknown predictor `casal`; did you mean casale", 2),
         (&[&good, &milliseconds, "--predictors", "casale:max_write_conn=40"], "at most max_conn, which is 32", 2),
         (&[&good, &milliseconds, "--start", "5s", "--end", "1s"], "--end must be later than --start", 2),
@@ -141,7 +141,7 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     let (said, code) = refused(&[&mail, &by_hand, "--also", &oltp]);
     assert!(code == 2 && said.contains("by-hand.json") && said.contains("--also"), "{code} {said}");
     let (said, code) = refused(&[&mail, &web, "--also", &web]);
-    assert!(code == 2 && said.contains("two machines are named `web`"), "{code} {said}");
+    assert!(code == 2 && said.contains("two VMs are named `web`"), "{code} {said}");
     let (said, _) = refused(&[&mail, &web, "--also", "nothing.parquet"]);
     assert!(said.contains("nothing.parquet"), "{said}");
     // Response times of another layer are of another kind, and tell nothing of these.
@@ -156,7 +156,7 @@ fn placed(vm: &str) -> String {
     format!("{}@{}", sample(&format!("{vm}.parquet")), if vm == "mail" { "0" } else { "4g" })
 }
 
-/// What compare has of the reads of machines by name that are replayed closed: mean response in ns.
+/// The mean response times in ns of the VMs' reads, by name, from a closed replay by compare.
 fn compared(vms: &[&str]) -> Vec<f64> {
     let mut command = iocast();
     command.args(["compare", "--drive", "cheetah-9lp", "--schedulers", "fifo", "--pacing", "closed", "--per-vm"]);
@@ -181,7 +181,7 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
     let replayed = json_of(&[&[mail.as_str(), &web, "--predictors", "twin,isolation", "-o", &stem], &on[..]].concat());
     let together = compared(&["mail", "web"]);
     for (index, name) in ["mail", "web"].into_iter().enumerate() {
-        // What is measured ends where the first machine's last request comes, of both together that of web; compare goes on to the end.
+        // The measurement ends with the first VM's last arrival, here that of web; compare continues to the end.
         let near = |one: &Value, other: f64| (one.as_f64().unwrap() / other - 1.0).abs() < 0.01;
         let alone = &replayed["alone"][index]["reads"]["response_ns"];
         assert!(near(alone, compared(&[name])[0]), "{name} alone: {alone}");
@@ -305,7 +305,7 @@ fn what_cannot_be_replayed_on_a_drive_is_refused() {
 }
 
 #[test]
-fn machines_on_the_same_places_are_told() {
+fn vms_on_the_same_addresses_are_reported() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let shared = |result: &Value, one: usize, other: usize| result["overlap"][one][other].as_f64().unwrap();
     let same = json_of(&[&mail, &web, "--predictors", "isolation"]);
@@ -315,7 +315,7 @@ fn machines_on_the_same_places_are_told() {
         String::from_utf8(output.get_output().stdout.clone()).unwrap()
     };
     let apart = format!("{web}@17g");
-    assert!(table(&web).contains("Two machines touch the same places of the device, most of all mail and web"));
+    assert!(table(&web).contains("Two VMs touch the same addresses of the device, most of all mail and web"));
     assert!(!table(&apart).contains("touch the same places"));
     assert_eq!(shared(&json_of(&[&mail, &apart, "--predictors", "isolation"]), 0, 1), 0.0);
 }
@@ -338,11 +338,11 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     let output = iocast().args(casale).args(["--output-format", "json"]).assert().success();
     let reproduced: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let cells = reproduced["cells"].as_array().unwrap();
-    // Tables I, II and III: two, two and four numbers a pair, predicted and off by; of our own machines measured, too.
+    // Tables I, II and III: two, two and four numbers a pair, predicted and off by; for the measured VMs, too.
     let of = |source: &str| cells.iter().filter(|cell| cell["source"] == source).count();
     assert_eq!((of("formula"), of("replayed"), of("measured")), (24, 72, 72));
     assert!(cells.iter().all(|cell| cell["ours"].as_f64().is_some_and(|ours| ours.is_finite() && ours >= 0.0)));
-    // Errors on our machines are never set against the paper's.
+    // Errors on the measured VMs are never compared with the paper's.
     assert!(cells.iter().all(|cell| cell["paper"].is_null() != (cell["source"] == "formula")));
     measured_cells_are_the_labs(cells);
     let figures = reproduced["figures"].as_array().unwrap();
@@ -362,10 +362,10 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     assert!(table.contains("II, requests/s: paper, ours, error (formula test)"), "{table}");
     assert!(table.contains("II, replayed, requests/s: ours"), "{table}");
     // There is no such folder where tests run.
-    assert!(table.contains("No measured machines"), "{table}");
+    assert!(table.contains("No measured VMs"), "{table}");
     let other = iocast().args(["reproduce", "kim2015", "--seeds", "1", "--lab", &lab]).assert().failure();
     let said = String::from_utf8(other.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("no measured machines to set beside kim2015"), "{said}");
+    assert!(said.contains("kim2015 cannot be compared with measured VMs"), "{said}");
 }
 
 /// Against `lab.json`, which the lab itself has written: the reads of mail and web together, as the drive saw them.
@@ -398,7 +398,7 @@ fn what_was_off_before_is_learned() {
         .assert()
         .success();
     let known: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
-    // It brings along what it learns from, and each pair has learned from the one that neither of its machines is in.
+    // A learning predictor adds those that it learns from. Each pair learned from the pair that shares no VM with it.
     assert_eq!(known["summary"].as_object().unwrap().keys().collect::<Vec<_>>(), ["isolation", "residual", "twin"]);
     let path = folder.path().join("known.json");
     std::fs::write(&path, &output.get_output().stdout).unwrap();
@@ -416,7 +416,7 @@ fn what_was_off_before_is_learned() {
 }
 
 #[test]
-fn forecasts_are_held_against_the_labs_machines() {
+fn forecasts_are_compared_with_the_labs_measurements() {
     let folder = sample("lab-virtio");
     let output = iocast().args(["validate", "consolidation", &folder, "--output-format", "json"]).assert().success();
     let result: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Forecasts held against machine rooms of known machines.
+//! Forecasts compared with synthetic setups of known VMs (`validate consolidation --replayed`).
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, outcomes};
 use crate::progress::Progress;
 
-/// What the truth is, and every group of every room with its forecasts.
+/// A line on the origin of the truth, and every group of every synthetic setup with its forecasts.
 pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
     let campaign = Campaign { seed: arguments.seed, machines: usize::from(arguments.vms), ..Campaign::default() };
     let groups = campaign.groups();
@@ -37,5 +37,5 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
         }
     }
     let rooms: Vec<String> = ROOMS.iter().map(|room| format!("{}/{}", room.scheduler, room.drive)).collect();
-    Ok((format!("replayed: {} machines in each of {}", campaign.machines, rooms.join(", ")), pairs))
+    Ok((format!("replayed: {} VMs in each of {}", campaign.machines, rooms.join(", ")), pairs))
 }
