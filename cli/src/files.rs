@@ -1,5 +1,5 @@
-//! The files that a subcommand writes, each named by a common stem and an ending of its own. They are checked before the
-//! work begins.
+//! The files that a subcommand writes, each named by a common stem and an ending of its own. They are checked before
+//! the work begins.
 
 use std::fs::OpenOptions;
 use std::io::Write;

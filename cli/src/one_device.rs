@@ -1,5 +1,5 @@
-//! A reader that refuses a second device. A replay needs one device; with a trace of several, each with addresses of its own,
-//! the user must choose one.
+//! A reader that refuses a second device. A replay needs one device; with a trace of several, each with addresses of
+//! its own, the user must choose one.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ impl OneDevice {
     #[cold]
     fn several(&self) -> ReadError {
         let names: Vec<&str> = self.reader.meta().vms.iter().take(NAMED_MAX).map(String::as_str).collect();
-        let what = format!("it holds several devices, each with an address zero of its own: {}, …", names.join(", "));
+        let what = format!("it holds several devices, each with its own address space: {}, …", names.join(", "));
         ReadError::new(&self.path, Place::Whole, Problem::Malformed(what))
             .remedy("choose one of them with --device NAME")
     }

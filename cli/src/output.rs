@@ -24,8 +24,8 @@ pub struct Table {
 const AROUND_CELL: usize = 3;
 
 impl Table {
-    /// Renders the table as text no wider than the terminal. Columns that do not fit follow below, after the text columns
-    /// again.
+    /// Renders the table as text no wider than the terminal. Columns that do not fit follow below, after the text
+    /// columns again.
     pub fn render(&self, format: OutputFormat) -> String {
         self.render_within(format, terminal_width().map_or(usize::MAX, usize::from))
     }

@@ -42,7 +42,8 @@ impl Storage {
         Ok(Storage { drive, scheduling, capacity })
     }
 
-    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more arrivals.
+    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more
+    /// arrivals.
     ///
     /// # Errors
     /// A trace that cannot be read, does not fit the drive or cannot be replayed closed.

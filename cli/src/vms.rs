@@ -87,7 +87,8 @@ impl Vm {
         Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
     }
 
-    /// The sectors of a drive that it takes up, rounded up to where another VM may begin; 0 if the trace was not scanned.
+    /// The sectors of a drive that it takes up, rounded up to where another VM may begin; 0 if the trace was not
+    /// scanned.
     pub fn takes(&self) -> Sectors {
         aligned(Sectors::new(self.range.end - self.range.start))
     }

@@ -1,4 +1,4 @@
-//! `iocast place` from the outside.
+//! `iocast place` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -91,10 +91,11 @@ fn placed(folder: &Path, plan: &str) -> Value {
 }
 
 #[test]
-fn a_lun_may_have_a_stack() {
+fn lun_with_a_stack_is_replayed_through_it() {
     let folder = tempfile::tempdir().unwrap();
     let lun = |rest: &str| plan().replace("\ndrive = \"cheetah-9lp\"", &format!("\ndrive = \"cheetah-9lp\"\n{rest}"));
-    // One layer that is a scheduler and a depth is that scheduler with that depth, be it a line or a file beside the plan.
+    // One layer that is a scheduler and a depth is that scheduler with that depth, be it a line or a file beside the
+    // plan.
     let deep = placed(folder.path(), &lun("scheduler = \"deadline\"\ndepth = 4"));
     let line = placed(folder.path(), &lun("stack = \"lun=deadline@depth=4\""));
     let layer = "[[layer]]\nname = \"lun\"\nscheduler = \"deadline\"\nsettings = { depth = 4 }\n";
@@ -154,10 +155,10 @@ fn profiles_are_placed_if_nothing_is_replayed() {
 }
 
 #[test]
-fn why_a_group_has_no_forecast_is_said() {
+fn placement_states_why_a_group_has_no_forecast() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
-    // Three busy VMs on one drive: a predictor for partly loaded devices cannot forecast them.
+    // Three busy VMs on one drive exceed the utilisation up to which hol holds.
     let text = plan().replace("casale", "hol").replace("separate = [[\"mail\", \"oltp\"]]\n", "");
     let second = "[[lun]]\nname = \"two\"\ndrive = \"cheetah-9lp\"\n";
     assert!(text.contains(second));
@@ -169,7 +170,7 @@ fn why_a_group_has_no_forecast_is_said() {
 }
 
 #[test]
-fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
+fn impossible_plans_are_refused_with_the_remedy() {
     for (from, to, says) in [
         ("[[\"mail\", \"oltp\"]]", "[[\"mail\", \"olpt\"]]", "separate names \"olpt\", which is no VM of the plan"),
         ("[[\"mail\", \"oltp\"]]", "[[\"mail\", \"mail\"]]", "twice in one group"),

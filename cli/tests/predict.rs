@@ -1,4 +1,4 @@
-//! `iocast predict` as its users meet it.
+//! `iocast predict` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn json_of(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.get_output().stdout).unwrap()
 }
 
-/// What the program says in vain, and its exit code.
+/// Standard error and exit code of a run that fails.
 fn refused(arguments: &[&str]) -> (String, i32) {
     let output = iocast().arg("predict").args(arguments).assert().failure();
     let output = output.get_output();
@@ -35,7 +35,7 @@ fn profile(folder: &Path, name: &str, profile: &Value) -> String {
 }
 
 #[test]
-fn captures_and_the_profiles_of_them_have_one_forecast() {
+fn captures_and_their_profiles_give_the_same_forecast() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("alone").display().to_string();
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
@@ -65,7 +65,7 @@ fn captures_and_the_profiles_of_them_have_one_forecast() {
 }
 
 #[test]
-fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
+fn profile_written_by_hand_needs_rates_responses_and_arrival_queues() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str, reads: f64| {
         let operation = json!({"iops": reads, "response_ns": 5e6, "found_total": 1.0});
@@ -91,7 +91,7 @@ fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_file() {
+fn errors_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let good = json!({"vm": "good", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
     let good = profile(folder.path(), "good.json", &good);
@@ -120,7 +120,7 @@ fn what_is_wrong_is_said_with_its_file() {
 }
 
 #[test]
-fn further_captures_tell_of_the_device_and_are_not_put_together() {
+fn traces_of_also_inform_the_twin_and_are_not_forecast() {
     let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
     let own = json_of(&[&mail, &web, "--predictors", "twin,isolation"]);
     let also = json_of(&[&mail, &web, "--also", &oltp, "--predictors", "twin,twin:device=own,isolation"]);
@@ -151,7 +151,7 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     assert!(code == 1 && said.contains("wire at layer wire"), "{code} {said}");
 }
 
-/// Mail at the beginning of the drive, web further on.
+/// The argument of a VM with its place: mail at the beginning of the drive, web behind it.
 fn placed(vm: &str) -> String {
     format!("{}@{}", sample(&format!("{vm}.parquet")), if vm == "mail" { "0" } else { "4g" })
 }
@@ -204,16 +204,16 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
     assert!(isolation(&deadline) == isolation(&stacked) && isolation(&deadline) != isolation(&replayed));
     let table = iocast().args(["predict", &mail, &web, "--predictors", "isolation"]).args(on).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
-    assert!(table.contains("(replayed): until the first had nothing more to send: "), "{table}");
+    assert!(table.contains("(replayed): measured until the first VM had no more arrivals: "), "{table}");
 }
 
 #[test]
-fn a_replay_is_of_those_together_wherever_they_were_recorded() {
+fn replay_on_a_drive_accepts_traces_of_any_layer() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
     let on = ["--drive", "hp-c2490a", "--map", "scale", "--end", "10s", "--predictors", "isolation"];
-    // Who only tells of the drive does not move the others on it.
+    // A VM given with --also does not move the others on the drive.
     let two = json_of(&[&[mail.as_str(), &web], &on[..]].concat());
     let three = json_of(&[&[mail.as_str(), &web, "--also", &oltp], &on[..]].concat());
     assert_eq!((&two["pairs"], &two["alone"]), (&three["pairs"], &three["alone"]));
@@ -222,7 +222,7 @@ fn a_replay_is_of_those_together_wherever_they_were_recorded() {
         "{}",
         two["pairs"][0]["truth"]
     );
-    // On the wire or in the guest: what counts is seen on the drive.
+    // The layer of the recording does not matter: the figures come from the drive.
     let wire = path("mail.parquet");
     iocast().args(["convert", &mail, &wire, "--layer", "wire"]).assert().success();
     let (said, _) = refused(&[&wire, &web, "--predictors", "isolation"]);
@@ -255,7 +255,7 @@ fn a_replay_is_of_those_together_wherever_they_were_recorded() {
 }
 
 #[test]
-fn profiles_are_of_where_and_when_they_were_measured() {
+fn profiles_refuse_a_place_and_a_window() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("at").display().to_string();
     let (mail, web) = (sample("mail.parquet"), format!("{}@17g", sample("web.parquet")));
@@ -276,7 +276,7 @@ fn profiles_are_of_where_and_when_they_were_measured() {
 }
 
 #[test]
-fn what_cannot_be_replayed_on_a_drive_is_refused() {
+fn inputs_that_cannot_be_replayed_on_a_drive_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let by_hand = json!({"vm": "by-hand", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
     let by_hand = profile(folder.path(), "by-hand.json", &by_hand);
@@ -321,7 +321,7 @@ fn vms_on_the_same_addresses_are_reported() {
 }
 
 #[test]
-fn a_window_leaves_out_what_lies_outside() {
+fn window_leaves_out_requests_outside_it() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let whole = json_of(&[&mail, &web]);
     let part = json_of(&[&mail, &web, "--start", "2s", "--end", "8s"]);
@@ -332,7 +332,7 @@ fn a_window_leaves_out_what_lies_outside() {
 }
 
 #[test]
-fn the_papers_tables_come_out_but_for_three_cells() {
+fn tables_match_the_paper_except_for_three_cells() {
     let lab = sample("lab-virtio");
     let casale = ["reproduce", "casale2011", "--seeds", "2", "--lab", &lab];
     let output = iocast().args(casale).args(["--output-format", "json"]).assert().success();
@@ -368,7 +368,7 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     assert!(said.contains("kim2015 cannot be compared with measured VMs"), "{said}");
 }
 
-/// Against `lab.json`, which the lab itself has written: the reads of mail and web together, as the drive saw them.
+/// Compares with `lab.json`, which the lab wrote: the reads of mail and web together, as the drive logged them.
 fn measured_cells_are_the_labs(cells: &[Value]) {
     let lab: Value = serde_json::from_str(&std::fs::read_to_string(sample("lab-virtio/lab.json")).unwrap()).unwrap();
     let reads = lab["summary"].as_array().unwrap().iter().filter(|figure| {
@@ -383,7 +383,7 @@ fn measured_cells_are_the_labs(cells: &[Value]) {
 }
 
 #[test]
-fn what_was_off_before_is_learned() {
+fn learning_predictor_corrects_earlier_errors() {
     let folder = tempfile::tempdir().unwrap();
     let output = iocast()
         .args([
@@ -465,7 +465,7 @@ fn forecasts_are_compared_with_the_labs_measurements() {
 }
 
 #[test]
-fn a_folder_that_is_no_lab_is_said_to_be_none() {
+fn folder_without_lab_results_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
     let output = iocast().args(["validate", "consolidation", &path]).assert().failure();

@@ -106,7 +106,8 @@ fn notes_on_file(metadata: &Metadata, bytes: u64) -> Vec<String> {
     let allocated = metadata.blocks() * SECTOR_BYTES;
     if (allocated as f64) < bytes as f64 * ALLOCATED_MIN {
         notes.push(format!(
-            "only {:.0} % of the file has blocks, and reads of holes never reach the device; write the whole file first",
+            "only {:.0} % of the file has blocks, and reads of holes never reach the device; write the whole file \
+             first",
             allocated as f64 / bytes.max(1) as f64 * 100.0
         ));
     }

@@ -1,5 +1,5 @@
-//! Reads the kernel's description of a block device. Reads the setting of the drive's own cache, and switches the cache off
-//! during a calibration (`Documentation/ABI/testing/sysfs-class-scsi_disk`).
+//! Reads the kernel's description of a block device. Reads the setting of the drive's own cache, and switches the cache
+//! off during a calibration (`Documentation/ABI/testing/sysfs-class-scsi_disk`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// The whole disk of the device with this number. `None` if the kernel names none, as for file systems in memory or over
-    /// several devices.
+    /// The whole disk of the device with this number. `None` if the kernel names none, as for file systems in memory or
+    /// over several devices.
     pub fn find(sysfs: &Path, number: u64) -> Option<BlockDevice> {
         let (major, minor) = (libc::major(number), libc::minor(number));
         let mut folder = fs::canonicalize(sysfs.join(format!("dev/block/{major}:{minor}"))).ok()?;
@@ -61,7 +61,10 @@ impl BlockDevice {
     pub fn remark(&self) -> Option<String> {
         let mode = self.cache_type.as_deref().and_then(|path| setting(path).ok())?;
         (mode != NO_CACHE).then(|| {
-            format!("the drive's cache was left on (`{mode}`); Geist et al. 2010 measured with the cache off, as --drive-cache off does")
+            format!(
+                "the drive's cache was left on (`{mode}`); Geist et al. 2010 measured with it off, as \
+                     --drive-cache off does"
+            )
         })
     }
 }
@@ -85,8 +88,8 @@ impl CacheOff {
     pub fn new(path: &Path, block: Option<&BlockDevice>) -> Result<CacheOff> {
         let Some(cache_type) = block.and_then(|block| block.cache_type.clone()) else {
             bail!(
-                "{}: the kernel can set the caches of SCSI and SATA disks only, and this is neither; switch the cache off \
-                 yourself (hdparm -A0 -W0, nvme set-feature) and leave --drive-cache out",
+                "{}: the kernel can set the caches of SCSI and SATA disks only, and this is neither; switch the cache \
+                 off yourself (hdparm -A0 -W0, nvme set-feature) and leave --drive-cache out",
                 path.display()
             );
         };

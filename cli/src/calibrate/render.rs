@@ -49,8 +49,8 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
 fn verdict(told: &Dependence) -> String {
     let depends = if told.depends_on_distance { "depend" } else { "do NOT depend" };
     format!(
-        "Times {depends} on distance: a line explains {} of the variance of the held-out half. Chance explains {} to {} \
-         (99 % of {} permutations); a dependence needs at least {}.",
+        "Times {depends} on distance: a line explains {} of the variance of the held-out half. Chance explains {} to \
+         {} (99 % of {} permutations); a dependence needs at least {}.",
         percent(told.explained_share, 2),
         percent(told.by_chance_low, 2),
         percent(told.by_chance_high, 2),

@@ -151,7 +151,8 @@ pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Reads, Vec<
     let untimed = trace.untimed();
     let reads = trace.finish().with_context(|| source.name())?;
     let mut notes = vec![format!(
-        "{} of {} requests are reads during which the device served nothing else; models are fitted to and judged on these alone, but the empirical model draws from half of the others, too",
+        "{} of {} requests are reads during which the device served nothing else; models are fitted to and judged on \
+         these alone, but the empirical model draws from half of the others, too",
         reads.points.len(),
         reads.seen
     )];

@@ -21,9 +21,9 @@ const ALIGNMENT: u64 = 2048;
 const LEAST: u64 = 8;
 const GREATEST: u64 = (u32::MAX as u64) * LEAST;
 
-/// The sectors of each guest's disk on a drive of `capacity`. Disks with a place lie there, the others in the first gap that
-/// holds them. A disk without a size is an equal part of the drive, and ends where the next disk begins. If an equal part is
-/// too much, disks without place and size share the largest gap.
+/// The sectors of each guest's disk on a drive of `capacity`. Disks with a place lie there, the others in the first gap
+/// that holds them. A disk without a size is an equal part of the drive, and ends where the next disk begins. If an
+/// equal part is too much, disks without place and size share the largest gap.
 ///
 /// # Errors
 /// Disks that overlap, reach beyond the drive or find no gap.
@@ -85,7 +85,8 @@ fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), UsageError> 
     if !(LEAST..=GREATEST).contains(&(range.end - range.start)) {
         let sectors = range.end - range.start;
         return Err(UsageError(format!(
-            "the disk of guest {name} has {sectors} sectors; a disk has at least 4 KiB and less than 16 TiB (--guest-capacity)"
+            "the disk of guest {name} has {sectors} sectors; a disk has at least 4 KiB and less than 16 TiB \
+             (--guest-capacity)"
         )));
     }
     Ok(())

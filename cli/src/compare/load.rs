@@ -47,8 +47,8 @@ impl Load {
         ensure!(
             traces.is_empty() && vms.is_empty(),
             UsageError(
-                "a comparison replays traces or runs generated workloads (--workload), not both: traces have recorded times, \
-                 and workloads wait for the drive"
+                "a comparison replays traces or runs generated workloads (--workload), not both: traces have recorded \
+                 times, and workloads wait for the drive"
                     .to_owned()
             )
         );
@@ -76,8 +76,8 @@ impl Load {
         match self {
             Load::Traces(_) => "no request lies in the window of --start, --end and --limit",
             Load::Generated(_) => {
-                "the workloads made no request before --end or --limit; the page cache can absorb them all (--guest-cache 0 \
-                 switches it off)"
+                "the workloads made no request before --end or --limit; the page cache can absorb them all \
+                 (--guest-cache 0 switches it off)"
             }
         }
     }

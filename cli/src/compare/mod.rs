@@ -230,8 +230,8 @@ fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {
         let path = Path::new(&trace.path).display();
         if let Some(orderer) = trace.layer.ordered_by() {
             warnings.push(format!(
-                "{path} was recorded at layer {}: {orderer} has already ordered and merged these requests, so a scheduler \
-                 under replay has less to choose from than the real one had",
+                "{path} was recorded at layer {}: {orderer} has already ordered and merged these requests, so a \
+                 scheduler under replay has less to choose from than the real one had",
                 trace.layer
             ));
         }

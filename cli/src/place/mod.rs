@@ -77,13 +77,14 @@ fn by_profiles(name: &str) -> String {
     let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !plays(entry)).map(|entry| entry.name).collect();
     format!(
         "{name} simulates traces request by request, which is too slow for the thousands of groups that a placement \
-         forecasts; place with a predictor that uses profiles ({}), and forecast the resulting groups with iocast predict",
+         forecasts; place with a predictor that uses profiles ({}), and forecast the resulting groups with iocast \
+         predict",
         others.join(", ")
     )
 }
 
-/// The profiles of every VM alone on each LUN, and the sectors that each VM takes up. A profile is measured from the VM's
-/// trace, or from its replay on the LUN's drive. LUNs with equal storage share their profiles.
+/// The profiles of every VM alone on each LUN, and the sectors that each VM takes up. A profile is measured from the
+/// VM's trace, or from its replay on the LUN's drive. LUNs with equal storage share their profiles.
 fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
     let mut takes = vec![Sectors::ZERO; plan.vms.len()];
     let mut known: Vec<(Option<&Storage>, Vec<IsolationProfile>)> = Vec::new();
@@ -178,7 +179,8 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     let mut notes = refused;
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
-            "forecasts for a LUN without a drive are for the device on which the traces or profiles were recorded; nothing is replayed there"
+            "forecasts for a LUN without a drive are for the device on which the traces or profiles were recorded; \
+             nothing is replayed there"
                 .to_owned(),
         );
     }

@@ -200,8 +200,9 @@ impl Plan {
             let source = vm.source()?;
             if let (Source::Profile(_), Some(lun)) = (source, self.luns.iter().find(|lun| lun.storage.is_some())) {
                 return Err(format!(
-                    "VM {}: a profile holds no single requests to replay on the drive of LUN {}; name the VM's capture, or leave \
-                     out all drives and use profiles of one storage (iocast predict --drive), which then stands for all LUNs",
+                    "VM {}: a profile holds no single requests to replay on the drive of LUN {}; name the VM's \
+                     capture, or leave out all drives and use profiles of one storage (iocast predict --drive), which \
+                     then stands for all LUNs",
                     vm.name, lun.name
                 ));
             }

@@ -122,7 +122,8 @@ pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
     not_learning.map(of).collect()
 }
 
-/// The forecasts of the predictors that learn: the forecasts of the `others`, corrected by what the `known` consolidations show.
+/// The forecasts of the predictors that learn: the forecasts of the `others`, corrected by what the `known`
+/// consolidations show.
 pub fn learned(predictors: &mut [Chosen], others: &Outcomes, known: &[&PairPrediction]) -> Outcomes {
     let mut forecasts = Outcomes::new();
     for (name, predictor) in predictors {

@@ -41,7 +41,8 @@ fn overlapping(predictions: &Predictions) -> Option<String> {
         format!("Traces of virtual disks need the places of these disks on the device ({one}=FILE@SIZE).")
     };
     Some(format!(
-        "{} touch the same addresses of the device, most of all {one} and {other}: {} % of {one}'s and {} % of {other}'s. {advice}",
+        "{} touch the same addresses of the device, most of all {one} and {other}: {} % of {one}'s and {} % of \
+         {other}'s. {advice}",
         if shared.len() == 1 { "Two VMs".to_owned() } else { format!("{} pairs of VMs", shared.len()) },
         number(Some(100.0 * share)),
         number(Some(100.0 * back)),

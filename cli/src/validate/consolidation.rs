@@ -99,7 +99,8 @@ impl Isolation {
         Ok(Isolation { vms, repetitions })
     }
 
-    /// A group with its measured truth and the forecasts from the VMs alone in the same repetition, averaged over repetitions.
+    /// A group with its measured truth and the forecasts from the VMs alone in the same repetition, averaged over
+    /// repetitions.
     fn pair(&self, lab: &Lab<'_>, group: &str, vms: &[String], predictors: &[Chosen]) -> Result<PairPrediction> {
         let members: Vec<usize> = vms.iter().filter_map(|vm| self.vms.iter().position(|other| other == vm)).collect();
         let mut truths = Vec::new();

@@ -61,8 +61,8 @@ fn read(
     Ok((Ok(measured), think_time))
 }
 
-/// Writes a line per request: the request, its measured time and the modelled times, in ns. The modelled times are those of
-/// the closed loop and those on the measured time line (empty for a drive without a phase).
+/// Writes a line per request: the request, its measured time and the modelled times, in ns. The modelled times are
+/// those of the closed loop and those on the measured time line (empty for a drive without a phase).
 fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(file, "operation,lba,sectors,issued_ns,measured_ns,closed_loop_ns,time_line_ns")?;

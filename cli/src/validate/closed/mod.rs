@@ -88,7 +88,8 @@ fn open(arguments: &ValidateClosed) -> Result<OneDevice> {
 /// Measures the recorded run, and collects the requests to which a drive can be fitted.
 fn pass(arguments: &ValidateClosed) -> Result<Pass> {
     if !is_reopenable(&arguments.input) {
-        let error = "the trace is read twice, so it cannot come from standard input or a pipe; `iocast convert - trace.parquet` stores it first";
+        let error = "the trace is read twice, so it cannot come from standard input or a pipe; `iocast convert - \
+                     trace.parquet` stores it first";
         return Err(UsageError(error.to_owned()).into());
     }
     let mut reader = open(arguments)?;
