@@ -142,7 +142,7 @@ fn trace_is_fitted_to_reads_without_concurrent_requests() {
     assert!(parameter(&found, 3, "depth") > 1.0 && found["fits"][3]["goodness"]["relative_rms"].is_f64());
     json(folder.path(), &["--drive", "file-empirical.toml", "--reads", "300", "--models", "fixed"]);
     let (code, said) = failure(folder.path(), &[&trace, "--capacity", "1m", "--force"]);
-    assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads end at"), "{said}");
+    assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads reach sector"), "{said}");
 }
 
 #[test]
@@ -157,11 +157,11 @@ fn impossible_arguments_are_refused_before_any_measurement() {
         (&["trace", "--drive", "fixed"], 2, "give one of: --device PATH"),
         (&["absent.parquet"], 1, "absent.parquet"),
         (&["--drive", "fixd"], 2, "unknown drive `fixd`; did you mean fixed?"),
-        (&["--drive", "fixed", "--models", "cubic"], 2, "no model `cubic` can be fitted"),
-        (&["--drive", "fixed", "--output", "taken"], 1, "taken.svg exists: --force overwrites it"),
-        (&["--drive", "fixed", "--output", "nowhere/x"], 1, "nowhere: there is no such folder"),
-        (&["--drive", "fixed", "--output", ".."], 2, "give the beginning of file names"),
-        (&["--drive", "fixed", "--drive-cache", "off"], 2, "--drive-cache is for a --device"),
+        (&["--drive", "fixed", "--models", "cubic"], 2, "`cubic` is no model that can be fitted"),
+        (&["--drive", "fixed", "--output", "taken"], 1, "taken.svg exists; overwrite it with --force"),
+        (&["--drive", "fixed", "--output", "nowhere/x"], 1, "nowhere: this folder of --output does not exist"),
+        (&["--drive", "fixed", "--output", ".."], 2, "it is the beginning of file names"),
+        (&["--drive", "fixed", "--drive-cache", "off"], 2, "--drive-cache applies to a --device only"),
         (&["--drive", "fixed", "--picture-size", "10x10"], 2, "such as 900x600"),
         (&["--drive", "fixed", "--reads", "10"], 2, "10 is not in 200..=10000000"),
         (&["--drive", "fixed:capacity=4k"], 1, "it holds 8 sectors: too few"),

@@ -152,7 +152,7 @@ fn schedulers_of_one_name_get_full_labels_and_an_unknown_baseline_is_refused() {
     for (extra, expected) in [
         (
             ["fifo,sstf", "--baseline", "deadline"],
-            "the baseline `deadline` is none of the schedulers compared: fifo, sstf",
+            "the baseline `deadline` is not among the schedulers compared: fifo, sstf",
         ),
         (["fifo,fifo", "--baseline", "fifo"], "scheduler `fifo` is named twice"),
     ] {

@@ -79,22 +79,19 @@ fn a_format_that_cannot_be_written_is_a_usage_error_that_names_those_that_can() 
     let written =
         ["parquet (.parquet)", "csv (.csv)", "fio-iolog (.iolog)", "btreplay (.replay.0)", "blkreplay (.load)"];
     for (arguments, message) in [
-        (&["mail.vscsi"][..], "no format that is written has the ending of mail.vscsi; name one with --to"),
-        (&["mail.csv.gz"], "no format that is written has the ending of mail.csv.gz"),
-        (&["-"], "standard output has no ending that tells the format: name it with --to"),
-        (&["mail.csv", "--to", "vscsi"], "--to vscsi: that format is only read; written are"),
-        (&["mail.csv", "--to", "excel"], "--to excel: that format is unknown; written are"),
+        (&["mail.vscsi"][..], "no writable format has the file extension of mail.vscsi; name a format with --to"),
+        (&["mail.csv.gz"], "no writable format has the file extension of mail.csv.gz"),
+        (&["-"], "standard output has no file extension; name the format with --to"),
+        (&["mail.csv", "--to", "vscsi"], "--to vscsi: that format is only read; iocast writes"),
+        (&["mail.csv", "--to", "excel"], "--to excel: that format is unknown; iocast writes"),
     ] {
         let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
         assert_eq!(code, 2, "{error}");
         assert!(error.contains(message) && written.iter().all(|format| error.contains(format)), "{error}");
     }
     for (arguments, message) in [
-        (
-            &["mail.csv", "--provenance", "host=lab"][..],
-            "--provenance is kept by Parquet only; leave it out to write csv",
-        ),
-        (&["mail.csv", "--vm", "post"], "--vm is kept by Parquet only"),
+        (&["mail.csv", "--provenance", "host=lab"][..], "only Parquet stores --provenance; leave it out to write csv"),
+        (&["mail.csv", "--vm", "post"], "only Parquet stores --vm"),
     ] {
         let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
         assert!(code == 2 && error.contains(message), "{error}");

@@ -78,7 +78,8 @@ fn placement_is_confirmed_by_replay_and_drawn() {
     let table = iocast().arg("place").arg(&path).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
     assert!(
-        table.contains("alone / forecast / replayed") && (table.contains("binds") || table.contains("exceeded")),
+        table.contains("alone / forecast / replayed")
+            && (table.contains("is the tightest") || table.contains("the forecast exceeds")),
         "{table}"
     );
 }
@@ -179,8 +180,12 @@ fn impossible_plans_are_refused_with_the_remedy() {
         ("read_iops = 60", "read_iops = 0", "VM web: each limit must be above 0"),
         ("read_iops = 60", "read_iop = 60", "unknown field `read_iop`"),
         ("predictor = \"casale\"", "predictor = \"casal\"", "casale"),
-        ("predictor = \"casale\"", "predictor = \"twin\"", "one that goes by profiles (casale, casale-refined, hol"),
-        ("predictor = \"casale\"", "predictor = \"residual\"", "residual plays captures request by request"),
+        (
+            "predictor = \"casale\"",
+            "predictor = \"twin\"",
+            "a predictor that uses profiles (casale, casale-refined, hol",
+        ),
+        ("predictor = \"casale\"", "predictor = \"residual\"", "residual simulates traces request by request"),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
         ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler is in front of a drive"),
         ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\ndepth = 0", "LUN two: depth 0 lets nothing through"),
@@ -199,6 +204,6 @@ fn impossible_plans_are_refused_with_the_remedy() {
         let said = said(&text.replacen(from, to, 1));
         assert!(said.contains(says), "{said:?} does not say {says:?}");
     }
-    assert!(said("[[lun]]\nname = \"a\"\n").contains("needs a [[vm]] and a [[lun]] at least"));
+    assert!(said("[[lun]]\nname = \"a\"\n").contains("needs at least one [[vm]] and one [[lun]]"));
     assert!(said(&plan().replace("mail.parquet", "nowhere.parquet")).contains("nowhere.parquet"));
 }

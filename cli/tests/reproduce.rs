@@ -53,7 +53,7 @@ fn ranks_and_errors_of_geist_2010_hold_and_are_written() {
 
     let refused = reproduce(folder.path(), "2", &SHORT);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(1) && said.contains("g.json exists: --force overwrites it"), "{said}");
+    assert!(refused.status.code() == Some(1) && said.contains("g.json exists; overwrite it with --force"), "{said}");
 
     // The same bytes again, whatever the threads.
     std::fs::write(folder.path().join("g.json"), vec![b' '; 10 << 20]).unwrap();
@@ -128,12 +128,12 @@ fn impossible_arguments_are_refused_before_any_replay() {
         (&["knuth1968"], 2, "unknown paper `knuth1968`; `iocast list papers` names them all"),
         (&["geist2010", "--seeds", "0"], 2, "0 is not in 1..=1000"),
         (&["geist2010", "--seeds", "1001"], 2, "1001 is not in 1..=1000"),
-        (&["geist2010", "--first-seed", "18446744073709551615"], 2, "--first-seed: the last of 10 is above"),
+        (&["geist2010", "--first-seed", "18446744073709551615"], 2, "--first-seed: the last of 10 seeds is above"),
         (&["geist2010", "--force"], 2, "--output <STEM>"),
         (&["geist2010", "--output", "g", "--picture-size", "10x10"], 2, "such as 900x600"),
-        (&["geist2010", "--output", "old"], 1, "old-figure7.png exists: --force overwrites it"),
-        (&["geist2010", "--output", "nowhere/g"], 1, "nowhere: there is no such folder"),
-        (&["geist2010", "--output", ".."], 2, "give the beginning of file names"),
+        (&["geist2010", "--output", "old"], 1, "old-figure7.png exists; overwrite it with --force"),
+        (&["geist2010", "--output", "nowhere/g"], 1, "nowhere: this folder of --output does not exist"),
+        (&["geist2010", "--output", ".."], 2, "it is the beginning of file names"),
     ] {
         let output = reproduce(folder.path(), "1", arguments);
         let said = String::from_utf8(output.stderr).unwrap();

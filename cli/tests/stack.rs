@@ -86,8 +86,7 @@ fn whole_stacks_are_compared_side_by_side() {
     assert_eq!(result["runs"][2]["stack"]["spec"], line);
     for format in ["table", "markdown"] {
         let text = stdout(&[&arguments[..], &["--output-format", format]].concat());
-        for word in
-            ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until the drive begins"]
+        for word in ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until service begins"]
         {
             assert!(text.contains(word), "{word} is missing from the {format}");
         }
@@ -117,7 +116,7 @@ fn schedulers_in_several_stacks_and_in_a_layer_by_name() {
     assert!(code == 2 && message.contains("stack `device=deadline` is named twice"), "{message}");
     let (code, message) = failure(&["--stack", "bare", "--stack", "xen-ba", "--baseline", "xen"]);
     assert!(
-        code == 2 && message.contains("the baseline `xen` is none of the stacks compared: bare, xen-ba"),
+        code == 2 && message.contains("the baseline `xen` is not among the stacks compared: bare, xen-ba"),
         "{message}"
     );
 }

@@ -204,7 +204,7 @@ fn table_names_the_workloads() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_remedy() {
+fn impossible_workloads_are_refused_with_the_remedy() {
     let mail = format!("{}/../traces/samples/mail.parquet", env!("CARGO_MANIFEST_DIR"));
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--workload", "surgee"], 2, "unknown workload `surgee`; did you mean surge?"),
@@ -219,15 +219,15 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (&["--workload", "absent.toml"], 2, "workload description absent.toml: "),
         (&["--workload", "absent.fio"], 2, "fio job file absent.fio: "),
         (&["--workload", "dd", "--workload", "dd"], 2, "two guests are named `dd`; name them with --workload NAME=dd"),
-        (&["--workload", "web=surge"], 2, "guest web: `surge` runs on for ever; say when to stop with --end TIME"),
+        (&["--workload", "web=surge"], 2, "guest web: `surge` never ends; set an end with --end TIME"),
         (&["--workload", "dd:size=1m", &mail], 2, "not both"),
         (&["--workload", "dd:size=1m", "--vm", &mail], 2, "not both"),
         (&["--workload", "dd:size=1m", "--pacing", "closed"], 2, "cannot be used with"),
         (&["--workload", "dd:size=1m", "--at", "issued"], 2, "cannot be used with"),
         (&["--workload", "dd:size=1m", "--from", "1s"], 2, "cannot be used with"),
         (&[&mail, "--seed", "2"], 2, "--workload"),
-        (&["--workload", "dd:size=1m", "--guest-cache", "4k"], 2, "it has at least 256k, or 0 for none"),
-        (&["--workload", "dd", "--guest-capacity", "1t"], 2, "no room for the disk of guest dd"),
+        (&["--workload", "dd:size=1m", "--guest-cache", "4k"], 2, "give at least 256k, or 0 for none"),
+        (&["--workload", "dd", "--guest-capacity", "1t"], 2, "no gap for the disk of guest dd"),
         (&["--workload", "kim2015-dd"], 2, "the disk of guest vm0, sectors 0 to 209715200, reaches beyond the drive"),
         (
             &["--workload", "dd", "--guest-capacity", "512m"],
