@@ -283,14 +283,14 @@ fn inputs_that_cannot_be_replayed_on_a_drive_are_refused() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let on = ["--drive", "cheetah-9lp"];
     let cases: [(&[&str], &str, i32); 6] = [
-        (&[&mail, &by_hand, "--drive", "cheetah-9lp"], "by-hand.json: --drive replays captures, and a profile", 2),
+        (&[&mail, &by_hand, "--drive", "cheetah-9lp"], "by-hand.json: --drive replays traces, and a profile", 2),
         (&[&mail, &web, "--drive", "cheetah-9l"], "unknown drive `cheetah-9l`; did you mean cheetah-9lp", 2),
         (&[&mail, &web, "--drive", "cheetah-9lp", "--scheduler", "fifoo"], "fifoo", 2),
         (&[&mail, &web, "--drive", "cheetah-9lp", "--stack", "kvm-virti"], "did you mean kvm-virtio", 2),
         (&[&mail, &web, "--depth", "2"], "--drive <DRIVE>", 2),
         (
             &[&mail, &web, "--drive", "cheetah-9lp", "--start", "1h"],
-            "mail.parquet: too few requests of it are left to replay",
+            "mail.parquet: too few requests are left to replay",
             1,
         ),
     ];
