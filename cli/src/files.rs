@@ -1,5 +1,5 @@
-//! Files that a command writes beside one another, named by a stem and an ending each, and checked before the work
-//! begins.
+//! The files that a subcommand writes, each named by a common stem and an ending of its own. They are checked before
+//! the work begins.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -9,35 +9,35 @@ use anyhow::{Context, Result, bail};
 
 use crate::error::UsageError;
 
-/// Where they go.
+/// The stem of the files' names, and whether existing files are overwritten.
 pub struct Files {
     stem: PathBuf,
     force: bool,
 }
 
 impl Files {
-    /// Says before any work if they could not be written: those with these `endings`, and the pictures that
-    /// begin with each of `families`, of which only the work tells how many there are.
+    /// Checks before any work that the files can be written: those with these `endings`, and the pictures whose endings
+    /// begin with one of `families`. Only the work determines the number of pictures.
     ///
     /// # Errors
-    /// A stem without a name, a folder that is not there, a file that is there without `force`, a folder that cannot
-    /// be written to.
+    /// A stem without a name, a folder that does not exist, a file that exists without `force`, a folder that cannot be
+    /// written to.
     pub fn planned(stem: PathBuf, force: bool, endings: &[String], families: &[&str]) -> Result<Files> {
         if stem.file_name().is_none() {
-            let error = format!("--output {}: give the beginning of file names, such as disks/sdb", stem.display());
+            let error = format!("--output {}: it is the beginning of file names, such as disks/sdb", stem.display());
             return Err(UsageError(error).into());
         }
         let files = Files { stem, force };
         let folder = files.stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            bail!("{}: there is no such folder for the files (--output)", folder.display());
+            bail!("{}: this folder of --output does not exist", folder.display());
         }
         if !force {
             let mut there: Vec<PathBuf> = endings.iter().map(|ending| files.named(ending)).collect();
             there.retain(|path| path.exists());
             there.extend(files.pictures(folder, families)?);
             if let Some(path) = there.first() {
-                bail!("{} exists: --force overwrites it, --output gives other names", path.display());
+                bail!("{} exists; overwrite it with --force, or choose other names with --output", path.display());
             }
         }
         if let Some(ending) = endings.last() {
@@ -46,10 +46,10 @@ impl Files {
         Ok(files)
     }
 
-    /// Makes a file and removes it again, unless it exists and will be overwritten.
+    /// Creates a file and removes it again. A file that exists is only opened.
     fn try_writing(&self, ending: &str) -> Result<()> {
         let path = self.named(ending);
-        let name = || format!("{}: cannot be written (--output gives other names)", path.display());
+        let name = || format!("{}: cannot be written; choose other names with --output", path.display());
         if path.exists() {
             return OpenOptions::new().write(true).open(&path).map(drop).with_context(name);
         }
@@ -57,14 +57,14 @@ impl Files {
         std::fs::remove_file(&path).with_context(name)
     }
 
-    /// Endings come behind the whole stem, dots included.
+    /// The path of the file with this ending. The ending follows the whole stem, including its dots.
     fn named(&self, ending: &str) -> PathBuf {
         let mut name = self.stem.clone().into_os_string();
         name.push(ending);
         PathBuf::from(name)
     }
 
-    /// The pictures that are in the folder, by name.
+    /// The pictures that exist in the folder, sorted by name.
     fn pictures(&self, folder: &Path, families: &[&str]) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         if families.is_empty() {
@@ -83,10 +83,10 @@ impl Files {
         Ok(found)
     }
 
-    /// Writes one of them and notes its name.
+    /// Writes one file, and adds its name to `written`.
     ///
     /// # Errors
-    /// What the operating system says, with the file's name.
+    /// An error of the operating system, with the file's name.
     pub fn write(&self, ending: &str, bytes: &[u8], written: &mut Vec<String>) -> Result<()> {
         let path = self.named(ending);
         let name = path.display().to_string();

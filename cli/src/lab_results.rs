@@ -1,4 +1,4 @@
-//! The folder that `iocast capture lab` left.
+//! Reads the folder of results that `iocast capture lab` wrote.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,31 +12,28 @@ use traces::{Nanos, SECTOR_BYTES, Sectors};
 
 use crate::predict::profiles::{Alone, Place, Window, measure};
 
-/// The folder of a lab's results.
+/// A folder of lab results.
 pub struct Lab<'a> {
     pub folder: &'a Path,
     pub results: LabResults,
     plan: Plan,
-    /// Who ran in each group.
+    /// The VMs of each group.
     pub groups: BTreeMap<String, Vec<String>>,
     window: Window,
 }
 
 impl Lab<'_> {
-    /// What the folder holds.
+    /// Reads the folder.
     ///
     /// # Errors
-    /// It is no lab's.
+    /// A folder without lab results.
     pub fn read(folder: &Path) -> Result<Lab<'_>> {
         let path = folder.join("lab.json");
         let text = std::fs::read_to_string(&path).with_context(|| {
-            format!(
-                "{}: cannot be read; a lab's results are meant, the folder that iocast capture lab left",
-                path.display()
-            )
+            format!("{}: cannot be read; name a folder of results that iocast capture lab wrote", path.display())
         })?;
         let results: LabResults =
-            serde_json::from_str(&text).with_context(|| format!("{}: is no lab's result", path.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))?;
         let plan = Plan::read(&folder.join("plan.toml"))?;
         let groups =
             results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));
@@ -45,10 +42,10 @@ impl Lab<'_> {
         Ok(Lab { folder, groups: groups.collect(), window, results, plan })
     }
 
-    /// The machines `vms` as they were in the group that each is asked for in.
+    /// Measures each of `vms` in the run of the group that `group` names for it.
     ///
     /// # Errors
-    /// A capture that cannot be read.
+    /// A trace that cannot be read.
     pub fn machines(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
         let (mut profiles, mut traces) = (Vec::new(), Vec::new());
         for vm in vms {
@@ -68,7 +65,7 @@ impl Lab<'_> {
         self.window
     }
 
-    /// Where the plan has put a machine's disk.
+    /// The place of a VM's disk according to the plan.
     fn place(&self, vm: &str) -> Place {
         let sectors = |bytes: u64| Sectors::new(bytes / SECTOR_BYTES);
         let index = self.plan.vms.iter().position(|planned| planned.name == vm);

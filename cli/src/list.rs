@@ -1,4 +1,4 @@
-//! `iocast list`: what there is, straight from the registries.
+//! `iocast list`: lists the rows of the registries.
 
 use anyhow::Result;
 use drive_models::{DriveDescription, MODELS, PROFILES, Profile};
@@ -18,16 +18,16 @@ use crate::output_format::OutputFormat;
 struct Listed {
     name: String,
     summary: String,
-    /// Origin of a scheduler, a stack or a workload, validation of a drive.
+    /// The origin of a scheduler, stack or workload; the validation of a drive; the command of a paper.
     remark: String,
     tunables: Vec<ListedTunable>,
-    /// A stack's, from the guests down.
+    /// The layers of a stack, from the guests down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<String>,
-    /// Those of a description, in the order of their numbers.
+    /// The guests of a description, in the order of their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guests: Vec<ListedGuest>,
-    /// Whether it is a drive's profile: its tunables are its model's, with values in a file of its own.
+    /// Whether it is a drive profile. Its tunables are those of its model, with values from the profile.
     #[serde(skip)]
     is_profile: bool,
 }
@@ -66,7 +66,7 @@ pub fn run(arguments: &List) -> Result<()> {
     let row = |entry: &Listed| vec![entry.name.clone(), entry.summary.clone(), entry.remark.clone()];
     let mut tables = vec![Table {
         title: title.to_owned(),
-        header: ["name", "what it is", remark].map(str::to_owned).to_vec(),
+        header: ["name", "description", remark].map(str::to_owned).to_vec(),
         rows: listed.iter().map(row).collect(),
         text_columns: 3,
     }];
@@ -89,11 +89,12 @@ pub fn run(arguments: &List) -> Result<()> {
     if !tunables.is_empty() {
         tables.push(Table {
             title: if listed.iter().any(|entry| entry.is_profile) {
-                "Tunables of the models with their defaults (those of a profile: --output-format json)".to_owned()
+                "Tunables of the models with their defaults (for the values of a profile use --output-format json)"
+                    .to_owned()
             } else {
                 "Tunables with their defaults".to_owned()
             },
-            header: ["tunable", "takes", "what it does"].map(str::to_owned).to_vec(),
+            header: ["tunable", "type", "effect"].map(str::to_owned).to_vec(),
             rows: tunables,
             text_columns: 3,
         });
@@ -186,7 +187,7 @@ fn layers(listed: &[Listed]) -> Table {
         entry.layers.iter().map(move |layer| vec![name.clone(), layer.clone()]).collect::<Vec<_>>()
     };
     Table {
-        title: "Their layers, from the guests down (joined by / they are a line for --stack)".to_owned(),
+        title: "Layers of the stacks, from the guests down (joined by / they are a line for --stack)".to_owned(),
         header: ["stack", "layer"].map(str::to_owned).to_vec(),
         rows: listed.iter().flat_map(rows).collect(),
         text_columns: 2,
@@ -200,8 +201,8 @@ fn layer_settings() -> Table {
         vec![setting.name.to_owned(), setting.unit.describe(), default.to_owned(), setting.summary.to_owned()]
     };
     Table {
-        title: "Settings of a layer, behind its scheduler and an @".to_owned(),
-        header: ["setting", "takes", "default", "what it does"].map(str::to_owned).to_vec(),
+        title: "Settings of a layer (SCHEDULER@setting=value,…)".to_owned(),
+        header: ["setting", "type", "default", "effect"].map(str::to_owned).to_vec(),
         rows: LAYER_SETTINGS.iter().map(row).collect(),
         text_columns: 4,
     }
@@ -241,7 +242,7 @@ fn drives() -> Vec<Listed> {
         Listed {
             name: model.name.to_owned(),
             summary: model.summary.to_owned(),
-            remark: "a model, without a drive of its own".to_owned(),
+            remark: "a model with default settings, not a real drive".to_owned(),
             tunables,
             layers: Vec::new(),
             guests: Vec::new(),
@@ -251,7 +252,7 @@ fn drives() -> Vec<Listed> {
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
 }
 
-/// The drives and schedulers that a drive is made of, such as the member of an array.
+/// The parts of an array, or the drive behind a throttle.
 fn listed_parts(description: &dyn DriveDescription) -> Vec<ListedTunable> {
     let listed = |part: &drive_models::Part| ListedTunable {
         name: part.name,
@@ -267,16 +268,16 @@ fn listed_parts(description: &dyn DriveDescription) -> Vec<ListedTunable> {
 struct ListedFormat {
     name: &'static str,
     summary: &'static str,
-    /// Whether it is read and written, or read only.
+    /// Whether the format is written as well as read.
     written: bool,
     extensions: &'static [&'static str],
     units: &'static str,
-    /// The layer that its traces are usually taken at.
+    /// The layer at which its traces are usually recorded.
     layer: &'static str,
     traps: &'static str,
 }
 
-/// Formats say too much for the cells of a table.
+/// Prints the formats as paragraphs, because their texts are too long for a table.
 fn formats(output_format: OutputFormat) -> Result<()> {
     let listed = |format: &traces::formats::Format| ListedFormat {
         name: format.name,
@@ -299,10 +300,10 @@ fn formats(output_format: OutputFormat) -> Result<()> {
     }
 }
 
-/// Columns where there is no terminal, and lines longer than which nobody likes to read.
+/// Width of the text without a terminal, and the greatest width with one, in columns.
 const WIDTH: u16 = 80;
 const WIDTH_MAX: usize = 110;
-/// Where the text beside a heading begins.
+/// The column at which the text beside a heading begins.
 const INDENT: usize = 10;
 
 fn access(format: &ListedFormat) -> String {
@@ -314,7 +315,7 @@ fn access(format: &ListedFormat) -> String {
     }
 }
 
-/// What there is to say of a format, in lines of at most `width` columns.
+/// The paragraphs of a format, in lines of at most `width` columns.
 fn block(format: &ListedFormat, width: usize) -> String {
     let mut text = format!("{}: {}\n", format.name, access(format));
     let paragraphs = [("", format.summary), ("units", format.units), ("layer", format.layer), ("traps", format.traps)];
@@ -347,7 +348,7 @@ fn markdown(formats: &[ListedFormat]) -> String {
         let cells = [format.name, format.summary, &access(format), format.units, format.layer, format.traps];
         cells.map(str::to_owned).to_vec()
     };
-    let header = ["name", "what it is", "access", "units", "usual layer", "traps"].map(str::to_owned).to_vec();
+    let header = ["name", "description", "access", "units", "usual layer", "traps"].map(str::to_owned).to_vec();
     let title = "Trace formats".to_owned();
     let rows = formats.iter().map(row).collect();
     Table { title, header, rows, text_columns: 6 }.render(OutputFormat::Markdown)

@@ -1,5 +1,5 @@
-//! A replay is of one device: a trace of several, each with addresses of its own, must be told
-//! which of them is meant.
+//! A reader that refuses a second device. A replay needs one device; with a trace of several, each with addresses of
+//! its own, the user must choose one.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use traces::error::{Place, Problem};
 use traces::trace::AddressSpace;
 use traces::{Losses, ReadError, Record, TraceMeta, TraceReader, VmId};
 
-/// How many devices are named.
+/// The most devices that the error names.
 const NAMED_MAX: usize = 5;
 
-/// Gives a trace's records as they are, and fails at the first of a second device.
+/// Passes a trace's records on, and fails at the first record of a second device.
 pub struct OneDevice {
     path: PathBuf,
     reader: Box<dyn TraceReader>,
@@ -25,8 +25,9 @@ impl OneDevice {
     #[cold]
     fn several(&self) -> ReadError {
         let names: Vec<&str> = self.reader.meta().vms.iter().take(NAMED_MAX).map(String::as_str).collect();
-        let what = format!("it holds several devices, each with an address zero of its own: {}, …", names.join(", "));
-        ReadError::new(&self.path, Place::Whole, Problem::Malformed(what)).remedy("--device NAME takes one of them")
+        let what = format!("it holds several devices, each with its own address space: {}, …", names.join(", "));
+        ReadError::new(&self.path, Place::Whole, Problem::Malformed(what))
+            .remedy("choose one of them with --device NAME")
     }
 }
 

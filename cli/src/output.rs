@@ -20,17 +20,17 @@ pub struct Table {
     pub text_columns: usize,
 }
 
-/// What a cell takes beside its text: a border and a space on either side.
+/// Columns that a cell takes beside its text: a border, and a space on either side.
 const AROUND_CELL: usize = 3;
 
 impl Table {
-    /// As text no wider than the terminal: what does not fit side by side stands below, with the
-    /// leading columns again.
+    /// Renders the table as text no wider than the terminal. Columns that do not fit follow below, after the text
+    /// columns again.
     pub fn render(&self, format: OutputFormat) -> String {
         self.render_within(format, terminal_width().map_or(usize::MAX, usize::from))
     }
 
-    /// As [`Table::render`] does, for a terminal so many columns wide.
+    /// Renders like [`Table::render`], for a terminal of `width` columns.
     pub fn render_within(&self, format: OutputFormat, width: usize) -> String {
         if format == OutputFormat::Markdown {
             let mut table = self.of_columns(&(0..self.header.len()).collect::<Vec<usize>>());
@@ -50,8 +50,7 @@ impl Table {
         text
     }
 
-    /// The columns of numbers in runs that fit `width` beside the text; one that is too wide for it
-    /// stands alone.
+    /// The number columns in runs that fit `width` beside the text columns. A column that is too wide stands alone.
     fn parts(&self, width: usize) -> Vec<Range<usize>> {
         let of_column = |column: usize| {
             let cells = self.rows.iter().chain([&self.header]).filter_map(|row| row.get(column));
@@ -87,7 +86,7 @@ impl Table {
     }
 }
 
-/// Columns of the terminal that standard output is, `None` if it is none.
+/// The width of the terminal in columns; `None` if standard output is no terminal.
 pub fn terminal_width() -> Option<u16> {
     TextTable::new().width()
 }
@@ -115,7 +114,7 @@ pub fn wrapped(text: &str, width: usize) -> String {
 /// Prints to standard output.
 ///
 /// # Errors
-/// What the operating system says, e.g. that the pipe is closed.
+/// An error of the operating system, such as a closed pipe.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -133,7 +132,7 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&text)
 }
 
-/// Whether the error is that nobody reads our output any more, as with `iocast … | head`.
+/// Whether the error is a closed pipe on standard output, as with `iocast … | head`.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let written = error.downcast_ref::<WriteError>().and_then(|error| match &error.problem {
         WriteProblem::Io(error) => Some(error),
@@ -143,7 +142,7 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().or(written).is_some_and(closed)
 }
 
-/// A number with as many decimals as make sense at its size, `-` if there is none.
+/// A number with decimals that suit its size; `-` if there is none.
 pub fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

@@ -15,7 +15,7 @@ const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests eta {eta}";
 const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests";
 const PROBES: &str = "{msg} {spinner} {pos} probes";
 
-/// A bar that several readers count up.
+/// A progress bar that shows the sum of several counters.
 pub struct Progress {
     counters: Vec<Arc<AtomicU64>>,
     stop: Arc<AtomicBool>,
@@ -43,12 +43,12 @@ impl Progress {
         Progress::drawn(what, Some(total), replays, SIMULATED)
     }
 
-    /// A bar over `total` requests of several replays, or a count where nobody knows how many there will be.
+    /// A bar over `total` requests of several replays, or a plain count if the total is unknown.
     pub fn requests(what: &'static str, total: Option<u64>, replays: usize) -> Progress {
         Progress::drawn(what, total, replays, if total.is_some() { REQUESTS } else { REQUESTS_SO_FAR })
     }
 
-    /// A count of probes, of which nobody knows beforehand how many there will be.
+    /// A count of probes, whose total is unknown.
     pub fn probes(what: &'static str) -> Progress {
         Progress::drawn(what, None, 1, PROBES)
     }
@@ -82,7 +82,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(painter) = self.painter.take() {
-            // The painter only sleeps and paints; if it has panicked there is nothing to clear.
+            // The painter only sleeps and paints; if it has panicked, there is nothing to clear.
             let _ = painter.join();
         }
     }

@@ -18,8 +18,8 @@ pub enum Scheduling {
 }
 
 impl Scheduling {
-    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or 1. With `stack` the layers
-    /// of that stack instead.
+    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or 1. With `stack` the
+    /// layers of that stack instead.
     ///
     /// # Errors
     /// A stack together with a scheduler or a depth, a depth of 0, a scheduler or stack that cannot be built.

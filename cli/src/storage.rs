@@ -42,7 +42,8 @@ impl Storage {
         Ok(Storage { drive, scheduling, capacity })
     }
 
-    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more arrivals.
+    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more
+    /// arrivals.
     ///
     /// # Errors
     /// A trace that cannot be read, does not fit the drive or cannot be replayed closed.
@@ -73,7 +74,7 @@ impl Storage {
         let mut ran = ended.observer.ran(names, Timestamp::ZERO, until, self.capacity);
         for ((ran, vm), read) in ran.iter_mut().zip(vms).zip(&read) {
             let mut trace = vm.provenance(read);
-            // Wherever it was recorded, its responses are what was seen at the door.
+            // Whatever layer it was recorded at, its response times are now those above the scheduler of this storage.
             trace.layer = ran.profile.trace.as_ref().map_or(trace.layer, |seen| seen.layer);
             trace.made.insert(REPLAYED_ON.to_owned(), self.drive.clone());
             trace.made.insert(REPLAYED_BEHIND.to_owned(), self.scheduling.to_string());

@@ -14,23 +14,23 @@ use traces::{Lba, Sectors, formats};
 use crate::error::UsageError;
 use crate::one_device::OneDevice;
 
-/// A VM's trace as it was named, its format and its address map.
+/// A VM with its trace, the trace's format and its address map.
 pub struct Vm {
     pub name: String,
     pub path: PathBuf,
     pub format: &'static formats::Format,
     pub map: AddressMap,
-    /// The sectors that it takes up before wrapping or scaling; empty if nobody asked.
+    /// The sectors that it takes up before wrapping or scaling; empty if the trace was not scanned.
     range: Range<u64>,
     pub sha256: String,
     /// Bytes on disk, for progress.
     pub bytes: u64,
 }
 
-/// VMs are placed at multiples of this: 1 MiB, as partitioning tools do.
+/// VMs are placed at multiples of this number of sectors: 1 MiB, as partitioning tools do.
 const ALIGNMENT: u64 = 2048;
 
-/// A VM's trace and where its sector 0 is to lie on the drive, if somebody said so.
+/// A VM's trace, and the place of its sector 0 on the drive if one was given.
 #[derive(Clone, Debug)]
 pub struct Named {
     pub name: String,
@@ -51,7 +51,7 @@ pub fn gather(
 ) -> Result<Vec<Vm>> {
     if named.iter().any(|vm| !is_reopenable(&vm.path)) {
         return Err(UsageError(
-            "a trace is read several times before and in a replay, so not from standard input or a pipe; \
+            "a trace is read several times, so it cannot come from standard input or a pipe; \
              `iocast convert - trace.parquet` stores it first"
                 .to_owned(),
         )
@@ -81,18 +81,19 @@ impl Vm {
     /// Opens the trace.
     ///
     /// # Errors
-    /// What its reader says.
+    /// A trace that cannot be opened.
     pub fn open(&self, options: &ReadOptions) -> Result<VmTrace> {
         let reader = Box::new(OneDevice::new(&self.path, (self.format.open)(&self.path, options)?));
         Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
     }
 
-    /// What it takes of a drive, up to where another may begin; nothing if nobody asked where it lies.
+    /// The sectors of a drive that it takes up, rounded up to where another VM may begin; 0 if the trace was not
+    /// scanned.
     pub fn takes(&self) -> Sectors {
         aligned(Sectors::new(self.range.end - self.range.start))
     }
 
-    /// What a result says of the trace once it has been read.
+    /// The description of the trace in a result, once the trace has been read.
     pub fn provenance(&self, read: &replay::sources::TraceRead) -> TraceProvenance {
         TraceProvenance {
             vm: self.name.clone(),
@@ -106,7 +107,7 @@ impl Vm {
     }
 }
 
-/// So many sectors up to where another VM may begin.
+/// The number of sectors, rounded up to where another VM may begin.
 pub fn aligned(sectors: Sectors) -> Sectors {
     Sectors::new(sectors.count().div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT))
 }
@@ -178,7 +179,7 @@ fn place_all(
     if mapping == Mapping::Remap && end > capacity.count() {
         return Err(UsageError(format!(
             "the VMs' footprints need {end} sectors, the drive has {capacity}; \
-             choose a larger drive or fewer VMs; iocast compare and predict shrink them with --map scale"
+             choose a larger drive or fewer VMs, or shrink them with --map scale (iocast compare, iocast predict)"
         )));
     }
     let map = |(range, extent): (&Range<u64>, &Option<Extent>)| {
@@ -196,7 +197,7 @@ fn place_all(
     Ok(ranges.iter().zip(extents).map(map).zip(ranges.iter().cloned()).collect())
 }
 
-/// The sectors that each VM takes up: where it was placed, else in the first gap that holds it.
+/// The sectors that each VM takes up: at its given place, or else in the first gap that holds it.
 fn lay_out(named: &[Named], extents: &[Option<Extent>], mapping: Mapping) -> Vec<Range<u64>> {
     let length = |extent: &Option<Extent>| {
         extent.map_or(0, |extent| match mapping {

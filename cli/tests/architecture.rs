@@ -1,4 +1,4 @@
-//! Who may import whom (docs/ARCHITECTURE.md), over cargo's own metadata.
+//! The packages' imports obey docs/ARCHITECTURE.md, by cargo's own metadata.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `iocast calibrate`: what it finds in models of known parameters, in files and traces; its files; what it
-//! refuses.
+//! `iocast calibrate`: fits to models of known parameters, to files and to traces; the files it writes; the arguments
+//! it refuses.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The exit code and what it says.
+/// The exit code and standard error of a run that fails.
 fn failure(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let output = calibrate(folder, arguments);
     assert!(output.stdout.is_empty());
@@ -35,7 +35,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn a_model_of_known_parameters_is_found_again_within_1_percent() {
+fn fit_recovers_the_parameters_of_a_known_model_within_1_percent() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--drive", "cheetah-15k4:cache=off", "--models", "linear,linear"];
     let found = json(folder.path(), &arguments);
@@ -57,7 +57,7 @@ fn a_model_of_known_parameters_is_found_again_within_1_percent() {
 }
 
 #[test]
-fn a_solid_state_drive_is_found_again_and_its_profile_says_what_is_not_measured() {
+fn fit_recovers_a_solid_state_drive_and_its_profile_names_unmeasured_properties() {
     let folder = tempfile::tempdir().unwrap();
     let found = json(folder.path(), &["--drive", "sata-ssd", "--models", "flash", "--reads", "1000"]);
     for (name, known) in [("command_and_read_ns", 89_900.0), ("transfer_byte_ps", 2_000.0)] {
@@ -93,7 +93,7 @@ fn profiles_are_drives_and_runs_repeat_to_the_byte() {
 }
 
 #[test]
-fn what_does_not_depend_on_distance_is_told_so() {
+fn no_line_is_fitted_if_times_do_not_depend_on_distance() {
     let folder = tempfile::tempdir().unwrap();
     let flat = calibrate(folder.path(), &["--drive", "fixed", "--reads", "1000"]);
     let text = String::from_utf8(flat.stdout).unwrap();
@@ -112,7 +112,7 @@ fn what_does_not_depend_on_distance_is_told_so() {
 }
 
 #[test]
-fn a_file_is_measured_and_left_as_it_is() {
+fn measured_file_is_not_changed() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("disk.img");
     let bytes: Vec<u8> = (0..4 << 20).map(|byte: u32| (byte / 512) as u8).collect();
@@ -128,7 +128,7 @@ fn a_file_is_measured_and_left_as_it_is() {
 }
 
 #[test]
-fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
+fn trace_is_fitted_to_reads_without_concurrent_requests() {
     let folder = tempfile::tempdir().unwrap();
     let trace = root().join("traces/samples/file.parquet").display().to_string();
     let found = json(folder.path(), &[&trace, "--capacity", "2g"]);
@@ -142,11 +142,11 @@ fn a_trace_is_fitted_on_reads_that_had_the_device_to_themselves() {
     assert!(parameter(&found, 3, "depth") > 1.0 && found["fits"][3]["goodness"]["relative_rms"].is_f64());
     json(folder.path(), &["--drive", "file-empirical.toml", "--reads", "300", "--models", "fixed"]);
     let (code, said) = failure(folder.path(), &[&trace, "--capacity", "1m", "--force"]);
-    assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads end at"), "{said}");
+    assert!(code == 2 && said.contains("--capacity is 2048 sectors, but reads reach sector"), "{said}");
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_measured() {
+fn impossible_arguments_are_refused_before_any_measurement() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("taken.svg"), "").unwrap();
     for (arguments, code, message) in [
@@ -157,11 +157,11 @@ fn what_cannot_be_is_said_before_anything_is_measured() {
         (&["trace", "--drive", "fixed"], 2, "give one of: --device PATH"),
         (&["absent.parquet"], 1, "absent.parquet"),
         (&["--drive", "fixd"], 2, "unknown drive `fixd`; did you mean fixed?"),
-        (&["--drive", "fixed", "--models", "cubic"], 2, "no model `cubic` can be fitted"),
-        (&["--drive", "fixed", "--output", "taken"], 1, "taken.svg exists: --force overwrites it"),
-        (&["--drive", "fixed", "--output", "nowhere/x"], 1, "nowhere: there is no such folder"),
-        (&["--drive", "fixed", "--output", ".."], 2, "give the beginning of file names"),
-        (&["--drive", "fixed", "--drive-cache", "off"], 2, "--drive-cache is for a --device"),
+        (&["--drive", "fixed", "--models", "cubic"], 2, "`cubic` is no model that can be fitted"),
+        (&["--drive", "fixed", "--output", "taken"], 1, "taken.svg exists; overwrite it with --force"),
+        (&["--drive", "fixed", "--output", "nowhere/x"], 1, "nowhere: this folder of --output does not exist"),
+        (&["--drive", "fixed", "--output", ".."], 2, "it is the beginning of file names"),
+        (&["--drive", "fixed", "--drive-cache", "off"], 2, "--drive-cache applies to a --device only"),
         (&["--drive", "fixed", "--picture-size", "10x10"], 2, "such as 900x600"),
         (&["--drive", "fixed", "--reads", "10"], 2, "10 is not in 200..=10000000"),
         (&["--drive", "fixed:capacity=4k"], 1, "it holds 8 sectors: too few"),
@@ -173,7 +173,7 @@ fn what_cannot_be_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_without_files() {
+fn interrupt_exits_with_130_and_writes_no_files() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::write(folder.path().join("disk.img"), vec![1; 4 << 20]).unwrap();
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("iocast"))

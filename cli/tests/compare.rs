@@ -1,4 +1,4 @@
-//! `iocast compare` as a user meets it.
+//! `iocast compare` on the command line: figures, order of arguments, warnings and errors.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Rows of `mail.parquet`, and those of them that are reads, as pyarrow counts them.
+/// Number of rows of `mail.parquet`, and number of reads among them, as pyarrow counts them.
 const MAIL_RECORDS: u64 = 39_664;
 const MAIL_READS: u64 = 11_771;
 
@@ -40,7 +40,7 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_main_job() {
+fn two_schedulers_are_compared_with_figures_ratios_and_provenance() {
     let (mail, schedulers) = (sample("mail.parquet"), "fifo,sstf,cscan,deadline,cats");
     let result = json(&["compare", &mail, "--schedulers", schedulers, "--drive", "cheetah-15k4", "--pacing", "closed"]);
     assert_eq!(result["schema_version"], 1);
@@ -61,7 +61,7 @@ fn the_main_job() {
     }
     let named = |name: &str| runs.iter().find(|run| run["scheduler"]["name"] == name).unwrap();
     assert_eq!(named("deadline")["ratio"]["response_time_mean"], 1.0);
-    // What README.md says of CATS: reads in two thirds of the time, writes in eight times it.
+    // README.md states of CATS: reads take two thirds of the time, writes eight times the time.
     let of = |name: &str, class: &str| named(name)[class]["response_time"]["mean_ns"].as_f64().unwrap();
     let ratio = |class: &str| of("cats", class) / of("deadline", class);
     assert!((0.6..0.7).contains(&ratio("read")), "{}", ratio("read"));
@@ -85,7 +85,7 @@ fn the_same_inputs_give_the_same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_load_that_the_drive_cannot_sustain_is_not_compared() {
+fn overloaded_replay_is_marked_not_comparable() {
     // Recorded on a disk that was twenty times as fast.
     let mail = sample("fast-disk/mail.parquet");
     let result = json(&["compare", &mail, "--schedulers", "fifo,deadline"]);
@@ -103,7 +103,7 @@ fn a_load_that_the_drive_cannot_sustain_is_not_compared() {
 }
 
 #[test]
-fn several_vms_each_at_their_place() {
+fn each_vm_is_replayed_at_its_place() {
     let (mail, web) = (format!("mail={}", sample("mail.parquet")), format!("web={}@32g", sample("web.parquet")));
     let arguments = ["compare", "--vm", &mail, "--vm", &web, "--pacing", "closed", "--per-vm", "--limit", "4000"];
     let result = json(&[&arguments[..], &["--schedulers", "deadline"]].concat());
@@ -118,7 +118,7 @@ fn several_vms_each_at_their_place() {
 }
 
 #[test]
-fn vms_that_overlap_are_warned_of() {
+fn overlapping_vms_cause_a_warning() {
     let (mail, web) = (format!("a={}@0", sample("mail.parquet")), format!("b={}@0", sample("web.parquet")));
     let arguments = ["compare", "--vm", &mail, "--vm", &web, "--pacing", "closed", "--limit", "100"];
     let output = iocast().args(arguments).output().unwrap();
@@ -127,7 +127,7 @@ fn vms_that_overlap_are_warned_of() {
 }
 
 #[test]
-fn a_vm_without_a_place_goes_where_it_fits() {
+fn vm_without_a_place_goes_to_the_first_gap_that_holds_it() {
     // The second one's place leaves no room at the beginning.
     let web = format!("web={}@1m", sample("web.parquet"));
     let arguments = ["compare", &sample("mail.parquet"), "--vm", &web, "--pacing", "closed", "--limit", "100"];
@@ -139,7 +139,7 @@ fn a_vm_without_a_place_goes_where_it_fits() {
 }
 
 #[test]
-fn one_name_twice_is_told_apart_and_the_baseline_must_be_there() {
+fn schedulers_of_one_name_get_full_labels_and_an_unknown_baseline_is_refused() {
     let mail = sample("mail.parquet");
     let arguments = ["compare", &mail, "--pacing", "closed", "--limit", "500", "--schedulers"];
     let list = "deadline, deadline:fifo_batch=1";
@@ -152,7 +152,7 @@ fn one_name_twice_is_told_apart_and_the_baseline_must_be_there() {
     for (extra, expected) in [
         (
             ["fifo,sstf", "--baseline", "deadline"],
-            "the baseline `deadline` is none of the schedulers compared: fifo, sstf",
+            "the baseline `deadline` is not among the schedulers compared: fifo, sstf",
         ),
         (["fifo,fifo", "--baseline", "fifo"], "scheduler `fifo` is named twice"),
     ] {
@@ -172,7 +172,7 @@ fn an_empty_window_is_an_error() {
 }
 
 #[test]
-fn a_bounded_queue_is_reported_under_every_pacing() {
+fn held_back_arrivals_are_reported_under_every_pacing() {
     let mail = sample("mail.parquet");
     let notes = |pacing: &str| {
         let arguments = ["compare", &mail, "--schedulers", "fifo", "--max-queue", "4", "--limit", "3000", "--pacing"];
@@ -188,14 +188,14 @@ fn a_bounded_queue_is_reported_under_every_pacing() {
 }
 
 #[test]
-fn requests_that_all_arrive_at_once_are_no_overload() {
+fn simultaneous_requests_are_no_overload() {
     let result = json(&["compare", &sample("mail.parquet"), "--limit", "1"]);
     assert_eq!(result["runs"][0]["status"], "comparable");
     assert!(result["runs"][0]["offered_load"].is_null());
 }
 
 #[test]
-fn closed_pacing_says_what_it_could_not_know() {
+fn closed_pacing_notes_requests_without_completion() {
     let folder = tempfile::tempdir().unwrap();
     let load = |name: &str, completes: fn(u64) -> bool| {
         let path = folder.path().join(name);
@@ -245,7 +245,7 @@ fn addresses_beyond_the_drive_are_an_error_unless_mapped() {
 }
 
 #[test]
-fn windows_and_limits_cut_the_trace() {
+fn window_and_limit_select_a_part_of_the_trace() {
     let mail = sample("mail.parquet");
     let requests = |extra: &[&str]| {
         let arguments = ["compare", &mail, "--pacing", "closed", "--schedulers", "fifo"];
@@ -278,7 +278,7 @@ fn issued_requests_are_replayed_with_a_warning() {
 }
 
 #[test]
-fn decisions_are_logged() {
+fn decision_log_holds_every_decision() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("decisions");
     let result = json(&[
@@ -319,7 +319,7 @@ fn tables_and_markdown_show_every_scheduler() {
 }
 
 #[test]
-fn what_is_wrong_on_the_command_line_ends_with_code_2_and_says_what_is_near() {
+fn unknown_names_end_with_code_2_and_similar_names() {
     let mail = sample("mail.parquet");
     for (arguments, expected) in [
         (
@@ -341,7 +341,7 @@ fn what_is_wrong_on_the_command_line_ends_with_code_2_and_says_what_is_near() {
 }
 
 #[test]
-fn a_wrong_file_is_named_with_place_and_code_1() {
+fn malformed_trace_ends_with_code_1_and_its_file_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -380,7 +380,7 @@ fn lists_come_from_the_registries() {
 }
 
 #[test]
-fn the_readme_shows_what_the_demo_prints() {
+fn readme_shows_the_output_of_the_demo() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let shown = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();

@@ -1,4 +1,4 @@
-//! `iocast convert`, and that what it writes replays as what it read.
+//! `iocast convert`: a converted trace replays like the original; names, windows and provenance; existing outputs.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn convert(arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The figures of a replay without what says where the trace came from.
+/// The figures of a replay, without the trace's provenance.
 fn figures(trace: &str, extra: &[&str]) -> Value {
     let arguments = ["compare", trace, "--pacing", "closed", "--schedulers", "deadline", "--output-format", "json"];
     let output = iocast(&[&arguments[..], extra].concat());
@@ -50,7 +50,7 @@ fn a_converted_trace_replays_as_the_original() {
 }
 
 #[test]
-fn windows_names_and_provenance_are_kept() {
+fn window_vm_name_and_provenance_are_applied() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("cut.parquet").display().to_string();
     let mail = sample("mail.parquet").display().to_string();
@@ -97,7 +97,7 @@ fn a_failed_conversion_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_anonymised_trace_names_nobody_and_keeps_distances_within_regions() {
+fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("anonymous.parquet").display().to_string();
     let mail = sample("mail.parquet").display().to_string();

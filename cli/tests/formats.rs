@@ -1,5 +1,5 @@
-//! Formats on the command line: what `iocast convert` writes and refuses, several devices in one
-//! trace, and the list of formats.
+//! Formats on the command line: outputs that `iocast convert` writes and refuses, traces of several devices, and the
+//! list of formats.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn arrivals_us(folder: &Path, trace: &str) -> Vec<u64> {
 }
 
 #[test]
-fn the_ending_of_the_output_tells_its_format() {
+fn file_extension_of_the_output_chooses_its_format() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let limit = ["--limit", "500"];
@@ -79,22 +79,19 @@ fn a_format_that_cannot_be_written_is_a_usage_error_that_names_those_that_can() 
     let written =
         ["parquet (.parquet)", "csv (.csv)", "fio-iolog (.iolog)", "btreplay (.replay.0)", "blkreplay (.load)"];
     for (arguments, message) in [
-        (&["mail.vscsi"][..], "no format that is written has the ending of mail.vscsi; name one with --to"),
-        (&["mail.csv.gz"], "no format that is written has the ending of mail.csv.gz"),
-        (&["-"], "standard output has no ending that tells the format: name it with --to"),
-        (&["mail.csv", "--to", "vscsi"], "--to vscsi: that format is only read; written are"),
-        (&["mail.csv", "--to", "excel"], "--to excel: that format is unknown; written are"),
+        (&["mail.vscsi"][..], "no writable format has the file extension of mail.vscsi; name a format with --to"),
+        (&["mail.csv.gz"], "no writable format has the file extension of mail.csv.gz"),
+        (&["-"], "standard output has no file extension; name the format with --to"),
+        (&["mail.csv", "--to", "vscsi"], "--to vscsi: that format is only read; iocast writes"),
+        (&["mail.csv", "--to", "excel"], "--to excel: that format is unknown; iocast writes"),
     ] {
         let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
         assert_eq!(code, 2, "{error}");
         assert!(error.contains(message) && written.iter().all(|format| error.contains(format)), "{error}");
     }
     for (arguments, message) in [
-        (
-            &["mail.csv", "--provenance", "host=lab"][..],
-            "--provenance is kept by Parquet only; leave it out to write csv",
-        ),
-        (&["mail.csv", "--vm", "post"], "--vm is kept by Parquet only"),
+        (&["mail.csv", "--provenance", "host=lab"][..], "only Parquet stores --provenance; leave it out to write csv"),
+        (&["mail.csv", "--vm", "post"], "only Parquet stores --vm"),
     ] {
         let (code, error) = fails(folder.path(), &[&["convert", &mail()], arguments].concat());
         assert!(code == 2 && error.contains(message), "{error}");
@@ -103,7 +100,7 @@ fn a_format_that_cannot_be_written_is_a_usage_error_that_names_those_that_can() 
 }
 
 #[test]
-fn what_a_format_cannot_express_is_an_error_or_counted() {
+fn requests_that_a_format_cannot_express_are_an_error_or_counted_with_lossy() {
     let folder = tempfile::tempdir().unwrap();
     let (code, error) = fails(folder.path(), &["convert", &mail(), "mail.load"]);
     assert_eq!(code, 1);
@@ -135,7 +132,7 @@ fn standard_output_is_for_text_and_may_be_closed_early() {
         let (code, error) = fails(folder.path(), &["convert", &mail(), "-", "--to", format]);
         assert!(code == 1 && error.contains("cannot write -: this format is written to files only"), "{error}");
     }
-    // As with `| head`: nobody reads the rest.
+    // As with `| head`: the reader closes the pipe early.
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("iocast"))
         .args(["convert", &mail(), "-", "--to", "csv"])
         .stdout(Stdio::piped())
@@ -148,7 +145,7 @@ fn standard_output_is_for_text_and_may_be_closed_early() {
 }
 
 #[test]
-fn what_stands_at_the_output_is_kept_unless_forced_and_never_replaced_if_it_is_no_file() {
+fn existing_output_is_kept_without_force_and_never_replaced_if_it_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mail.csv"), "precious").unwrap();
     let (code, error) = fails(folder.path(), &["convert", &mail(), "mail.csv"]);
@@ -160,19 +157,20 @@ fn what_stands_at_the_output_is_kept_unless_forced_and_never_replaced_if_it_is_n
     assert_eq!(std::fs::read(folder.path().join("mail.csv")).unwrap(), b"precious");
 }
 
-/// Two files, each with an address zero of its own.
+/// Two files, each with its own address space.
 const TWO_DEVICES: &str = "fio version 3 iolog\n1 /dev/vda add\n1 /dev/vdb add\n10 /dev/vda read 0 4096\n\
                            20 /dev/vdb write 0 4096\n30 /dev/vda read 4096 4096\n";
 
 #[test]
-fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
+fn trace_of_several_devices_needs_a_choice_if_the_output_holds_one() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("two.iolog"), TWO_DEVICES).unwrap();
 
     let (code, error) = fails(folder, &["convert", "two.iolog", "two.load"]);
     assert_eq!(code, 1);
-    for part in ["first devices are /dev/vda, /dev/vdb", "a blkreplay trace holds one; --device NAME takes one of them"]
+    for part in
+        ["first devices are /dev/vda, /dev/vdb", "a blkreplay trace holds one; choose one of them with --device NAME"]
     {
         assert!(error.contains(part), "{error}");
     }
@@ -186,22 +184,22 @@ fn of_several_devices_one_has_to_be_chosen_where_there_is_room_for_one() {
         let message = succeeds(folder, &["convert", "two.iolog", output]);
         assert!(message.contains(": 3 requests"), "{message}");
         let (code, error) = fails(folder, &["convert", output, "again.load"]);
-        assert!(code == 1 && error.contains("--device NAME takes one of them"), "{output}: {error}");
+        assert!(code == 1 && error.contains("choose one of them with --device NAME"), "{output}: {error}");
     }
 
     let replay = |trace| ["compare", trace, "--schedulers", "fifo,sstf"];
     for trace in ["two.iolog", "two.parquet"] {
         let (code, error) = fails(folder, &replay(trace));
         assert_eq!(code, 1);
-        let message = "it holds several devices, each with an address zero of its own: /dev/vda, /dev/vdb, …; \
-                       --device NAME takes one of them";
+        let message = "it holds several devices, each with its own address space: /dev/vda, /dev/vdb, …; \
+                       choose one of them with --device NAME";
         assert!(error.contains(trace) && error.contains(message), "{error}");
         succeeds(folder, &[&replay(trace)[..], &["--device", "/dev/vda"]].concat());
     }
 }
 
 #[test]
-fn devices_are_told_apart_before_their_addresses_are_looked_at() {
+fn records_of_other_devices_are_skipped_before_their_addresses_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     let far = TWO_DEVICES.replace("write 0 4096", "write 1125899906842624 4096");
     std::fs::write(folder.path().join("far.iolog"), far).unwrap();
@@ -222,7 +220,7 @@ fn vms_that_share_a_device_are_replayed_on_it() {
 }
 
 #[test]
-fn the_list_of_formats_says_all_and_fits_80_columns() {
+fn list_of_formats_is_complete_and_fits_80_columns() {
     let folder = tempfile::tempdir().unwrap();
     let output = iocast(folder.path(), &["list", "formats"]);
     let text = String::from_utf8(output.stdout).unwrap();

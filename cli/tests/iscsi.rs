@@ -54,7 +54,7 @@ fn capture(path: &Path) {
 }
 
 #[test]
-fn a_capture_becomes_a_trace_and_a_scrubbed_one_the_same_trace() {
+fn capture_and_scrubbed_capture_give_the_same_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     capture(Path::new(&path("a.pcap")));
@@ -76,7 +76,7 @@ fn a_capture_becomes_a_trace_and_a_scrubbed_one_the_same_trace() {
 }
 
 #[test]
-fn what_cannot_be_read_or_makes_no_sense_is_refused() {
+fn unreadable_inputs_and_contradictory_arguments_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     capture(Path::new(&path("a.pcap")));
@@ -106,7 +106,7 @@ fn what_cannot_be_read_or_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_trace_shifted_by_a_clock_is_shifted_back() {
+fn align_removes_a_clock_offset() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let mail = sample("mail.parquet").display().to_string();

@@ -1,4 +1,4 @@
-//! `iocast place` from the outside.
+//! `iocast place` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn capture(vm: &str) -> String {
     samples.join(format!("alone-{vm}/1/{vm}.parquet")).display().to_string()
 }
 
-/// A plan of three machines on two drives.
+/// A plan of three VMs on two drives.
 fn plan() -> String {
     let vm = |name: &str, limit: &str| format!("[[vm]]\nname = {name:?}\ncapture = {:?}\n{limit}\n", capture(name));
     [
@@ -38,7 +38,7 @@ fn said(text: &str) -> String {
 }
 
 #[test]
-fn machines_are_placed_confirmed_and_drawn() {
+fn placement_is_confirmed_by_replay_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
     std::fs::write(&path, plan()).unwrap();
@@ -78,7 +78,8 @@ fn machines_are_placed_confirmed_and_drawn() {
     let table = iocast().arg("place").arg(&path).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
     assert!(
-        table.contains("alone / forecast / replayed") && (table.contains("binds") || table.contains("exceeded")),
+        table.contains("alone / forecast / replayed")
+            && (table.contains("is the tightest") || table.contains("the forecast exceeds")),
         "{table}"
     );
 }
@@ -91,10 +92,11 @@ fn placed(folder: &Path, plan: &str) -> Value {
 }
 
 #[test]
-fn a_lun_may_have_a_stack() {
+fn lun_with_a_stack_is_replayed_through_it() {
     let folder = tempfile::tempdir().unwrap();
     let lun = |rest: &str| plan().replace("\ndrive = \"cheetah-9lp\"", &format!("\ndrive = \"cheetah-9lp\"\n{rest}"));
-    // One layer that is a scheduler and a depth is that scheduler with that depth, be it a line or a file beside the plan.
+    // One layer that is a scheduler and a depth is that scheduler with that depth, be it a line or a file beside the
+    // plan.
     let deep = placed(folder.path(), &lun("scheduler = \"deadline\"\ndepth = 4"));
     let line = placed(folder.path(), &lun("stack = \"lun=deadline@depth=4\""));
     let layer = "[[layer]]\nname = \"lun\"\nscheduler = \"deadline\"\nsettings = { depth = 4 }\n";
@@ -114,7 +116,7 @@ fn a_lun_may_have_a_stack() {
 }
 
 #[test]
-fn machines_go_where_there_is_room() {
+fn no_lun_gets_more_than_its_drive_holds() {
     let folder = tempfile::tempdir().unwrap();
     // Each of the three takes about a gigabyte of 2.1.
     let plan = plan().replace("cheetah-15k4-mechanical", "barracuda").replace("cheetah-9lp", "barracuda");
@@ -132,7 +134,7 @@ fn machines_go_where_there_is_room() {
 }
 
 #[test]
-fn machines_may_be_profiles_where_nothing_is_replayed() {
+fn profiles_are_placed_if_nothing_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let drives = ["\ndrive = \"cheetah-15k4-mechanical\"", "\ndrive = \"cheetah-9lp\""];
     let plan = drives.iter().fold(plan(), |plan, drive| plan.replace(drive, ""));
@@ -147,17 +149,17 @@ fn machines_may_be_profiles_where_nothing_is_replayed() {
     let profiles = vms.into_iter().fold(plan.clone(), of);
     assert_eq!(profiles.matches("profile = ").count(), 3);
     // The window is in the profiles.
-    assert!(said(&profiles).contains("start and end cut captures, and all machines are profiles"));
+    assert!(said(&profiles).contains("start and end select a part of a capture, and all VMs are given as profiles"));
     let profiles = profiles.replace("start = \"15s\"\nend = \"45s\"\n", "");
     assert_eq!(placed(folder.path(), &profiles), captures);
     assert_eq!(placed(folder.path(), &of(plan, "web")), captures);
 }
 
 #[test]
-fn why_a_group_has_no_forecast_is_said() {
+fn placement_states_why_a_group_has_no_forecast() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
-    // Three busy machines on one drive: more than a method for less than all of its time can tell.
+    // Three busy VMs on one drive exceed the utilisation up to which hol holds.
     let text = plan().replace("casale", "hol").replace("separate = [[\"mail\", \"oltp\"]]\n", "");
     let second = "[[lun]]\nname = \"two\"\ndrive = \"cheetah-9lp\"\n";
     assert!(text.contains(second));
@@ -169,21 +171,21 @@ fn why_a_group_has_no_forecast_is_said() {
 }
 
 #[test]
-fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
+fn impossible_plans_are_refused_with_the_remedy() {
     for (from, to, says) in [
-        (
-            "[[\"mail\", \"oltp\"]]",
-            "[[\"mail\", \"olpt\"]]",
-            "separate names \"olpt\", which is no machine of the plan",
-        ),
+        ("[[\"mail\", \"oltp\"]]", "[[\"mail\", \"olpt\"]]", "separate names \"olpt\", which is no VM of the plan"),
         ("[[\"mail\", \"oltp\"]]", "[[\"mail\", \"mail\"]]", "twice in one group"),
         ("name = \"two\"", "name = \"one\"", "two LUNs are called one"),
         ("\"cheetah-9lp\"", "\"cheetah-9pl\"", "LUN two"),
-        ("read_iops = 60", "read_iops = 0", "machine web: limits are above 0"),
+        ("read_iops = 60", "read_iops = 0", "VM web: each limit must be above 0"),
         ("read_iops = 60", "read_iop = 60", "unknown field `read_iop`"),
         ("predictor = \"casale\"", "predictor = \"casal\"", "casale"),
-        ("predictor = \"casale\"", "predictor = \"twin\"", "one that goes by profiles (casale, casale-refined, hol"),
-        ("predictor = \"casale\"", "predictor = \"residual\"", "residual plays captures request by request"),
+        (
+            "predictor = \"casale\"",
+            "predictor = \"twin\"",
+            "a predictor that uses profiles (casale, casale-refined, hol",
+        ),
+        ("predictor = \"casale\"", "predictor = \"residual\"", "residual simulates traces request by request"),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
         ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler is in front of a drive"),
         ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\ndepth = 0", "LUN two: depth 0 lets nothing through"),
@@ -193,15 +195,15 @@ fn plans_that_cannot_be_are_refused_with_what_would_be_right() {
             "drive = \"cheetah-9lp\"\nstack = \"xen-ba\"\ndepth = 2",
             "LUN two: a stack has schedulers and depths of its own",
         ),
-        ("capture = ", "profile = ", "machine mail: a profile tells no single requests that could be replayed"),
-        ("capture = ", "profile = \"a.json\"\ncapture = ", "machine mail: it names a capture and a profile"),
-        ("capture = ", "read_iops = 1 # ", "machine mail: it names neither a capture nor a profile"),
+        ("capture = ", "profile = ", "VM mail: a profile holds no single requests to replay"),
+        ("capture = ", "profile = \"a.json\"\ncapture = ", "VM mail: it names a capture and a profile"),
+        ("capture = ", "read_iops = 1 # ", "VM mail: it needs a capture or a profile"),
     ] {
         let text = plan();
         assert!(text.contains(from), "{from}");
         let said = said(&text.replacen(from, to, 1));
         assert!(said.contains(says), "{said:?} does not say {says:?}");
     }
-    assert!(said("[[lun]]\nname = \"a\"\n").contains("needs a [[vm]] and a [[lun]] at least"));
+    assert!(said("[[lun]]\nname = \"a\"\n").contains("needs at least one [[vm]] and one [[lun]]"));
     assert!(said(&plan().replace("mail.parquet", "nowhere.parquet")).contains("nowhere.parquet"));
 }

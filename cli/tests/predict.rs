@@ -1,4 +1,4 @@
-//! `iocast predict` as its users meet it.
+//! `iocast predict` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn json_of(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.get_output().stdout).unwrap()
 }
 
-/// What the program says in vain, and its exit code.
+/// Standard error and exit code of a run that fails.
 fn refused(arguments: &[&str]) -> (String, i32) {
     let output = iocast().arg("predict").args(arguments).assert().failure();
     let output = output.get_output();
@@ -35,7 +35,7 @@ fn profile(folder: &Path, name: &str, profile: &Value) -> String {
 }
 
 #[test]
-fn captures_and_the_profiles_of_them_have_one_forecast() {
+fn captures_and_their_profiles_give_the_same_forecast() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("alone").display().to_string();
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
@@ -65,7 +65,7 @@ fn captures_and_the_profiles_of_them_have_one_forecast() {
 }
 
 #[test]
-fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
+fn profile_written_by_hand_needs_rates_responses_and_arrival_queues() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str, reads: f64| {
         let operation = json!({"iops": reads, "response_ns": 5e6, "found_total": 1.0});
@@ -91,7 +91,7 @@ fn a_profile_by_hand_needs_rates_responses_and_what_is_found() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_file() {
+fn errors_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let good = json!({"vm": "good", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
     let good = profile(folder.path(), "good.json", &good);
@@ -102,10 +102,10 @@ fn what_is_wrong_is_said_with_its_file() {
     let missing = folder.path().join("missing.parquet").display().to_string();
     let cases: [(&[&str], &str, i32); 8] = [
         (&[&good, &milliseconds], "ms: 100.0 requests a second with their response times make 5.000e-6", 1),
-        (&[&good, &broken], "broken.json: is no profile of a machine alone", 1),
+        (&[&good, &broken], "broken.json: is no isolation profile", 1),
         (&[&good, &newer], "newer.json: its schema_version is 99", 1),
         (&[&good, &missing], "missing.parquet", 1),
-        (&[&good, &good], "two machines are named `good`; give one another name, OTHER=", 2),
+        (&[&good, &good], "two VMs are named `good`; give one another name, OTHER=", 2),
         (&[&good, &milliseconds, "--predictors", "casal"], "unknown predictor `casal`; did you mean casale", 2),
         (&[&good, &milliseconds, "--predictors", "casale:max_write_conn=40"], "at most max_conn, which is 32", 2),
         (&[&good, &milliseconds, "--start", "5s", "--end", "1s"], "--end must be later than --start", 2),
@@ -120,7 +120,7 @@ fn what_is_wrong_is_said_with_its_file() {
 }
 
 #[test]
-fn further_captures_tell_of_the_device_and_are_not_put_together() {
+fn traces_of_also_inform_the_twin_and_are_not_forecast() {
     let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
     let own = json_of(&[&mail, &web, "--predictors", "twin,isolation"]);
     let also = json_of(&[&mail, &web, "--also", &oltp, "--predictors", "twin,twin:device=own,isolation"]);
@@ -141,7 +141,7 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     let (said, code) = refused(&[&mail, &by_hand, "--also", &oltp]);
     assert!(code == 2 && said.contains("by-hand.json") && said.contains("--also"), "{code} {said}");
     let (said, code) = refused(&[&mail, &web, "--also", &web]);
-    assert!(code == 2 && said.contains("two machines are named `web`"), "{code} {said}");
+    assert!(code == 2 && said.contains("two VMs are named `web`"), "{code} {said}");
     let (said, _) = refused(&[&mail, &web, "--also", "nothing.parquet"]);
     assert!(said.contains("nothing.parquet"), "{said}");
     // Response times of another layer are of another kind, and tell nothing of these.
@@ -151,12 +151,12 @@ fn further_captures_tell_of_the_device_and_are_not_put_together() {
     assert!(code == 1 && said.contains("wire at layer wire"), "{code} {said}");
 }
 
-/// Mail at the beginning of the drive, web further on.
+/// The argument of a VM with its place: mail at the beginning of the drive, web behind it.
 fn placed(vm: &str) -> String {
     format!("{}@{}", sample(&format!("{vm}.parquet")), if vm == "mail" { "0" } else { "4g" })
 }
 
-/// What compare has of the reads of machines by name that are replayed closed: mean response in ns.
+/// The mean response times in ns of the VMs' reads, by name, from a closed replay by compare.
 fn compared(vms: &[&str]) -> Vec<f64> {
     let mut command = iocast();
     command.args(["compare", "--drive", "cheetah-9lp", "--schedulers", "fifo", "--pacing", "closed", "--per-vm"]);
@@ -181,7 +181,7 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
     let replayed = json_of(&[&[mail.as_str(), &web, "--predictors", "twin,isolation", "-o", &stem], &on[..]].concat());
     let together = compared(&["mail", "web"]);
     for (index, name) in ["mail", "web"].into_iter().enumerate() {
-        // What is measured ends where the first machine's last request comes, of both together that of web; compare goes on to the end.
+        // The measurement ends with the first VM's last arrival, here that of web; compare continues to the end.
         let near = |one: &Value, other: f64| (one.as_f64().unwrap() / other - 1.0).abs() < 0.01;
         let alone = &replayed["alone"][index]["reads"]["response_ns"];
         assert!(near(alone, compared(&[name])[0]), "{name} alone: {alone}");
@@ -204,16 +204,16 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
     assert!(isolation(&deadline) == isolation(&stacked) && isolation(&deadline) != isolation(&replayed));
     let table = iocast().args(["predict", &mail, &web, "--predictors", "isolation"]).args(on).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
-    assert!(table.contains("(replayed): until the first had nothing more to send: "), "{table}");
+    assert!(table.contains("(replayed): measured until the first VM had no more arrivals: "), "{table}");
 }
 
 #[test]
-fn a_replay_is_of_those_together_wherever_they_were_recorded() {
+fn replay_on_a_drive_accepts_traces_of_any_layer() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
     let on = ["--drive", "hp-c2490a", "--map", "scale", "--end", "10s", "--predictors", "isolation"];
-    // Who only tells of the drive does not move the others on it.
+    // A VM given with --also does not move the others on the drive.
     let two = json_of(&[&[mail.as_str(), &web], &on[..]].concat());
     let three = json_of(&[&[mail.as_str(), &web, "--also", &oltp], &on[..]].concat());
     assert_eq!((&two["pairs"], &two["alone"]), (&three["pairs"], &three["alone"]));
@@ -222,7 +222,7 @@ fn a_replay_is_of_those_together_wherever_they_were_recorded() {
         "{}",
         two["pairs"][0]["truth"]
     );
-    // On the wire or in the guest: what counts is seen on the drive.
+    // The layer of the recording does not matter: the figures come from the drive.
     let wire = path("mail.parquet");
     iocast().args(["convert", &mail, &wire, "--layer", "wire"]).assert().success();
     let (said, _) = refused(&[&wire, &web, "--predictors", "isolation"]);
@@ -251,11 +251,11 @@ fn a_replay_is_of_those_together_wherever_they_were_recorded() {
     assert!(learned["pairs"][0]["predictors"]["residual"]["total_read_iops"].as_f64().is_some(), "{learned}");
     std::fs::write(&known, json_of(&[&mail, &web, "--predictors", "isolation"]).to_string()).unwrap();
     let (said, _) = refused(&[&mail, &web, "--predictors", "residual", "--learn-from", &known]);
-    assert!(said.contains("known.json: knows no truth"), "{said}");
+    assert!(said.contains("known.json: holds no consolidation with a known result"), "{said}");
 }
 
 #[test]
-fn profiles_are_of_where_and_when_they_were_measured() {
+fn profiles_refuse_a_place_and_a_window() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("at").display().to_string();
     let (mail, web) = (sample("mail.parquet"), format!("{}@17g", sample("web.parquet")));
@@ -265,9 +265,9 @@ fn profiles_are_of_where_and_when_they_were_measured() {
     assert_eq!(profiles["overlap"], captures["overlap"]);
     assert_eq!(profiles["overlap"], json!([[null, 0.0], [0.0, null]]));
     let (said, exit) = refused(&[&mail, &format!("{web}@17g")]);
-    assert!(said.contains("a profile is of the place where it was measured") && exit == 2, "{said}");
+    assert!(said.contains("a profile belongs to the place where it was measured") && exit == 2, "{said}");
     let (said, exit) = refused(&[&mail, &web, "--start", "5s"]);
-    assert!(said.contains("--start and --end cut captures") && exit == 2, "{said}");
+    assert!(said.contains("--start and --end select a part of a trace") && exit == 2, "{said}");
     let mut odd: Value = serde_json::from_str(&std::fs::read_to_string(&web).unwrap()).unwrap();
     odd["footprint"]["runs"] = json!([[0, u64::MAX], [0, u64::MAX]]);
     std::fs::write(&web, odd.to_string()).unwrap();
@@ -276,21 +276,21 @@ fn profiles_are_of_where_and_when_they_were_measured() {
 }
 
 #[test]
-fn what_cannot_be_replayed_on_a_drive_is_refused() {
+fn inputs_that_cannot_be_replayed_on_a_drive_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let by_hand = json!({"vm": "by-hand", "reads": {"iops": 100.0, "response_ns": 5e6, "found_total": 1.0}});
     let by_hand = profile(folder.path(), "by-hand.json", &by_hand);
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let on = ["--drive", "cheetah-9lp"];
     let cases: [(&[&str], &str, i32); 6] = [
-        (&[&mail, &by_hand, "--drive", "cheetah-9lp"], "by-hand.json: --drive replays captures, and a profile", 2),
+        (&[&mail, &by_hand, "--drive", "cheetah-9lp"], "by-hand.json: --drive replays traces, and a profile", 2),
         (&[&mail, &web, "--drive", "cheetah-9l"], "unknown drive `cheetah-9l`; did you mean cheetah-9lp", 2),
         (&[&mail, &web, "--drive", "cheetah-9lp", "--scheduler", "fifoo"], "fifoo", 2),
         (&[&mail, &web, "--drive", "cheetah-9lp", "--stack", "kvm-virti"], "did you mean kvm-virtio", 2),
         (&[&mail, &web, "--depth", "2"], "--drive <DRIVE>", 2),
         (
             &[&mail, &web, "--drive", "cheetah-9lp", "--start", "1h"],
-            "mail.parquet: too few requests of it are left to replay",
+            "mail.parquet: too few requests are left to replay",
             1,
         ),
     ];
@@ -305,7 +305,7 @@ fn what_cannot_be_replayed_on_a_drive_is_refused() {
 }
 
 #[test]
-fn machines_on_the_same_places_are_told() {
+fn vms_on_the_same_addresses_are_reported() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let shared = |result: &Value, one: usize, other: usize| result["overlap"][one][other].as_f64().unwrap();
     let same = json_of(&[&mail, &web, "--predictors", "isolation"]);
@@ -315,34 +315,34 @@ fn machines_on_the_same_places_are_told() {
         String::from_utf8(output.get_output().stdout.clone()).unwrap()
     };
     let apart = format!("{web}@17g");
-    assert!(table(&web).contains("Two machines touch the same places of the device, most of all mail and web"));
-    assert!(!table(&apart).contains("touch the same places"));
+    assert!(table(&web).contains("Two VMs touch the same addresses of the device, most of all mail and web"));
+    assert!(!table(&apart).contains("touch the same addresses"));
     assert_eq!(shared(&json_of(&[&mail, &apart, "--predictors", "isolation"]), 0, 1), 0.0);
 }
 
 #[test]
-fn a_window_leaves_out_what_lies_outside() {
+fn window_leaves_out_requests_outside_it() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let whole = json_of(&[&mail, &web]);
     let part = json_of(&[&mail, &web, "--start", "2s", "--end", "8s"]);
     let span = |of: &Value| of["alone"][0]["span_ns"].as_u64().unwrap();
     assert!(span(&part) < 7_000_000_000 && span(&whole) > 60_000_000_000, "{} {}", span(&part), span(&whole));
     let (said, _) = refused(&[&mail, &web, "--start", "900s"]);
-    assert!(said.contains("no request lies in the window that --start and --end leave"), "{said}");
+    assert!(said.contains("no request lies in the window of --start and --end"), "{said}");
 }
 
 #[test]
-fn the_papers_tables_come_out_but_for_three_cells() {
+fn tables_match_the_paper_except_for_three_cells() {
     let lab = sample("lab-virtio");
     let casale = ["reproduce", "casale2011", "--seeds", "2", "--lab", &lab];
     let output = iocast().args(casale).args(["--output-format", "json"]).assert().success();
     let reproduced: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let cells = reproduced["cells"].as_array().unwrap();
-    // Tables I, II and III: two, two and four numbers a pair, predicted and off by; of our own machines measured, too.
+    // Tables I, II and III: two, two and four numbers a pair, predicted and off by; for the measured VMs, too.
     let of = |source: &str| cells.iter().filter(|cell| cell["source"] == source).count();
     assert_eq!((of("formula"), of("replayed"), of("measured")), (24, 72, 72));
     assert!(cells.iter().all(|cell| cell["ours"].as_f64().is_some_and(|ours| ours.is_finite() && ours >= 0.0)));
-    // Errors on our machines are never set against the paper's.
+    // Errors on the measured VMs are never compared with the paper's.
     assert!(cells.iter().all(|cell| cell["paper"].is_null() != (cell["source"] == "formula")));
     measured_cells_are_the_labs(cells);
     let figures = reproduced["figures"].as_array().unwrap();
@@ -362,13 +362,13 @@ fn the_papers_tables_come_out_but_for_three_cells() {
     assert!(table.contains("II, requests/s: paper, ours, error (formula test)"), "{table}");
     assert!(table.contains("II, replayed, requests/s: ours"), "{table}");
     // There is no such folder where tests run.
-    assert!(table.contains("No measured machines"), "{table}");
+    assert!(table.contains("No measured VMs"), "{table}");
     let other = iocast().args(["reproduce", "kim2015", "--seeds", "1", "--lab", &lab]).assert().failure();
     let said = String::from_utf8(other.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("no measured machines to set beside kim2015"), "{said}");
+    assert!(said.contains("kim2015 cannot be compared with measured VMs"), "{said}");
 }
 
-/// Against `lab.json`, which the lab itself has written: the reads of mail and web together, as the drive saw them.
+/// Compares with `lab.json`, which the lab wrote: the reads of mail and web together, as the drive logged them.
 fn measured_cells_are_the_labs(cells: &[Value]) {
     let lab: Value = serde_json::from_str(&std::fs::read_to_string(sample("lab-virtio/lab.json")).unwrap()).unwrap();
     let reads = lab["summary"].as_array().unwrap().iter().filter(|figure| {
@@ -383,7 +383,7 @@ fn measured_cells_are_the_labs(cells: &[Value]) {
 }
 
 #[test]
-fn what_was_off_before_is_learned() {
+fn learning_predictor_corrects_earlier_errors() {
     let folder = tempfile::tempdir().unwrap();
     let output = iocast()
         .args([
@@ -398,7 +398,7 @@ fn what_was_off_before_is_learned() {
         .assert()
         .success();
     let known: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
-    // It brings along what it learns from, and each pair has learned from the one that neither of its machines is in.
+    // A learning predictor adds those that it learns from. Each pair learned from the pair that shares no VM with it.
     assert_eq!(known["summary"].as_object().unwrap().keys().collect::<Vec<_>>(), ["isolation", "residual", "twin"]);
     let path = folder.path().join("known.json");
     std::fs::write(&path, &output.get_output().stdout).unwrap();
@@ -416,7 +416,7 @@ fn what_was_off_before_is_learned() {
 }
 
 #[test]
-fn forecasts_are_held_against_the_labs_machines() {
+fn forecasts_are_compared_with_the_labs_measurements() {
     let folder = sample("lab-virtio");
     let output = iocast().args(["validate", "consolidation", &folder, "--output-format", "json"]).assert().success();
     let result: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
@@ -465,7 +465,7 @@ fn forecasts_are_held_against_the_labs_machines() {
 }
 
 #[test]
-fn a_folder_that_is_no_lab_is_said_to_be_none() {
+fn folder_without_lab_results_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
     let output = iocast().args(["validate", "consolidation", &path]).assert().failure();
@@ -473,5 +473,5 @@ fn a_folder_that_is_no_lab_is_said_to_be_none() {
     assert!(said.contains("lab.json: cannot be read") && said.contains("iocast capture lab"), "{said}");
     std::fs::write(folder.path().join("lab.json"), "{}").unwrap();
     let output = iocast().args(["validate", "consolidation", &path]).assert().failure();
-    assert!(String::from_utf8(output.get_output().stderr.clone()).unwrap().contains("lab.json: is no lab's result"));
+    assert!(String::from_utf8(output.get_output().stderr.clone()).unwrap().contains("lab.json: is no result of a lab"));
 }

@@ -1,4 +1,5 @@
-//! `iocast reproduce`: that the papers' orders and the bars of the errors hold; its files; what it refuses.
+//! `iocast reproduce`: the papers' orders and the bounds of the errors hold; the files it writes; the arguments it
+//! refuses.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Two seeds without the alternatives, which are most of the work and judge nothing.
+/// Two seeds without the alternatives, which take most of the time and are not judged.
 const SHORT: [&str; 7] = ["geist2010", "--seeds", "2", "--alternatives", "off", "--output", "g"];
 
 #[test]
@@ -52,7 +53,7 @@ fn ranks_and_errors_of_geist_2010_hold_and_are_written() {
 
     let refused = reproduce(folder.path(), "2", &SHORT);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(1) && said.contains("g.json exists: --force overwrites it"), "{said}");
+    assert!(refused.status.code() == Some(1) && said.contains("g.json exists; overwrite it with --force"), "{said}");
 
     // The same bytes again, whatever the threads.
     std::fs::write(folder.path().join("g.json"), vec![b' '; 10 << 20]).unwrap();
@@ -82,7 +83,7 @@ fn bars_of_kim_2015_hold() {
     assert_eq!(right[1..], [1; 4]);
 }
 
-/// Every order is the paper's in both seeds, every error within its bar.
+/// Checks that every order is the paper's in both seeds, and every error within its bound.
 fn judged(found: &Value) {
     let ranks = found["ranks"].as_array().unwrap();
     assert_eq!(ranks.len(), 8);
@@ -97,7 +98,7 @@ fn judged(found: &Value) {
     }
 }
 
-/// All cells of Tables 1 to 3, of the shadow cache and of Figure 1, in themselves consistent.
+/// Checks that all cells of Tables 1 to 3, of the shadow cache and of Figure 1 are present and consistent.
 fn numbers(cells: &[Value]) {
     let of = |table: &str| cells.iter().filter(|cell| cell["table"] == table).count();
     assert_eq!(["1", "2", "3", "shadow cache", "Figure 1"].map(of), [4, 30, 30, 5, 3]);
@@ -118,7 +119,7 @@ fn numbers(cells: &[Value]) {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_replayed() {
+fn impossible_arguments_are_refused_before_any_replay() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("old-figure7.png"), "").unwrap();
     for (arguments, code, message) in [
@@ -127,12 +128,12 @@ fn what_cannot_be_is_said_before_anything_is_replayed() {
         (&["knuth1968"], 2, "unknown paper `knuth1968`; `iocast list papers` names them all"),
         (&["geist2010", "--seeds", "0"], 2, "0 is not in 1..=1000"),
         (&["geist2010", "--seeds", "1001"], 2, "1001 is not in 1..=1000"),
-        (&["geist2010", "--first-seed", "18446744073709551615"], 2, "--first-seed: the last of 10 is above"),
+        (&["geist2010", "--first-seed", "18446744073709551615"], 2, "--first-seed: the last of 10 seeds is above"),
         (&["geist2010", "--force"], 2, "--output <STEM>"),
         (&["geist2010", "--output", "g", "--picture-size", "10x10"], 2, "such as 900x600"),
-        (&["geist2010", "--output", "old"], 1, "old-figure7.png exists: --force overwrites it"),
-        (&["geist2010", "--output", "nowhere/g"], 1, "nowhere: there is no such folder"),
-        (&["geist2010", "--output", ".."], 2, "give the beginning of file names"),
+        (&["geist2010", "--output", "old"], 1, "old-figure7.png exists; overwrite it with --force"),
+        (&["geist2010", "--output", "nowhere/g"], 1, "nowhere: this folder of --output does not exist"),
+        (&["geist2010", "--output", ".."], 2, "it is the beginning of file names"),
     ] {
         let output = reproduce(folder.path(), "1", arguments);
         let said = String::from_utf8(output.stderr).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Capture and the greatest error of requests per second: what is reached now, a little rounded.
+/// A capture, and the bound on the error of its requests per second: the error reached today, rounded up a little.
 const CAPTURES: &[(&str, f64)] = &[
     ("lab/virtio-mail.blktrace.0.gz", 0.02),
     ("lab/virtio-web.blktrace.0.gz", 0.02),
@@ -15,7 +15,7 @@ const CAPTURES: &[(&str, f64)] = &[
 ];
 
 #[test]
-fn captures_replayed_closed_on_their_own_drive_come_out_as_documented() {
+fn closed_replays_on_the_fitted_drive_match_the_documented_errors() {
     let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
     for (name, bound) in CAPTURES {
         let mut program = Command::cargo_bin("iocast").unwrap();

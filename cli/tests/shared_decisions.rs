@@ -20,7 +20,7 @@ fn validate(file: &str, scheduler: &str, more: &[&str]) -> std::process::Output 
 }
 
 #[test]
-fn schedulers_decide_as_the_kernels_do() {
+fn schedulers_make_the_decisions_of_the_kernel() {
     for (file, scheduler, decisions_min, agreement_min) in [
         ("many8.mq-deadline.txt.gz", "mq-deadline", 11_000, 0.9995),
         ("mixsz10.mq-deadline.txt.gz", "mq-deadline", 9_000, 0.9995),
@@ -53,10 +53,10 @@ fn schedulers_decide_as_the_kernels_do() {
     }
 }
 
-/// Response times at the 99th percentile of a process that waits for whole turns of others jump by a
-/// turn; for bfq they are held to the whole capture's.
+/// A process that waits for whole turns of others has a 99th percentile that jumps by a turn. For bfq, only the
+/// percentile of the whole capture is compared.
 #[test]
-fn schedulers_that_run_freely_serve_as_the_kernels_do() {
+fn free_runs_give_the_response_times_of_the_kernel() {
     for file in ["many8", "mixsz10"] {
         for scheduler in ["mq-deadline", "kyber", "bfq"] {
             let output = validate(&format!("{file}.{scheduler}.txt.gz"), scheduler, &["--free"]);

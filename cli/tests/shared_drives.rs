@@ -7,8 +7,8 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Profile, trace, the least share within 250 µs or 5 % of the mean, and the greatest relative rms: what
-/// is reached now, a little rounded.
+/// Profile, trace, the bound on the share of requests within 250 µs or 5 % of the mean, and the bound on the relative
+/// rms: the values reached today, rounded a little.
 const DRIVES: &[(&str, &str, f64, f64)] = &[
     ("atlas-10k", "atlas10k", 0.97, 0.008),
     ("atlas-iii", "atlas_III", 0.96, 0.010),
@@ -25,7 +25,7 @@ const DRIVES: &[(&str, &str, f64, f64)] = &[
 ];
 
 #[test]
-fn every_measured_drive_is_timed_as_well_as_documented() {
+fn every_drive_profile_reaches_its_documented_accuracy() {
     let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
     for (profile, trace, within, relative_rms) in DRIVES {
         let path = Path::new(&root).join("disks").join(format!("{trace}.first-half.trace.gz"));

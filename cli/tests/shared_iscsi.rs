@@ -1,4 +1,5 @@
-//! The lab's captures of iSCSI: every command pairs, cut captures make nothing up, guest and wire agree, and so does tshark.
+//! The lab's captures of iSCSI: every command finds its status, cut captures add nothing, and guest, wire and tshark
+//! agree.
 #![cfg(feature = "shared-data")]
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
@@ -54,7 +55,7 @@ fn all_commands_pair() {
 }
 
 #[test]
-fn what_the_guest_issued_is_a_run_of_what_the_wire_saw() {
+fn requests_issued_by_the_guest_are_a_run_of_those_on_the_wire() {
     let folder = tempfile::tempdir().unwrap();
     for (run, issued) in [("mail", 10_237), ("web", 5_046)] {
         let wire = folder.path().join("wire.parquet");
@@ -74,7 +75,7 @@ fn what_the_guest_issued_is_a_run_of_what_the_wire_saw() {
 }
 
 #[test]
-fn cut_captures_lose_commands_and_make_none_up() {
+fn cut_captures_lose_commands_and_add_none() {
     let folder = tempfile::tempdir().unwrap();
     let whole = unpacked("iscsi-mail-alone.pcap.gz", folder.path());
     let (all, out) = (folder.path().join("all.csv"), folder.path().join("cut.csv"));

@@ -1,4 +1,4 @@
-//! `iocast compare --stack` as a user meets it.
+//! `iocast compare --stack` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
 }
 
 #[test]
-fn stacks_as_they_are_stand_side_by_side() {
+fn whole_stacks_are_compared_side_by_side() {
     let line = "guest=deadline@depth=4/hypervisor=sfq@depth=8";
     let arguments = ["--stack", "bare", "--stack", "kvm-virtio", "--stack", line, "--baseline", "bare"];
     let result = json(&arguments);
@@ -86,8 +86,7 @@ fn stacks_as_they_are_stand_side_by_side() {
     assert_eq!(result["runs"][2]["stack"]["spec"], line);
     for format in ["table", "markdown"] {
         let text = stdout(&[&arguments[..], &["--output-format", format]].concat());
-        for word in
-            ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until the drive begins"]
+        for word in ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until service begins"]
         {
             assert!(text.contains(word), "{word} is missing from the {format}");
         }
@@ -95,7 +94,7 @@ fn stacks_as_they_are_stand_side_by_side() {
 }
 
 #[test]
-fn one_layer_gives_the_figures_that_compare_has_without_a_stack() {
+fn stack_of_one_layer_gives_the_figures_of_a_single_stage() {
     let alone = json(&["--schedulers", "deadline,cats", "--depth", "2", "--look-ahead", "1"]);
     let mut stacked = json(&["--stack", "disk=fifo@depth=2,look_ahead=on", "--schedulers", "deadline,cats"]);
     assert!(alone["runs"][0]["stack"].is_null(), "no layers without a stack");
@@ -117,7 +116,7 @@ fn schedulers_in_several_stacks_and_in_a_layer_by_name() {
     assert!(code == 2 && message.contains("stack `device=deadline` is named twice"), "{message}");
     let (code, message) = failure(&["--stack", "bare", "--stack", "xen-ba", "--baseline", "xen"]);
     assert!(
-        code == 2 && message.contains("the baseline `xen` is none of the stacks compared: bare, xen-ba"),
+        code == 2 && message.contains("the baseline `xen` is not among the stacks compared: bare, xen-ba"),
         "{message}"
     );
 }
@@ -161,7 +160,7 @@ fn the_same_inputs_give_the_same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn what_is_wrong_ends_with_code_2_and_says_what_is_near() {
+fn unknown_names_in_a_stack_end_with_code_2_and_similar_names() {
     for (arguments, expected) in [
         (&["--stack", "xen"][..], "unknown stack `xen`; did you mean xen-ba, xen-cfq?"),
         (&["--stack", "vax"], "unknown stack `vax`"),

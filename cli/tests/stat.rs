@@ -1,5 +1,4 @@
-//! `iocast stat`: its figures, the same for a capture and for the trace converted from it; its
-//! series; what it refuses.
+//! `iocast stat`: a capture and the trace converted from it have the same figures; the series; the inputs it refuses.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -30,7 +29,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text(&[&["stat", "--output-format=json"], arguments].concat())).unwrap()
 }
 
-/// The exit code and what it says.
+/// The exit code and standard error of a run that fails.
 fn failure(arguments: &[&str]) -> (i32, String) {
     let output = iocast(arguments);
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
@@ -78,7 +77,7 @@ fn figures_are_those_of_the_capture() {
 }
 
 #[test]
-fn the_table_fits_what_a_person_reads() {
+fn table_shows_the_main_figures() {
     let table = text(&["stat", &capture("virtio-mail"), "--top", "2"]);
     for part in
         ["214 requests", "Q2C R", "at the device (D to C)", "reads, when issued", "By process: 2 of ", "back merge"]
@@ -93,7 +92,7 @@ fn the_table_fits_what_a_person_reads() {
 }
 
 #[test]
-fn a_trace_without_events_has_what_its_records_tell() {
+fn trace_without_events_has_the_figures_of_its_records() {
     let folder = tempfile::tempdir().unwrap();
     let load = folder.path().join("two.load");
     let title = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
@@ -106,7 +105,7 @@ fn a_trace_without_events_has_what_its_records_tell() {
 }
 
 #[test]
-fn volumes_have_heads_of_their_own_and_are_told_apart() {
+fn seek_distances_are_measured_per_volume() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volumes.csv");
     // device, operation, offset, length, microseconds: each volume is read sequentially.
@@ -166,7 +165,7 @@ fn rows(path: &str) -> Vec<std::collections::BTreeMap<String, i64>> {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn unmeasurable_inputs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (code, message) = failure(&["stat", "/missing.trace"]);
     assert_eq!(code, 1);

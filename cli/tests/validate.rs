@@ -41,7 +41,7 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn agreement_is_printed_with_baselines_and_misses() {
+fn agreement_is_printed_with_baselines_and_differing_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let json_of =
         |scheduler: &str| json(&validate(folder.path(), CAPTURE, &["--scheduler", scheduler, "--output-format=json"]));
@@ -79,7 +79,7 @@ fn a_free_run_is_printed_beside_the_captures() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_refused_and_what_is_missing_is_told() {
+fn captures_without_decisions_are_refused_and_lost_events_cause_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let without: String = CAPTURE.split_inclusive('\n').filter(|line| !line.contains("block_rq_insert")).collect();
     for more in [&[][..], &["--free"]] {
@@ -116,7 +116,7 @@ fn validate_drive_with(folder: &Path, drive: &str, trace: &str, more: &[&str]) -
 }
 
 #[test]
-fn the_times_of_every_request_are_written_and_think_times_read_as_told() {
+fn times_of_every_request_are_written_and_think_time_option_is_obeyed() {
     let folder = tempfile::tempdir().unwrap();
     let trace = "R Hit 1000 8 4000.0 9000.0\nW Hit 9000000 16 7000.0 16000.0\n";
     let issued = |more: &[&str]| {
@@ -155,7 +155,7 @@ fn a_drive_is_judged_against_measured_times() {
 }
 
 #[test]
-fn a_drive_that_cannot_be_judged_says_why() {
+fn drive_that_cannot_be_judged_is_refused_with_the_reason() {
     let output = validate_drive("cheetah-15k5", "R Hit 999999999 8 4000.0 9.0\n");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
@@ -189,7 +189,7 @@ fn of_classes(order: &[(&str, u64)]) -> String {
 }
 
 #[test]
-fn classes_and_levels_are_those_the_capture_tells() {
+fn priority_classes_and_levels_are_those_of_the_capture() {
     let folder = tempfile::tempdir().unwrap();
     let run = |scheduler: &str, order: &[(&str, u64)]| {
         json(&validate(folder.path(), &of_classes(order), &["--scheduler", scheduler, "--output-format=json"]))

@@ -1,4 +1,4 @@
-//! `iocast validate closed`: how near a closed replay comes to its record, what it prints, what it refuses.
+//! `iocast validate closed`: the errors of closed replays, the printed tables, and the inputs it refuses.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -26,13 +26,15 @@ fn figure(of: &Value, pointer: &str) -> f64 {
     of.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer}"))
 }
 
-/// Of samples of a fast disk the bound on the error of requests per second: what is reached, a little rounded.
+/// Samples of a fast disk, with the bound on the error of requests per second: the error reached today, rounded up a
+/// little.
 const FITTED: &[(&str, f64)] =
     &[("fast-disk/mail.parquet", 0.02), ("fast-disk/web.parquet", 0.02), ("fast-disk/file.parquet", 0.18)];
 
-/// Of those of a served `cheetah-15k4-mechanical`, which need no fit: the depth of the replay, the bound, and how many requests
-/// had not completed when the recording ended (null `completed_ns`, as pyarrow counts them). The mail server's
-/// writes come to its disk as long ones that the guest had merged while they were plugged; in a replay they merge only while they wait.
+/// Samples of a served `cheetah-15k4-mechanical`, which need no fit: the depth of the replay, the bound, and the number
+/// of requests that had not completed when the recording ended (null `completed_ns`, as pyarrow counts them). The guest
+/// merged the mail server's writes while they were plugged, so they reach its disk as long ones; in a replay, writes
+/// merge only while they wait.
 const SERVED: &[(&str, &str, f64, u64)] = &[
     ("mail.parquet", "1", 0.02, 1),
     ("web.parquet", "8", 0.02, 0),
@@ -41,7 +43,7 @@ const SERVED: &[(&str, &str, f64, u64)] = &[
 ];
 
 #[test]
-fn on_the_drive_it_was_recorded_on_a_replay_comes_out_as_recorded() {
+fn closed_replay_on_the_recorded_drive_reproduces_the_recorded_figures() {
     let fitted = FITTED.iter().map(|(name, bound)| (name, json(&sample(name), &[]), bound, 0));
     let served = SERVED.iter().map(|(name, depth, bound, incomplete)| {
         let drive = ["--drive", "cheetah-15k4-mechanical", "--depth", depth];
@@ -66,7 +68,7 @@ fn on_the_drive_it_was_recorded_on_a_replay_comes_out_as_recorded() {
 }
 
 #[test]
-fn what_is_recorded_is_what_stat_measures() {
+fn recorded_figures_equal_those_of_stat() {
     let trace = sample("mail.parquet");
     let result = json(&trace, &["--drive", "fixed"]);
     let output = Command::cargo_bin("iocast").unwrap().args(["stat", "--output-format=json"]).arg(&trace).output();
@@ -78,7 +80,7 @@ fn what_is_recorded_is_what_stat_measures() {
 }
 
 #[test]
-fn a_slow_drive_is_seen_to_be_one_and_bytes_repeat() {
+fn replay_on_a_slow_drive_is_slower_and_repeats_to_the_byte() {
     let trace = sample("mail.parquet");
     let slow = ["--drive", "fixed:service=25ms", "--depth", "1", "--top", "1"];
     let result = json(&trace, &slow);
@@ -98,7 +100,7 @@ fn tables_show_both_runs() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn inputs_that_cannot_be_compared_are_refused() {
     let refused = |trace: &Path, arguments: &[&str]| {
         let output = validate(trace, arguments);
         assert!(output.stdout.is_empty());

@@ -1,4 +1,4 @@
-//! `iocast compare --workload` and `iocast list workloads` as a user meets them.
+//! `iocast compare --workload` and `iocast list workloads` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use assert_cmd::Command;
@@ -51,7 +51,7 @@ fn requests(figures: &Value) -> u64 {
 }
 
 #[test]
-fn every_program_runs_and_says_with_which_tunables() {
+fn every_program_runs_and_the_result_names_its_tunables() {
     let listed = json(&["list", "workloads"]);
     let programs: Vec<&Value> = listed.as_array().unwrap().iter().filter(|entry| entry["guests"].is_null()).collect();
     assert_eq!(programs.len(), SMALL.len(), "a row of the registry is not in SMALL");
@@ -88,9 +88,9 @@ fn the_same_seed_gives_the_same_bytes_for_any_number_of_threads_and_another_seed
     assert!(runs(&one) != runs(&run("2", "8")));
 }
 
-/// A file of 8 MiB, read in calls of 1 MiB that each make one request: what is asked for is what is read.
+/// The program reads a file of 8 MiB in calls of 1 MiB, and each call makes one request.
 #[test]
-fn a_workload_that_ends_by_itself_needs_no_end_and_tells_when_it_ended() {
+fn finite_workload_needs_no_end_and_reports_its_end() {
     let result = compare(&["copy=dd:size=8m,direct=on"], &["--guest-cache", "0", "--guest-journal", "off"]);
     for run in result["runs"].as_array().unwrap() {
         assert_eq!((run["read"]["requests"].as_u64(), run["read"]["bytes"].as_u64()), (Some(8), Some(8 << 20)));
@@ -108,7 +108,7 @@ fn a_workload_that_ends_by_itself_needs_no_end_and_tells_when_it_ended() {
 }
 
 #[test]
-fn an_end_by_time_and_an_end_by_requests() {
+fn endless_workload_stops_at_end_or_limit() {
     let surge = "surge:files=1000,directories=10,processes=5,direct=on";
     let by_requests = compare(&[surge], &["--limit", "250"]);
     assert_eq!(requests(&by_requests["runs"][0]), 250);
@@ -120,7 +120,7 @@ fn an_end_by_time_and_an_end_by_requests() {
 }
 
 #[test]
-fn guests_lie_beside_one_another_or_where_they_are_placed() {
+fn guests_lie_next_to_each_other_or_at_their_places() {
     let of = |workloads: &[&str], more: &[&str]| {
         let result = compare(workloads, &[&["--limit", "40", "--per-vm"], more].concat());
         let sectors = |guest: &Value| {
@@ -161,7 +161,7 @@ fn guests_run_through_a_stack_with_logs_and_series() {
 }
 
 #[test]
-fn descriptions_and_job_files_are_named_with_what_they_hold() {
+fn result_names_the_guests_of_descriptions_and_job_files() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -196,7 +196,7 @@ fn descriptions_and_job_files_are_named_with_what_they_hold() {
 }
 
 #[test]
-fn a_table_says_what_ran() {
+fn table_names_the_workloads() {
     let arguments = ["compare", "--workload", "web=dd:size=8m", "--schedulers", "fifo", "--limit", "30"];
     let text = stdout(&arguments);
     assert!(text.starts_with("web: dd:size=8m (dd: bs=1m direct=off"), "{text}");
@@ -204,7 +204,7 @@ fn a_table_says_what_ran() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_remedy() {
+fn impossible_workloads_are_refused_with_the_remedy() {
     let mail = format!("{}/../traces/samples/mail.parquet", env!("CARGO_MANIFEST_DIR"));
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--workload", "surgee"], 2, "unknown workload `surgee`; did you mean surge?"),
@@ -219,15 +219,15 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (&["--workload", "absent.toml"], 2, "workload description absent.toml: "),
         (&["--workload", "absent.fio"], 2, "fio job file absent.fio: "),
         (&["--workload", "dd", "--workload", "dd"], 2, "two guests are named `dd`; name them with --workload NAME=dd"),
-        (&["--workload", "web=surge"], 2, "guest web: `surge` runs on for ever; say when to stop with --end TIME"),
+        (&["--workload", "web=surge"], 2, "guest web: `surge` never ends; set an end with --end TIME"),
         (&["--workload", "dd:size=1m", &mail], 2, "not both"),
         (&["--workload", "dd:size=1m", "--vm", &mail], 2, "not both"),
         (&["--workload", "dd:size=1m", "--pacing", "closed"], 2, "cannot be used with"),
         (&["--workload", "dd:size=1m", "--at", "issued"], 2, "cannot be used with"),
         (&["--workload", "dd:size=1m", "--from", "1s"], 2, "cannot be used with"),
         (&[&mail, "--seed", "2"], 2, "--workload"),
-        (&["--workload", "dd:size=1m", "--guest-cache", "4k"], 2, "it has at least 256k, or 0 for none"),
-        (&["--workload", "dd", "--guest-capacity", "1t"], 2, "no room for the disk of guest dd"),
+        (&["--workload", "dd:size=1m", "--guest-cache", "4k"], 2, "give at least 256k, or 0 for none"),
+        (&["--workload", "dd", "--guest-capacity", "1t"], 2, "no gap for the disk of guest dd"),
         (&["--workload", "kim2015-dd"], 2, "the disk of guest vm0, sectors 0 to 209715200, reaches beyond the drive"),
         (
             &["--workload", "dd", "--guest-capacity", "512m"],

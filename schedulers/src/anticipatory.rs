@@ -40,18 +40,24 @@ const DAY: u64 = 86_400_000_000_000;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "anticipatory",
-    summary: "batches by time; after a read waits for the process's next nearby (Linux)",
+    summary: "timed batches of reads and writes; after a read, waits for the process's next nearby read (Linux)",
     origin: "Linux 2.6.30 block/as-iosched.c",
     tunables: &[
-        Tunable::new("read_expire", Unit::Time, "125ms", "age at which a read goes first, looked for as often")
+        Tunable::new("read_expire", Unit::Time, "125ms", "age at which a read goes first, checked at this interval")
             .within(0, DAY),
-        Tunable::new("write_expire", Unit::Time, "250ms", "age at which a write goes first, looked for as often")
+        Tunable::new("write_expire", Unit::Time, "250ms", "age at which a write goes first, checked at this interval")
             .within(0, DAY),
-        Tunable::new("read_batch_expire", Unit::Time, "500ms", "how long reads go on while writes wait").within(0, DAY),
-        Tunable::new("write_batch_expire", Unit::Time, "125ms", "how long writes go on while reads wait")
+        Tunable::new("read_batch_expire", Unit::Time, "500ms", "longest batch of reads while writes wait")
             .within(0, DAY),
-        Tunable::new("antic_expire", Unit::Time, "6ms", "how long to anticipate after a completion; 0ns: not at all")
+        Tunable::new("write_batch_expire", Unit::Time, "125ms", "longest batch of writes while reads wait")
             .within(0, DAY),
+        Tunable::new(
+            "antic_expire",
+            Unit::Time,
+            "6ms",
+            "longest wait for the process's next read after a completion; 0ns: none",
+        )
+        .within(0, DAY),
         Tunable::new("presumed_exit", Unit::Time, "0ns", "silence after which a process counts as exited; 0ns: never")
             .within(0, DAY),
     ],

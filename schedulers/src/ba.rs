@@ -38,18 +38,19 @@ const MS: u64 = 1_000_000;
 /// The registry's row. The defaults are the paper's Table 1 where it has one.
 pub const ENTRY: Entry = Entry {
     name: "ba",
-    summary: "burstiness-aware: bursty VMs take turns of a second, reads of the others trickle",
+    summary: "burstiness-aware: bursty VMs take turns of one second; other VMs' reads go at a reserved rate",
     origin: "Kim, Kang, Choi 2015, section 4",
     tunables: &[
-        Tunable::new("B_threshold", Unit::Bytes, "4m", "bytes a second above which a VM's demand is bursty")
+        Tunable::new("B_threshold", Unit::Bytes, "4m", "demand in bytes/s above which a VM is bursty")
             .within(0, 1 << 40),
-        Tunable::new("S_quantum", Unit::Time, "1s", "how long a bursty VM's turn is").within(MS, 1 << 60),
-        Tunable::new("M_reserved", Unit::Bytes, "4m", "bytes a second for reads of VMs that are not bursty")
+        Tunable::new("S_quantum", Unit::Time, "1s", "length of a bursty VM's turn").within(MS, 1 << 60),
+        Tunable::new("M_reserved", Unit::Bytes, "4m", "rate in bytes/s reserved for reads of VMs that are not bursty")
             .within(1, 1 << 40),
-        Tunable::new("window", Unit::Time, "1s", "over how long demand is measured").within(MS, 1 << 60),
-        Tunable::new("turn_idle", Unit::Time, "8ms", "how long a VM that asks for nothing keeps its turn")
+        Tunable::new("window", Unit::Time, "1s", "time over which demand is measured").within(MS, 1 << 60),
+        Tunable::new("turn_idle", Unit::Time, "8ms", "time that a VM without requests keeps its turn")
             .within(0, 1 << 60),
-        Tunable::new("depth", Unit::Count, "32", "requests that the VM in turn has below at most").within(1, 1 << 32),
+        Tunable::new("depth", Unit::Count, "32", "most requests in flight below of the VM whose turn it is")
+            .within(1, 1 << 32),
         Tunable::new("below", Unit::Choice(BELOW), "cfq-3.5", "the device's scheduler"),
     ],
     build,

@@ -22,10 +22,10 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "batch-fcfs",
-    summary: "batches first come first served, each in ascending order (N-step scan, FSCAN)",
+    summary: "batches in order of arrival, each batch in ascending address order (N-step scan, FSCAN)",
     origin: "DiskSim 4 BATCH_FCFS, batches cut as in Frank 1969 (N-step scan)",
     tunables: &[
-        Tunable::new("batch_max", Unit::Count, "32", "how many requests a batch has at most").within(1, u64::MAX),
+        Tunable::new("batch_max", Unit::Count, "32", "most requests of a batch").within(1, u64::MAX),
         Tunable::new("within", Unit::Choice(&["cscan", "arrival"]), "cscan", "the order within a batch"),
     ],
     build,

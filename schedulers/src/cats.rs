@@ -55,13 +55,13 @@ pub const ENTRY: Entry = Entry {
     tunables: &[
         Tunable::new("segments", Unit::Count, "64", "segments of the drive's cache").within(1, 1 << 20),
         Tunable::new("segment_sectors", Unit::Count, "221", "sectors in a segment").within(1, u64::MAX),
-        Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors the drive reads ahead"),
+        Tunable::new("prefetch_sectors", Unit::Count, "64", "sectors that the drive reads ahead"),
         BUSDRIVER_DELAY,
         Tunable::new(
             "busdriver_reading",
             Unit::Choice(&[BETWEEN_TABLES, BEFORE_TABLE, AFTER_COMPLETION]),
             BETWEEN_TABLES,
-            "what the busdriver delay delays",
+            "requests that the busdriver delay applies to",
         ),
         Tunable::new("read_delay", Unit::Time, "100ms", "age of a read beyond which reads go in CSCAN order"),
         TABLE_MAX,

@@ -16,7 +16,7 @@ use crate::sorted::{Rule, Sorted};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "cscan",
-    summary: "circular scan: ascending, then back to the lowest pending request (drives' C-LOOK)",
+    summary: "circular scan: in ascending order, then back to the lowest waiting request (C-LOOK of drives)",
     origin: "Geist, Jones, Westall 2010, section 2.2 (Linux 2.4)",
     tunables: &[],
     build,

@@ -25,13 +25,13 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "deadline",
-    summary: "batches by sector, reads before writes, both within a deadline (Linux)",
+    summary: "batches in sector order, reads before writes, with deadlines (Linux)",
     origin: "Linux 2.6.30 block/deadline-iosched.c",
     tunables: &[
-        Tunable::new("read_expire", Unit::Time, "500ms", "how long a read may wait before it starts a batch"),
-        Tunable::new("write_expire", Unit::Time, "5s", "how long a write may wait before it starts a batch"),
-        Tunable::new("writes_starved", Unit::Count, "2", "how many batches of reads may pass waiting writes"),
-        Tunable::new("fifo_batch", Unit::Count, "16", "how many requests a batch has at most"),
+        Tunable::new("read_expire", Unit::Time, "500ms", "age at which a waiting read starts a batch"),
+        Tunable::new("write_expire", Unit::Time, "5s", "age at which a waiting write starts a batch"),
+        Tunable::new("writes_starved", Unit::Count, "2", "number of read batches that may overtake waiting writes"),
+        Tunable::new("fifo_batch", Unit::Count, "16", "most requests of a batch"),
         Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
     ],
     build,

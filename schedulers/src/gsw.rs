@@ -15,13 +15,17 @@ use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::table::{TABLE_MAX, Table};
 
 /// The delay, for every policy that has one.
-pub(crate) const BUSDRIVER_DELAY: Tunable =
-    Tunable::new("busdriver_delay", Unit::Time, "7ms", "how long to wait, with requests waiting, for more to come");
+pub(crate) const BUSDRIVER_DELAY: Tunable = Tunable::new(
+    "busdriver_delay",
+    Unit::Time,
+    "7ms",
+    "pause after a completion for further arrivals, although requests are waiting",
+);
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "gsw",
-    summary: "optimal sequence with a busdriver delay after completions",
+    summary: "optimal sequence, with a pause after completions for further arrivals (busdriver delay)",
     origin: "Geist, Steele, Westall 2005 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[BUSDRIVER_DELAY, TABLE_MAX],
     build,

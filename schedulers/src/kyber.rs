@@ -32,11 +32,11 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "kyber",
-    summary: "reads, writes and discards in turn, their depth throttled to meet latency targets (Linux)",
+    summary: "reads, writes and discards in turn; limits their depths to meet latency targets (Linux)",
     origin: "Linux 6.18 block/kyber-iosched.c",
     tunables: &[
-        Tunable::new("read_lat_nsec", Unit::Time, "2ms", "how long reads should take at most"),
-        Tunable::new("write_lat_nsec", Unit::Time, "10ms", "how long writes should take at most"),
+        Tunable::new("read_lat_nsec", Unit::Time, "2ms", "latency target of reads"),
+        Tunable::new("write_lat_nsec", Unit::Time, "10ms", "latency target of writes"),
         Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which the timer is counted (1 s / CONFIG_HZ)")
             .within(1, 1_000_000_000),
     ],

@@ -16,7 +16,7 @@ use crate::sweep::Sweep;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "look",
-    summary: "elevator: sweeps up and down, reverses at the last request",
+    summary: "elevator: sweeps to the last request of a direction, then reverses",
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010), without idle travel",
     tunables: &[],
     build,

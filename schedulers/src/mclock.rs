@@ -36,15 +36,14 @@ use crate::vm_queue::{Below, First, PerVm, VmQueue};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "mclock",
-    summary: "VMs by reservation, limit and weight, with time tags",
+    summary: "shares among VMs by reservation, limit and weight, by tagging requests with times",
     origin: "Gulati, Merchant, Varman 2010 (OSDI)",
     tunables: &[
         WEIGHTS,
-        Tunable::new("reservations", Unit::Counts, "0", "requests a second each VM gets at least; 0 for none")
+        Tunable::new("reservations", Unit::Counts, "0", "least requests/s of each VM; 0: no reservation")
             .within(0, 1_000_000),
-        Tunable::new("limits", Unit::Counts, "0", "requests a second each VM gets at most; 0 for no limit")
-            .within(0, 1_000_000),
-        Tunable::new("depth", Unit::Count, "32", "how many requests are below at most").within(1, 1 << 32),
+        Tunable::new("limits", Unit::Counts, "0", "most requests/s of each VM; 0: no limit").within(0, 1_000_000),
+        Tunable::new("depth", Unit::Count, "32", "most requests in flight below").within(1, 1 << 32),
     ],
     build,
 };

@@ -36,14 +36,19 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "mq-deadline",
-    summary: "batches by sector, reads before writes, within deadlines and priority classes (Linux)",
+    summary: "batches in sector order, reads before writes, with deadlines and priority classes (Linux)",
     origin: "Linux 6.18 block/mq-deadline.c",
     tunables: &[
-        Tunable::new("read_expire", Unit::Time, "500ms", "how long a read may wait before it starts a batch"),
-        Tunable::new("write_expire", Unit::Time, "5s", "how long a write may wait before it starts a batch"),
-        Tunable::new("writes_starved", Unit::Count, "2", "how many batches of reads may pass waiting writes"),
-        Tunable::new("fifo_batch", Unit::Count, "16", "how many requests a batch has at most"),
-        Tunable::new("prio_aging_expire", Unit::Time, "10s", "how long a lower class may wait behind a higher one"),
+        Tunable::new("read_expire", Unit::Time, "500ms", "age at which a waiting read starts a batch"),
+        Tunable::new("write_expire", Unit::Time, "5s", "age at which a waiting write starts a batch"),
+        Tunable::new("writes_starved", Unit::Count, "2", "number of read batches that may overtake waiting writes"),
+        Tunable::new("fifo_batch", Unit::Count, "16", "most requests of a batch"),
+        Tunable::new(
+            "prio_aging_expire",
+            Unit::Time,
+            "10s",
+            "age at which a request of a lower class overtakes higher classes",
+        ),
         Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
         Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which expiries are counted (1 s / CONFIG_HZ)")
             .within(1, 1_000_000_000),

@@ -16,7 +16,7 @@ use crate::scheduler::Scheduler;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "none",
-    summary: "no scheduler: in the order of arrival, with merging (Linux blk-mq)",
+    summary: "no scheduler: order of arrival, with merging (Linux blk-mq)",
     origin: "Linux 6.18 block/blk-mq-sched.c without an elevator",
     tunables: &[],
     build,

@@ -17,11 +17,11 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "read-priority",
-    summary: "reads first, then writes, each in order of arrival; writes drained above a limit",
+    summary: "reads before writes, each in order of arrival; above a limit, writes are drained",
     origin: "Cobham 1954, Operations Research 2(1); write drain as in storage controllers",
     tunables: &[
-        Tunable::new("drain_at", Unit::Count, "0", "how many waiting writes start a drain; 0 for never"),
-        Tunable::new("drain_to", Unit::Count, "0", "how many waiting writes end it"),
+        Tunable::new("drain_at", Unit::Count, "0", "number of waiting writes that starts a drain; 0: never"),
+        Tunable::new("drain_to", Unit::Count, "0", "number of waiting writes that ends a drain"),
     ],
     build,
 };

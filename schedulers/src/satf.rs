@@ -22,13 +22,23 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "satf",
-    summary: "shortest access time first, with ageing (SPTF, ASPTF): asks the drive about every request",
+    summary: "shortest access time first, with ageing (SPTF, ASPTF); the drive model states the access times",
     origin: "Jacobson, Wilkes 1991; ageing: Worthington, Ganger, Patt 1994",
     tunables: &[
-        Tunable::new("ageing", Unit::Decimal, "0.006", "how much of its waiting time a request is credited")
-            .within(0, 1_000_000),
-        Tunable::new("queue_max", Unit::Count, "1024", "how many requests, the oldest, the drive is asked about")
-            .within(1, 1 << 32),
+        Tunable::new(
+            "ageing",
+            Unit::Decimal,
+            "0.006",
+            "share of its waiting time that is subtracted from a request's access time",
+        )
+        .within(0, 1_000_000),
+        Tunable::new(
+            "queue_max",
+            Unit::Count,
+            "1024",
+            "number of requests, the oldest, whose access times are compared",
+        )
+        .within(1, 1 << 32),
     ],
     build,
 };

@@ -21,7 +21,7 @@ use crate::sweep::Sweep;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "scan",
-    summary: "elevator: sweeps to the edges of the disk before it reverses",
+    summary: "elevator: sweeps to the edge of the disk, then reverses",
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010)",
     tunables: &[],
     build,

@@ -28,19 +28,23 @@ use crate::slots::Slots;
 use crate::vm_queue::{Below, PerVm};
 
 /// The weights of the VMs, for every policy that shares by weight.
-pub(crate) const WEIGHTS: Tunable =
-    Tunable::new("weights", Unit::Counts, "1", "shares of VM 0, 1, …, e.g. 1+2+4; the last is everybody's behind it")
-        .within(1, 10_000);
+pub(crate) const WEIGHTS: Tunable = Tunable::new(
+    "weights",
+    Unit::Counts,
+    "1",
+    "weights of VM 0, 1, …, such as 1+2+4; the last holds for all further VMs",
+)
+.within(1, 10_000);
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "sfq",
-    summary: "start-time fair queueing of VMs by weight, with a depth: SFQ(D), ESX's fair share",
+    summary: "start-time fair queueing of VMs by weight, with a depth (SFQ(D), the fair share of ESX)",
     origin: "Jin, Chase, Kaur 2004 (SFQ: Goyal, Vin, Cheng 1996)",
     tunables: &[
         WEIGHTS,
-        Tunable::new("depth", Unit::Count, "32", "how many requests are below at most, D").within(1, 1 << 32),
-        Tunable::new("cost", Unit::Choice(&["sectors", "requests"]), "sectors", "what a VM's share is counted in"),
+        Tunable::new("depth", Unit::Count, "32", "most requests in flight below, D").within(1, 1 << 32),
+        Tunable::new("cost", Unit::Choice(&["sectors", "requests"]), "sectors", "unit of a VM's share"),
     ],
     build,
 };

@@ -17,7 +17,7 @@ use crate::sorted::{Rule, Sorted};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "sstf",
-    summary: "shortest seek time first: the nearest request, on either side",
+    summary: "shortest seek time first: the nearest request in either direction",
     origin: "Geist, Jones, Westall 2010, section 2.2 (greedy)",
     tunables: &[],
     build,

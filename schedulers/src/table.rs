@@ -29,13 +29,13 @@ use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
 /// The bound on a table, for every policy that builds one.
 pub(crate) const TABLE_MAX: Tunable =
-    Tunable::new("table_max", Unit::Count, "256", "how many requests, those nearest the head, a table holds")
+    Tunable::new("table_max", Unit::Count, "256", "number of requests in the table, those nearest to the head")
         .within(1, 1024);
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "table",
-    summary: "optimal sequence for the requests that wait, by dynamic programming",
+    summary: "optimal sequence of the waiting requests, by dynamic programming",
     origin: "Geist, Ross 1997 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[TABLE_MAX],
     build,

@@ -25,12 +25,12 @@ use crate::vm_queue::{PerVm, VmQueue};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "token-bucket",
-    summary: "each VM limited to a rate and a burst by its weight, oldest request first",
+    summary: "limits each VM to a rate and a burst in proportion to its weight; oldest request first",
     origin: "Turner 1986 (leaky bucket as a meter), IETF RFC 2697 (one rate), by weight",
     tunables: &[
         WEIGHTS,
-        Tunable::new("rate", Unit::Bytes, "32m", "bytes a second that a VM of weight 1 may send").within(1, 1 << 50),
-        Tunable::new("burst", Unit::Bytes, "4m", "bytes that a VM of weight 1 may send at once").within(1, 1 << 50),
+        Tunable::new("rate", Unit::Bytes, "32m", "rate of a VM of weight 1, in bytes/s").within(1, 1 << 50),
+        Tunable::new("burst", Unit::Bytes, "4m", "burst of a VM of weight 1, in bytes").within(1, 1 << 50),
     ],
     build,
 };

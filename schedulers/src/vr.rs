@@ -22,11 +22,15 @@ use crate::sweep::Sweep;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "vr",
-    summary: "V(R): nearest request, those behind handicapped by R capacities (drives' VSCAN)",
+    summary: "V(R): nearest request; a change of direction costs R times the drive capacity (VSCAN of drives)",
     origin: "Geist, Daniel 1987 (VSCAN(R): Worthington, Ganger, Patt 1994)",
-    tunables: &[
-        Tunable::new("r", Unit::Decimal, "0.2", "what turning costs, as a share of the capacity").within(0, 1000)
-    ],
+    tunables: &[Tunable::new(
+        "r",
+        Unit::Decimal,
+        "0.2",
+        "cost of a change of direction, as a share of the drive capacity",
+    )
+    .within(0, 1000)],
     build,
 };
 

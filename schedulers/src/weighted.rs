@@ -15,11 +15,11 @@ use crate::slots::Slots;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "weighted",
-    summary: "while reads and writes wait, so many reads and then so many writes, each in order of arrival",
+    summary: "alternates between a number of reads and a number of writes while both wait, each in order of arrival",
     origin: "weighted round robin: Katevenis, Sidiropoulos, Courcoubetis 1991, IEEE JSAC 9(8)",
     tunables: &[
-        Tunable::new("reads", Unit::Count, "4", "how many reads make a turn").within(1, 65_536),
-        Tunable::new("writes", Unit::Count, "1", "how many writes make a turn").within(1, 65_536),
+        Tunable::new("reads", Unit::Count, "4", "number of reads in a turn").within(1, 65_536),
+        Tunable::new("writes", Unit::Count, "1", "number of writes in a turn").within(1, 65_536),
     ],
     build,
 };

@@ -133,8 +133,8 @@ pub enum WriteProblem {
     },
     /// Several devices, each with addresses of its own, in a format that has one.
     #[error(
-        "the trace holds several devices, each with an address zero of its own, and a {0} trace holds one; \
-         --device NAME takes one of them"
+        "the trace holds several devices, each with its own address space, and a {0} trace holds one; \
+         choose one of them with --device NAME"
     )]
     SeveralDevices(&'static str),
 }

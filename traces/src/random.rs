@@ -8,7 +8,8 @@ pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / STEPS
 }
 
-/// A number in `(0, 1]`, a multiple of 2^-53, made from the upper 53 of `bits`. It is never 0, so that it has a logarithm.
+/// A number in `(0, 1]`, a multiple of 2^-53, made from the upper 53 of `bits`. It is never 0, so it has a
+/// logarithm.
 pub fn unit_above_zero(bits: u64) -> f64 {
     ((bits >> 11) + 1) as f64 / STEPS
 }

@@ -192,7 +192,10 @@ fn a_file_that_is_cut_in_a_line_is_still_what_it_is() {
 fn an_oracle_trace_needs_its_operation() {
     let path = data("small.oracleGeneral");
     let error = formats::open(&path, &ReadOptions::default()).err().unwrap().to_string();
-    assert!(error.ends_with("does not tell reads from writes; --op read takes all for reads"), "{error}");
+    assert!(
+        error.ends_with("does not distinguish reads from writes; --op read treats all requests as reads"),
+        "{error}"
+    );
     for operation in [Operation::Read, Operation::Write] {
         let options = ReadOptions { operation: Some(operation), ..ReadOptions::default() };
         let whole = read_as("oracle-general", &path, &options).unwrap();

@@ -12,8 +12,8 @@ use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// Trace with completion times, instead of a device. The models are fitted to reads during which the device served nothing
-    /// else; the empirical model is fitted to all requests
+    /// Trace with completion times, instead of a device. The models are fitted to reads during which the device served
+    /// nothing else; the empirical model is fitted to all requests
     #[arg(value_name = "TRACE")]
     pub input: Option<PathBuf>,
     /// Drive model to measure on a simulated clock, instead of a device (cheetah-15k5)

@@ -35,14 +35,14 @@ pub struct Compare {
     pub window: Window,
     #[command(flatten)]
     pub stage: Stage,
-    /// When requests arrive: recorded (at the trace's times), scaled=F (the trace's times multiplied by F; 0.5 is twice as
-    /// fast), asap or asap=N (always N outstanding, 32 by default), closed (each stream waits for its completions and then
-    /// for its recorded think times)
+    /// When requests arrive: recorded (at the trace's times), scaled=F (the trace's times multiplied by F; 0.5 is twice
+    /// as fast), asap or asap=N (always N outstanding, 32 by default), closed (each stream waits for its completions
+    /// and then for its recorded think times)
     #[arg(long, default_value = "recorded")]
     pub pacing: Pacing,
-    /// How the trace's addresses are mapped to the drive: exact (an address beyond the drive is an error), wrap (modulo the
-    /// drive capacity), scale (shrink all addresses and places in proportion if they do not fit), remap (put the VMs'
-    /// footprints next to each other; distances within a VM stay)
+    /// How the trace's addresses are mapped to the drive: exact (an address beyond the drive is an error), wrap (modulo
+    /// the drive capacity), scale (shrink all addresses and places in proportion if they do not fit), remap (put the
+    /// VMs' footprints next to each other; distances within a VM stay)
     #[arg(long, value_enum, default_value_t = MapArgument::Exact)]
     pub map: MapArgument,
     /// Print the figures of each VM as well

@@ -24,8 +24,9 @@ pub struct Convert {
     pub reading: Reading,
     #[command(flatten)]
     pub window: Window,
-    /// Convert the times to the clock of another trace of the same run, such as a guest's times to the clock of the wire.
-    /// iocast matches requests by address, length and operation, and prints the clocks' offset, drift and residuals
+    /// Convert the times to the clock of another trace of the same run, such as a guest's times to the clock of the
+    /// wire. iocast matches requests by address, length and operation, and prints the clocks' offset, drift and
+    /// residuals
     #[arg(long, value_name = "REFERENCE")]
     pub align: Option<PathBuf>,
     /// Form of the result that --align prints

@@ -37,7 +37,8 @@ pub use stat::Stat;
 pub use validate::{Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateWhat};
 pub use workloads::Workloads;
 
-/// Forecast block I/O: capture and measure traces, replay them under several schedulers, and predict VMs that share a device.
+/// Forecast block I/O: capture and measure traces, replay them under several schedulers, and predict VMs that share a
+/// device.
 #[derive(Debug, Parser)]
 #[command(name = "iocast", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -46,8 +47,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the command line. Adds the short names that differ between subcommands: `--from` is a time where a trace is
-    /// replayed, and a format where a trace is converted or measured.
+    /// Parses the command line. Adds the short names that differ between subcommands: `--from` is a time where a trace
+    /// is replayed, and a format where a trace is converted or measured.
     pub fn parse_arguments() -> Cli {
         let also = |argument: &'static str, name: &'static str| {
             move |command: clap::Command| command.mut_arg(argument, |argument| argument.visible_alias(name))
@@ -78,36 +79,38 @@ pub enum Command {
     Compare(Compare),
     /// Forecast the throughput and response times of VMs that share a device, from a trace of each alone
     ///
-    /// The forecast states rates, mean response times (D2C: from issue to completion at the device) and the mix of reads and
-    /// writes. Every predictor makes one (`iocast list predictors`), simple baselines included. A predictor whose assumptions
-    /// these VMs violate says so instead.
+    /// The forecast states rates, mean response times (D2C: from issue to completion at the device) and the mix of
+    /// reads and writes. Every predictor makes one (`iocast list predictors`), simple baselines included. A predictor
+    /// whose assumptions these VMs violate says so instead.
     Predict(Predict),
     /// Find an assignment of VMs to LUNs that keeps given limits, and confirm it by replay
     ///
-    /// First, iocast replays the trace of each VM alone on each kind of LUN. A predictor then forecasts VMs that share a LUN.
-    /// Best fit and local search look for the assignment that keeps all limits and slows the VMs down least. Finally, iocast
-    /// replays that assignment. The result names the tightest limit and shows how much the VMs slow each other down.
+    /// First, iocast replays the trace of each VM alone on each kind of LUN. A predictor then forecasts VMs that share
+    /// a LUN. Best fit and local search look for the assignment that keeps all limits and slows the VMs down least.
+    /// Finally, iocast replays that assignment. The result names the tightest limit and shows how much the VMs slow
+    /// each other down.
     Place(Place),
     /// Serve a modelled drive over NBD: data at full speed, replies at the model's times
     ///
-    /// nbdkit speaks the NBD protocol. iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log and
-    /// prints how late replies were.
+    /// nbdkit speaks the NBD protocol. iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log
+    /// and prints how late replies were.
     Serve(Serve),
     /// Measure a device, a file or a trace, and fit drive models to it
     ///
-    /// iocast reads random pages past the page cache (O_DIRECT) and never writes to the device. It fits the models to half of
-    /// the reads and judges them on the other half. It writes a profile of each model and a picture, and prints the goodness of
-    /// fit. The model linear is a + b·d/D, as Geist et al. 2010 fit it. The model mechanical finds the rotation period, tracks,
-    /// skews, overhead and seek times by further reads at chosen places and times, so it needs a device. The model fixed is the
-    /// mean. If a device's times do not depend on distance, iocast says so and fits no line.
+    /// iocast reads random pages past the page cache (O_DIRECT) and never writes to the device. It fits the models to
+    /// half of the reads and judges them on the other half. It writes a profile of each model and a picture, and prints
+    /// the goodness of fit. The model linear is a + b·d/D, as Geist et al. 2010 fit it. The model mechanical finds the
+    /// rotation period, tracks, skews, overhead and seek times by further reads at chosen places and times, so it needs
+    /// a device. The model fixed is the mean. If a device's times do not depend on distance, iocast says so and fits no
+    /// line.
     Calibrate(Calibrate),
     /// Check replays, forecasts, schedulers and drive models against measurements
     Validate(Validate),
     /// Regenerate the tables and figures of a paper, and compare its numbers with the new ones
     ///
-    /// Each seed makes its own replays. A new number is the mean over the seeds, with its 95 % confidence interval (Student's t).
-    /// Each group of numbers has a bound for its mean error. Where the paper leaves a choice open, iocast made one;
-    /// the alternatives show the results of other choices.
+    /// Each seed makes its own replays. A new number is the mean over the seeds, with its 95 % confidence interval
+    /// (Student's t). Each group of numbers has a bound for its mean error. Where the paper leaves a choice open,
+    /// iocast made one; the alternatives show the results of other choices.
     Reproduce(Reproduce),
     /// List the schedulers, drives, formats, stacks, predictors, workloads or papers that iocast knows
     List(List),

@@ -12,7 +12,8 @@ pub struct Place {
     /// Plan: the VMs with their traces and limits, the LUNs, and VMs that must not share a LUN
     #[arg(value_name = "PLAN.toml")]
     pub plan: PathBuf,
-    /// Beginning of the file names of a picture of the interference between VMs (STEM.svg, STEM.png) [default: no picture]
+    /// Beginning of the file names of a picture of the interference between VMs (STEM.svg, STEM.png) [default: no
+    /// picture]
     #[arg(long, short, value_name = "STEM")]
     pub output: Option<PathBuf>,
     /// Width and height of the picture in pixels

@@ -14,8 +14,8 @@ use crate::storage::Storage;
 
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// The VMs, two or more: for each an isolated trace or an isolation profile (JSON). The VM is named after the file unless
-    /// a name is given; `@SIZE` puts the VM's disk at that offset on the device (web=web.parquet@64g)
+    /// The VMs, two or more: for each an isolated trace or an isolation profile (JSON). The VM is named after the file
+    /// unless a name is given; `@SIZE` puts the VM's disk at that offset on the device (web=web.parquet@64g)
     #[arg(value_name = "[NAME=]FILE[@PLACE]", required = true, num_args = 2..)]
     pub vms: Vec<String>,
     /// Isolated trace of a further VM on the same device, from which the twin learns more about the device; repeatable
@@ -55,8 +55,8 @@ pub struct Predict {
 /// The drive on which traces are replayed before they are measured.
 #[derive(Debug, Args)]
 pub struct ReplayedOn {
-    /// Replay each trace alone and closed on this drive (`iocast list drives`), and forecast from the replays instead of the
-    /// recorded times. The replay of all VMs together shows how good the forecasts are
+    /// Replay each trace alone and closed on this drive (`iocast list drives`), and forecast from the replays instead
+    /// of the recorded times. The replay of all VMs together shows how good the forecasts are
     #[arg(long)]
     pub drive: Option<String>,
     /// Scheduler in front of the drive [default: fifo]
@@ -65,10 +65,12 @@ pub struct ReplayedOn {
     /// Most requests in flight at the drive [default: 1]
     #[arg(long, requires = "drive", conflicts_with = "stack", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Stack in front of the drive instead of a scheduler: a built-in stack, a TOML file or a line, as in `iocast compare`
+    /// Stack in front of the drive instead of a scheduler: a built-in stack, a TOML file or a line, as in `iocast
+    /// compare`
     #[arg(long, requires = "drive")]
     pub stack: Option<String>,
-    /// How the trace's addresses are mapped to the drive, as in `iocast compare`; with remap each VM's footprint moves to its place
+    /// How the trace's addresses are mapped to the drive, as in `iocast compare`; with remap each VM's footprint moves
+    /// to its place
     #[arg(long, requires = "drive", value_enum, default_value_t = MapArgument::Exact)]
     pub map: MapArgument,
 }

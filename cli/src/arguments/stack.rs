@@ -9,9 +9,10 @@ use traces::quantity::parse_nanos;
 /// The stack of layers, and the series of each VM's share.
 #[derive(Clone, Debug, Args)]
 pub struct Stack {
-    /// Send requests through a stack of layers: a built-in stack (`iocast list stacks`), a TOML file, or a line of the form
-    /// `NAME=SCHEDULER@setting=value,…/…`, from the guests down to the drive, such as
-    /// guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16. Repeatable: each stack is a column of the result
+    /// Send requests through a stack of layers: a built-in stack (`iocast list stacks`), a TOML file, or a line of the
+    /// form `NAME=SCHEDULER@setting=value,…/…`, from the guests down to the drive, such as
+    /// guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16. Repeatable: each stack is a column of the
+    /// result
     #[arg(
         long = "stack",
         value_name = "STACK",

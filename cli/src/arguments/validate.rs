@@ -17,27 +17,29 @@ pub struct Validate {
 pub enum ValidateWhat {
     /// Compare a closed replay of a trace with the recorded run
     ///
-    /// A closed replay on the drive of the recording should reproduce throughput, times and queue lengths. `--drive fit` makes
-    /// that drive from the times of half of the trace's requests (the empirical model of `iocast calibrate`).
+    /// A closed replay on the drive of the recording should reproduce throughput, times and queue lengths. `--drive
+    /// fit` makes that drive from the times of half of the trace's requests (the empirical model of `iocast
+    /// calibrate`).
     Closed(ValidateClosed),
     /// Compare forecasts of VMs that share a device with measurements, in a lab or in synthetic setups
     ///
-    /// Each predictor sees the traces of the VMs alone. Its forecast is compared with the traces of the VMs together, of the
-    /// same repetition: rates and mean response times (D2C) of every VM, after the warm-up. With --replayed, iocast draws VMs at
-    /// random and replays them alone and together in synthetic setups. Predictors see only the traces that a recorder above
-    /// the setup's scheduler would make.
+    /// Each predictor sees the traces of the VMs alone. Its forecast is compared with the traces of the VMs together,
+    /// of the same repetition: rates and mean response times (D2C) of every VM, after the warm-up. With --replayed,
+    /// iocast draws VMs at random and replays them alone and together in synthetic setups. Predictors see only the
+    /// traces that a recorder above the setup's scheduler would make.
     Consolidation(ValidateConsolidation),
     /// Compare a scheduler's decisions with those in a capture, request by request
     ///
     /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
-    /// kernel's tracing or as blktrace's I, D and C. iocast counts decisions among at least two waiting requests. After a
-    /// decision that differs, the comparison continues from the capture's decision.
+    /// kernel's tracing or as blktrace's I, D and C. iocast counts decisions among at least two waiting requests. After
+    /// a decision that differs, the comparison continues from the capture's decision.
     Decisions(ValidateDecisions),
     /// Compare a drive model's times with those of a real drive
     ///
-    /// The trace holds one request at a time with its issue and completion, such as DiskSim's validation traces. The drive
-    /// model serves it twice: closed loop, which compares the distributions of service times, and at the recorded times, which
-    /// compares request by request. The second run fits one rotation period and one phase to the trace itself.
+    /// The trace holds one request at a time with its issue and completion, such as DiskSim's validation traces. The
+    /// drive model serves it twice: closed loop, which compares the distributions of service times, and at the recorded
+    /// times, which compares request by request. The second run fits one rotation period and one phase to the trace
+    /// itself.
     Drive(ValidateDrive),
 }
 
@@ -45,8 +47,8 @@ pub enum ValidateWhat {
 pub struct ValidateClosed {
     /// Trace with completion times
     pub input: PathBuf,
-    /// Drive with tunables, path of a drive profile, or `fit` for a drive that is fitted to half of the trace's requests.
-    /// Addresses beyond its end are taken modulo its capacity
+    /// Drive with tunables, path of a drive profile, or `fit` for a drive that is fitted to half of the trace's
+    /// requests. Addresses beyond its end are taken modulo its capacity
     #[arg(long, default_value = "fit")]
     pub drive: String,
     /// Scheduler with tunables
@@ -82,8 +84,8 @@ pub struct ValidateConsolidation {
     /// Number of VMs per synthetic setup; all pairs and five triples of them run together
     #[arg(long, default_value_t = 6, requires = "replayed", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub vms: u16,
-    /// Predictors with tunables (casale:found=own,hol), or `all`. The twin learns the device from the traces of all VMs alone;
-    /// `twin:device=own` learns it only from the VMs of a group
+    /// Predictors with tunables (casale:found=own,hol), or `all`. The twin learns the device from the traces of all VMs
+    /// alone; `twin:device=own` learns it only from the VMs of a group
     #[arg(long, default_value = "all")]
     pub predictors: String,
     /// Form of the printed result
@@ -118,8 +120,8 @@ pub struct ValidateDecisions {
     /// Without this option, iocast corrects the scheduler at each decision that differs
     #[arg(long)]
     pub free: bool,
-    /// When requests arrive with --free: closed (each waits as long after the completions of its process as in the capture)
-    /// or recorded (at the times of the capture)
+    /// When requests arrive with --free: closed (each waits as long after the completions of its process as in the
+    /// capture) or recorded (at the times of the capture)
     #[arg(long, value_enum, default_value_t = FreePacing::Closed, requires = "free")]
     pub pacing: FreePacing,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! A block device or a file, read past the page cache. It is opened for reading and never written.
+//! Reads a block device or a file past the page cache (O_DIRECT). It is opened for reading and never written.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom};
@@ -14,13 +14,13 @@ use traces::{Lba, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 
 use super::drive_cache::BlockDevice;
 
-/// What memory must be aligned to, and the shortest read of a file: a page, which suits every device.
+/// The alignment of memory, and the shortest read of a file: a page, which suits every device.
 const PAGE_BYTES: u64 = 4096;
 /// The longest read.
 const READ_BYTES_MAX: u64 = 1 << 20;
-/// The last part of a wait is spent without sleeping, since sleeps end late.
+/// The last part of a wait spins instead of sleeping, since sleeps end late.
 const SPIN: Duration = Duration::from_micros(150);
-/// The part of a file that must have blocks of its own for its reads to reach the device.
+/// The share of a file that must have blocks allocated, so that reads reach the device.
 const ALLOCATED_MIN: f64 = 0.95;
 
 /// A device that is open.
@@ -33,10 +33,10 @@ pub struct FileDevice {
     stop: Arc<AtomicBool>,
 }
 
-/// What opening it tells.
+/// The properties that opening a device reveals.
 pub struct Opened {
     pub device: FileDevice,
-    /// The block device that it is or lies on.
+    /// The block device, or the one that the file lies on.
     pub block: Option<BlockDevice>,
     pub notes: Vec<String>,
 }
@@ -97,15 +97,17 @@ fn explained(path: &Path, error: &std::io::Error) -> anyhow::Error {
     }
 }
 
-/// What is odd about measuring a file.
+/// Notes on the measurement of a file.
 fn notes_on_file(metadata: &Metadata, bytes: u64) -> Vec<String> {
     let mut notes = vec![
-        "a file was measured: distances are those within it, and the file system decides where they lie".to_owned(),
+        "a file was measured: distances are those within the file, and the file system decides where its blocks lie"
+            .to_owned(),
     ];
     let allocated = metadata.blocks() * SECTOR_BYTES;
     if (allocated as f64) < bytes as f64 * ALLOCATED_MIN {
         notes.push(format!(
-            "only {:.0} % of the file have blocks: reads of holes never reach the device. Write the file full first",
+            "only {:.0} % of the file has blocks, and reads of holes never reach the device; write the whole file \
+             first",
             allocated as f64 / bytes.max(1) as f64 * 100.0
         ));
     }
@@ -183,7 +185,7 @@ mod tests {
         let path = folder.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 20).unwrap();
         let notes = notes_on_file(&std::fs::metadata(&path).unwrap(), 1 << 20);
-        assert!(notes[1].starts_with("only 0 % of the file have blocks"), "{notes:?}");
+        assert!(notes[1].starts_with("only 0 % of the file has blocks"), "{notes:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the kernel says of a block device, and the drive's own cache: which setting it has, and how it is
-//! switched off for the time of a calibration (`Documentation/ABI/testing/sysfs-class-scsi_disk`).
+//! Reads the kernel's description of a block device. Reads the setting of the drive's own cache, and switches the cache
+//! off during a calibration (`Documentation/ABI/testing/sysfs-class-scsi_disk`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ pub struct BlockDevice {
     /// Its smallest read.
     pub logical_block_bytes: Option<u64>,
     rotational: Option<bool>,
-    /// What the kernel takes the write cache for.
+    /// The mode of the write cache, as the kernel knows it.
     write_cache: Option<String>,
-    /// Where a SCSI or SATA disk's caches are set.
+    /// The file that sets the caches of a SCSI or SATA disk.
     cache_type: Option<PathBuf>,
 }
 
 impl BlockDevice {
-    /// The whole disk of the device with this number; `None` if the kernel knows none, as for file systems in
-    /// memory or over several devices.
+    /// The whole disk of the device with this number. `None` if the kernel names none, as for file systems in memory or
+    /// over several devices.
     pub fn find(sysfs: &Path, number: u64) -> Option<BlockDevice> {
         let (major, minor) = (libc::major(number), libc::minor(number));
         let mut folder = fs::canonicalize(sysfs.join(format!("dev/block/{major}:{minor}"))).ok()?;
@@ -42,26 +42,29 @@ impl BlockDevice {
         })
     }
 
-    /// A line on each thing that is known.
+    /// Describes the device, a line for each property.
     pub fn describe(&self) -> Vec<String> {
         let rotational = match self.rotational {
             Some(true) => "rotational",
             Some(false) => "not rotational",
-            None => "rotational or not is not known",
+            None => "unknown whether rotational",
         };
         let cache = match (&self.cache_type, &self.write_cache) {
             (Some(path), _) => format!("drive cache: {}", setting(path).unwrap_or_else(|_| "not readable".to_owned())),
-            (None, Some(mode)) => format!("write cache: {mode}; the kernel does not tell of the read cache"),
-            (None, None) => "nothing is known of its cache".to_owned(),
+            (None, Some(mode)) => format!("write cache: {mode}; the kernel does not report the read cache"),
+            (None, None) => "its cache is unknown".to_owned(),
         };
         vec![format!("block device {}: {rotational}", self.name), cache]
     }
 
-    /// A remark if a cache that could be switched off is on.
+    /// A remark if the cache is on and could be switched off.
     pub fn remark(&self) -> Option<String> {
         let mode = self.cache_type.as_deref().and_then(|path| setting(path).ok())?;
         (mode != NO_CACHE).then(|| {
-            format!("the drive's cache was left on (`{mode}`); Geist et al. 2010 had it off, as --drive-cache off does")
+            format!(
+                "the drive's cache was left on (`{mode}`); Geist et al. 2010 measured with it off, as \
+                     --drive-cache off does"
+            )
         })
     }
 }
@@ -81,12 +84,12 @@ impl CacheOff {
     /// Switches it off.
     ///
     /// # Errors
-    /// A device whose cache the kernel cannot set, no permission to, or a drive that does not comply.
+    /// A device whose cache the kernel cannot set, missing permission, or a drive that does not obey.
     pub fn new(path: &Path, block: Option<&BlockDevice>) -> Result<CacheOff> {
         let Some(cache_type) = block.and_then(|block| block.cache_type.clone()) else {
             bail!(
-                "{}: the kernel can set the cache of SCSI and SATA disks only, and this is none; switch it off \
-                 yourself (hdparm -A0 -W0, nvme set-feature) and leave --drive-cache out",
+                "{}: the kernel can set the caches of SCSI and SATA disks only, and this is neither; switch the cache \
+                 off yourself (hdparm -A0 -W0, nvme set-feature) and leave --drive-cache out",
                 path.display()
             );
         };
@@ -101,7 +104,7 @@ impl CacheOff {
         Ok(off)
     }
 
-    /// What was done, and how to undo it by hand should the program be killed.
+    /// Describes the change, and how to undo it by hand if the program is killed.
     pub fn describe(&self) -> String {
         let CacheOff { cache_type, before } = self;
         format!("drive cache switched off until the end; after a crash: echo '{before}' > {}", cache_type.display())
@@ -173,7 +176,7 @@ mod tests {
     fn a_cache_that_cannot_be_set_is_an_error() {
         let root = sysfs(None);
         let block = BlockDevice::find(root.path(), libc::makedev(8, 16)).unwrap();
-        assert!(block.describe()[1].starts_with("write cache: write back; the kernel does not tell"));
+        assert!(block.describe()[1].starts_with("write cache: write back; the kernel does not report"));
         for block in [Some(&block), None] {
             let error = CacheOff::new(Path::new("/dev/sdb"), block).unwrap_err().to_string();
             assert!(error.contains("leave --drive-cache out"), "{error}");

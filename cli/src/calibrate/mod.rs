@@ -1,5 +1,5 @@
-//! `iocast calibrate`: what a device, a file, a trace or a drive model takes for reads, the models that
-//! describe it, their profiles and a picture.
+//! `iocast calibrate`: measures the read times of a device, a file, a trace or a drive model, fits drive models to
+//! them, and writes the models' profiles and a picture.
 
 mod device;
 mod drive_cache;
@@ -41,7 +41,7 @@ pub fn run(arguments: &Calibrate) -> Result<()> {
     }
     let files = planned(arguments, &source, &rows)?;
     let result = calibrate(arguments, &source, &rows, &files, &stop);
-    // Whatever failed, it failed because the user stopped it.
+    // After an interrupt, any failure is a consequence of it.
     let calibration = if stop.load(Ordering::Relaxed) { result.map_err(|_| Interrupted)? } else { result? };
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&calibration),
@@ -49,7 +49,7 @@ pub fn run(arguments: &Calibrate) -> Result<()> {
     }
 }
 
-/// The files: a profile for each model, and the picture.
+/// The files to write: a profile for each model, and the picture.
 fn planned(arguments: &Calibrate, source: &Source, rows: &[&ModelFit]) -> Result<Files> {
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(source.stem()));
     let endings = rows.iter().map(|row| profile(row.name)).chain([".svg", ".png"].map(str::to_owned));
@@ -61,7 +61,7 @@ fn profile(model: &str) -> String {
     format!("-{model}.toml")
 }
 
-/// The rows of the table of fits that are asked for.
+/// The requested rows of the table of fits.
 fn rows(models: &str) -> Result<Vec<&'static ModelFit>> {
     if models == "all" {
         return Ok(FITS.iter().collect());
@@ -69,10 +69,12 @@ fn rows(models: &str) -> Result<Vec<&'static ModelFit>> {
     let find = |name: &str| {
         let names: Vec<&str> = FITS.iter().map(|row| row.name).collect();
         let row = FITS.iter().find(|row| row.name == name);
-        row.ok_or_else(|| UsageError(format!("no model `{name}` can be fitted; there are {}", names.join(", "))).into())
+        row.ok_or_else(|| {
+            UsageError(format!("`{name}` is no model that can be fitted; choose among {}", names.join(", "))).into()
+        })
     };
     let mut rows: Vec<&'static ModelFit> = models.split(',').map(find).collect::<Result<_>>()?;
-    // Each once, in the order of the table.
+    // Each row once, in the order of the table.
     rows.sort_by_key(|row| FITS.iter().position(|other| other.name == row.name));
     rows.dedup_by_key(|row| row.name);
     Ok(rows)
@@ -94,7 +96,7 @@ fn calibrate(
     let capacity = arguments.capacity.or(target.capacity()).unwrap_or_else(|| reads.furthest());
     if capacity < reads.furthest() {
         let error =
-            format!("--capacity is {} sectors, but reads end at {}", capacity.count(), reads.furthest().count());
+            format!("--capacity is {} sectors, but reads reach sector {}", capacity.count(), reads.furthest().count());
         return Err(UsageError(error).into());
     }
     let evidence = FitEvidence {
@@ -159,7 +161,7 @@ fn measure(arguments: &Calibrate, source: &Source, target: &mut Target) -> Resul
     RandomReads { reads: arguments.reads, seed: arguments.seed }.measure(&mut watched).with_context(|| source.name())
 }
 
-/// Holds the fitted profile against the other half and writes it.
+/// Judges the fitted profile on the other half of the reads, and writes it.
 fn judged(
     row: &ModelFit,
     fitted: &FittedModel,
@@ -169,7 +171,7 @@ fn judged(
 ) -> Result<FitResult> {
     let draft = match Profile::parse(row.name, &fitted.profile.render("not yet")) {
         Ok(draft) => draft,
-        Err(error) => return Ok(unfitted(row, format!("what was found contradicts itself ({error})"))),
+        Err(error) => return Ok(unfitted(row, format!("the fitted parameters contradict each other ({error})"))),
     };
     let goodness = goodness(evidence.reads, &mut *build_profile(draft)?.drive);
     let text = fitted.profile.render(&validation(&goodness, evidence.origin, evidence.seed));
@@ -184,7 +186,7 @@ fn judged(
     })
 }
 
-/// What a profile says of how it was made and checked.
+/// The text of a profile on how it was validated.
 fn validation(goodness: &Goodness, origin: &str, seed: u64) -> String {
     format!(
         "on {} held-out reads of {origin}: explains {:.1} % of the variance, mean absolute error {}, distribution rms \

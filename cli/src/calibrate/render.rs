@@ -1,4 +1,4 @@
-//! A calibration as tables.
+//! A calibration, as tables.
 
 use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
@@ -6,7 +6,7 @@ use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness,
 use crate::output::{Table, terminal_width, wrapped};
 use crate::output_format::OutputFormat;
 
-/// Points of the seek curve that are printed; the profile has all.
+/// Number of points of the seek curve that are printed; the profile has all.
 const SEEKS_PRINTED: usize = 6;
 
 pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
@@ -45,12 +45,12 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
     text
 }
 
-/// Whether times depend on distance, in a sentence, with what it rests on.
+/// A sentence that states whether times depend on distance, with the figures behind it.
 fn verdict(told: &Dependence) -> String {
     let depends = if told.depends_on_distance { "depend" } else { "do NOT depend" };
     format!(
-        "Times {depends} on distance: a line explains {} of the variance of the held-out half, where chance gives {} to {} \
-         (99 % of {} permutations) and {} is the least that counts.",
+        "Times {depends} on distance: a line explains {} of the variance of the held-out half. Chance explains {} to \
+         {} (99 % of {} permutations); a dependence needs at least {}.",
         percent(told.explained_share, 2),
         percent(told.by_chance_low, 2),
         percent(told.by_chance_high, 2),
@@ -91,7 +91,7 @@ fn parameters(fit: &FitResult) -> Table {
     };
     Table {
         title: format!("{}: {}", fit.model, fit.summary),
-        header: ["parameter", "value", "what it is"].map(str::to_owned).to_vec(),
+        header: ["parameter", "value", "meaning"].map(str::to_owned).to_vec(),
         rows: printed.map(row).collect(),
         text_columns: 3,
     }
@@ -101,13 +101,13 @@ fn is_seek(parameter: &Parameter) -> bool {
     parameter.name.starts_with("seek_")
 }
 
-/// Whether the point is one of a few that lie evenly among all, the first and the last with them.
+/// Whether the point is one of a few that are printed, evenly spaced, with the first and the last.
 fn is_picked(index: usize, all: usize) -> bool {
     let gaps = SEEKS_PRINTED - 1;
     all <= SEEKS_PRINTED || (0..=gaps).any(|nth| nth * (all - 1) / gaps == index)
 }
 
-/// A parameter's name without its unit, and its value with it.
+/// A parameter's name without its unit, and its value with the unit.
 fn quantity(parameter: &Parameter) -> (String, String) {
     let Parameter { name, value, .. } = parameter;
     let spoken = |name: &str| name.replace('_', " ");

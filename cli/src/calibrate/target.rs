@@ -1,4 +1,4 @@
-//! What is calibrated: a device or file, a trace, or a drive model on a simulated clock.
+//! The target of a calibration: a device or file, a trace, or a drive model on a simulated clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::progress::Progress;
 
-/// Which of the three, and its name.
+/// The target as the command line names it.
 pub enum Source {
     Device(PathBuf),
     Trace(PathBuf),
     Model(Spec),
 }
 
-/// It, ready to be measured.
+/// The target, ready to be measured.
 pub struct Target {
-    /// What it is called where numbers have a source.
+    /// Its name where a profile states the source of its numbers.
     pub origin: String,
-    /// `None` for a trace, which cannot be asked for more.
+    /// The device to measure; `None` for a trace, which cannot be measured further.
     pub device: Option<Box<dyn MeasuredDevice>>,
-    /// What the operating system says of it.
+    /// The operating system's description of it.
     pub about: Vec<String>,
-    /// What to keep in mind.
+    /// Notes for the reader of the figures.
     pub notes: Vec<String>,
-    /// Puts the drive's cache back when all is done.
+    /// Restores the drive's cache when it is dropped.
     _cache: Option<CacheOff>,
 }
 
@@ -50,12 +50,12 @@ impl Source {
             }
         };
         if arguments.drive_cache == DriveCache::Off && !matches!(source, Source::Device(_)) {
-            return Err(UsageError("--drive-cache is for a --device".to_owned()).into());
+            return Err(UsageError("--drive-cache applies to a --device only".to_owned()).into());
         }
         Ok(source)
     }
 
-    /// As the user gave it.
+    /// Its name as the user gave it.
     pub fn name(&self) -> String {
         match self {
             Source::Device(path) | Source::Trace(path) => path.display().to_string(),
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// The beginning of its files' names.
+    /// The beginning of the names of its files.
     pub fn stem(&self) -> String {
         let of_path = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let stem = match self {
@@ -103,7 +103,7 @@ fn device(path: &Path, arguments: &Calibrate, stop: &Arc<AtomicBool>) -> Result<
     let block: Option<BlockDevice> = opened.block;
     let mut about = block.as_ref().map(BlockDevice::describe).unwrap_or_default();
     if block.is_none() {
-        about.push("the kernel names no block device for it, so nothing is known of its cache".to_owned());
+        about.push("the kernel names no block device for it, so its cache is unknown".to_owned());
     }
     let cache = match arguments.drive_cache {
         DriveCache::Keep => None,
@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-/// The reads of a trace that can be fitted, and what was left out.
+/// Collects the reads of a trace to which models can be fitted, and counts the others.
 pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(CalibrationReads, Vec<String>)> {
     let Source::Trace(path) = source else {
         return Err(UsageError("there is no trace to read".to_owned()).into());
@@ -151,7 +151,8 @@ pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Calibration
     let untimed = trace.untimed();
     let reads = trace.finish().with_context(|| source.name())?;
     let mut notes = vec![format!(
-        "{} of {} requests are reads that had the device to themselves; only those are fitted and judge, but the empirical model draws from half of the others too",
+        "{} of {} requests are reads during which the device served nothing else; models are fitted to and judged on \
+         these alone, but the empirical model draws from half of the others, too",
         reads.points.len(),
         reads.seen
     )];
@@ -159,7 +160,7 @@ pub fn read_trace(arguments: &Calibrate, source: &Source) -> Result<(Calibration
         notes.push(format!("{untimed} requests have no completion time"));
     }
     if arguments.capacity.is_none() {
-        notes.push("the capacity is the end of the furthest request; --capacity gives the drive's".to_owned());
+        notes.push("the capacity is the end of the furthest request; --capacity sets the drive's own".to_owned());
     }
     Ok((reads, notes))
 }

@@ -1,4 +1,4 @@
-//! What is compared: schedulers, stacks, or schedulers in a layer of stacks.
+//! The columns of a comparison: schedulers, stacks, or schedulers in one layer of stacks.
 
 use anyhow::{Result, ensure};
 use replay::stack::StackSpec;
@@ -9,7 +9,7 @@ use crate::arguments::Compare;
 use crate::error::UsageError;
 use crate::scheduling::Scheduling;
 
-/// The schedulers that are compared if none is named.
+/// The schedulers that are compared by default.
 const SCHEDULERS: &str = "fifo,sstf,cscan,deadline,cats";
 
 /// One column of the comparison.
@@ -46,10 +46,10 @@ impl Candidate {
         }
     }
 
-    /// What is compared, with all its settings; the label is its name.
+    /// The scheduler or stack of the column with all its settings, under its label.
     ///
     /// # Errors
-    /// A scheduler that is none.
+    /// An unknown scheduler.
     pub fn part(&self) -> Result<Part> {
         let spec = match (self.scheduler(), &self.scheduling) {
             (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => scheduler,
@@ -63,17 +63,17 @@ impl Candidate {
         Ok(super::part(&self.label, built.entry.name, &built.settings))
     }
 
-    /// What its files are called.
+    /// The name of its files, without ending.
     pub fn file_stem(&self, index: usize) -> String {
         let [name, _] = self.names();
         format!("{index}-{}", name.replace('/', "+"))
     }
 }
 
-/// What the command line asks for, in its order.
+/// The columns that the command line names, in its order.
 ///
 /// # Errors
-/// A name that is none, a tunable or value that is not accepted, the same thing twice.
+/// An unknown name, a tunable or value that is not accepted, the same scheduler or stack twice.
 pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
     let given = &arguments.stack;
     let stacks = given
@@ -107,16 +107,17 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
     labelled(columns, several)
 }
 
-/// The label of what the others are set against.
+/// The label of the baseline.
 ///
 /// # Errors
-/// It is none of those compared.
+/// A baseline that is not compared.
 pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
     let find = |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.names()[1] == name);
     let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
-    let what = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
-    let unknown = || UsageError(format!("the baseline `{name}` is none of the {what} compared: {}", labels.join(", ")));
+    let kind = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
+    let unknown =
+        || UsageError(format!("the baseline `{name}` is not among the {kind} compared: {}", labels.join(", ")));
     Ok(Some(find(name).ok_or_else(unknown)?.label.clone()))
 }
 
@@ -128,7 +129,7 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
         parse_list(list).map_err(UsageError::from_display)?
     };
     for spec in &specs {
-        // Built once here, so that a wrong name or tunable is said before anything is read.
+        // Built once here, so that an unknown name or tunable is reported before any trace is read.
         schedulers::build(spec).map_err(UsageError::from_display)?;
     }
     Ok(specs)

@@ -1,4 +1,4 @@
-//! Generated workloads of a comparison: which guests run what, and where on the drive their disks lie.
+//! The simulated guests of a comparison: their programs, and the places of their disks on the drive.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,9 @@ pub struct Generated {
 /// A guest with its place.
 struct Planned {
     guest: description::Guest,
-    /// The workload or description as it was named.
+    /// The workload or description as the user named it.
     given: String,
-    /// The files that say what it runs.
+    /// The files that describe its workload.
     files: Vec<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ struct Named<'a> {
     place: Option<Sectors>,
 }
 
-/// Most guests of a comparison.
+/// The most guests of a comparison.
 const GUESTS: usize = 1024;
 
 /// Bytes of a page of memory, and the fewest pages of a page cache.
@@ -55,7 +55,7 @@ const CACHE_PAGES: u64 = 64;
 /// The guests named on the command line, on a drive of `capacity`.
 ///
 /// # Errors
-/// Names that are none or clash, disks that do not fit, workloads that would run for ever.
+/// Unknown or clashing names, disks that do not fit, workloads that would never end.
 pub fn gather(arguments: &Workloads, window: TimeWindow, capacity: Sectors) -> Result<Generated> {
     let mut guests: Vec<Planned> = Vec::new();
     let mut disks: Vec<Disk> = Vec::new();
@@ -74,7 +74,9 @@ pub fn gather(arguments: &Workloads, window: TimeWindow, capacity: Sectors) -> R
         }
     }
     if guests.len() > GUESTS {
-        return Err(UsageError(format!("{} guests are more than {GUESTS}", guests.len())).into());
+        return Err(
+            UsageError(format!("{} guests are too many; a comparison has at most {GUESTS}", guests.len())).into()
+        );
     }
     for (planned, range) in guests.iter_mut().zip(lay_out(&disks, capacity)?) {
         planned.guest.place = Lba::new(range.start);
@@ -85,7 +87,7 @@ pub fn gather(arguments: &Workloads, window: TimeWindow, capacity: Sectors) -> R
         && let Some(endless) = guests.iter().find(|planned| !planned.guest.workload.ends())
     {
         return Err(UsageError(format!(
-            "guest {}: `{}` runs on for ever; say when to stop with --end TIME or --limit REQUESTS",
+            "guest {}: `{}` never ends; set an end with --end TIME or --limit REQUESTS",
             endless.guest.name, endless.given
         ))
         .into());
@@ -123,9 +125,9 @@ impl Generated {
         Ok(Guest { name: guest.name.clone(), place: guest.place, files, journal, memory, programs })
     }
 
-    /// When what the guests tell of themselves happened: a line for each that tells something.
+    /// The times of the events that the guests report: a line for each guest with events.
     pub fn notes(&self, source: &Guests) -> Vec<String> {
-        let told = |(number, planned): (usize, &Planned)| {
+        let line = |(number, planned): (usize, &Planned)| {
             let occurred = |(event, name): (usize, String)| {
                 let (count, last) = source.occurred(number, Event(event as u32))?;
                 let seconds = last.since(Timestamp::ZERO).as_s_f64();
@@ -136,10 +138,10 @@ impl Generated {
             let events: Vec<String> = events.into_iter().enumerate().filter_map(occurred).collect();
             (!events.is_empty()).then(|| format!("guest {}: {}", planned.guest.name, events.join(", ")))
         };
-        self.guests.iter().enumerate().filter_map(told).collect()
+        self.guests.iter().enumerate().filter_map(line).collect()
     }
 
-    /// What a result says of the guests.
+    /// The description of the guests in a result.
     ///
     /// # Errors
     /// A file that can no longer be read.
@@ -186,7 +188,7 @@ fn split(text: &str) -> Result<Named<'_>, UsageError> {
     }
 }
 
-/// The guests of one `--workload`, with what is known of their disks.
+/// The guests of one `--workload`, with their disks as far as places and sizes are given.
 fn plan(named: &Named, arguments: &Workloads) -> Result<Vec<(Planned, Disk)>> {
     let is_file = named.what.ends_with(".toml");
     if is_file || PRESETS.iter().any(|(preset, _)| *preset == named.what) {
@@ -220,7 +222,7 @@ fn planned(
 ) -> Result<(Planned, Disk)> {
     if guest.cache_bytes > 0 && guest.cache_bytes < CACHE_PAGES * PAGE_BYTES {
         return Err(UsageError(format!(
-            "guest {}: a page cache of {} bytes is too small; it has at least 256k, or 0 for none",
+            "guest {}: a page cache of {} bytes is too small; give at least 256k, or 0 for none",
             guest.name, guest.cache_bytes
         ))
         .into());
@@ -235,7 +237,7 @@ fn of_description(guest: &description::Guest, shift: Sectors) -> Disk {
     Disk { name: guest.name.clone(), place: Some(Sectors::new(place)), capacity: Some(guest.capacity) }
 }
 
-/// A program, or what is near to its name among programs and descriptions.
+/// Builds a program. The error for an unknown name suggests similar programs and descriptions.
 fn build(spec: &Spec) -> Result<Workload> {
     let known = || PROGRAMS.iter().map(|entry| entry.name).chain(PRESETS.iter().map(|(name, _)| *name));
     if !spec.name.ends_with(".fio") && PROGRAMS.iter().all(|entry| entry.name != spec.name) {
@@ -248,23 +250,23 @@ fn build(spec: &Spec) -> Result<Workload> {
     Ok(workloads::programs::build(spec)?)
 }
 
-/// A program's name, or a job file's without folder and ending.
+/// The name of a program, or of a job file without folder and extension.
 fn own_name(spec: &Spec, workload: &Workload) -> String {
     let stem = workload.job_file.as_deref().and_then(Path::file_stem);
     stem.map_or_else(|| spec.name.clone(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// How far a replay of guests has come, for progress: the unit that its whole is known in.
+/// The unit in which the progress of guests is measured: the one in which the total is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Simulated milliseconds.
     Time,
-    /// Requests, of which it may be known how many there will be.
+    /// Requests; the total may be unknown.
     Requests,
 }
 
 impl Measure {
-    /// The measure of a run until then, and the whole.
+    /// The measure of a run that ends at `until`, and its total if it is known.
     pub fn of(until: Until) -> (Measure, Option<u64>) {
         match until.time {
             Some(time) => (Measure::Time, Some(milliseconds(time))),

@@ -1,4 +1,4 @@
-//! Where on the drive the disks of guests lie.
+//! Lays the disks of guests out on the drive.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use traces::Sectors;
 
 use crate::error::UsageError;
 
-/// A guest's disk as far as it was said where it lies and how large it is.
+/// A guest's disk, with its place and size if they are given.
 pub struct Disk {
     /// The guest's name.
     pub name: String,
@@ -14,19 +14,19 @@ pub struct Disk {
     pub capacity: Option<Sectors>,
 }
 
-/// Disks without a size get a multiple of this, 1 MiB, where the drive has so much.
+/// Disks without a size get a multiple of 1 MiB, in sectors, if the drive is large enough.
 const ALIGNMENT: u64 = 2048;
 
-/// The least disk, one block of 4 KiB, and the greatest, below 16 TiB.
+/// The smallest disk, one block of 4 KiB, and the largest, below 16 TiB, in sectors.
 const LEAST: u64 = 8;
 const GREATEST: u64 = (u32::MAX as u64) * LEAST;
 
-/// The sectors of each guest's disk on a drive of `capacity`: those with a place there, the others in the first
-/// gap that holds them. Without a size it is an equal part of the drive, cut where the next disk begins; the
-/// others share the largest gap if that is less.
+/// The sectors of each guest's disk on a drive of `capacity`. Disks with a place lie there, the others in the first gap
+/// that holds them. A disk without a size is an equal part of the drive, and ends where the next disk begins. If an
+/// equal part is too much, disks without place and size share the largest gap.
 ///
 /// # Errors
-/// Disks that overlap, that reach beyond the drive, that find no room.
+/// Disks that overlap, reach beyond the drive or find no gap.
 pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, UsageError> {
     let drive = capacity.count();
     let share = aligned(drive / disks.len().max(1) as u64);
@@ -52,7 +52,7 @@ pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, Usa
         let gap = gaps(&ranges, drive).into_iter().find(|gap| gap.end - gap.start >= length.max(LEAST));
         let Some(gap) = gap else {
             return Err(UsageError(format!(
-                "the drive of {drive} sectors has no room for the disk of guest {}, {length} sectors; choose a larger \
+                "the drive of {drive} sectors has no gap for the disk of guest {}, {length} sectors; choose a larger \
                  drive or smaller disks (--guest-capacity)",
                 disk.name
             )));
@@ -85,13 +85,14 @@ fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), UsageError> 
     if !(LEAST..=GREATEST).contains(&(range.end - range.start)) {
         let sectors = range.end - range.start;
         return Err(UsageError(format!(
-            "the disk of guest {name} has {sectors} sectors; it has from 4 KiB to below 16 TiB (--guest-capacity)"
+            "the disk of guest {name} has {sectors} sectors; a disk has at least 4 KiB and less than 16 TiB \
+             (--guest-capacity)"
         )));
     }
     Ok(())
 }
 
-/// Stretches of the drive that belong to nobody, in order.
+/// The free ranges of the drive, in order.
 fn gaps(ranges: &[Option<Range<u64>>], drive: u64) -> Vec<Range<u64>> {
     let mut taken: Vec<&Range<u64>> = ranges.iter().flatten().collect();
     taken.sort_by_key(|range| range.start);
@@ -109,7 +110,7 @@ fn gaps(ranges: &[Option<Range<u64>>], drive: u64) -> Vec<Range<u64>> {
     gaps
 }
 
-/// Rounded down to whole MiB, below that to whole blocks; no more than a disk can have.
+/// Rounds down to whole MiB, or to whole blocks below 1 MiB, and to the largest disk.
 fn aligned(sectors: u64) -> u64 {
     let unit = if sectors < ALIGNMENT { LEAST } else { ALIGNMENT };
     (sectors / unit * unit).min(GREATEST)
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_of_which_nothing_is_said_are_equal_parts_of_whole_mib() {
+    fn disks_without_place_and_size_are_equal_parts_of_whole_mib() {
         let disks: Vec<Disk> = ["a", "b", "c"].map(|name| disk(name, None, None)).into();
         assert_eq!(laid_out(&disks, 10_000), [0..2048, 2048..4096, 4096..6144]);
         assert_eq!(laid_out(&disks, 100), [0..32, 32..64, 64..96]);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placed_disk_ends_where_the_next_begins_and_the_others_take_what_is_left() {
+    fn placed_disk_ends_where_the_next_begins_and_the_others_share_the_largest_gap() {
         let both = [disk("a", Some(0), None), disk("b", Some(2048), None)];
         assert_eq!(laid_out(&both, 20_480), [0..2048, 2048..12_288]);
         // A part of 1/3 is more than the gaps of 6,144 and 2,048 sectors leave.
@@ -163,8 +164,8 @@ mod tests {
         assert!(beyond.contains("sectors 16384 to 24576, reaches beyond the drive's 20480"), "{beyond}");
         assert!(refused(&[disk("a", Some(20_480), None)], 20_480).contains("reaches beyond"));
         let no_room = refused(&[disk("a", None, Some(16_384)), disk("b", None, Some(8192))], 20_480);
-        assert!(no_room.contains("no room for the disk of guest b, 8192 sectors"), "{no_room}");
+        assert!(no_room.contains("no gap for the disk of guest b, 8192 sectors"), "{no_room}");
         assert!(refused(&[disk("a", Some(0), Some(7))], 20_480).contains("has 7 sectors"));
-        assert!(refused(&[disk("a", Some(0), Some(GREATEST + 8))], u64::MAX).contains("below 16 TiB"));
+        assert!(refused(&[disk("a", Some(0), Some(GREATEST + 8))], u64::MAX).contains("less than 16 TiB"));
     }
 }

@@ -1,4 +1,4 @@
-//! What makes the requests of a comparison: traces, or guests whose programs run.
+//! The load of a comparison: traces, or simulated guests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,23 +16,23 @@ use crate::error::UsageError;
 use crate::progress::Progress;
 use crate::vms::{self, Vm};
 
-/// What makes the requests of all replays.
+/// The load of all replays.
 pub enum Load {
     Traces(Vec<Vm>),
     Generated(Generated),
 }
 
-/// Tells the progress bar how far a replay of guests has come.
+/// Moves the progress bar of guests.
 pub struct Advance {
     measure: Measure,
     counter: Arc<AtomicU64>,
 }
 
 impl Load {
-    /// What the command line asks for, on a drive of `capacity`.
+    /// The load of the command line, on a drive of `capacity`.
     ///
     /// # Errors
-    /// Traces and workloads together; what is wrong with either.
+    /// Traces together with workloads; a trace or workload that cannot be used.
     pub fn gather(arguments: &Compare, options: &ReadOptions, window: TimeWindow, capacity: Sectors) -> Result<Load> {
         let Compare { traces, vms, generated, map, .. } = arguments;
         if generated.workloads.is_empty() {
@@ -47,8 +47,8 @@ impl Load {
         ensure!(
             traces.is_empty() && vms.is_empty(),
             UsageError(
-                "a comparison replays traces or runs generated workloads (--workload), not both: the ones have times \
-                 of their own, the others wait for the drive"
+                "a comparison replays traces or runs generated workloads (--workload), not both: traces have recorded \
+                 times, and workloads wait for the drive"
                     .to_owned()
             )
         );
@@ -71,18 +71,18 @@ impl Load {
         }
     }
 
-    /// What a comparison says that had nothing to replay.
+    /// The error of a comparison that replayed no request.
     pub fn nothing(&self) -> &'static str {
         match self {
-            Load::Traces(_) => "no request lies in the window that --from, --to and --limit leave",
+            Load::Traces(_) => "no request lies in the window of --start, --end and --limit",
             Load::Generated(_) => {
-                "the workloads made no request before --end and --limit; what a page cache holds and nobody makes \
-                 durable needs none (--guest-cache 0)"
+                "the workloads made no request before --end or --limit; the page cache can absorb them all \
+                 (--guest-cache 0 switches it off)"
             }
         }
     }
 
-    /// The progress bar of so many replays.
+    /// The progress bar of this number of replays.
     pub fn progress(&self, replays: usize) -> Progress {
         let of_all = |whole: u64| whole.saturating_mul(replays as u64);
         match self {
@@ -94,7 +94,7 @@ impl Load {
         }
     }
 
-    /// What makes the requests of one replay, and what tells how far it is if they do not do so themselves.
+    /// The source of one replay, and an observer that moves the progress bar if the source does not.
     ///
     /// # Errors
     /// A trace that cannot be read, a guest whose disk is too small.

@@ -1,4 +1,4 @@
-//! `iocast compare`: one replay per scheduler, side by side.
+//! `iocast compare`: replays traces or runs guests once per scheduler or stack, and compares the figures.
 
 mod candidates;
 mod guests;
@@ -38,7 +38,7 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::scheduling::Scheduling;
 
-/// What all replays of a comparison have in common.
+/// The settings that all replays of a comparison share.
 struct Setup<'a> {
     arguments: &'a Compare,
     drive: Spec,
@@ -86,7 +86,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
 }
 
 impl Setup<'_> {
-    /// All replays, several at a time. Their order and their bytes do not depend on how many.
+    /// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes.
     fn replay_all(&self, candidates: &[Candidate]) -> Result<Vec<Replayed>> {
         let progress = self.load.progress(candidates.len());
         let replays = candidates.par_iter().enumerate();
@@ -152,7 +152,7 @@ impl Setup<'_> {
         Ok(Some(DecisionLog::new(BufWriter::new(file))))
     }
 
-    /// Who is served how much, if anybody wants to know, with its file if there is to be one.
+    /// The observer of each VM's share, if --stack or --series needs one, with the file of --series.
     fn shares(&self, index: usize, candidate: &Candidate) -> Result<Option<Shares>> {
         let stack = &self.arguments.stack;
         if !stack.watches_shares() {
@@ -199,7 +199,7 @@ impl Setup<'_> {
 const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";
 
-/// Why an open loop's figures may not be compared, if they may not.
+/// The reasons for which an open-loop replay counts as overloaded; `None` if it does not.
 fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
     let load = verdict.offered_load.unwrap_or(0.0);
     let reasons = [
@@ -216,7 +216,7 @@ fn part(name: &str, model: &str, settings: &Settings) -> Part {
     Part { name: name.to_owned(), model: model.to_owned(), settings }
 }
 
-/// The drive with its tunables and what it is made of, if it is made of drives.
+/// The drive with its tunables and its parts, if it consists of drives.
 fn drive_part(drive: &drive_models::BuiltDrive) -> Part {
     let mut part = part(&drive.name, drive.model.name, &drive.settings);
     let parts = drive.description.parts().iter();
@@ -228,16 +228,16 @@ fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {
     let mut warnings = Vec::new();
     for trace in traces {
         let path = Path::new(&trace.path).display();
-        if let Some(who) = trace.layer.ordered_by() {
+        if let Some(orderer) = trace.layer.ordered_by() {
             warnings.push(format!(
-                "{path} was taken at layer {}: {who} has already ordered and merged these requests, so a scheduler \
-                 replayed on them has less to choose from than the real one had",
+                "{path} was recorded at layer {}: {orderer} has already ordered and merged these requests, so a \
+                 scheduler under replay has less to choose from than the real one had",
                 trace.layer
             ));
         }
         if trace.losses.total() > 0 {
             warnings.push(format!(
-                "{path}: {} events were lost by the capture and {} records were skipped",
+                "{path}: the capture lost {} events, and {} records were skipped",
                 trace.losses.lost_events,
                 trace.losses.total() - trace.losses.lost_events
             ));

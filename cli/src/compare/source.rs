@@ -60,8 +60,8 @@ impl ReplaySource for Closed {
         // A few are always outstanding when a capture ends.
         if incomplete * 100 > requests {
             notes.push(format!(
-                "{incomplete} of {requests} requests have no completion time, so that no arrival waits for them and this \
-                 replay is more open than closed"
+                "{incomplete} of {requests} requests have no completion time, so that no arrival waits for them and \
+                 this replay is more open than closed"
             ));
         }
         notes

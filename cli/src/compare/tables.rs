@@ -1,4 +1,4 @@
-//! A comparison as tables: one column per scheduler, one block per class of requests.
+//! A comparison, as tables: one column per scheduler or stack, one block per class of requests.
 
 use traces::results::{
     ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Run, StackFigures, Status, WorkloadProvenance,
@@ -43,7 +43,7 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
     text
 }
 
-/// What was replayed on what, in a few lines.
+/// A few lines on the traces or workloads, the drive and the options.
 fn head(comparison: &Comparison, format: OutputFormat) -> String {
     let provenance = &comparison.provenance;
     let mut lines = Vec::new();
@@ -79,7 +79,7 @@ fn head(comparison: &Comparison, format: OutputFormat) -> String {
     lines.join("\n") + "\n\n"
 }
 
-/// A block of figures of one class, left out where there is none.
+/// The figures of one class of requests; nothing if no replay has such requests.
 fn block<'a>(
     text: &mut String,
     comparison: &'a Comparison,
@@ -100,7 +100,7 @@ fn block<'a>(
     row("device time, mean ms", &|c| mean_ms(&c.device_time));
     row("  variance ms²", &|c| variance_ms2(&c.device_time));
     if classes.iter().any(|class| class.dispatch_to_completion != class.device_time) {
-        row("dispatched to done, ms", &|c| mean_ms(&c.dispatch_to_completion));
+        row("dispatch to completion, ms", &|c| mean_ms(&c.dispatch_to_completion));
         row("  variance ms²", &|c| variance_ms2(&c.dispatch_to_completion));
     }
     row("response, mean ms", &|c| mean_ms(&c.response_time));
@@ -118,7 +118,7 @@ fn block<'a>(
     text.push('\n');
 }
 
-/// What concerns a run as a whole: queues and the ratios to the baseline.
+/// The figures of a run as a whole: queues, and ratios to the baseline.
 fn run_table(comparison: &Comparison) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: &dyn Fn(&Run) -> String| {
@@ -140,14 +140,14 @@ fn run_table(comparison: &Comparison) -> Table {
     Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }
 }
 
-/// What passed each layer, and how evenly the VMs were served; `None` where there are no layers.
+/// The figures of each layer, and the fairness among VMs; `None` without a stack.
 fn stack_table(comparison: &Comparison) -> Option<Table> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: &dyn Fn(&StackFigures) -> String| {
         let cell = |run: &Run| run.stack.as_ref().map_or_else(|| "-".to_owned(), value);
         rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(cell)).collect());
     };
-    // Columns may have different layers: each name once, in the order in which they come.
+    // Columns may have different layers: each name once, in the order of first occurrence.
     let mut layers: Vec<&str> = Vec::new();
     for layer in comparison.runs.iter().filter_map(|run| run.stack.as_ref()).flat_map(|stack| &stack.layers) {
         if !layers.contains(&layer.layer.as_str()) {
@@ -162,8 +162,8 @@ fn stack_table(comparison: &Comparison) -> Option<Table> {
         row("  requests sent on", &|stack| figure(stack, &|layer| layer.requests.to_string()));
         row("  switches of VM", &|stack| figure(stack, &|layer| layer.context_switches.to_string()));
         row("  merged", &|stack| figure(stack, &|layer| layer.merged.to_string()));
-        row("  until the drive begins, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_to_drive)));
-        row("  until done, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_below)));
+        row("  until service begins, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_to_drive)));
+        row("  until completion, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_below)));
     }
     if layers.is_empty() {
         return None;
@@ -175,7 +175,7 @@ fn stack_table(comparison: &Comparison) -> Option<Table> {
     Some(Table { title: "Layers and fairness".to_owned(), header: header(comparison), rows, text_columns: 1 })
 }
 
-/// The schedulers; a mark behind those whose figures must not be compared.
+/// The names of the columns; a `!` marks overloaded replays, which must not be compared.
 fn header(comparison: &Comparison) -> Vec<String> {
     let name = |run: &Run| match run.status {
         Status::Comparable => run.scheduler.name.clone(),

@@ -1,4 +1,4 @@
-//! `iocast convert --align`: a trace's times on the clock of another trace of the same run.
+//! `iocast convert --align`: converts a trace's times to the clock of another trace of the same run.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::error::UsageError;
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
 
-/// The two clocks, and whose the other one is.
+/// The alignment of two clocks, and the trace of the reference clock.
 pub struct Alignment {
     map: ClockMap,
     figures: AlignmentFigures,
@@ -22,17 +22,17 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Reads both traces for it.
+    /// Aligns the clocks of two traces.
     ///
     /// # Errors
-    /// Those of their readers; traces that have nothing in common.
+    /// A trace that cannot be read; traces without common requests.
     pub fn of(arguments: &Convert, reference: &Path) -> Result<Alignment> {
         if !traces::input::is_reopenable(&arguments.input) {
-            let error = "--align reads the trace twice, so not from standard input or a pipe";
+            let error = "--align reads the trace twice, so it cannot come from standard input or a pipe";
             return Err(UsageError(error.to_owned()).into());
         }
         let own = arguments.reading.options();
-        // The reference is read as its own format says, only what is malformed is taken as lightly.
+        // Of the options, only --lenient applies to the reference; all else follows from its own format.
         let others = ReadOptions { lenient: own.lenient, ..ReadOptions::default() };
         let (left, meta) = samples(reference, &others)?;
         let (right, _) = samples(&arguments.input, &own)?;
@@ -41,18 +41,18 @@ impl Alignment {
         Ok(Alignment { map, figures, reference: meta })
     }
 
-    /// The record on the reference's clock.
+    /// Converts a record's times to the reference's clock.
     ///
     /// # Errors
-    /// One that is before the zero of that clock.
+    /// A record before the zero of that clock.
     pub fn record(&self, record: &Record) -> Result<Record> {
         let mut mapped = *record;
         let arrival = record.request.arrival;
         if self.map.exact(arrival.as_ns()) < 0 {
             let early = Nanos::from_ns(u64::try_from(-self.map.exact(arrival.as_ns())).unwrap_or(u64::MAX));
             bail!(
-                "the request at {arrival} is {early} before the zero of the reference's clock; --start leaves out what is \
-                 before it, or align the other trace on this one"
+                "the request at {arrival} is {early} before the zero of the reference's clock; leave earlier \
+                 requests out with --start, or align the other trace to this one"
             );
         }
         mapped.request.arrival = self.time(arrival);
@@ -67,7 +67,7 @@ impl Alignment {
         Timestamp::from_ns(self.map.apply(time.as_ns()))
     }
 
-    /// Says in the metadata whose clock it is and how it was found.
+    /// Notes the reference and the alignment in the metadata.
     pub fn describe(&self, meta: &mut TraceMeta, reference: &Path) {
         meta.clock = self.reference.clock.clone();
         let AlignmentFigures {
@@ -100,10 +100,10 @@ impl Alignment {
         }
     }
 
-    /// Prints what was found.
+    /// Prints the alignment.
     ///
     /// # Errors
-    /// Those of standard output.
+    /// As [`print()`].
     pub fn print(&self, format: OutputFormat) -> Result<()> {
         if format == OutputFormat::Json {
             return output::print_json(&self.figures);
@@ -114,12 +114,12 @@ impl Alignment {
         let mut rows = vec![
             ("requests of the reference", found.reference_requests.to_string()),
             ("requests of the input", found.input_requests.to_string()),
-            ("in both", found.matched.to_string()),
-            ("of these, of a kind of their own", found.matched_uniquely.to_string()),
+            ("matched requests", found.matched.to_string()),
+            ("  matched uniquely", found.matched_uniquely.to_string()),
             ("in the reference only", found.unmatched_reference.to_string()),
             ("in the input only", found.unmatched_input.to_string()),
-            ("longest run without a gap", found.longest_run.to_string()),
-            ("within one another's time", found.nested.to_string()),
+            ("longest run of matches", found.longest_run.to_string()),
+            ("one enclosed in the other in time", found.nested.to_string()),
             ("offset", seconds(found.offset_ns)),
             ("offset by issues alone", seconds(found.issue_offset_ns)),
             ("drift", format!("{:.1} ppb", found.drift_ppb)),
@@ -132,7 +132,7 @@ impl Alignment {
         }
         let table = Table {
             title: "Alignment".to_owned(),
-            header: vec!["what".to_owned(), "value".to_owned()],
+            header: vec!["figure".to_owned(), "value".to_owned()],
             rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
             text_columns: 1,
         };
@@ -140,7 +140,7 @@ impl Alignment {
     }
 }
 
-/// The requests of a trace that move data, as they were issued if it holds that.
+/// The requests of a trace that move data, in the order of their issues if the trace records issues.
 fn samples(path: &Path, options: &ReadOptions) -> Result<(Vec<Sample>, TraceMeta)> {
     let format = formats::recognise(path, &ReadOptions { arrivals: ArrivalPoint::Queued, ..options.clone() })?;
     let arrivals = if format.holds_issues { ArrivalPoint::Issued } else { ArrivalPoint::Queued };
@@ -149,7 +149,7 @@ fn samples(path: &Path, options: &ReadOptions) -> Result<(Vec<Sample>, TraceMeta
     while let Some(record) = reader.next()? {
         samples.extend(Sample::of(&record));
     }
-    // A record's issue may be later than that of the next one to arrive.
+    // A record may be issued after the next one that arrives.
     samples.sort_by_key(|sample| sample.issued);
     Ok((samples, reader.meta().clone()))
 }

@@ -1,4 +1,4 @@
-//! `iocast convert`: any trace that can be read, in any format that can be written.
+//! `iocast convert`: reads a trace in any format, and writes it in any format that has a writer.
 
 mod align;
 
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
-/// How many devices are named when one of them has to be chosen.
+/// The most devices that an error names if the user must choose one.
 const NAMED_MAX: usize = 5;
 
 pub fn run(arguments: &Convert) -> Result<()> {
@@ -43,7 +43,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let mut reader = formats::open(&arguments.input, &options)?;
     let begin =
         |meta: &TraceMeta| create(output, &WriteOptions { lossy: arguments.lossy, address_space: meta.address_space });
-    // Begun at the first record: only then do all readers know whether there are devices.
+    // The writer begins at the first record; only then does every reader know its devices.
     let mut writer: Option<Box<dyn TraceWriter>> = None;
     each_record(reader.as_mut(), window, |record, reader| {
         counter.store(reader.position_bytes(), Ordering::Relaxed);
@@ -86,10 +86,10 @@ fn endings(format: &Format) -> String {
     format!("{} ({})", format.name, endings.join(", "))
 }
 
-/// A format and what begins to write it.
+/// A format with the function that begins to write it.
 pub(crate) type Target = (&'static Format, fn(&Path, &WriteOptions) -> Created);
 
-/// The format to write: the one that is named, else that of the output's ending, else Parquet.
+/// The format to write: the one of --to, or the one of the output's file extension, or Parquet.
 pub(crate) fn target(output: &Path, named: Option<&str>) -> Result<Target> {
     let written: Vec<_> =
         formats::FORMATS.iter().filter_map(|format| format.create.map(|create| (format, create))).collect();
@@ -98,15 +98,12 @@ pub(crate) fn target(output: &Path, named: Option<&str>) -> Result<Target> {
         let found = written.iter().find(|(format, _)| format.name == name);
         let only_read =
             if formats::FORMATS.iter().any(|format| format.name == name) { "is only read" } else { "is unknown" };
-        let unknown = || UsageError(format!("--to {name}: that format {only_read}; written are {}", there_are()));
+        let unknown = || UsageError(format!("--to {name}: that format {only_read}; iocast writes {}", there_are()));
         return Ok(*found.ok_or_else(unknown)?);
     }
     ensure!(
         output != Path::new(STANDARD_OUTPUT),
-        UsageError(format!(
-            "standard output has no ending that tells the format: name it with --to, of {}",
-            there_are()
-        ))
+        UsageError(format!("standard output has no file extension; name the format with --to: {}", there_are()))
     );
     let name = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let ends = |format: &Format| format.extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));
@@ -114,24 +111,24 @@ pub(crate) fn target(output: &Path, named: Option<&str>) -> Result<Target> {
     let parquet = || written.iter().find(|(format, _)| format.name == parquet::FORMAT.name);
     let found = if output.extension().is_some() { by_ending } else { by_ending.or_else(parquet) };
     let unknown = || {
-        let what = format!("no format that is written has the ending of {}", output.display());
-        UsageError(format!("{what}; name one with --to, or an output of {}", there_are()))
+        let what = format!("no writable format has the file extension of {}", output.display());
+        UsageError(format!("{what}; name a format with --to, or give the output an extension of {}", there_are()))
     };
     Ok(*found.ok_or_else(unknown)?)
 }
 
-/// What only Parquet keeps must not be given for another format.
+/// Refuses options that only Parquet can store if another format is written.
 fn check_kept(arguments: &Convert, target: &Format) -> Result<()> {
     for (given, option) in [(!arguments.provenance.is_empty(), "--provenance"), (arguments.vm.is_some(), "--vm")] {
         ensure!(
             !given || target.name == parquet::FORMAT.name,
-            UsageError(format!("{option} is kept by Parquet only; leave it out to write {}", target.name))
+            UsageError(format!("only Parquet stores {option}; leave it out to write {}", target.name))
         );
     }
     Ok(())
 }
 
-/// Names the devices of which one has to be chosen.
+/// Adds the names of the devices to an error that asks the user to choose one.
 fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
     if !matches!(error.problem, WriteProblem::SeveralDevices(_)) {
         return error.into();
@@ -167,7 +164,9 @@ fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) ->
     if arguments.anonymise_lba {
         ensure!(
             is_reopenable(&arguments.input),
-            UsageError("--anonymise-lba reads the trace twice, so not from standard input or a pipe".to_owned())
+            UsageError(
+                "--anonymise-lba reads the trace twice, so it cannot come from standard input or a pipe".to_owned()
+            )
         );
         let mut reader = formats::open(&arguments.input, options)?;
         let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
@@ -192,10 +191,10 @@ fn provenance(given: &[String]) -> Result<Vec<(String, String)>, UsageError> {
         .collect()
 }
 
-/// Adds where the trace comes from.
+/// Adds the trace's origin to the metadata.
 fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader) -> Result<()> {
     if let Some(name) = &arguments.vm {
-        ensure!(meta.vms.len() == 1, UsageError(format!("--vm names one VM, the trace has {}", meta.vms.len())));
+        ensure!(meta.vms.len() == 1, UsageError(format!("--vm names one VM, but the trace has {}", meta.vms.len())));
         meta.vms[0].clone_from(name);
     }
     let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
@@ -213,7 +212,7 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
     Ok(())
 }
 
-/// Says what was written, and what was lost on the way.
+/// Reports the written file, and what was lost.
 fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Written, reader: &dyn TraceReader) {
     let requests = written.extent.map_or(0, |extent| extent.records);
     eprintln!(
@@ -225,7 +224,7 @@ fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Writ
     );
     let losses = reader.losses();
     if losses.lost_events > 0 {
-        eprintln!("iocast: warning: the capture had lost {} events", losses.lost_events);
+        eprintln!("iocast: warning: the capture lost {} events", losses.lost_events);
     }
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");

@@ -1,4 +1,4 @@
-//! `iocast place`: which machines go to which LUN.
+//! `iocast place`: finds an assignment of VMs to LUNs within limits, and confirms it by replay.
 
 mod plan;
 mod tables;
@@ -42,7 +42,7 @@ pub fn run(arguments: &Place) -> Result<()> {
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let (alone, takes) = alone(&plan)?;
-    // The last on a drive may end where no other could begin.
+    // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
     let task = Task {
         drive_capacity: plan.luns.iter().map(drive_capacity).collect(),
@@ -58,7 +58,7 @@ pub fn run(arguments: &Place) -> Result<()> {
     if let Some(files) = files {
         let caption = format!("forecast by {} on LUN {}", plan.predictor, placement.interference.lun);
         let figure =
-            HeatFigure { title: "Who disturbs whom", caption: &caption, interference: &placement.interference };
+            HeatFigure { title: "Interference between VMs", caption: &caption, interference: &placement.interference };
         let mut written = Vec::new();
         files.write(&endings[0], figure.svg(arguments.size)?.as_bytes(), &mut written)?;
         files.write(&endings[1], &figure.png(arguments.size)?, &mut written)?;
@@ -69,18 +69,19 @@ pub fn run(arguments: &Place) -> Result<()> {
     }
 }
 
-/// Why a predictor that plays captures does not place, and which do.
+/// Explains that a predictor that simulates traces cannot place VMs, and names those that can.
 fn by_profiles(name: &str) -> String {
     let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !entry.needs_traces).map(|entry| entry.name).collect();
     format!(
-        "{name} plays captures request by request, and thousands of groups are forecast before one is chosen; place by \
-         one that goes by profiles ({}), and look at the groups that it makes with iocast predict",
+        "{name} simulates traces request by request, which is too slow for the thousands of groups that a placement \
+         forecasts; place with a predictor that uses profiles ({}), and forecast the resulting groups with iocast \
+         predict",
         others.join(", ")
     )
 }
 
-/// By LUN each machine alone on it: measured of its capture, or of a replay on the LUN's drive. LUNs that are alike share them. And by machine
-/// what it takes of a drive.
+/// The profiles of every VM alone on each LUN, and the sectors that each VM takes up. A profile is measured from the
+/// VM's trace, or from its replay on the LUN's drive. LUNs with equal storage share their profiles.
 fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
     let mut takes = vec![Sectors::ZERO; plan.vms.len()];
     let mut known: Vec<(Option<&Storage>, Vec<IsolationProfile>)> = Vec::new();
@@ -107,7 +108,7 @@ fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
     Ok((plan.luns.iter().filter_map(of).collect(), takes))
 }
 
-/// A machine alone on a LUN, and what it takes of its drive if it has one.
+/// The profile of a VM alone on `storage`, and the sectors that it takes up there; 0 sectors without storage.
 fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
     if let Some(storage) = storage {
         let (mut ran, takes) = replay(plan, storage, &[vm])?;
@@ -124,7 +125,7 @@ fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(Isolation
     Ok((profile, Sectors::ZERO))
 }
 
-/// What each of `machines` gets of `storage`, one behind the other on it, and what they take of it.
+/// Replays VMs together on `storage`, next to each other, and states the sectors that they take up.
 fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<(Vec<Ran>, Sectors)> {
     let named = machines.iter().map(|vm| {
         let path = vm.source().map_err(UsageError)?.path().to_owned();
@@ -137,7 +138,7 @@ fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<(Vec<Ran>,
     Ok((ran, Sectors::new(vms.iter().map(|vm| vm.takes().count()).sum())))
 }
 
-/// The assignment with what was forecast of it, what a replay makes of it, and who disturbs whom.
+/// The assignment with its forecast, its replay, and the interference between the VMs.
 fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Placement> {
     let mut luns = Vec::new();
     let mut replayed: Vec<Option<Share>> = vec![None; plan.vms.len()];
@@ -175,7 +176,8 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     let mut notes = refused;
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
-            "a LUN without a drive is forecast on what the captures or profiles were taken on, and nothing is replayed there"
+            "forecasts for a LUN without a drive are for the device on which the traces or profiles were recorded; \
+             nothing is replayed there"
                 .to_owned(),
         );
     }
@@ -237,7 +239,7 @@ fn stored(plan: &Plan, standing: &Standing, replayed: Option<Share>) -> StoredSt
     }
 }
 
-/// Every pair on the first LUN.
+/// The interference of every pair of VMs on the first LUN.
 fn interference(plan: &Plan, task: &Task<'_>) -> Interference {
     let all = 0..plan.vms.len();
     let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! A plan of what is to be placed where.
+//! The plan of a placement: a TOML file with VMs, LUNs and limits.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::storage::Storage;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Who forecasts machines together.
+    /// The predictor that forecasts VMs together.
     #[serde(default = "sum")]
     pub predictor: String,
-    /// Of the order in which moves are tried.
+    /// Seed of the order in which moves are tried.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Arrivals earlier than this after a capture's first are left out.
+    /// Arrivals before this time after a trace's first arrival are left out.
     #[serde(default, deserialize_with = "time")]
     pub start: Nanos,
-    /// Arrivals at this time after a capture's first are left out, and later ones.
+    /// Arrivals at or after this time after a trace's first arrival are left out.
     #[serde(default, deserialize_with = "some_time")]
     pub end: Option<Nanos>,
-    /// Groups of machines of which no two share a LUN.
+    /// Groups of VMs of which no two share a LUN.
     #[serde(default)]
     pub separate: Vec<Vec<String>>,
     #[serde(rename = "lun", default)]
@@ -41,27 +41,27 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub struct Lun {
     pub name: String,
-    /// Its drive; what the captures were taken on if none is named.
+    /// Its drive; without one, the LUN is the device of the recording.
     drive: Option<String>,
-    /// What decides about requests that wait in front of it.
+    /// The scheduler in front of the drive.
     scheduler: Option<String>,
-    /// Requests that the drive has at once.
+    /// Most requests in flight at the drive.
     depth: Option<u32>,
-    /// Layers in front of it in place of both; a file is from the plan's folder.
+    /// A stack in place of scheduler and depth; the path of a file is relative to the plan's folder.
     stack: Option<String>,
-    /// The drive and what is in front of it, once the plan is checked.
+    /// The drive with the scheduling in front of it, once the plan is checked.
     #[serde(skip)]
     pub storage: Option<Storage>,
 }
 
-/// A machine.
+/// A VM.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vm {
     pub name: String,
-    /// Its capture alone, from the plan's folder.
+    /// Its isolated trace; the path is relative to the plan's folder.
     capture: Option<PathBuf>,
-    /// Or its profile alone, from there.
+    /// Its isolation profile instead; the path is relative to the plan's folder.
     profile: Option<PathBuf>,
     #[serde(default, deserialize_with = "some_time")]
     read_response: Option<Nanos>,
@@ -73,7 +73,7 @@ pub struct Vm {
     write_iops: Option<f64>,
 }
 
-/// What tells of a machine alone.
+/// The file that describes a VM alone.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     Capture(&'a Path),
@@ -90,18 +90,16 @@ impl Source<'_> {
 }
 
 impl Vm {
-    /// Its file.
+    /// The VM's file.
     ///
     /// # Errors
-    /// It has none, or two.
+    /// A VM without a file, or with two.
     pub fn source(&self) -> Result<Source<'_>, String> {
         match (&self.capture, &self.profile) {
             (Some(capture), None) => Ok(Source::Capture(capture)),
             (None, Some(profile)) => Ok(Source::Profile(profile)),
-            (None, None) => Err(format!("machine {}: it names neither a capture nor a profile", self.name)),
-            (Some(_), Some(_)) => {
-                Err(format!("machine {}: it names a capture and a profile; one tells of it", self.name))
-            }
+            (None, None) => Err(format!("VM {}: it needs a capture or a profile", self.name)),
+            (Some(_), Some(_)) => Err(format!("VM {}: it names a capture and a profile; keep one of them", self.name)),
         }
     }
 
@@ -138,7 +136,7 @@ fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionErro
 }
 
 impl Lun {
-    /// Its drive and what is in front of it, if it has one of its own.
+    /// The LUN's drive with the scheduling in front of it, if it names a drive.
     fn build(&self, folder: &Path) -> Result<Option<Storage>, String> {
         let Some(drive) = &self.drive else {
             let before = [
@@ -147,7 +145,7 @@ impl Lun {
                 ("stack", self.stack.is_some()),
             ];
             return match before.iter().find(|(_, given)| *given) {
-                Some((name, _)) => Err(format!("its {name} is in front of a drive; name the drive, too")),
+                Some((name, _)) => Err(format!("its {name} needs a drive behind it; name the drive, too")),
                 None => Ok(None),
             };
         };
@@ -165,7 +163,7 @@ impl Plan {
     /// The plan at `path`, checked.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The first mistake, with its line if it is known.
     pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
         let text =
             std::fs::read_to_string(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
@@ -194,16 +192,17 @@ impl Plan {
             again.map_or(Ok(()), |name| Err(format!("two {kind} are called {name}")))
         };
         if self.vms.is_empty() || self.luns.is_empty() {
-            return Err("it needs a [[vm]] and a [[lun]] at least".to_owned());
+            return Err("it needs at least one [[vm]] and one [[lun]]".to_owned());
         }
-        twice("machines", self.vms.iter().map(|vm| &vm.name).collect())?;
+        twice("VMs", self.vms.iter().map(|vm| &vm.name).collect())?;
         twice("LUNs", self.luns.iter().map(|lun| &lun.name).collect())?;
         for vm in &self.vms {
             let source = vm.source()?;
             if let (Source::Profile(_), Some(lun)) = (source, self.luns.iter().find(|lun| lun.storage.is_some())) {
                 return Err(format!(
-                    "machine {}: a profile tells no single requests that could be replayed on the drive of LUN {}; name its capture, or \
-                     leave out all drives and take profiles of one storage (iocast predict --drive), which then stands for all LUNs",
+                    "VM {}: a profile holds no single requests to replay on the drive of LUN {}; name the VM's \
+                     capture, or leave out all drives and use profiles of one storage (iocast predict --drive), which \
+                     then stands for all LUNs",
                     vm.name, lun.name
                 ));
             }
@@ -216,26 +215,26 @@ impl Plan {
                 limits.write_iops,
             ];
             if all.into_iter().flatten().any(|limit| !limit.is_finite() || limit <= 0.0) {
-                return Err(format!("machine {}: limits are above 0", vm.name));
+                return Err(format!("VM {}: each limit must be above 0", vm.name));
             }
         }
         let captures = self.vms.iter().any(|vm| vm.capture.is_some());
         if !captures && (self.start > Nanos::ZERO || self.end.is_some()) {
-            return Err("start and end cut captures, and all machines are profiles".to_owned());
+            return Err("start and end select a part of a capture, and all VMs are given as profiles".to_owned());
         }
         self.apart().map(drop)
     }
 
-    /// Pairs of machines that must not share a LUN.
+    /// Pairs of VMs that must not share a LUN.
     ///
     /// # Errors
-    /// A group names a machine that is none.
+    /// A group that names an unknown VM, or a VM twice.
     pub fn apart(&self) -> Result<Vec<(usize, usize)>, String> {
         let mut pairs = BTreeSet::new();
         for group in &self.separate {
             let number = |name: &String| {
                 let found = self.vms.iter().position(|vm| vm.name == *name);
-                found.ok_or_else(|| format!("separate names {name:?}, which is no machine of the plan"))
+                found.ok_or_else(|| format!("separate names {name:?}, which is no VM of the plan"))
             };
             let numbers = group.iter().map(number).collect::<Result<Vec<usize>, String>>()?;
             for (nth, &one) in numbers.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! An assignment as tables.
+//! An assignment of VMs to LUNs, as tables.
 
 use traces::results::placement::{PlacedVm, Placement, Share, Standing};
 
 use crate::output::{Table, number, terminal_width, wrapped};
 use crate::output_format::OutputFormat;
 
-/// More machines than this make no table of pairs; the JSON and the picture have them.
+/// The most VMs for which a table of pairs is printed; the JSON and the picture always hold all pairs.
 const MATRIX_MAX: usize = 12;
 
 pub fn render(placement: &Placement, format: OutputFormat) -> String {
@@ -41,14 +41,14 @@ fn luns(placement: &Placement) -> Table {
     let mut rows = Vec::new();
     for lun in &placement.luns {
         if lun.vms.is_empty() {
-            rows.push(vec![lun.lun.clone(), "nobody".to_owned()].into_iter().chain(vec![String::new(); 5]).collect());
+            rows.push(vec![lun.lun.clone(), "no VM".to_owned()].into_iter().chain(vec![String::new(); 5]).collect());
         }
         for (nth, vm) in lun.vms.iter().enumerate() {
             let name = if nth == 0 { lun.lun.clone() } else { String::new() };
             rows.push(vec![name, vm.vm.clone(), reads(vm), response(vm), p99(vm), writes(vm), write(vm)]);
         }
     }
-    let header = ["LUN", "machine", "reads/s", "read, ms", "p99, ms", "writes/s", "write, ms"];
+    let header = ["LUN", "VM", "reads/s", "read, ms", "p99, ms", "writes/s", "write, ms"];
     Table {
         title: format!("Assignment by {}: alone / forecast / replayed", placement.predictor),
         header: header.map(str::to_owned).to_vec(),
@@ -57,7 +57,7 @@ fn luns(placement: &Placement) -> Table {
     }
 }
 
-/// Times in ms, rates as they are.
+/// The text of a figure: times in ms, rates per second.
 fn shown(standing: &Standing, figure: Option<f64>) -> String {
     let is_time = !standing.figure.ends_with("iops");
     number(figure.map(|figure| if is_time { figure / 1e6 } else { figure }))
@@ -76,7 +76,7 @@ fn limits(placement: &Placement) -> Table {
             kept.to_owned(),
         ]
     };
-    let header = ["machine", "limit on", "limit", "forecast", "replayed", "left, %", "in the replay"];
+    let header = ["VM", "limit on", "limit", "forecast", "replayed", "slack, %", "in the replay"];
     Table {
         title: "Limits, the tightest first (ms, requests/s)".to_owned(),
         header: header.map(str::to_owned).to_vec(),
@@ -92,8 +92,8 @@ fn matrix(placement: &Placement) -> Table {
         std::iter::once(vm.clone()).chain(cells).collect()
     };
     Table {
-        title: format!("Throughput left of a machine (row) beside another (column) on {}, %", of.lun),
-        header: std::iter::once("machine".to_owned()).chain(of.vms.iter().cloned()).collect(),
+        title: format!("Throughput that a VM (row) keeps beside another (column) on {}, %", of.lun),
+        header: std::iter::once("VM".to_owned()).chain(of.vms.iter().cloned()).collect(),
         rows: of.vms.iter().zip(&of.left).map(row).collect(),
         text_columns: 1,
     }
@@ -101,14 +101,14 @@ fn matrix(placement: &Placement) -> Table {
 
 fn binding(placement: &Placement) -> String {
     let Some(first) = placement.limits.first() else {
-        return "No limits are given: the assignment is that in which machines get least slower in the sum.".to_owned();
+        return "No limits are given; this assignment slows the VMs down least in sum.".to_owned();
     };
     let what = format!("{} of {}", first.figure, first.vm);
     if first.forecast.is_none() {
-        return format!("No assignment that was found has a forecast for every limit: there is none of {what}.");
+        return format!("No assignment that was found has a forecast for every limit; there is no forecast of {what}.");
     }
     if first.slack < 0.0 {
-        return format!("No assignment that was found keeps all limits: {what} is the worst exceeded in the forecast.");
+        return format!("No assignment that was found keeps all limits; the forecast exceeds {what} most.");
     }
-    format!("All limits are kept in the forecast; {what} binds, with {:.0} % left.", 100.0 * first.slack)
+    format!("The forecast keeps all limits; {what} is the tightest, with {:.0} % slack.", 100.0 * first.slack)
 }

@@ -1,4 +1,4 @@
-//! `iocast predict`: what machines get of a device they share, from a capture of each alone.
+//! `iocast predict`: forecasts of VMs that share a device, from a trace or an isolation profile of each alone.
 
 mod on_drive;
 pub mod profiles;
@@ -81,7 +81,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     Ok(())
 }
 
-/// How much of what each machine touches every other touches, too.
+/// For each VM and each other VM, the share of the first one's footprint that the other touches, too.
 fn overlaps(alone: &[IsolationProfile]) -> Vec<Vec<Option<f64>>> {
     let shared = |one: usize, other: usize| match one == other {
         true => None,
@@ -91,10 +91,10 @@ fn overlaps(alone: &[IsolationProfile]) -> Vec<Vec<Option<f64>>> {
     all.clone().map(|one| all.clone().map(|other| shared(one, other)).collect()).collect()
 }
 
-/// A predictor under the name that the user gave it.
+/// A predictor with the name that the user gave.
 pub type Chosen = (String, Method);
 
-/// The predictors that are asked for, each under the name it was given.
+/// The requested predictors, each with the name that the user gave.
 pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     let specs = if list == "all" {
         PREDICTORS.iter().map(|entry| Spec { name: entry.name.to_owned(), given: Vec::new() }).collect()
@@ -103,7 +103,7 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     };
     let built = |spec: &Spec| Ok((spec.to_string(), predictors::build(spec).map_err(UsageError::from_display)?));
     let mut chosen = specs.iter().map(built).collect::<Result<Vec<Chosen>>>()?;
-    // Who learns from others brings them along.
+    // A predictor that learns from others' forecasts needs these predictors as well.
     let learns_from = |(_, method): &Chosen| match method {
         Method::Predictor(_) => [].as_slice(),
         Method::Corrector(corrector) => corrector.learns_from(),
@@ -117,7 +117,7 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     Ok(chosen)
 }
 
-/// What the predictors that do not learn make of machines, or why nothing.
+/// The forecasts, or the reasons for none, of the predictors that do not learn from known consolidations.
 pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
     let of = |(name, method): &Chosen| match method {
         Method::Predictor(predictor) => {
@@ -128,7 +128,8 @@ pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
     predictors.iter().filter_map(of).collect()
 }
 
-/// What those that learn make of the `others`' forecasts, after having learned from what is `known`.
+/// The forecasts of the predictors that learn: the forecasts of the `others`, corrected by what the `known`
+/// consolidations show.
 pub fn learned(predictors: &mut [Chosen], others: &Outcomes, known: &[&PairPrediction]) -> Outcomes {
     let mut forecasts = Outcomes::new();
     for (name, method) in predictors {
@@ -147,18 +148,22 @@ fn outcome(consolidation: Result<Consolidation, PredictError>) -> Outcome {
     }
 }
 
-/// What is read of consolidations whose truth is known.
+/// The part of a result file that holds consolidations with known truth.
 #[derive(Deserialize)]
 struct Known {
     pairs: Vec<PairPrediction>,
 }
 
-/// Consolidations whose truth is known.
+/// Reads consolidations with known truth.
 fn known(path: &Path) -> Result<Vec<PairPrediction>> {
     let path_text = path.display();
     let says = "iocast validate consolidation, or predict --drive, prints with --output-format json";
     let text = std::fs::read_to_string(path).with_context(|| format!("{path_text}: cannot be read"))?;
-    let known: Known = serde_json::from_str(&text).with_context(|| format!("{path_text}: is not what {says}"))?;
-    ensure!(known.pairs.iter().any(|pair| pair.truth.is_some()), "{path_text}: knows no truth, as what {says}");
+    let known: Known =
+        serde_json::from_str(&text).with_context(|| format!("{path_text}: is not a file that {says}"))?;
+    ensure!(
+        known.pairs.iter().any(|pair| pair.truth.is_some()),
+        "{path_text}: holds no consolidation with a known result, as a file does that {says}"
+    );
     Ok(known.pairs)
 }

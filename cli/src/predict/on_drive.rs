@@ -1,4 +1,4 @@
-//! Machines replayed on a drive, alone and together.
+//! VMs replayed on a drive, alone and together (`predict --drive`).
 
 use anyhow::{Result, ensure};
 use predictors::Consolidation;
@@ -14,13 +14,13 @@ use crate::progress::Progress;
 use crate::storage::Storage;
 use crate::vms::{self, Vm};
 
-/// Fewer requests of a machine make means that say little.
+/// With fewer requests of a VM, its means are too uncertain to judge a forecast.
 const FEW: u64 = 100;
 
-/// Every machine alone on `storage`, and what the first `together` get there together.
+/// Replays every VM alone on `storage`, and the first `together` of them together.
 ///
 /// # Errors
-/// A profile among them; captures that cannot be read, do not fit or cannot be replayed closed.
+/// A profile among the inputs; traces that cannot be read, do not fit the drive or cannot be replayed closed.
 pub fn replay(
     machines: &[Machine],
     together: usize,
@@ -28,7 +28,7 @@ pub fn replay(
     arguments: &Predict,
 ) -> Result<(Alone, Forecast)> {
     if let Some(profile) = machines.iter().find(|machine| machine.is_profile()) {
-        let what = "--drive replays captures, and a profile tells no single requests";
+        let what = "--drive replays traces, and a profile does not hold single requests";
         return Err(UsageError(format!("{}: {what}", profile.named.path.display())).into());
     }
     let options = arguments.reading.options();
@@ -38,7 +38,7 @@ pub fn replay(
         let named = machines.iter().map(|machine| machine.named.clone()).collect();
         vms::gather(named, &options, mapping, window, storage.capacity)
     };
-    // Those that only tell of the drive take no place beside the others.
+    // VMs given with --also take no place beside the others.
     let (own, further) = machines.split_at(together);
     let (own, further) = (gather(own)?, gather(further)?);
     for warning in vms::overlaps(&own) {
@@ -51,7 +51,7 @@ pub fn replay(
         let Ran { profile, trace } = storage.replay(&[vm], &options, window, progress.counter(index))?.remove(0);
         let requests = profile.reads.requests + profile.writes.requests;
         let path = vm.path.display();
-        ensure!(requests > 0, "{path}: too few requests of it are left to replay; a rate takes several");
+        ensure!(requests > 0, "{path}: too few requests are left to replay; a rate needs several");
         profiles.push(profile);
         traces.push(trace);
     }
@@ -63,7 +63,7 @@ pub fn replay(
     Ok((Alone { profiles, traces }, truth))
 }
 
-/// On how much a replay of all together rests.
+/// How long the replay of all VMs together was, and how many requests it measured.
 fn rests_on(ran: &[IsolationProfile]) -> String {
     let requests = |profile: &IsolationProfile| profile.reads.requests + profile.writes.requests;
     let of = |profile: &IsolationProfile| format!("{} of {}", requests(profile), profile.vm);
@@ -71,7 +71,7 @@ fn rests_on(ran: &[IsolationProfile]) -> String {
     let fewest = ran.iter().map(requests).min().unwrap_or(0);
     let few = if fewest < FEW { "; that is too few to judge a forecast by" } else { "" };
     format!(
-        "until the first had nothing more to send: {:.1} s, with requests {}{few}",
+        "measured until the first VM had no more arrivals: {:.1} s, with requests {}{few}",
         span.as_s_f64(),
         ran.iter().map(of).collect::<Vec<_>>().join(", ")
     )

@@ -1,4 +1,4 @@
-//! The machines alone: read from profiles, or measured of captures.
+//! The VMs alone: isolation profiles read from files, or measured from isolated traces.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,20 +19,20 @@ use crate::one_device::OneDevice;
 use crate::progress::Progress;
 use crate::vms::{Named, short_name, split_place};
 
-/// A machine and the file that tells of it. What it has recorded are the device's addresses if no place is given.
+/// A VM with its file. Without a place, the trace's addresses are those of the device.
 pub struct Machine {
     pub named: Named,
     /// Whether the user gave the name.
     given: bool,
 }
 
-/// Records between two looks at the progress.
+/// Number of records between two updates of the progress bar.
 const RECORDS_PER_LOOK: u64 = 4096;
 
-/// The machines of the command line, those that are to run together first.
+/// The VMs of the command line; those that run together come first.
 ///
 /// # Errors
-/// Two with one name.
+/// Two VMs of the same name.
 pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machine>, UsageError> {
     let mut named: Vec<Machine> = Vec::new();
     for machine in machines {
@@ -43,7 +43,7 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
         let name = name.filter(|_| given).map_or_else(|| short_name(&path), str::to_owned);
         if named.iter().any(|other| other.named.name == name) {
             return Err(UsageError(format!(
-                "two machines are named `{name}`; give one another name, OTHER={}",
+                "two VMs are named `{name}`; give one another name, OTHER={}",
                 path.display()
             )));
         }
@@ -52,20 +52,20 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
     Ok(named)
 }
 
-/// Machines alone: the profiles of those that are put together, and if all of them are captures their recordings, behind which are those of
-/// any others on the same device.
+/// The VMs alone: the profiles of those that run together. If all inputs are traces, also their traces, followed by the
+/// traces of further VMs on the same device.
 pub struct Alone {
     pub profiles: Vec<IsolationProfile>,
     pub traces: Vec<IsolatedTrace>,
 }
 
 impl Alone {
-    /// As predictors take them.
+    /// The input of a predictor.
     pub fn isolated(&self) -> Isolated<'_> {
         Isolated { profiles: &self.profiles, traces: &self.traces }
     }
 
-    /// Some of the machines, by number, and behind their recordings all others.
+    /// The VMs of a group, by number; the traces of all other VMs follow theirs.
     pub fn of(&self, members: &[usize]) -> Alone {
         let others = (0..self.traces.len()).filter(|other| !members.contains(other));
         Alone {
@@ -75,18 +75,20 @@ impl Alone {
     }
 }
 
-/// The profile of each, and what can be played.
+/// The isolation profile of each VM, and the traces if all inputs are traces.
 ///
 /// # Errors
-/// A file that cannot be read; one that holds nothing of use; others beside a profile.
+/// A file that cannot be read or holds no request; --also beside a profile.
 pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     if let Some(profile) = machines.iter().find(|machine| machine.is_profile() && !arguments.also.is_empty()) {
         let path = profile.named.path.display();
-        let what = "--also takes captures, and needs captures of all machines: a profile tells no single requests";
+        let what = "--also takes a trace, and needs traces of all VMs; a profile does not hold single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
     }
     if machines.iter().all(Machine::is_profile) && (arguments.start > Nanos::ZERO || arguments.end.is_some()) {
-        return Err(UsageError("--start and --end cut captures, and these are profiles".to_owned()).into());
+        return Err(
+            UsageError("--start and --end select a part of a trace, and all inputs are profiles".to_owned()).into()
+        );
     }
     let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.named.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), machines.len());
@@ -107,7 +109,7 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
 }
 
 impl Machine {
-    /// Whether its file is a profile and no capture.
+    /// Whether its file is a profile rather than a trace.
     pub fn is_profile(&self) -> bool {
         self.named.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
     }
@@ -116,7 +118,7 @@ impl Machine {
         ensure!(
             self.named.place.is_none(),
             UsageError(format!(
-                "{}: a profile is of the place where it was measured; give that with the capture",
+                "{}: a profile belongs to the place where it was measured; @PLACE goes with a trace",
                 self.named.path.display()
             ))
         );
@@ -135,43 +137,43 @@ impl Machine {
     }
 }
 
-/// The profile that is stored at `path`.
+/// Reads the isolation profile at `path`.
 ///
 /// # Errors
-/// It is none, or a newer program's.
+/// A file that is no profile, or one of a newer program.
 pub fn read(path: &Path) -> Result<IsolationProfile> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
     let profile: IsolationProfile = serde_json::from_str(&text)
-        .with_context(|| format!("{shown}: is no profile of a machine alone (iocast predict -o STEM writes them)"))?;
+        .with_context(|| format!("{shown}: is no isolation profile (iocast predict -o STEM writes them)"))?;
     ensure!(
         profile.schema_version <= SCHEMA_VERSION,
-        "{shown}: its schema_version is {}, and this program knows {SCHEMA_VERSION}; a newer one wrote it",
+        "{shown}: its schema_version is {}, and this program reads {SCHEMA_VERSION}; a newer iocast wrote the file",
         profile.schema_version
     );
     Ok(profile)
 }
 
-/// The part of a capture that is measured, from its first arrival.
+/// The part of a trace that is measured, counted from its first arrival.
 #[derive(Clone, Copy)]
 pub struct Window {
     pub start: Nanos,
     pub end: Option<Nanos>,
 }
 
-/// Where a machine's addresses are on the device.
+/// The place of a VM's disk on the device.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
-    /// Of its sector 0.
+    /// The device's sector that holds the disk's sector 0.
     pub first: Sectors,
-    /// What the device holds, where that is known.
+    /// The size of the device, if it is known.
     pub device: Option<Sectors>,
 }
 
-/// The profile of machine `name` from the capture at `path`, and what it did.
+/// Measures the isolation profile of VM `name` from the trace at `path`, and keeps its requests for the twin.
 ///
 /// # Errors
-/// It cannot be read, holds several machines, or nothing within the window.
+/// A trace that cannot be read, holds several VMs, or has no request within the window.
 pub fn measure(
     name: &str,
     path: &Path,
@@ -197,7 +199,7 @@ pub fn measure(
         if at >= window.start {
             ensure!(
                 *vm.get_or_insert(record.request.vm) == record.request.vm,
-                "{}: holds several machines; a forecast takes a capture of each alone, since together they are what is to be told",
+                "{}: holds several VMs; a forecast needs a trace of each VM alone",
                 path.display()
             );
             measure.record(&record);
@@ -212,7 +214,7 @@ pub fn measure(
         }
         next = reader.next()?;
     }
-    ensure!(taken > 0, "{}: no request lies in the window that --start and --end leave", path.display());
+    ensure!(taken > 0, "{}: no request lies in the window of --start and --end", path.display());
     let meta = reader.meta().clone();
     let provenance = TraceProvenance {
         vm: name.to_owned(),
@@ -226,7 +228,10 @@ pub fn measure(
     let program = traces::program_version();
     let (profile, left_out) = measure.finish(name, &program, provenance, &meta);
     if left_out > 0 {
-        eprintln!("iocast: warning: {}: {left_out} records left out: completion too far ahead", path.display());
+        eprintln!(
+            "iocast: warning: {}: left out {left_out} records that complete too long after their arrival",
+            path.display()
+        );
     }
     Ok((profile, builder.finish()))
 }

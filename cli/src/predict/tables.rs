@@ -22,10 +22,10 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
     text.join("\n")
 }
 
-/// Machines that touch less of what another does share next to nothing.
+/// VMs whose footprints overlap by a smaller share count as separate.
 const OVERLAP_MIN: f64 = 0.01;
 
-/// That machines touch the same places, if some do, which hardly any two disks of machines do.
+/// A warning if VMs touch the same addresses of the device; disks of different VMs hardly ever do.
 fn overlapping(predictions: &Predictions) -> Option<String> {
     let of = |one: usize, other: usize| predictions.overlap.get(one)?.get(other).copied().flatten();
     let count = predictions.alone.len();
@@ -36,13 +36,14 @@ fn overlapping(predictions: &Predictions) -> Option<String> {
         shared.iter().copied().max_by(|one, other| one.0.max(one.1).total_cmp(&other.0.max(other.1)))?;
     let [one, other] = [one, other].map(|vm| predictions.alone[vm].vm.as_str());
     let advice = if predictions.pairs.iter().any(|pair| pair.truth.is_some()) {
-        format!("Other places ({one}=FILE@SIZE), another --map or a larger drive keep them apart.")
+        format!("Give them other places ({one}=FILE@SIZE), another --map or a larger drive.")
     } else {
-        format!("Captures of virtual disks need their places on it ({one}=FILE@SIZE).")
+        format!("Traces of virtual disks need the places of these disks on the device ({one}=FILE@SIZE).")
     };
     Some(format!(
-        "{} touch the same places of the device, most of all {one} and {other}: {} % of {one}'s and {} % of {other}'s. {advice}",
-        if shared.len() == 1 { "Two machines".to_owned() } else { format!("{} pairs of machines", shared.len()) },
+        "{} touch the same addresses of the device, most of all {one} and {other}: {} % of {one}'s and {} % of \
+         {other}'s. {advice}",
+        if shared.len() == 1 { "Two VMs".to_owned() } else { format!("{} pairs of VMs", shared.len()) },
         number(Some(100.0 * share)),
         number(Some(100.0 * back)),
     ))
@@ -59,16 +60,17 @@ fn alone(profiles: &[IsolationProfile]) -> Table {
         row.push(number(profile.busy_share.map(|share| 100.0 * share)));
         row
     };
-    let header = ["machine", "reads/s", "read, ms", "read finds", "writes/s", "write, ms", "write finds", "busy, %"];
+    let header = ["VM", "reads/s", "read, ms", "read finds", "writes/s", "write, ms", "write finds", "busy, %"];
     Table {
-        title: "Alone: rates, mean response (D2C), requests found at the device".to_owned(),
+        title: "Alone: rates, mean response times (D2C), mean number of requests that one finds at the device"
+            .to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: profiles.iter().map(row).collect(),
         text_columns: 1,
     }
 }
 
-/// What a replay of all together gave, if there was one, and predictors with a forecast.
+/// The result of the replay of all VMs together, if there was one, and the forecasts.
 fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
     let of = pair.predictors.iter().filter_map(|(name, outcome)| match outcome {
         Outcome::Forecast(forecast) => Some((name.as_str(), forecast)),
@@ -102,7 +104,7 @@ fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfil
     }
 }
 
-/// How sure those predictors are that say so.
+/// The intervals of those predictors that state intervals.
 fn intervals(pair: &PairPrediction) -> Option<Table> {
     let ends = |of: &[Option<[f64; 2]>], index: usize, scale: f64| match of.get(index).copied().flatten() {
         Some(ends) => ends.map(|end| number(Some(end / scale))).join(" to "),
@@ -122,8 +124,8 @@ fn intervals(pair: &PairPrediction) -> Option<Table> {
     let rows: Vec<Vec<String>> =
         stating.flat_map(|(name, stated)| (0..pair.vms.len()).map(move |index| row(name, stated, index))).collect();
     (!rows.is_empty()).then(|| Table {
-        title: format!("How sure: {} % of truths are to lie between", number(Some(100.0 * STATED))),
-        header: ["predictor", "machine", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
+        title: format!("Intervals that should hold {} % of the true values", number(Some(100.0 * STATED))),
+        header: ["predictor", "VM", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
         rows,
         text_columns: 2,
     })
@@ -142,7 +144,7 @@ fn total(pair: &PairPrediction) -> Table {
     }
 }
 
-/// What predictors say beside figures, and why some say nothing.
+/// The notes of the predictors, and the reasons of those without a forecast.
 fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
     let replayed = pair.truth.iter().flat_map(|truth| &truth.notes).map(|note| format!("(replayed): {note}"));
     let lines = pair.predictors.iter().flat_map(|(name, outcome)| match outcome {

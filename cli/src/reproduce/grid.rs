@@ -1,4 +1,4 @@
-//! A paper's table as rows and columns, from its cells, and its numbers as text.
+//! Arranges the cells of a paper's table in rows and columns, and formats their numbers.
 
 use traces::results::reproduction::Cell;
 
@@ -39,7 +39,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Things by name, the names in the order in which they come first.
+/// Groups items by name, in the order in which the names first occur.
 pub fn parts<'a, T>(things: impl IntoIterator<Item = &'a T>, name: fn(&T) -> &String) -> Vec<(&'a str, Vec<&'a T>)> {
     let mut parts: Vec<(&'a str, Vec<&'a T>)> = Vec::new();
     for thing in things {
@@ -51,7 +51,7 @@ pub fn parts<'a, T>(things: impl IntoIterator<Item = &'a T>, name: fn(&T) -> &St
     parts
 }
 
-/// `Table 2`; what has a name of its own is called by it.
+/// `Table 2` for a number; a table with a name is called by that name.
 pub fn named(kind: &str, name: &str) -> String {
     let mut letters = name.chars();
     match letters.next() {
@@ -61,12 +61,12 @@ pub fn named(kind: &str, name: &str) -> String {
     }
 }
 
-/// A unit as people write it.
+/// A unit as it is printed.
 pub fn spoken(unit: &str) -> String {
     unit.replace("ms2", "ms²")
 }
 
-/// Decimals that make sense at the size of a value.
+/// Number of decimals that suits the size of a value.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         large if large >= 1000.0 => 0,
@@ -76,12 +76,12 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// What the paper has, `-` if nothing.
+/// The paper's number; `-` if it has none.
 pub fn theirs(cell: &Cell) -> String {
     cell.paper.map_or_else(|| "-".to_owned(), |value| format!("{value:.0$}", decimals(value)))
 }
 
-/// What we have, with half the width of the confidence interval.
+/// The new number, with half the width of its confidence interval.
 pub fn ours(cell: &Cell) -> String {
     let decimals = decimals(cell.ours);
     let half = cell.ci95.map(|[low, high]| format!(" ± {:.decimals$}", (high - low) / 2.0));

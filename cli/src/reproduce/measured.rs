@@ -1,4 +1,4 @@
-//! Machines of a lab beside a paper's.
+//! Measured VMs of a lab beside a paper's numbers.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::predict::profiles::{Alone, Window};
 
-/// Where the project keeps its own.
+/// The lab results that come with the project.
 const SAMPLES: &str = "traces/samples/lab-virtio";
 
-/// Adds what the lab measured, if the paper is one that it can stand beside and there is a lab.
+/// Adds the lab's measurements, if the paper has a comparison with a lab and lab results exist.
 ///
 /// # Errors
-/// The lab that was asked for is none, or not of these machines.
+/// A folder that holds no lab results, or results of other VMs.
 pub fn add(paper: &Paper, arguments: &Reproduce, reproduction: &mut Reproduction) -> Result<()> {
     let comparable = paper.name == casale2011::PAPER.name;
     ensure!(
         comparable || arguments.lab.is_none(),
-        UsageError(format!("--lab: there are no measured machines to set beside {}", paper.name))
+        UsageError(format!("--lab: {} cannot be compared with measured VMs", paper.name))
     );
     if !comparable {
         return Ok(());
@@ -33,7 +33,7 @@ pub fn add(paper: &Paper, arguments: &Reproduce, reproduction: &mut Reproduction
     let samples = Path::new(SAMPLES);
     let Some(folder) = arguments.lab.as_deref().or_else(|| samples.is_dir().then_some(samples)) else {
         reproduction.statements.push(format!(
-            "No measured machines: {SAMPLES} is not there; --lab FOLDER takes what iocast capture lab left."
+            "No measured VMs: {SAMPLES} does not exist; --lab FOLDER names results of iocast capture lab."
         ));
         return Ok(());
     };
@@ -42,11 +42,11 @@ pub fn add(paper: &Paper, arguments: &Reproduce, reproduction: &mut Reproduction
     let shown = PAIRS[PAIRS.len() - 1];
     let records = at_lun(&lab, &group(&lab, shown)?)?;
     casale2011::add_measured(reproduction, &runs, &records, &lab.results.drive)
-        .with_context(|| format!("{}: its machines", folder.display()))?;
+        .with_context(|| format!("{}: its VMs", folder.display()))?;
     if records.is_empty() {
         reproduction
             .statements
-            .push(format!("No Figures 2 and 3 of measured machines: {} keeps no log of the LUN.", folder.display()));
+            .push(format!("No Figures 2 and 3 of measured VMs: {} holds no log of the LUN.", folder.display()));
     }
     Ok(())
 }
@@ -56,7 +56,9 @@ fn group(lab: &Lab<'_>, pair: [usize; 2]) -> Result<String> {
     let names = pair.map(|machine| MACHINES[machine]);
     let is = |vms: &[String]| vms.len() == 2 && names.iter().all(|name| vms.iter().any(|vm| vm == name));
     let found = lab.groups.iter().find(|(_, vms)| is(vms)).map(|(group, _)| group.clone());
-    found.with_context(|| format!("{}: {} and {} do not run together there", lab.folder.display(), names[0], names[1]))
+    found.with_context(|| {
+        format!("{}: {} and {} never ran together in this lab", lab.folder.display(), names[0], names[1])
+    })
 }
 
 fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
@@ -68,14 +70,14 @@ fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
         let together = PAIRS.iter().zip(&groups).map(|(pair, group)| {
             let vms = pair.map(|machine| vms[machine].clone());
             let Alone { profiles, .. } = lab.machines(&vms, repetition, |_| group.clone())?;
-            <[_; 2]>::try_from(profiles).map_err(|_| anyhow::anyhow!("{group}: two machines are expected"))
+            <[_; 2]>::try_from(profiles).map_err(|_| anyhow::anyhow!("{group}: it must have two VMs"))
         });
         Ok(Run { together: together.collect::<Result<Vec<_>>>()?, alone })
     };
     (1..=repetitions).map(run).collect()
 }
 
-/// What the LUN logged of the group's first run within as long a time before its end as the lab measures; nothing if its log was not kept.
+/// The LUN's log of the group's first run, for a time before its end as long as the lab's window; `None` without a log.
 fn at_lun(lab: &Lab<'_>, group: &str) -> Result<Vec<Record>> {
     let path = lab.folder.join("runs").join(group).join("1").join("lun.parquet");
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! `iocast reproduce`: a paper's tables and figures regenerated, its numbers beside ours.
+//! `iocast reproduce`: regenerates the tables and figures of a paper, and sets its numbers beside the new ones.
 
 mod grid;
 mod measured;
@@ -59,7 +59,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     }
 }
 
-/// Writes the result, its tables and a picture of each table and figure; their names.
+/// Writes the result, its tables and a picture of each table and figure. Gives the names of the files.
 fn write(reproduced: &Reproduced, files: &Files, arguments: &Reproduce) -> Result<Vec<String>> {
     let mut written = Vec::new();
     let mut json = serde_json::to_string_pretty(reproduced)?;

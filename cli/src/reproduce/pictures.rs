@@ -1,4 +1,4 @@
-//! A picture of each table and figure.
+//! Draws each table and figure of a reproduction.
 
 use anyhow::{Context, Result};
 use report::{BarsFigure, LinesFigure, PictureError, Size};
@@ -6,17 +6,17 @@ use traces::results::reproduction::{Reproduction, Series};
 
 use super::grid::{Grid, named, parts};
 
-/// What the endings of all pictures' names begin with.
+/// The beginnings of the endings of all pictures' names.
 pub const FAMILIES: [&str; 2] = ["-table", "-figure"];
 
-/// A picture, and what its files' names end with before the dot.
+/// A picture, and the ending of its files' names before the dot.
 pub struct Picture {
     pub ending: String,
     pub svg: String,
     pub png: Vec<u8>,
 }
 
-/// Tables first, then figures, each in the paper's order. What has no points has no picture.
+/// Draws the tables, then the figures, each in the paper's order. A table or figure without points gets no picture.
 pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {

@@ -1,4 +1,4 @@
-//! A reproduction as tables.
+//! A reproduction, as tables.
 
 use traces::results::reproduction::{
     Alternative, Bar, Cell, GroupError, Rank, Reproduced, Reproduction, Series, Source,
@@ -8,11 +8,11 @@ use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
 use crate::output::{Table, wrapped};
 use crate::output_format::OutputFormat;
 
-/// Columns that a heading of several words, and the name of an alternative, are broken at in a terminal.
+/// Widths at which headings of several words, and names of alternatives, are broken in a terminal.
 const HEADING: usize = 12;
 const NAME: usize = 24;
 
-/// For a terminal so many columns wide, or as Markdown.
+/// Renders for a terminal of `width` columns, or as Markdown.
 pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> String {
     let reproduction = &reproduced.reproduction;
     let width = if format == OutputFormat::Markdown { usize::MAX } else { width };
@@ -67,7 +67,7 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
 /// A table of the paper: three lines a row in a terminal, one in Markdown.
 fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
     let of_table = grid.unit(None);
-    // Of machines of ours the paper has no numbers.
+    // The paper has no numbers of our own VMs.
     let printed = grid.cells.iter().any(|cell| cell.paper.is_some());
     let what = match (printed, format) {
         (false, _) => "ours",
@@ -151,7 +151,7 @@ fn bars(bars: &[Bar]) -> Table {
 fn ranks(ranks: &[Rank]) -> Table {
     let row = |rank: &Rank| vec![rank.what.clone(), rank.order.join(", "), format!("{} of {}", rank.right, rank.seeds)];
     Table {
-        title: "Ranks: the paper's order, the best first, and in how many seeds ours is the same".to_owned(),
+        title: "Ranks: the paper's order, the best first, and the number of seeds that give the same order".to_owned(),
         header: ["values", "order", "the same"].map(str::to_owned).to_vec(),
         rows: ranks.iter().map(row).collect(),
         text_columns: 2,
@@ -161,8 +161,8 @@ fn ranks(ranks: &[Rank]) -> Table {
 fn choices(reproduction: &Reproduction) -> Table {
     let rows = reproduction.choices.iter();
     Table {
-        title: "Choices where the paper says nothing".to_owned(),
-        header: ["what", "choice", "why"].map(str::to_owned).to_vec(),
+        title: "Choices that the paper leaves open".to_owned(),
+        header: ["subject", "choice", "reason"].map(str::to_owned).to_vec(),
         rows: rows.map(|choice| vec![choice.name.clone(), choice.value.clone(), choice.reason.clone()]).collect(),
         text_columns: 3,
     }
@@ -189,15 +189,16 @@ fn alternatives(reproduction: &Reproduction, format: OutputFormat) -> Table {
     };
     let header = groups.iter().map(|group| broken(group, HEADING));
     Table {
-        title: "Alternatives: the same errors with another choice, and in how many seeds all ranks are right"
-            .to_owned(),
+        title:
+            "Alternatives: the same errors with another choice, and the number of seeds in which all ranks are right"
+                .to_owned(),
         header: [String::new()].into_iter().chain(header).chain(["ranks".to_owned()]).collect(),
         rows: reproduction.alternatives.iter().map(other).collect(),
         text_columns: 1,
     }
 }
 
-/// What the figures hold; the pictures and the JSON have their points.
+/// Names the series of each figure; the pictures and the JSON hold their points.
 fn figures(series: &[Series], format: OutputFormat, width: usize) -> String {
     let hint = if format == OutputFormat::Table { "; --output draws it" } else { "" };
     let described = |(name, series): (&str, Vec<&Series>)| {
@@ -209,7 +210,7 @@ fn figures(series: &[Series], format: OutputFormat, width: usize) -> String {
     parts(series, |series| &series.figure).into_iter().map(described).collect()
 }
 
-/// An item of a list, its further lines below its first letter.
+/// An item of a list, with further lines indented.
 fn item(text: &str, width: usize) -> String {
     let lines = wrapped(text, width.saturating_sub(2).max(1));
     let lines: Vec<&str> = lines.lines().collect();

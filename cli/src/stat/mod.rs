@@ -1,4 +1,4 @@
-//! `iocast stat`: what a trace is like.
+//! `iocast stat`: measures a trace in one pass.
 
 mod tables;
 
@@ -53,7 +53,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
         eprintln!("iocast: warning: {count} records skipped: {reason}");
     }
     if losses.lost_events > 0 {
-        eprintln!("iocast: warning: the capture had lost {} events", losses.lost_events);
+        eprintln!("iocast: warning: the capture lost {} events", losses.lost_events);
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ struct Pass {
     counter: std::sync::Arc<AtomicU64>,
 }
 
-/// Records between two looks at the progress.
+/// Number of records between two updates of the progress bar.
 const RECORDS_PER_LOOK: u64 = 4096;
 
 impl Pass {
@@ -73,7 +73,7 @@ impl Pass {
         Statistics::new(reader.meta(), self.series.as_ref().map(|_| self.interval))
     }
 
-    /// Of a capture of events.
+    /// Measures a capture of events.
     fn events(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
         let mut records = 0u64;
@@ -87,10 +87,10 @@ impl Pass {
         self.end(records, 0, statistics, &*reader)
     }
 
-    /// Of a trace of records.
+    /// Measures a trace of records.
     fn records(mut self, mut reader: Box<dyn TraceReader>) -> Result<Measured> {
         let mut next = reader.next()?;
-        // What devices there are is known from the first record on.
+        // The devices are known from the first record on.
         let mut statistics = self.statistics(&*reader);
         let mut timeline = Timeline::default();
         let mut records = 0u64;
@@ -106,7 +106,7 @@ impl Pass {
         self.end(records, left_out, statistics, &*reader)
     }
 
-    /// Shows the progress, and writes the intervals that are complete.
+    /// Updates the progress bar, and writes the intervals that are complete.
     fn look(&mut self, statistics: &mut Statistics, reader: &dyn TraceReader) -> Result<()> {
         self.counter.store(reader.position_bytes(), Ordering::Relaxed);
         self.write_closed(statistics)
@@ -137,13 +137,13 @@ impl Pass {
         }
         let mut losses = reader.losses().clone();
         if left_out > 0 {
-            losses.unmatched.insert("completion too far ahead to be followed".to_owned(), left_out);
+            losses.unmatched.insert("completion too long after its arrival to be followed".to_owned(), left_out);
         }
         Ok(Measured { statistics, records, meta: reader.meta().clone(), losses })
     }
 }
 
-/// What one pass has found.
+/// The result of one pass.
 struct Measured {
     statistics: Statistics,
     records: u64,

@@ -1,4 +1,4 @@
-//! Statistics of a trace as tables.
+//! The statistics of a trace, as tables.
 
 use traces::results::PERCENTILES;
 use traces::results::statistics::{
@@ -9,7 +9,7 @@ use traces::results::statistics::{
 use crate::output::{Table, number, terminal_width};
 use crate::output_format::OutputFormat;
 
-/// Everything, as text or Markdown; of groups the first `top`.
+/// All tables as text or Markdown; of processes, cgroups and VMs the first `top`.
 pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {
     let mut tables = vec![requests(figures)];
     tables.extend(figures.events.as_ref().map(events));
@@ -98,7 +98,7 @@ fn events(events: &std::collections::BTreeMap<String, EventFigures>) -> Table {
     table("Events", &header, 1, events.iter().map(row).collect())
 }
 
-/// Percentiles that are printed where there is little room.
+/// The percentiles that a narrow table prints.
 const FEW: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
 
 fn stages(figures: &TraceStatistics, format: OutputFormat) -> Table {
@@ -119,7 +119,7 @@ fn stages(figures: &TraceStatistics, format: OutputFormat) -> Table {
     let mut header = vec!["", "n", "mean", "min"];
     header.extend(&percentiles);
     header.push("max");
-    table("Times between stages (`iocast help stat` says what each is)", &header, 1, rows)
+    table("Times between stages (`iocast help stat` explains the rows)", &header, 1, rows)
 }
 
 fn stage_row(name: String, spans: &SpanFigures, percentiles: &[&str]) -> Vec<String> {
@@ -151,7 +151,7 @@ fn arrival_queues(figures: &TraceStatistics) -> Option<Table> {
         }
     }
     let header = ["", "n", "reads", "writes", "both"];
-    (!rows.is_empty()).then(|| table("What a request finds (mean arrival-queue length)", &header, 1, rows))
+    (!rows.is_empty()).then(|| table("Requests that a request finds before it (mean arrival queue)", &header, 1, rows))
 }
 
 fn found_row(name: String, found: &FoundFigures) -> Vec<String> {
@@ -240,7 +240,7 @@ fn unmatched(figures: &TraceStatistics) -> Option<Table> {
         rows.push(vec!["lost by the capture".to_owned(), losses.lost_events.to_string()]);
     }
     rows.extend(losses.skipped.iter().map(|(reason, count)| vec![format!("skipped: {reason}"), count.to_string()]));
-    (!rows.is_empty()).then(|| table("Events without a partner, lost and skipped ones", &["", "n"], 1, rows))
+    (!rows.is_empty()).then(|| table("Unmatched, lost and skipped events", &["", "n"], 1, rows))
 }
 
 /// A span of time to three digits.

@@ -1,4 +1,4 @@
-//! `iocast validate consolidation`: forecasts held against machines that a lab has put together.
+//! `iocast validate consolidation`: forecasts compared with measurements of VMs together, in a lab or synthetic setups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,7 +42,7 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     }
 }
 
-/// Adds forecasts of predictors that learn, each from the groups that none of its own machines is in.
+/// Adds the forecasts of predictors that learn. For each group they learn from the groups that share no VM with it.
 fn leave_out(pairs: &mut [PairPrediction], predictors: &mut [Chosen]) {
     let learned: Vec<Outcomes> = pairs
         .iter()
@@ -54,14 +54,17 @@ fn leave_out(pairs: &mut [PairPrediction], predictors: &mut [Chosen]) {
     pairs.iter_mut().zip(learned).for_each(|(pair, learned)| pair.predictors.extend(learned));
 }
 
-/// What the truth is, and every group of a lab with its forecasts.
+/// A line on the origin of the truth, and every group of a lab with its forecasts.
 fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
     let lab = Lab::read(folder)?;
     let groups: Vec<(&str, &[String])> =
         lab.groups.iter().filter(|(_, vms)| vms.len() > 1).map(|(name, vms)| (name.as_str(), vms.as_slice())).collect();
     ensure!(
         !groups.is_empty(),
-        UsageError(format!("{}: nobody runs together in this lab's plan; `together` says who does", folder.display()))
+        UsageError(format!(
+            "{}: no VMs run together in this lab's plan; its setting `together` names groups that do",
+            folder.display()
+        ))
     );
     let isolation = Isolation::read(&lab, &groups)?;
     let progress = Progress::jobs("measuring", groups.len() as u64);
@@ -74,7 +77,7 @@ fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPre
     Ok((format!("measured: guests {} on {}", lab.results.kernel, lab.results.drive), pairs))
 }
 
-/// Every machine of a lab's groups alone, by repetition.
+/// Every VM of a lab's groups alone, by repetition.
 struct Isolation {
     vms: Vec<String>,
     repetitions: BTreeMap<u32, Alone>,
@@ -96,7 +99,8 @@ impl Isolation {
         Ok(Isolation { vms, repetitions })
     }
 
-    /// A group with what it was and what predictors make of the same repetition's machines alone, in the mean.
+    /// A group with its measured truth and the forecasts from the VMs alone in the same repetition, averaged over
+    /// repetitions.
     fn pair(&self, lab: &Lab<'_>, group: &str, vms: &[String], predictors: &[Chosen]) -> Result<PairPrediction> {
         let members: Vec<usize> = vms.iter().filter_map(|vm| self.vms.iter().position(|other| other == vm)).collect();
         let mut truths = Vec::new();
@@ -113,7 +117,7 @@ impl Isolation {
     }
 }
 
-/// The forecasts of several repetitions as one; a refusal of one is a refusal.
+/// The mean of the forecasts of several repetitions. If one is refused, the result is a refusal.
 fn together(outcomes: Vec<Outcome>) -> Outcome {
     let mut forecasts = Vec::new();
     for outcome in outcomes {

@@ -1,4 +1,4 @@
-//! `iocast validate decisions`: a scheduler against the decisions that a capture holds.
+//! `iocast validate decisions`: a scheduler's decisions compared with those in a capture.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use crate::validate::free;
 
-/// Records between two looks at the progress.
+/// Number of records between two updates of the progress bar.
 const RECORDS_PER_LOOK: u64 = 4096;
 
 pub fn run(arguments: &ValidateDecisions) -> Result<()> {
@@ -27,7 +27,7 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     let format = formats::recognise(&arguments.input, &options)?;
     let Some(open) = format.open_events else {
         bail!(
-            "{}: a {} trace holds no events of the block layer; decisions are in captures of block_rq_insert, \
+            "{}: a {} trace holds no events of the block layer; decisions need a capture of block_rq_insert, \
              block_rq_issue and block_rq_complete",
             arguments.input.display(),
             format.name
@@ -63,18 +63,18 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     }
 }
 
-/// Whatever is not there was not waiting, as far as the scheduler is told.
+/// Warns of lost and skipped events: the scheduler never sees their requests among the waiting ones.
 fn warn_of(losses: &Losses) {
     for (reason, count) in &losses.skipped {
-        eprintln!("iocast: warning: skipped {count}: {reason}; what waited is not always known");
+        eprintln!("iocast: warning: skipped {count}: {reason}; the waiting requests are not always known");
     }
     if losses.lost_events > 0 {
         let lost = losses.lost_events;
-        eprintln!("iocast: warning: the capture had lost {lost} events: what waited is not always known");
+        eprintln!("iocast: warning: the capture lost {lost} events; the waiting requests are not always known");
     }
 }
 
-/// Shows all of a capture to somebody, and tells now and then where it is.
+/// Passes all events of a capture to a consumer, and updates the progress bar.
 fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u64)) -> Result<()> {
     let mut records = 0u64;
     while reader.next_watched(watcher)?.is_some() {
@@ -108,8 +108,8 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
     }
     let shown = agreement.misses.len().min(misses_max);
     let misses = Table {
-        title: format!("Misses ({shown} of {})", agreement.misses.len()),
-        header: ["reason", "kernel", "ours", "at s"].map(str::to_owned).to_vec(),
+        title: format!("Differing decisions ({shown} of {})", agreement.misses.len()),
+        header: ["reason", "kernel", "model", "at, s"].map(str::to_owned).to_vec(),
         rows: agreement.misses[..shown]
             .iter()
             .map(|miss| {

@@ -1,4 +1,4 @@
-//! `iocast validate drive`: a drive model against the times that a real drive took.
+//! `iocast validate drive`: a drive model's times compared with those of a real drive.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -26,7 +26,7 @@ pub fn run(arguments: &ValidateDrive) -> Result<()> {
     let options = arguments.reading.options();
     let (measured, read_as) = read(arguments, &options)?;
     let mut judged = measured.and_then(|measured| measured.judge(&spec, read_as)).with_context(path)?;
-    // Nobody said which pause a think time is, and the phase of the platter tells.
+    // Without --think-time, the reading for which the platter's phase fits better is chosen.
     if read_as.is_some() && options.think_time.is_none() && arguments.input != Path::new("-") {
         let options = ReadOptions { think_time: Some(ThinkTime::Before), ..options };
         let (measured, read_as) = read(arguments, &options)?;
@@ -41,8 +41,7 @@ pub fn run(arguments: &ValidateDrive) -> Result<()> {
     }
 }
 
-/// All of a trace, and which pause its think times were taken for if it has any; what it cannot give
-/// and what cannot be judged are errors of two kinds.
+/// Reads the whole trace and judges the drive on it. The outer error is one of reading, the inner one of judging.
 fn read(
     arguments: &ValidateDrive,
     options: &ReadOptions,
@@ -62,8 +61,8 @@ fn read(
     Ok((Ok(measured), think_time))
 }
 
-/// A line a request: what it was and its times in ns, the modelled ones with the model's own
-/// completions (closed loop) and on the measured time line (empty for a drive without a phase).
+/// Writes a line per request: the request, its measured time and the modelled times, in ns. The modelled times are
+/// those of the closed loop and those on the measured time line (empty for a drive without a phase).
 fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(file, "operation,lba,sectors,issued_ns,measured_ns,closed_loop_ns,time_line_ns")?;
@@ -106,14 +105,14 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
     let cells = [vec!["empirical".to_owned(), ms(empirical.mean_abs_error_ns)], within.to_vec(), vec!["-".to_owned()]];
     rows.push(cells.concat());
     let header = ["per request", "mean error, ms", "250 us", "or 5 % of the mean", "1 ms", "half a turn off"];
-    let title = judged.per_request.map_or("No phase to fit".to_owned(), |one| {
+    let title = judged.per_request.map_or("The drive has no phase to fit".to_owned(), |one| {
         let think_time = match judged.think_time {
             Some(ThinkTime::After) => ", think time after each request",
             Some(ThinkTime::Before) => ", think time before each request",
             None => "",
         };
         format!(
-            "On the measured time line{think_time}: a turn of {:.3} us, {:.1} us into it",
+            "On the measured time line{think_time}: rotation period {:.3} us, phase {:.1} us",
             one.period_ns / 1e3,
             one.offset_ns / 1e3
         )

@@ -1,4 +1,4 @@
-//! Errors of forecasts as tables.
+//! The errors of forecasts, as tables.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use traces::results::prediction::{Consolidations, ForecastError, Identified, STA
 use crate::output::{Table, number};
 use crate::output_format::OutputFormat;
 
-/// Figures and what their columns are called.
+/// The figures, and the headings of their columns.
 const FIGURES: [(&str, &str); 9] = [
     ("read_response", "read, ms"),
-    ("read_p99", "its p99"),
+    ("read_p99", "read p99"),
     ("write_response", "write, ms"),
-    ("write_p99", "its p99"),
+    ("write_p99", "write p99"),
     ("read_iops", "reads/s"),
     ("write_iops", "writes/s"),
     ("total_read_iops", "all reads/s"),
@@ -28,16 +28,18 @@ pub fn render(result: &Consolidations, format: OutputFormat) -> String {
     let mut tables = vec![table(title, &result.summary, &mean)];
     for (size, errors) in &result.by_size {
         let groups = result.pairs.iter().filter(|pair| pair.vms.len() == *size).count();
-        tables.push(table(format!("The same over the {groups} groups of {size} machines"), errors, &mean));
+        tables.push(table(format!("The same over the {groups} groups of {size} VMs"), errors, &mean));
     }
-    tables.push(table("Largest, %".to_owned(), &result.summary, &|error| percent(error.max)));
-    tables.push(table("Forecast, of how many".to_owned(), &result.summary, &|error| {
+    tables.push(table("Largest errors, %".to_owned(), &result.summary, &|error| percent(error.max)));
+    tables.push(table("Number of forecasts, of the values to forecast".to_owned(), &result.summary, &|error| {
         format!("{} of {}", error.forecasts, error.forecasts + error.left_out)
     }));
     let stating: Errors = result.summary.clone().into_iter().filter(|(_, of)| states(of)).collect();
     if !stating.is_empty() {
-        let title =
-            format!("Truths within the interval that is stated to hold {} % of them, %", number(Some(100.0 * STATED)));
+        let title = format!(
+            "Share of true values within the interval that should hold {} % of them, %",
+            number(Some(100.0 * STATED))
+        );
         tables.push(table(title, &stating, &|error| percent(error.within_stated)));
     }
     if !result.policies.is_empty() {
@@ -52,8 +54,10 @@ fn policies(result: &Consolidations) -> Table {
         [name.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect()
     };
     Table {
-        title: "The device's policy, in how many groups".to_owned(),
-        header: ["predictor", "told", "right", "right, sure", "wrong, sure"].map(str::to_owned).to_vec(),
+        title: "Inferred dispatch order of the device, number of groups".to_owned(),
+        header: ["predictor", "inferred", "right", "right and certain", "wrong but certain"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: result.policies.iter().map(row).collect(),
         text_columns: 1,
     }

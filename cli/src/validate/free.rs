@@ -1,4 +1,4 @@
-//! A scheduler's own run on a capture as tables.
+//! A scheduler's free run on a capture, as tables.
 
 use traces::results::free_run::{FreeRun, Responses};
 
@@ -9,7 +9,7 @@ pub fn render(run: &FreeRun, format: OutputFormat) -> String {
     let throughput = &run.throughput;
     let figures = Table {
         title: format!("{} on {} requests, at most {} in flight", run.scheduler, run.requests, run.depth),
-        header: ["", "kernel's", "ours", "ours/kernel's"].map(str::to_owned).to_vec(),
+        header: ["", "kernel", "model", "model/kernel"].map(str::to_owned).to_vec(),
         rows: vec![
             vec![
                 "MB/s".to_owned(),
@@ -30,7 +30,7 @@ pub fn render(run: &FreeRun, format: OutputFormat) -> String {
     rows.extend(run.operations.iter().map(|of| row(format!("{}s", of.operation), &of.responses)));
     rows.extend(run.classes.iter().map(|of| row(format!("class {}", class(of.class)), &of.responses)));
     rows.extend(run.processes.iter().map(|of| row(format!("process {}", of.process.0), &of.responses)));
-    let header = ["", "requests", "p50 ms, kernel's", "ours", "ratio", "p99 ms, kernel's", "ours", "ratio"];
+    let header = ["", "requests", "p50 ms, kernel", "model", "ratio", "p99 ms, kernel", "model", "ratio"];
     let responses = Table {
         title: "Response times, insertion to completion".to_owned(),
         header: header.map(str::to_owned).to_vec(),

@@ -1,4 +1,4 @@
-//! `iocast validate`: our models against what the real ones did.
+//! `iocast validate`: replays, forecasts, schedulers and drive models compared with measurements.
 
 mod closed;
 mod consolidation;

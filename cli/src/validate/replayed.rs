@@ -1,4 +1,4 @@
-//! Forecasts held against machine rooms of known machines.
+//! Forecasts compared with synthetic setups of known VMs (`validate consolidation --replayed`).
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, outcomes};
 use crate::progress::Progress;
 
-/// What the truth is, and every group of every room with its forecasts.
+/// A line on the origin of the truth, and every group of every synthetic setup with its forecasts.
 pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
     let campaign = Campaign { seed: arguments.seed, vms: usize::from(arguments.vms), ..Campaign::default() };
     let groups = campaign.groups();
@@ -26,7 +26,7 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
         for members in &groups {
             let together = campaign.together(setup, index, members)?.together;
             let predictors = outcomes(predictors, &alone.of(members));
-            let vms = members.iter().map(|&machine| Campaign::name(index, machine)).collect();
+            let vms = members.iter().map(|&vm| Campaign::name(index, vm)).collect();
             let policy = Some(DevicePolicy { name: setup.policy.to_owned(), sure: true });
             pairs.push(PairPrediction {
                 vms,
@@ -38,5 +38,5 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
     }
     let setups: Vec<String> =
         SYNTHETIC_SETUPS.iter().map(|setup| format!("{}/{}", setup.scheduler, setup.drive)).collect();
-    Ok((format!("replayed: {} machines in each of {}", campaign.vms, setups.join(", ")), pairs))
+    Ok((format!("replayed: {} VMs in each of {}", campaign.vms, setups.join(", ")), pairs))
 }

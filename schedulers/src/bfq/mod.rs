@@ -84,7 +84,7 @@ use tunables::Tunables;
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "bfq",
-    summary: "budget fair queueing: weights per process and VM, low latency, idling (Linux)",
+    summary: "budget fair queueing: weights of processes and VMs, low latency, idling (Linux)",
     origin: "Linux 6.18 block/bfq-iosched.c, bfq-wf2q.c; Valente and Avanzini, MST 2015",
     tunables: tunables::TUNABLES,
     build,

@@ -15,37 +15,57 @@ const STRICT_SLICE_IDLE_MIN: Nanos = Nanos::from_ms(8);
 
 /// All tunables, for the registry.
 pub(super) const TUNABLES: &[Tunable] = &[
-    Tunable::new("slice_idle", Unit::Time, "8ms", "how long to wait for the next request of the queue in service")
+    Tunable::new("slice_idle", Unit::Time, "8ms", "longest wait for the next request of the queue in service")
         .within(0, INT_MAX * MS),
     Tunable::new("slice_idle_us", Unit::Count, "0", "the same in microseconds; 0 leaves it to slice_idle")
         .within(0, INT_MAX),
-    Tunable::new("max_budget", Unit::Count, "0", "sectors a queue may get in one go; 0 follows the peak rate")
-        .within(0, INT_MAX),
-    Tunable::new("timeout_sync", Unit::Time, "125ms", "how long a queue, sync or async, may take to use its budget")
+    Tunable::new(
+        "max_budget",
+        Unit::Count,
+        "0",
+        "most sectors that a queue is served in one turn; 0: derived from the peak rate",
+    )
+    .within(0, INT_MAX),
+    Tunable::new("timeout_sync", Unit::Time, "125ms", "longest turn of a sync or async queue")
         .within(MS, 1000 * INT_MAX),
     Tunable::new("fifo_expire_sync", Unit::Time, "125ms", "age at which a sync request goes first within its queue")
         .within(MS, INT_MAX * MS),
     Tunable::new("fifo_expire_async", Unit::Time, "250ms", "age at which an async request goes first within its queue")
         .within(MS, INT_MAX * MS),
-    Tunable::new("back_seek_max", Unit::Count, "16384", "how far back a seek may go, in KiB").within(0, INT_MAX),
-    Tunable::new("back_seek_penalty", Unit::Count, "2", "how much more a seek back costs than one forwards")
+    Tunable::new("back_seek_max", Unit::Count, "16384", "longest backward seek, in KiB").within(0, INT_MAX),
+    Tunable::new("back_seek_penalty", Unit::Count, "2", "cost of a backward seek relative to a forward one")
         .within(1, INT_MAX),
     Tunable::new("low_latency", Unit::Switch, "on", "whether interactive and soft real-time queues are favoured"),
-    Tunable::new("strict_guarantees", Unit::Switch, "off", "one request at a time, and always wait for the next"),
-    Tunable::new("wr_coeff", Unit::Count, "30", "factor of a raised weight").within(1, 1000),
-    Tunable::new("wr_max_time", Unit::Time, "0ns", "longest raising of an interactive queue; 0 follows the peak rate"),
-    Tunable::new("wr_rt_max_time", Unit::Time, "300ms", "longest raising of a soft real-time queue"),
-    Tunable::new("wr_min_idle_time", Unit::Time, "2s", "rest after which a queue counts as interactive"),
-    Tunable::new("wr_min_inter_arr_async", Unit::Time, "500ms", "gap after which an async queue is raised"),
+    Tunable::new(
+        "strict_guarantees",
+        Unit::Switch,
+        "off",
+        "serve one request at a time, and always wait for the queue's next",
+    ),
+    Tunable::new("wr_coeff", Unit::Count, "30", "factor by which weights are raised").within(1, 1000),
+    Tunable::new(
+        "wr_max_time",
+        Unit::Time,
+        "0ns",
+        "longest time that an interactive queue's weight is raised; 0: derived from the peak rate",
+    ),
+    Tunable::new("wr_rt_max_time", Unit::Time, "300ms", "longest time that a soft real-time queue's weight is raised"),
+    Tunable::new("wr_min_idle_time", Unit::Time, "2s", "idle time after which a queue counts as interactive"),
+    Tunable::new(
+        "wr_min_inter_arr_async",
+        Unit::Time,
+        "500ms",
+        "gap between arrivals after which an async queue's weight is raised",
+    ),
     Tunable::new("wr_max_softrt_rate", Unit::Count, "7000", "highest rate of a soft real-time queue, in sectors per s")
         .within(0, INT_MAX),
-    Tunable::new("large_burst_thresh", Unit::Count, "8", "how many new queues in a row make a large burst")
+    Tunable::new("large_burst_thresh", Unit::Count, "8", "number of new queues that make a large burst")
         .within(1, INT_MAX),
     Tunable::new("burst_interval", Unit::Time, "180ms", "longest gap between the new queues of a burst"),
-    Tunable::new("cgroups", Unit::Switch, "off", "whether every VM is a cgroup of its own"),
+    Tunable::new("cgroups", Unit::Switch, "off", "whether each VM has its own cgroup"),
     Tunable::new("weights", Unit::Counts, "100", "weights of the VMs' cgroups, in their order, repeated (bfq.weight)")
         .within(1, 1000),
-    Tunable::new("rotational", Unit::Switch, "off", "what the device says of itself in queue/rotational"),
+    Tunable::new("rotational", Unit::Switch, "off", "the device's property queue/rotational"),
     Tunable::new("tick", Unit::Time, "4ms", "length of a jiffy, to which timeouts are rounded (1 s / CONFIG_HZ)")
         .within(1000, 1_000_000_000),
 ];

@@ -64,7 +64,7 @@ use crate::slots::Slots;
 /// The registry's row of the version of Linux 2.6.30.
 pub const ENTRY: Entry = Entry {
     name: "cfq",
-    summary: "processes take turns by slices of time; idles for the next request (Linux)",
+    summary: "time slices for each process in turn; waits for a process's next request (Linux)",
     origin: "Linux 2.6.30 block/cfq-iosched.c",
     tunables: TUNABLES_2_6_30,
     build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_2_6_30(settings))),
@@ -73,7 +73,7 @@ pub const ENTRY: Entry = Entry {
 /// The registry's row of the version of Linux 3.5.
 pub const ENTRY_3_5: Entry = Entry {
     name: "cfq-3.5",
-    summary: "cfq with a group per VM that share the device by weight (Linux)",
+    summary: "cfq with a group per VM; groups share the device by weight (Linux)",
     origin: "Linux 3.5 block/cfq-iosched.c with CONFIG_CFQ_GROUP_IOSCHED",
     tunables: TUNABLES_3_5,
     build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_3_5(settings))),

@@ -27,9 +27,9 @@ const FIFO_EXPIRE_ASYNC: Tunable =
     Tunable::new("fifo_expire_async", Unit::Time, "250ms", "age at which an async request goes first in its slice")
         .within(TIME_MIN, TIME_MAX);
 const BACK_SEEK_MAX: Tunable =
-    Tunable::new("back_seek_max", Unit::Bytes, "16m", "how far behind the head a request may be chosen");
+    Tunable::new("back_seek_max", Unit::Bytes, "16m", "longest backward distance of a request that may be chosen");
 const BACK_SEEK_PENALTY: Tunable =
-    Tunable::new("back_seek_penalty", Unit::Count, "2", "by how much a backward distance counts more")
+    Tunable::new("back_seek_penalty", Unit::Count, "2", "cost of a backward distance relative to a forward one")
         .within(1, COUNT_MAX);
 const SLICE_SYNC: Tunable =
     Tunable::new("slice_sync", Unit::Time, "100ms", "slice of a sync queue of level 4").within(TIME_MIN, TIME_MAX);
@@ -39,23 +39,27 @@ const SLICE_ASYNC_RQ: Tunable = Tunable::new(
     "slice_async_rq",
     Unit::Count,
     "2",
-    "scales how many requests an async slice has: 2 x this x (8 - level)",
+    "scales the number of requests in an async slice: 2 x this x (8 - level)",
 )
 .within(1, COUNT_MAX);
 const SLICE_IDLE: Tunable =
-    Tunable::new("slice_idle", Unit::Time, "8ms", "how long to wait for a queue's next request; 0ns: never")
+    Tunable::new("slice_idle", Unit::Time, "8ms", "longest wait for a queue's next request; 0ns: none")
         .within(0, TIME_MAX);
-const ROTATIONAL: Tunable =
-    Tunable::new("rotational", Unit::Switch, "on", "whether seeks cost; with off and queueing there is no idling");
+const ROTATIONAL: Tunable = Tunable::new(
+    "rotational",
+    Unit::Switch,
+    "on",
+    "whether the device seeks; a queueing device that does not seek gets no idling",
+);
 const NOIDLE_WRITES: Tunable = Tunable::new(
     "noidle_writes",
     Unit::Switch,
     "off",
-    "whether sync writes are marked as not to be idled for (fsync yes, O_DIRECT no)",
+    "whether sync writes are marked so that cfq does not wait after them (fsync: on, O_DIRECT: off)",
 );
 
 const fn quantum(default: &'static str) -> Tunable {
-    Tunable::new("quantum", Unit::Count, default, "requests of a queue below at a time while others wait")
+    Tunable::new("quantum", Unit::Count, default, "most requests of a queue at the device while other queues wait")
         .within(1, COUNT_MAX)
 }
 
@@ -85,12 +89,17 @@ pub(super) const TUNABLES_3_5: &[Tunable] = &[
     SLICE_ASYNC,
     SLICE_ASYNC_RQ,
     SLICE_IDLE,
-    Tunable::new("group_idle", Unit::Time, "8ms", "how long to wait for a group's next request; 0ns: never")
+    Tunable::new("group_idle", Unit::Time, "8ms", "longest wait for a group's next request; 0ns: none")
         .within(0, TIME_MAX),
-    Tunable::new("low_latency", Unit::Switch, "on", "whether slices shrink so that all get one in target_latency"),
-    Tunable::new("target_latency", Unit::Time, "300ms", "in which every group and queue is to get a slice")
+    Tunable::new(
+        "low_latency",
+        Unit::Switch,
+        "on",
+        "whether slices shrink so that every queue gets one within target_latency",
+    ),
+    Tunable::new("target_latency", Unit::Time, "300ms", "time in which every group and queue should get a slice")
         .within(TIME_MIN, TIME_MAX),
-    Tunable::new("weights", Unit::Counts, "500", "weight of each VM's group; that of all async requests has 1000")
+    Tunable::new("weights", Unit::Counts, "500", "weight of each VM's group; the group of all async requests has 1000")
         .within(10, 1000),
     ROTATIONAL,
     NOIDLE_WRITES,

@@ -35,7 +35,7 @@ pub const FORMAT: Format = Format {
     name: "alibaba",
     summary: "Alibaba block traces CSV: device, R|W, offset, length, us since 1970",
     units: "us since 1970; bytes",
-    traps: "The time is the last column, in us. Offset and length in bytes, where Tencent's, which look alike, have \
+    traps: "The time is the last column, in us. Offset and length are in bytes; the similar Tencent traces have \
             sectors. No completions.",
     layer: Layer::Wire,
     recognises,

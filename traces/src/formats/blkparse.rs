@@ -35,9 +35,10 @@ pub const FORMAT: Format = Format {
     name: "blkparse",
     summary: "blkparse's default text of a blktrace capture, with or without its summary",
     units: "s with nine decimals; 512-byte sectors",
-    traps: "Times in seconds since the first event. Only the default output is read, not that of -f or -F. Arrivals are \
-            Q events (bios before merging and splitting), or D events with --at issued. Lengths are whole sectors: what a \
-            request has beyond is not printed. The binary capture says more (cgroups, the wall clock) and reads faster.",
+    traps: "Times in seconds since the first event. Only the default output is read, not that of -f or -F. Arrivals \
+            are Q events (bios before merging and splitting), or D events with --at issued. Lengths are whole sectors: \
+            blkparse does not print the rest. The binary capture holds more (cgroups, the wall clock) and reads \
+            faster.",
     holds_issues: true,
     recognises,
     open,

@@ -45,10 +45,10 @@ pub const FORMAT: Format = Format {
     name: "blkreplay",
     summary: "blkreplay load file: start ; sector ; length ; op ; replay_delay ; replay_duration",
     units: "s with decimals; 512-byte sectors",
-    traps: "Times in seconds, lengths in 512-byte sectors. Which blktrace event the start is, the file does not say: \
-            converters take the most frequent one (usually Q), and early ones took both Q and D, so that each request \
-            stands there twice, some 10 us apart. blkreplay knows reads and writes only: flushes and discards cannot be \
-            written, and a write loses its flush before.",
+    traps: "Times in seconds, lengths in 512-byte sectors. The file does not name the blktrace event of its times: \
+            converters take the most frequent one (usually Q). Early converters took both Q and D, so that each \
+            request appears twice, some 10 us apart. blkreplay knows reads and writes only: flushes and discards \
+            cannot be written, and a write loses the flush that precedes it.",
     recognises,
     extensions: &["load"],
     open,

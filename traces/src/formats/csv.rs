@@ -37,7 +37,7 @@ use crate::units::{Lba, Nanos, Sectors, Timestamp};
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "csv",
-    summary: "iocast's own as text: the columns of its Parquet files, named in the first line",
+    summary: "iocast's own format as text: the columns of its Parquet files, named in the first line",
     units: "ns, 512-byte sectors",
     traps: "Layer, clock and all names are lost: VMs and streams are numbers. Columns where a time is not known \
             become floating point in pandas unless read as Int64.",

@@ -36,8 +36,8 @@ pub const FORMAT: Format = Format {
     name: "disksim-ascii",
     summary: "DiskSim ASCII trace: arrival ms, device, block, blocks, flags in hexadecimal",
     units: "ms with decimals; 512-byte blocks",
-    traps: "Bit 0 of the flags is a READ, so 0 is a write. Knows reads and writes only, and 32-bit addresses: no \
-            flushes, no discards, nothing from 1 TiB on.",
+    traps: "Bit 0 of the flags is a READ, so 0 is a write. It holds reads and writes only, and 32-bit addresses: no \
+            flushes, no discards, no address from 1 TiB on.",
     recognises,
     extensions: &["disksim"],
     open,

@@ -35,7 +35,8 @@ pub const FORMAT: Format = Format {
     summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service us, think us",
     units: "us with decimals; 512-byte blocks",
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
-            meaningless in most files. The think time is the pause behind the request, or before it: --think-time.",
+            meaningless in most files. The think time is the pause after the request or before it; --think-time \
+            chooses.",
     layer: Layer::Wire,
     recognises,
     open,

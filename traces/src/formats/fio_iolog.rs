@@ -47,8 +47,8 @@ pub const FORMAT: Format = Format {
     name: "fio-iolog",
     summary: "fio I/O log (write_iolog), version 2 or 3: [us] file action [offset length]",
     units: "us (version 2: waits in ms since the start); bytes",
-    traps: "Version 2 has no times: all arrive at 0 unless there are wait lines, which fio takes for ms since its \
-            start although its manual says us since the last one. Times are cut off to us in writing. fio 3.33 skips \
+    traps: "Version 2 has no times: all requests arrive at 0 unless there are wait lines. fio takes these for ms since \
+            its start, although its manual says us since the last one. Written times are cut off to us. fio 3.33 skips \
             trims when it replays, and forgets the gap behind a time of 0. Flags and priorities are lost.",
     recognises,
     extensions: &["iolog"],

@@ -80,8 +80,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// The fields that most formats share: arrivals of the guest's queue, one file, read only. A row replaces at least the
-    /// name, the texts, `recognises` and `open`.
+    /// The fields that most formats share: arrivals of the guest's queue, one file, read only. A row replaces at least
+    /// the name, the texts, `recognises` and `open`.
     pub const READ_ONLY: Format = Format {
         name: "",
         summary: "",

@@ -38,7 +38,8 @@ pub const FORMAT: Format = Format {
     summary: "MSR Cambridge CSV: file time, host, disk, Read|Write, offset, size, response time",
     units: "100 ns since 1601; bytes; response times in 100 ns",
     traps: "Times and response times in 100 ns, offset and size in bytes (the FIU and SPC traces have sectors). Disk \
-            numbers repeat from host to host: the device is host.disk. Below the servers' caches and above a RAID.",
+            numbers repeat from host to host: the device is host.disk. Recorded below the servers' caches and above a \
+            RAID.",
     layer: Layer::GuestIssued,
     recognises,
     open,

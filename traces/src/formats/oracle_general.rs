@@ -36,10 +36,10 @@ use crate::units::Timestamp;
 pub const FORMAT: Format = Format {
     name: "oracle-general",
     summary: "libCacheSim oracleGeneral: 24-byte records of s, object, size, next access",
-    units: "whole s; bytes (objects: whatever they are)",
-    traps: "Objects are addresses in bytes, in sectors or hashes, as the converter pleased, usually with the volume's \
-            number in the high bits; requests may have been cut into 4-KiB blocks. Whole seconds, no operations: give \
-            --op read.",
+    units: "whole s; bytes (the unit of objects depends on the converter)",
+    traps: "Objects are addresses in bytes, addresses in sectors or hashes, depending on the converter, usually with \
+            the volume's number in the high bits; requests may have been cut into 4-KiB blocks. Whole seconds, no \
+            operations: give --op read.",
     layer: Layer::Hypervisor,
     recognises,
     extensions: &["oracleGeneral"],
@@ -81,8 +81,9 @@ fn is_usual(record: &Fields, at: usize, records: &[Fields]) -> bool {
 fn open(path: &Path, options: &ReadOptions) -> Opened {
     Takes { device: false, operation: true, units: true, think_time: false }.check(path, FORMAT.name, options)?;
     let Some(operation) = options.operation else {
-        let what = "an oracle-general trace does not tell reads from writes".to_owned();
-        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy("--op read takes all for reads"));
+        let what = "an oracle-general trace does not distinguish reads from writes".to_owned();
+        let error = ReadError::new(path, Place::Whole, Problem::Missing(what));
+        return Err(error.remedy("--op read treats all requests as reads"));
     };
     let input = Input::open(path)?;
     if input.head().is_empty() {

@@ -36,7 +36,8 @@ pub const FORMAT: Format = Format {
     summary: "SPC trace (UMass Financial, WebSearch): ASU, LBA, size, r|w, s since the start",
     units: "s with decimals; addresses in 512-byte blocks, lengths in bytes",
     traps: "Addresses in blocks, lengths in bytes. A block need not be 512 bytes: the trace's description says \
-            (--address-unit 4k). Requests of no or of partial sectors are legal there and refused here. No completions.",
+            (--address-unit 4k). The format allows requests of zero or partial sectors; iocast refuses them. No \
+            completions.",
     layer: Layer::GuestIssued,
     recognises,
     extensions: &["spc"],

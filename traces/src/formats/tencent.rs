@@ -39,9 +39,9 @@ pub const FORMAT: Format = Format {
     name: "tencent",
     summary: "Tencent block storage CSV: s since 1970, offset, size, 0 read | 1 write, volume",
     units: "whole s since 1970; 512-byte sectors",
-    traps: "Times in whole seconds: all requests of a second arrive at once. Offset and size in sectors, where \
-            Alibaba's, which look alike, have bytes; copies for libCacheSim have offsets in bytes. 0 is a read. \
-            Recognised by the ranges of its values: if in doubt, name it.",
+    traps: "Times in whole seconds: all requests of a second arrive at once. Offset and size are in sectors; the \
+            similar Alibaba traces have bytes, and copies for libCacheSim have offsets in bytes. 0 is a read. \
+            iocast recognises it by the ranges of its values; if in doubt, name it with --input-format.",
     layer: Layer::Wire,
     recognises,
     open,

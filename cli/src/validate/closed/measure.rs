@@ -1,4 +1,4 @@
-//! What is measured of a recorded run and of its replay alike.
+//! The figures of a run, measured in the same way of the recorded run and of its replay.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,19 +8,19 @@ use traces::results::closed::{QueueFound, RunFigures};
 use traces::statistics::Distribution;
 use traces::{Nanos, Operation, Record, Request, RequestId, StreamId, Timestamp};
 
-/// The first streams, which are kept apart; later ones only count in the whole.
+/// Number of streams measured one by one, the first in the trace; later ones count in the whole only.
 const STREAMS_MAX: usize = 4096;
 
-/// Queues are told apart up to this length.
+/// The longest queue that is counted by its length; longer ones count as this long.
 const FOUND_MAX: usize = 1024;
 
-/// Some of a run's requests.
+/// The figures of a part of a run's requests.
 #[derive(Debug, Default)]
 pub struct Side {
     bytes: u64,
     response: Distribution,
     device: Distribution,
-    /// How many requests found how many others.
+    /// By queue length, the number of requests that found a queue of this length.
     found: Vec<u64>,
     first_arrival: Option<Timestamp>,
     last_completion: Timestamp,
@@ -85,7 +85,7 @@ impl Side {
     }
 }
 
-/// A run: all requests, by operation and by stream.
+/// The figures of a run: of all requests, by operation and by stream.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub all: Side,
@@ -109,7 +109,7 @@ impl Measured {
     }
 }
 
-/// A run from its records, in the order of arrival.
+/// Measures a run from its records, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Recorded {
     pub measured: Measured,
@@ -133,12 +133,12 @@ impl Recorded {
     }
 }
 
-/// A run from a replay.
+/// Measures a run from a replay.
 #[derive(Debug, Default)]
 pub struct Replayed {
     pub measured: Measured,
     outstanding: usize,
-    /// When each request was issued, and into which it was merged, by id.
+    /// By id, when each request was issued, and the request into which it was merged.
     issued: Vec<(Option<Timestamp>, RequestId)>,
 }
 
@@ -169,7 +169,7 @@ impl Observer for Replayed {
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.outstanding -= 1;
         let (mut issued, mut leader) = *self.slot(id);
-        // What was merged was never issued itself; whoever leads was.
+        // A merged request was never issued itself; the request it was merged into was.
         while issued.is_none() && leader != self.slot(leader).1 {
             (issued, leader) = *self.slot(leader);
         }

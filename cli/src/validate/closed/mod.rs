@@ -1,4 +1,4 @@
-//! `iocast validate closed`: a closed replay against the run that its trace is a record of.
+//! `iocast validate closed`: a closed replay of a trace compared with the recorded run.
 
 mod measure;
 mod tables;
@@ -21,13 +21,13 @@ use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
 use measure::{Measured, Recorded, Replayed};
 
-/// The drive that is fitted to the trace itself.
+/// The value of --drive that asks for a drive fitted to the trace itself.
 const FIT: &str = "fit";
 
-/// What a drive gets at a time if nobody says so and it is not fitted: as many as a virtual disk's or a SATA queue holds.
+/// The depth for a drive that is not fitted, without --depth: the size of the queue of a virtual disk or of SATA.
 const DEPTH: u32 = 32;
 
-/// What a pass over the trace tells.
+/// The result of one pass over the trace.
 struct Pass {
     recorded: Recorded,
     reads: TraceReads,
@@ -85,10 +85,11 @@ fn open(arguments: &ValidateClosed) -> Result<OneDevice> {
     Ok(OneDevice::new(&arguments.input, formats::open(&arguments.input, &arguments.reading.options())?))
 }
 
-/// The recorded run, and what a drive can be fitted to.
+/// Measures the recorded run, and collects the requests to which a drive can be fitted.
 fn pass(arguments: &ValidateClosed) -> Result<Pass> {
     if !is_reopenable(&arguments.input) {
-        let error = "the trace is read twice, so not from standard input or a pipe; `iocast convert - trace.parquet` stores it first";
+        let error = "the trace is read twice, so it cannot come from standard input or a pipe; `iocast convert - \
+                     trace.parquet` stores it first";
         return Err(UsageError(error.to_owned()).into());
     }
     let mut reader = open(arguments)?;
@@ -107,7 +108,7 @@ fn pass(arguments: &ValidateClosed) -> Result<Pass> {
     Ok(pass)
 }
 
-/// The empirical drive of half of the trace's requests, what it is, and how many requests it had at most.
+/// The empirical drive fitted to half of the trace's requests, its description, and the most requests it had in flight.
 fn fitted(
     arguments: &ValidateClosed,
     reads: TraceReads,
@@ -128,14 +129,16 @@ fn fitted(
     let row = FITS.iter().find(|row| row.name == "empirical").context("the empirical model can no longer be fitted")?;
     let fitted = match (row.fit)(&evidence, None) {
         Ok(fitted) => fitted,
-        Err(FitError::NotFitted(why)) => bail!("no drive can be fitted to it ({why}); name one with --drive"),
+        Err(FitError::NotFitted(why)) => {
+            bail!("no drive can be fitted to the trace ({why}); name a drive with --drive")
+        }
         Err(FitError::Device(error)) => return Err(error.into()),
     };
     let depth = fitted.parameters.iter().find(|parameter| parameter.name == "depth");
     let depth = depth.map_or(DEPTH, |parameter| parameter.value as u32);
     let mut text = fitted.profile.render("by this replay");
     if has_flushes {
-        // Flushes that took time had something to do; behind durable writes they would cost nothing.
+        // Flushes that took time had dirty data to write; with a write-through cache they would cost nothing.
         text = text.replace("write_cache = { value = \"through\"", "write_cache = { value = \"volatile\"");
     }
     let built = build_profile(Profile::parse(FIT, &text)?)?;

@@ -1,4 +1,4 @@
-//! A closed replay beside its record as tables.
+//! A closed replay beside the recorded run, as tables.
 
 use traces::results::closed::{ClosedValidation, Compared, RunFigures};
 use traces::results::statistics::SpanFigures;
@@ -18,7 +18,7 @@ const FIGURES: &[Row] = &[
     ("p50", |run| percentile(&run.response_time, "p50"), |both| both.relative_error.response_time_p50),
     ("p95", |run| percentile(&run.response_time, "p95"), |both| both.relative_error.response_time_p95),
     ("p99", |run| percentile(&run.response_time, "p99"), |both| both.relative_error.response_time_p99),
-    ("at the drive, ms", |run| mean(&run.device_time), |both| both.relative_error.device_time_mean),
+    ("device time, ms", |run| mean(&run.device_time), |both| both.relative_error.device_time_mean),
     ("p50", |run| percentile(&run.device_time, "p50"), |both| both.relative_error.device_time_p50),
     ("p95", |run| percentile(&run.device_time, "p95"), |both| both.relative_error.device_time_p95),
     ("p99", |run| percentile(&run.device_time, "p99"), |both| both.relative_error.device_time_p99),
@@ -45,13 +45,17 @@ pub fn render(result: &ClosedValidation, format: OutputFormat) -> String {
         text.push_str(&streams(result).render(format));
     }
     if result.incomplete > 0 {
-        let note =
-            format!("\n{} requests have no completion time: replayed, and not in the record.\n", result.incomplete);
+        let note = format!(
+            "\n{} requests have no completion time: they were replayed, but do not count in the recorded figures.\n",
+            result.incomplete
+        );
         text.push_str(&note);
     }
     if result.late > 0 {
-        let note =
-            format!("\n{} arrivals came late: their stream had drifted further than is read ahead.\n", result.late);
+        let note = format!(
+            "\n{} arrivals came late, because their stream was further away in the trace than iocast reads ahead.\n",
+            result.late
+        );
         text.push_str(&note);
     }
     text
@@ -85,7 +89,7 @@ fn streams(result: &ClosedValidation) -> Table {
     });
     let header = ["stream", "requests", "recorded/s", "replayed/s", "error", "response, ms", "replayed", "error"];
     Table {
-        title: "The streams with the most requests".to_owned(),
+        title: "Streams with the most requests".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: rows.collect(),
         text_columns: 1,

@@ -32,9 +32,10 @@ pub const FORMAT: Format = Format {
     summary: "Linux blktrace binary capture: STEM.blktrace.N of all CPUs, by stem or any member",
     units: "ns; addresses in 512-byte sectors, lengths in bytes",
     traps: "Times in ns of the monotonic clock, zero at the first event; lengths in bytes, addresses in 512-byte \
-            sectors. Arrivals are Q events (bios before merging and splitting), or D events with --at issued. The pid is \
-            that of whoever ran, which for D and C is often another process. A flush is several events: D FN and C FN are \
-            the kernel's own. Zeroing (WRITE_ZEROES) looks like a write. blkparse counts flushes as reads.",
+            sectors. Arrivals are Q events (bios before merging and splitting), or D events with --at issued. The pid \
+            is that of the running process, which for D and C is often another one. A flush is several events: D FN \
+            and C FN are the kernel's own. Zeroing (WRITE_ZEROES) looks like a write. blkparse counts flushes as \
+            reads.",
     holds_issues: true,
     recognises,
     open,

@@ -42,8 +42,8 @@ pub const FORMAT: Format = Format {
     units: "s with six or nine decimals; 512-byte sectors",
     traps: "Times in seconds of the trace clock, mostly rounded to microseconds, so that events of one microsecond \
             have no order but the file's. Arrivals are block_bio_queue (bios before merging and splitting), or \
-            block_rq_issue with --at issued: the capture must hold them. Zeroing prints N, as commands that are passed \
-            through do. Output of perf script is another format.",
+            block_rq_issue with --at issued: the capture must hold them. Zeroing prints N, as do commands that are \
+            passed through. Output of perf script is another format.",
     holds_issues: true,
     recognises,
     open,

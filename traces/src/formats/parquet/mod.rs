@@ -61,7 +61,7 @@ pub use writer::ParquetWriter;
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "parquet",
-    summary: "iocast's own: Apache Parquet, one row per request, with what was observed and where it came from",
+    summary: "iocast's own format: Apache Parquet, one row per request, with its observed times and the trace's origin",
     units: "ns, 512-byte sectors",
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
             written from.",

@@ -44,9 +44,9 @@ pub const FORMAT: Format = Format {
     summary: "pages of tracefs's trace_pipe_raw with the block layer's tracepoints: STEM.trace_raw.N of all CPUs and \
               STEM.formats, by stem or any member",
     units: "ns; 512-byte sectors",
-    traps: "Times in ns of the trace clock (local by default, which may differ between CPUs). The formats must be those of \
-            the kernel, and header_page that of the instance, that the pages come from. What a buffer that does not \
-            overwrite had no room for shows only in the saved stats.",
+    traps: "Times in ns of the trace clock (local by default, which may differ between CPUs). The formats must be \
+            those of the kernel, and header_page that of the instance, that the pages come from. Events that a full \
+            buffer dropped are counted only in the saved stats (buffers that do not overwrite).",
     holds_issues: true,
     recognises,
     open,
