@@ -24,7 +24,8 @@ use traces::{Lba, Nanos, Sectors};
 use self::read_cache::Filling;
 use crate::isolated_trace::{IsolatedTrace, TracedRequest};
 use crate::twin::device::controller_cache::{CacheTiming, ControllerCache};
-use crate::twin::device::disk::regression::{Further, Sample};
+use crate::twin::device::disk::line::Sample;
+use crate::twin::device::disk::regression::FarSeeks;
 use crate::twin::device::disk::{self, DiskModel, FittedDisk, samples};
 use crate::twin::device::empirical::median;
 use crate::twin::device::policy::{self, Choices, shipped};
@@ -116,7 +117,8 @@ pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedAr
     let of_vms: Vec<Vec<IsolatedTrace>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
     let rows = geometry.capacity().count() / geometry.row_sectors();
     let samples = samples(traces, &of_vms, &geometry, read_caches.first().copied());
-    let Some(member) = disk::fit_to(samples, Sectors::new(geometry.row_start(rows)), Further::AsDrives) else {
+    let Some(member) = disk::fit_to(samples, Sectors::new(geometry.row_start(rows)), FarSeeks::FromMeasuredDrives)
+    else {
         return Default::default();
     };
     let members: Vec<IsolatedTrace> = of_vms.into_iter().flatten().collect();
@@ -127,7 +129,7 @@ pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedAr
         nearest: order == policy::Policy::Unknown,
         depth: cache.map_or(u32::MAX, |cache| cache.depth),
         overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
-        member: member.of_all(),
+        member: member.for_any_vm(),
         read_cache: None,
         controller_caches,
     };
