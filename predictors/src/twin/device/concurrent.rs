@@ -39,7 +39,7 @@ pub(crate) struct FittedConcurrent {
     capacity: Sectors,
     /// Coefficients in seconds, by operation.
     lines: [[f64; COEFFICIENTS]; OPERATIONS],
-    /// What the line leaves of device times, by VM and operation.
+    /// The residuals of device times, by VM and operation.
     residuals: Vec<[EmpiricalTimes; OPERATIONS]>,
     /// The most requests that the controller accepts at once.
     pub(crate) depth: u32,

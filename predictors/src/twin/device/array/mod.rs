@@ -306,7 +306,7 @@ mod tests {
         let geometry = Geometry::new(array::Level::Raid0, 4, Sectors::new(128), Sectors::new(1 << 20));
         let read =
             |lba: u64| TracedRequest { lba: Lba::new(lba), ..TracedRequest::sent(Operation::Read, 0, lba, 5000) };
-        // The second row's third unit, 16 sectors in; and one that goes on to the next member.
+        // The second row's third unit, 16 sectors in; and one that spans into the next member.
         let on = on_members(&[read(128 * 6 + 16), read(128 * 6 + 124)], &geometry);
         assert_eq!(on.iter().map(IsolatedTrace::len).collect::<Vec<_>>(), [0, 0, 1, 0]);
         assert_eq!(on[2].requests[0].lba, Lba::new(128 + 16));

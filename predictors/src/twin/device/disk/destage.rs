@@ -2,9 +2,10 @@
 //!
 //! The drive destages the oldest run whenever the arm is free. A request that comes meanwhile waits until the run is on
 //! the platter. Some drives also destage a run between two reads while others wait, and some do not
-//! ([`DestagePolicy`]). Contiguous writes form one run. Ruemmler and Wilkes 1994 ("An introduction to disk drive
-//! modeling") describe such immediate reporting. No standard says when a drive destages, so the policy is inferred from
-//! the times of reads behind writes. The cache's size is not inferred; in the simulation it is never full.
+//! ([`DestagePolicy`]). A write that continues the latest run joins it. Ruemmler and Wilkes 1994 ("An introduction to
+//! disk drive modeling") describe such immediate reporting. No standard says when a drive destages, so the policy is
+//! inferred from the times of reads behind writes. The cache's size is not inferred; in the simulation it is never
+//! full.
 
 use std::collections::VecDeque;
 
@@ -64,8 +65,8 @@ impl Destaging {
         }
     }
 
-    /// The arm has served a request until `done`. After reads, the start for the next run comes just before the next
-    /// request's.
+    /// The arm has served a request until `done`. With [`DestagePolicy::AfterReads`] it counts as free 1 ns earlier, so
+    /// that it starts for a run before it starts for the next request.
     pub(crate) fn served(&mut self, arm: Lba, done: Timestamp) {
         let before = Timestamp::from_ns(done.as_ns().saturating_sub(1));
         (self.arm, self.free) = (arm, if self.policy == DestagePolicy::AfterReads { before } else { done });

@@ -16,8 +16,8 @@
 //! If writes take less than half of the time of reads, a write cache acknowledges them, no arm moves, and c is 0. What
 //! the arm destages ([`super::destage`]) is followed through the traces, and d is measured from where it went.
 //!
-//! An access without its seek and its sectors takes at least a little more than half a turn, as with measured drives,
-//! even if the fit gives less.
+//! A prior holds the time of an access without its seek and sectors at a little more than half a turn or above, as with
+//! measured drives.
 //!
 //! A request to an idle disk takes longer than one to a busy disk by the round trip between the tracing point and the
 //! disk. This delay is fitted with the rest. The simulation adds it to response times, not to service times.
@@ -87,7 +87,8 @@ impl FittedDisk {
     }
 }
 
-/// The device's capacity, or the end of the highest request if the capacity is not known.
+/// The device's known capacity, but no less than the end of its highest request; `None` if no trace has a request or a
+/// capacity.
 pub(crate) fn capacity(traces: &[IsolatedTrace]) -> Option<Sectors> {
     let capacity = traces.iter().map(|trace| {
         let end = Sectors::new(trace.end().sector());

@@ -1,4 +1,4 @@
-//! The deterministic part of a disk's service time: a line over sectors and seeks, with coefficients from
+//! The deterministic part of a disk's service time: a line over sectors and seeks, fitted by
 //! [`super::regression`].
 //!
 //! A request of n sectors at distance d takes a + b n + seek(d), with a and b by operation. The seek is a sum of
@@ -30,7 +30,7 @@ pub(crate) struct Sample {
     pub(crate) sequential: bool,
     /// Whether the request is a durable write.
     pub(crate) durable: bool,
-    /// Seconds.
+    /// The service time; seconds.
     pub(crate) time: f64,
     /// The runs that the write cache destaged within this time, before the request: sectors and seek distance of each.
     pub(crate) destaged: [Option<(f64, u64)>; DESTAGED_RUNS_MAX],
@@ -67,9 +67,9 @@ pub(crate) struct Line {
     pub(super) moves: [bool; OPERATIONS],
     /// The time of a revolution of the platter; seconds.
     pub(crate) turn: Option<f64>,
-    /// What a request to an idle device takes longer: the round trip between the tracing point and the device; seconds.
+    /// The extra time of a request to an idle device: the round trip between the tracing point and the device; seconds.
     pub(crate) delay: f64,
-    /// What a destaged run takes longer than a read, apart from their sectors; seconds.
+    /// The extra time of a destaged run over a read, both without their sectors; seconds.
     pub(crate) settle: f64,
     /// The time for each sector of a destaged run; seconds.
     pub(super) destage_sector_s: f64,
@@ -102,8 +102,8 @@ impl Line {
         !self.moves[1]
     }
 
-    /// What a sample took longer than the line says. If runs were destaged within its time, the excess is shared as
-    /// among independent accesses of equal variance.
+    /// The excess of a sample over the line; seconds. If runs were destaged within its time, the excess is divided by
+    /// the root of the number of accesses, as for independent accesses of equal variance.
     pub(crate) fn residual(&self, sample: &Sample) -> f64 {
         let delay = if sample.idle { self.delay } else { 0.0 };
         let destaged = || sample.destaged.iter().flatten();

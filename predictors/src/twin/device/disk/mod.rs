@@ -7,7 +7,7 @@
 //!                    regression    line over operation, length and seek distance (seek_curves as prior)
 //!                        |
 //!                        v
-//!                    residuals     what the line leaves, by VM
+//!                    residuals     measured times less the line's, by VM
 //!                        |
 //!              fit = line + residuals + caches + delay
 //!                        |

@@ -13,10 +13,10 @@ use crate::twin::device::disk::line::{Line, OPERATIONS, Sample};
 use crate::twin::device::disk::seek_curves::{SeekCurve, seek_curves};
 use crate::twin::device::empirical::median;
 
-/// With fewer samples of a class than this, nothing is estimated for it. Set by judgement; not varied.
+/// A class with fewer samples than this gets no estimate of its own. Set by judgement; not varied.
 pub(crate) const SAMPLES_MIN: usize = 30;
-/// Curves are weighed by their misfit relative to the best one's; that is taken as at least this share of the mean
-/// service time. Set by judgement; not varied.
+/// Curves are weighed by their misfits relative to the best one. The best misfit counts as at least this share of the
+/// mean service time. Set by judgement; not varied.
 const MISFIT_TO_MEAN_TIME_MIN: f64 = 0.005;
 /// The prior's standard deviation of seek times among drives with the same turn, as a share of the expected time. Set
 /// by judgement; not varied.
@@ -50,13 +50,13 @@ const ACCESS_PRIOR_DEVIATION_TURNS: f64 = 0.1;
 const ZERO_PRIOR_WEIGHT: f64 = 1e6;
 /// No drive takes less for a sector than this share of the expected time. Set by judgement; not varied.
 pub(crate) const SECTOR_TO_USUAL_MIN: f64 = 0.25;
-/// The prior's standard deviation, in turns, of what a destaged run takes longer than a read. Set by judgement; not
+/// The prior's standard deviation, in turns, of the extra time of a destaged run over a read. Set by judgement; not
 /// varied.
 const DESTAGE_PRIOR_DEVIATION_TURNS: f64 = 0.1;
-/// The number of coefficients: two for each operation (fixed, and for each sector), what sequential reads take longer,
+/// The number of coefficients: two for each operation (fixed, and for each sector), the extra time of sequential reads,
 /// the near and the far part of the seek, the delay, and two for destaged runs.
 const COEFFICIENTS: usize = 2 * OPERATIONS + 6;
-/// The index of what sequential reads take longer.
+/// The index of the extra time of sequential reads.
 const SEQUENTIAL_AT: usize = 2 * OPERATIONS;
 /// The index of the seek up to the distances in the traces.
 const SEEK_AT: usize = SEQUENTIAL_AT + 1;
@@ -64,7 +64,7 @@ const SEEK_AT: usize = SEQUENTIAL_AT + 1;
 const FAR_SEEK_AT: usize = SEEK_AT + 1;
 /// The index of the delay of an idle device.
 const DELAY_AT: usize = FAR_SEEK_AT + 1;
-/// The index of what a destaged run takes longer than a read.
+/// The index of the extra time of a destaged run over a read.
 const DESTAGE_AT: usize = DELAY_AT + 1;
 /// The index of the time for each sector of a destaged run.
 const DESTAGE_SECTOR_AT: usize = DESTAGE_AT + 1;
@@ -108,7 +108,7 @@ pub(crate) enum FarSeeks {
     FromShortSeeks,
 }
 
-/// Fits the line to `samples` of a device of this `capacity`.
+/// Fits the line to `samples` of a device of this `capacity`; `None` if no curve gives finite coefficients.
 pub(crate) fn line(samples: &[Sample], capacity: Sectors, far_seeks: FarSeeks) -> Option<Line> {
     let (seek_curves, moves) = (seek_curves(), moves(samples));
     let shown = if far_seeks == FarSeeks::FromMeasuredDrives { reach(samples, capacity) } else { 1.0 };
@@ -262,7 +262,7 @@ fn fit_curve(samples: &[Sample], curve: &SeekCurve, known: &Known) -> Option<Coe
     }
     let factor = prior_factor(samples);
     if let Some(turn) = known.turn {
-        // A single time varies as the position in the turn does: turn^2 / 12.
+        // A single time varies with the position in the turn, which is uniform: variance turn^2 / 12.
         let variance = turn * turn / 12.0;
         let expected = turn / curve.turn;
         for (at, deviation) in [(SEEK_AT, SEEK_PRIOR_DEVIATION), (FAR_SEEK_AT, FAR_SEEK_PRIOR_DEVIATION)] {

@@ -1,4 +1,4 @@
-//! Distributions of what the line leaves of service times, by VM, from which the simulation draws.
+//! Residuals of service times: distributions of measured times less the line's, by VM, from which the simulation draws.
 //!
 //! Requests fall into classes: far from the request before, near to it, sequential reads, cache hits, durable writes
 //! past a write cache, and destaged runs. A VM draws from its own samples of a class if it has enough of them, and

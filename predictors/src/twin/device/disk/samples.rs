@@ -2,9 +2,9 @@
 //!
 //! A request's service time runs to its completion from the completion before it, or from its own issue if that is
 //! later. With a write cache ([`super::destage`]) the arm may be busy with destaging at that time, or may have been
-//! elsewhere. Its work is then followed through the trace, with the times that a first fit without a write cache gives.
+//! elsewhere. Its work is then followed through the trace, with the times that an earlier fit gives.
 //!
-//! Requests for which the arm's position or work is uncertain yield no sample.
+//! With a write cache, requests for which the arm's position or work is uncertain yield no sample.
 
 use traces::{Nanos, Operation, Timestamp, VmId};
 
@@ -60,7 +60,7 @@ fn sample(before: &TracedRequest, request: &TracedRequest, latest: &LatestReads)
     }
 }
 
-/// The assumptions about a disk with a write cache, from a first fit.
+/// The assumptions about a disk with a write cache, from an earlier fit.
 pub(crate) struct CachedDisk<'a> {
     pub(crate) line: &'a Line,
     pub(crate) hits: ReadHits,

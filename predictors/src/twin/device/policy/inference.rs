@@ -228,12 +228,12 @@ mod tests {
             first(waiting, if draining { Operation::Write } else { Operation::Read })
         });
         assert_eq!(inferred(&drained), (Policy::Drain { at: 4, to: 1 }, true));
-        let (mut of_writes, mut taken) = (false, 0);
-        let in_turn = served(|waiting| {
+        let (mut of_writes, mut served) = (false, 0);
+        let in_turn = self::served(|waiting| {
             let both = [Operation::Read, Operation::Write].map(|kind| waiting.iter().any(|(_, other)| *other == kind));
-            let over = taken >= if of_writes { 1 } else { 2 };
+            let over = served >= if of_writes { 1 } else { 2 };
             let write = if both == [true, true] { of_writes != over } else { both[1] };
-            taken = if write == of_writes { taken + 1 } else { 1 };
+            served = if write == of_writes { served + 1 } else { 1 };
             of_writes = write;
             first(waiting, if write { Operation::Write } else { Operation::Read })
         });
