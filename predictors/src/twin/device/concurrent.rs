@@ -1,10 +1,18 @@
-//! A device that serves several requests at once, or in an order that nobody knows: an array, flash, a drive that sorts.
+//! A device that serves several requests at once or in an unknown order: an array without visible members, flash, a
+//! drive that sorts.
 //!
-//! What a request waits for cannot be told apart from what it is served for there, but how long both take together can be told from what is
-//! under way. The response time of a request of n sectors that finds r reads and w writes at the device is taken for
-//! a + b n + c r + d w + e, with a, b, c and d by operation, from all machines together, and e drawn from what the line leaves over
-//! for the requests of its machine and operation. As the queue grows, throughput goes towards 1 / c: further than anything that was
-//! recorded, the line goes on.
+//! For such a device an isolated trace does not separate waiting from service. It does show the device time as a
+//! function of the requests in flight. A request of n sectors that finds r reads and w writes in flight at the device
+//! takes
+//!
+//! > a + b n + c r + d w + e.
+//!
+//! a, b, c and d are fitted for each operation by least squares over the traces of all VMs. Coefficients b, c and d are
+//! never negative. The residual e is drawn from those of the VM's own requests of the same operation. Requests that the
+//! controller's cache answers are left out of the fit; [`super::controller_cache`] models them.
+//!
+//! As the queue grows, throughput goes towards 1 / c. Beyond the longest recorded queue the line is extrapolated.
+//! Addresses are not modelled, so VMs that seek between one another's data cost no more than one VM alone.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,46 +26,46 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
 use crate::solve::solve;
-use crate::twin::device::controller_cache::CachedDevice;
-use crate::twin::device::controller_cache::{CacheTiming, ControllerCache};
+use crate::twin::device::controller_cache::{CacheTiming, CachedDevice, ControllerCache};
 use crate::twin::device::empirical::EmpiricalTimes;
 
 const OPERATIONS: usize = Operation::MOVING_DATA;
-/// 1, sectors, reads found, writes found.
-const UNKNOWNS: usize = 2 + OPERATIONS;
+/// The number of coefficients: those of 1, sectors, reads found and writes found.
+const COEFFICIENTS: usize = 2 + OPERATIONS;
 
-/// What was fitted.
+/// The fitted device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FittedConcurrent {
     capacity: Sectors,
-    /// Seconds, by operation.
-    lines: [[f64; UNKNOWNS]; OPERATIONS],
-    /// By machine and operation.
+    /// Coefficients in seconds, by operation.
+    lines: [[f64; COEFFICIENTS]; OPERATIONS],
+    /// The residuals of device times, by VM and operation.
     residuals: Vec<[EmpiricalTimes; OPERATIONS]>,
-    /// How many requests it has at once.
+    /// The most requests that the controller accepts at once.
     pub(crate) depth: u32,
-    /// What its cache answers, by machine.
+    /// The requests that the controller's cache answers, by VM.
     pub(crate) controller_caches: Vec<ControllerCache>,
-    /// No request takes less, by operation; seconds.
-    least: [f64; OPERATIONS],
+    /// The shortest measured time, by operation, below which no simulated request takes; seconds.
+    shortest: [f64; OPERATIONS],
 }
 
-/// A response time with what it depends on.
+/// A measured device time with the values that it depends on.
 struct Sample {
     operation: usize,
-    row: [f64; UNKNOWNS],
+    /// The values that the coefficients multiply.
+    row: [f64; COEFFICIENTS],
     seconds: f64,
 }
 
-fn row(sectors: u32, found: [u32; OPERATIONS]) -> [f64; UNKNOWNS] {
+fn row(sectors: u32, found: [u32; OPERATIONS]) -> [f64; COEFFICIENTS] {
     [1.0, f64::from(sectors), f64::from(found[0]), f64::from(found[1])]
 }
 
-fn times(line: &[f64; UNKNOWNS], row: &[f64; UNKNOWNS]) -> f64 {
+fn times(line: &[f64; COEFFICIENTS], row: &[f64; COEFFICIENTS]) -> f64 {
     line.iter().zip(row).map(|(factor, value)| factor * value).sum()
 }
 
-/// The response times of a machine alone, of what no cache answers.
+/// The device times of a VM's `requests` that no cache answers.
 fn samples(requests: &[Vec<TracedRequest>; 2]) -> Vec<Sample> {
     let mut samples = Vec::new();
     each_issued(requests.iter().flatten(), |request, in_flight| {
@@ -69,14 +77,15 @@ fn samples(requests: &[Vec<TracedRequest>; 2]) -> Vec<Sample> {
     samples
 }
 
-/// Least squares; what more requests under way would make shorter is taken for chance.
-fn line(samples: &[&Sample]) -> Option<[f64; UNKNOWNS]> {
-    let mut left_out = [false; UNKNOWNS];
+/// Fits one operation by least squares. A negative coefficient, by which more load would shorten times, counts as
+/// chance and is set to 0.
+fn line(samples: &[&Sample]) -> Option<[f64; COEFFICIENTS]> {
+    let mut left_out = [false; COEFFICIENTS];
     loop {
-        let mut square = [[0.0; UNKNOWNS]; UNKNOWNS];
-        let mut right = [0.0; UNKNOWNS];
+        let mut square = [[0.0; COEFFICIENTS]; COEFFICIENTS];
+        let mut right = [0.0; COEFFICIENTS];
         for sample in samples {
-            let row: [f64; UNKNOWNS] =
+            let row: [f64; COEFFICIENTS] =
                 std::array::from_fn(|index| if left_out[index] { 0.0 } else { sample.row[index] });
             for (index, value) in row.iter().enumerate() {
                 right[index] += value * sample.seconds;
@@ -84,23 +93,23 @@ fn line(samples: &[&Sample]) -> Option<[f64; UNKNOWNS]> {
             }
         }
         let found = solve(square, right)?;
-        let Some(negative) = (1..UNKNOWNS).find(|&index| found[index] < 0.0) else { return Some(found) };
+        let Some(negative) = (1..COEFFICIENTS).find(|&index| found[index] < 0.0) else { return Some(found) };
         left_out[negative] = true;
     }
 }
 
-/// Fits `traces` of one device; nothing if a figure is not finite.
+/// Fits the device of `traces`; `None` if a coefficient is not finite.
 pub(crate) fn fit(traces: &[IsolatedTrace], capacity: Sectors) -> Option<FittedConcurrent> {
     let cache = CacheTiming::of(traces);
     let (controller_caches, others): (Vec<ControllerCache>, Vec<[Vec<TracedRequest>; 2]>) =
         traces.iter().map(|trace| ControllerCache::of(trace, cache.as_ref(), None)).unzip();
     let vms: Vec<Vec<Sample>> = others.iter().map(samples).collect();
     let of = |operation: usize| vms.iter().flatten().filter(move |sample| sample.operation == operation);
-    let mut lines = [[0.0; UNKNOWNS]; OPERATIONS];
-    let mut least = [0.0; OPERATIONS];
+    let mut lines = [[0.0; COEFFICIENTS]; OPERATIONS];
+    let mut shortest = [0.0; OPERATIONS];
     for operation in 0..OPERATIONS {
         lines[operation] = line(&of(operation).collect::<Vec<&Sample>>())?;
-        least[operation] = of(operation).map(|sample| sample.seconds).reduce(f64::min).unwrap_or(0.0);
+        shortest[operation] = of(operation).map(|sample| sample.seconds).reduce(f64::min).unwrap_or(0.0);
     }
     let residuals = |samples: &Vec<Sample>| {
         std::array::from_fn(|operation| {
@@ -113,33 +122,34 @@ pub(crate) fn fit(traces: &[IsolatedTrace], capacity: Sectors) -> Option<FittedC
         capacity,
         lines,
         residuals: vms.iter().map(residuals).collect(),
-        least,
+        shortest,
         depth,
         controller_caches,
     })
 }
 
-/// What is done when, in which order it came, and of which operation it is.
-type UnderWay = Reverse<(Timestamp, u64, RequestId, usize)>;
+/// A request in flight: completion, sequence number, id and operation.
+type InFlight = Reverse<(Timestamp, u64, RequestId, usize)>;
 
-/// The device as it was fitted, serving.
+/// The drive model of the fitted device.
 pub(crate) struct ConcurrentModel {
-    lines: FittedConcurrent,
+    fitted: FittedConcurrent,
     cost: DistanceCost,
     random: Xoshiro256PlusPlus,
+    /// Requests in flight, by operation.
     found: [u32; OPERATIONS],
-    in_flight: BinaryHeap<UnderWay>,
+    in_flight: BinaryHeap<InFlight>,
     started: Vec<Timestamp>,
     sequence: u64,
 }
 
 impl ConcurrentModel {
-    /// For some of the machines.
-    pub(crate) fn new(lines: &FittedConcurrent, vms: Range<usize>, seed: u64) -> ConcurrentModel {
-        let lines = FittedConcurrent { residuals: lines.residuals[vms].to_vec(), ..lines.clone() };
+    /// Serves the `vms`, by the numbers of their traces.
+    pub(crate) fn new(fitted: &FittedConcurrent, vms: Range<usize>, seed: u64) -> ConcurrentModel {
+        let fitted = FittedConcurrent { residuals: fitted.residuals[vms].to_vec(), ..fitted.clone() };
         ConcurrentModel {
-            cost: DistanceCost { position: Lba::ZERO, capacity: lines.capacity },
-            lines,
+            cost: DistanceCost { position: Lba::ZERO, capacity: fitted.capacity },
+            fitted,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             found: [0; OPERATIONS],
             in_flight: BinaryHeap::new(),
@@ -153,7 +163,7 @@ impl CachedDevice for ConcurrentModel {}
 
 impl DriveModel for ConcurrentModel {
     fn capacity(&self) -> Sectors {
-        self.lines.capacity
+        self.fitted.capacity
     }
 
     fn accepts(&self, _request: &Request) -> bool {
@@ -163,9 +173,9 @@ impl DriveModel for ConcurrentModel {
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         let operation = request.operation as usize;
         let sectors = u32::try_from(request.sectors().count()).unwrap_or(u32::MAX);
-        let mean = times(&self.lines.lines[operation], &row(sectors, self.found));
-        let own = &self.lines.residuals[usize::from(request.vm.0)][operation];
-        let seconds = (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.lines.least[operation]);
+        let mean = times(&self.fitted.lines[operation], &row(sectors, self.found));
+        let own = &self.fitted.residuals[usize::from(request.vm.0)][operation];
+        let seconds = (mean + own.draw(&mut self.random).unwrap_or(0.0)).max(self.fitted.shortest[operation]);
         if id.index() >= self.started.len() {
             self.started.resize(id.index() + 1, Timestamp::ZERO);
         }
@@ -209,7 +219,8 @@ impl DriveModel for ConcurrentModel {
 mod tests {
     use super::*;
 
-    /// Requests whose response time is 2 ms, 10 us a sector, 1 ms for each read and 0.5 ms for each write that they find.
+    /// Requests that take 2 ms, 10 us for each sector, 1 ms for each read and 0.5 ms for each write that they find in
+    /// flight.
     fn trace() -> IsolatedTrace {
         let mut requests: Vec<TracedRequest> = Vec::new();
         for n in 0u64..2000 {
@@ -233,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn what_responses_depend_on_is_found_and_drawn_again() {
-        let lines = fit(&[trace()], Sectors::new(1 << 30)).unwrap();
-        for line in lines.lines {
+    fn coefficients_are_recovered_and_the_model_reproduces_them_beyond_the_recorded_queue() {
+        let fitted = fit(&[trace()], Sectors::new(1 << 30)).unwrap();
+        for line in fitted.lines {
             for (found, set) in line.into_iter().zip([2e-3, 1e-5, 1e-3, 5e-4]) {
                 assert!((found / set - 1.0).abs() < 0.02, "{line:?}");
             }
         }
-        let mut device = ConcurrentModel::new(&lines, 0..1, 1);
+        let mut device = ConcurrentModel::new(&fitted, 0..1, 1);
         let mut completions = Vec::new();
         for id in 0..40 {
             let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(u64::from(id) * 8), Sectors::new(16));
@@ -251,7 +262,7 @@ mod tests {
         let last = completions.iter().find(|completion| completion.id == RequestId(39)).unwrap();
         assert!((last.finished.as_ns() as f64 / (2e6 + 16e4 + 39e6) - 1.0).abs() < 0.03, "{last:?}");
         assert_eq!((completions.len(), device.next_event()), (40, None));
-        // Afterwards nobody is found.
+        // Afterwards a request finds the device idle.
         let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(16));
         device.submit(Timestamp::ZERO, RequestId(0), &request);
         let alone = device.next_event().unwrap().as_ns() as f64;

@@ -1,8 +1,12 @@
-//! Whether writes that are to be durable go ahead of what waits.
+//! Detects whether durable writes (flush or FUA) bypass the device's queue, and schedules them so.
 //!
-//! Linux sends the data of a flush sequence ahead of its scheduler (`block/blk-flush.c`: the flush machinery puts requests at the head of
-//! the queue), a SCSI drive does nothing of the kind. Of a device that serves one request after another the recording shows it: such a
-//! write that comes while others wait is done before these, or after them.
+//! Linux sends the data of a flush sequence ahead of its scheduler (`block/blk-flush.c`: the flush machinery puts
+//! requests at the head of the queue). A SCSI drive does nothing of the kind. If the device serves one request after
+//! another, the isolated trace shows which it is: a durable write that is issued while other requests wait completes
+//! before them or after them. The majority of such writes decides. [`DurableFirst`] is the scheduler that the
+//! simulation then uses.
+//!
+//! The order of durable writes among themselves is not inferred; they keep the order of arrival.
 
 use std::collections::VecDeque;
 
@@ -11,46 +15,49 @@ use traces::{Flags, Nanos, Request, RequestId, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
 
-/// Fewer that came while others waited tell nothing.
-const TELLING_MIN: usize = 20;
-/// What comes within so little of one another may have changed places on its way.
-const AT_ONCE: Nanos = Nanos::from_ms(1);
+/// Fewer durable writes that were issued while others waited decide nothing. Set by judgement; not varied.
+const DURABLE_WRITES_MIN: usize = 20;
+/// Requests issued within this time of one another may have changed places on their way to the device. If the device's
+/// delay is longer, that bound holds. Set by judgement; not varied.
+const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
 
-/// Whether writes that are to be durable go ahead at the device of `traces`, which is `delay` away.
+/// Whether durable writes bypass the queue of the device of `traces`. `delay` is the round trip between the tracing
+/// point and the device.
 pub(crate) fn is_durable_first(traces: &[IsolatedTrace], delay: Nanos) -> bool {
-    let (mut told, mut ahead) = (0, 0);
+    let (mut observed, mut bypassed) = (0, 0);
     for trace in traces {
         each_issued(trace.moving(), |request, in_flight| {
-            // The first that is done was in service; the others wait, in whatever order.
+            // The request that completes first was in service; the others wait, in whatever order.
             let clearly_before =
-                |other: &&&TracedRequest| other.issued.saturating_add(AT_ONCE.max(delay)) < request.issued;
+                |other: &&&TracedRequest| other.issued.saturating_add(SIMULTANEOUS_MAX.max(delay)) < request.issued;
             let waiting = in_flight.values().skip(1).filter(|other| !other.durable).find(clearly_before);
             if let Some(first) = waiting.filter(|_| request.durable) {
-                told += 1;
-                ahead += usize::from(request.completed < first.completed);
+                observed += 1;
+                bypassed += usize::from(request.completed < first.completed);
             }
         });
     }
-    told >= TELLING_MIN && 2 * ahead > told
+    observed >= DURABLE_WRITES_MIN && 2 * bypassed > observed
 }
 
-/// An order in which they do.
+/// A scheduler that dispatches durable writes first, in order of arrival, and all other requests as another scheduler
+/// does.
 pub(crate) struct DurableFirst {
-    ahead: VecDeque<RequestId>,
+    durable: VecDeque<RequestId>,
     others: Box<dyn Scheduler>,
 }
 
 impl DurableFirst {
-    /// Of `others` among themselves.
+    /// Durable writes ahead of `others`.
     pub(crate) fn of(others: Box<dyn Scheduler>) -> DurableFirst {
-        DurableFirst { ahead: VecDeque::new(), others }
+        DurableFirst { durable: VecDeque::new(), others }
     }
 }
 
 impl Scheduler for DurableFirst {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         if request.flags.contains(Flags::FUA) {
-            self.ahead.push_back(id);
+            self.durable.push_back(id);
         } else {
             self.others.insert(now, id, request);
         }
@@ -58,7 +65,7 @@ impl Scheduler for DurableFirst {
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         if capacity.writes > 0
-            && let Some(id) = self.ahead.pop_front()
+            && let Some(id) = self.durable.pop_front()
         {
             return Dispatch::Send(id);
         }
@@ -72,8 +79,8 @@ impl Scheduler for DurableFirst {
     }
 
     fn remove(&mut self, id: RequestId) {
-        match self.ahead.iter().position(|waiting| *waiting == id) {
-            Some(place) => drop(self.ahead.remove(place)),
+        match self.durable.iter().position(|waiting| *waiting == id) {
+            Some(place) => drop(self.durable.remove(place)),
             None => self.others.remove(id),
         }
     }
@@ -83,7 +90,7 @@ impl Scheduler for DurableFirst {
     }
 
     fn waiting(&self) -> usize {
-        self.ahead.len() + self.others.waiting()
+        self.durable.len() + self.others.waiting()
     }
 }
 
@@ -93,13 +100,14 @@ mod tests {
 
     use super::*;
 
-    /// Every 100 ms three plain writes and then a durable one, each served for 10 ms, that one second if it goes `ahead`.
-    fn trace(ahead: bool) -> IsolatedTrace {
+    /// Every 100 ms three plain writes and then a durable one, each served for 10 ms. The durable write is served
+    /// second if it `bypasses` the queue.
+    fn trace(bypasses: bool) -> IsolatedTrace {
         let mut requests = Vec::new();
         for n in 0..40 {
             let at = n * 100_000;
             let write = |later: u64, done: u64| TracedRequest::sent(Operation::Write, 0, at + later, done - later);
-            let done = if ahead { [10_000, 30_000, 40_000, 20_000] } else { [10_000, 20_000, 30_000, 40_000] };
+            let done = if bypasses { [10_000, 30_000, 40_000, 20_000] } else { [10_000, 20_000, 30_000, 40_000] };
             requests.extend([write(0, done[0]), write(100, done[1]), write(200, done[2])]);
             requests.push(TracedRequest { durable: true, ..write(5000, done[3]) });
         }
@@ -107,10 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn who_overtakes_goes_ahead() {
+    fn durable_writes_go_first_if_enough_of_them_overtake_by_more_than_the_delay() {
         assert!(is_durable_first(&[trace(true)], Nanos::ZERO));
         assert!(!is_durable_first(&[trace(false)], Nanos::ZERO));
-        // So far away nobody can say who came first.
+        // With a delay of 5 ms the order of arrival at the device is not known.
         assert!(!is_durable_first(&[trace(true)], Nanos::from_ms(5)));
         let mut few = trace(true);
         few.requests.truncate(4 * 19);
@@ -118,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_taken_first_and_the_others_as_ever() {
+    fn scheduler_dispatches_durable_writes_first_and_the_others_in_their_order() {
         let mut order = DurableFirst::of(crate::twin::device::policy::shipped("fifo"));
         let cost = schedulers::DistanceCost { position: traces::Lba::ZERO, capacity: traces::Sectors::new(1 << 20) };
         let now = Timestamp::ZERO;
@@ -134,8 +142,8 @@ mod tests {
         let capacity = |writes: u32| Capacity { reads: 1, writes };
         assert_eq!(order.dispatch(now, capacity(0), &cost), Dispatch::Idle);
         order.remove(RequestId(3));
-        let taken: Vec<Dispatch> = (0..4).map(|_| order.dispatch(now, capacity(1), &cost)).collect();
+        let dispatched: Vec<Dispatch> = (0..4).map(|_| order.dispatch(now, capacity(1), &cost)).collect();
         let sent = |id: u32| Dispatch::Send(RequestId(id));
-        assert_eq!(taken, [sent(1), sent(0), sent(2), Dispatch::Idle]);
+        assert_eq!(dispatched, [sent(1), sent(0), sent(2), Dispatch::Idle]);
     }
 }

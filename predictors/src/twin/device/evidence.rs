@@ -1,4 +1,9 @@
-//! Whose recordings tell of the device, and in which order they say that it takes what waits.
+//! Selects the isolated traces from which the device is inferred, and infers its dispatch order from them.
+//!
+//! The caller may give traces of further VMs beside those of the VMs that are forecast. All of them ran alone on the
+//! same device, so all are used, with one exception: if all traces together show no known dispatch order, and the
+//! forecast VMs' own traces do, only their own are used. An array is no such exception, since its members serve
+//! requests side by side for every VM.
 
 use traces::Nanos;
 
@@ -7,23 +12,24 @@ use crate::twin::device::disk::FittedDisk;
 use crate::twin::device::policy::{Choices, Policy, at_device};
 use crate::twin::device::{array, fit_disk};
 
-/// Fewer requests tell no device.
+/// A trace with fewer requests is too short to infer the device from. Set by judgement; not varied.
 pub(crate) const REQUESTS_MIN: usize = 100;
 
-/// What tells of the device, and what it tells.
+/// The traces that the device is inferred from, with the disk and the dispatch order inferred from them.
 pub(crate) struct Evidence<'a> {
-    /// First those of the machines that are played.
+    /// The traces used; those of the forecast VMs come first.
     pub(crate) traces: &'a [IsolatedTrace],
-    /// It as one that serves one request after another, if it can be.
+    /// The device as a disk that serves one request after another, if the fit succeeds.
     pub(crate) disk: Option<FittedDisk>,
     pub(crate) policy: Policy,
+    /// Whether every other policy is clearly worse and the traces do not contradict one another.
     pub(crate) sure: bool,
-    /// So many recordings are left out.
+    /// The number of further traces that are not used.
     left_out: usize,
 }
 
 impl<'a> Evidence<'a> {
-    /// All that recordings of one device tell.
+    /// Infers disk and dispatch order from all `traces` of one device.
     pub(crate) fn of(traces: &'a [IsolatedTrace]) -> Evidence<'a> {
         let disk = fit_disk(traces);
         let delay = disk.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
@@ -32,8 +38,9 @@ impl<'a> Evidence<'a> {
         Evidence { traces, disk, policy, sure, left_out: 0 }
     }
 
-    /// What recordings tell of which the first are of the `vms`. If those of others show no order and the machines' own do, the others
-    /// went another way, of which the machines know nothing: data of their writes came behind other requests over a network.
+    /// Infers from `traces`, of which the first `vms` are those of the forecast VMs. If all traces together show no
+    /// dispatch order and the own traces do, the further traces are left out. Their requests took a path that the own
+    /// requests do not: over iSCSI, the data of long writes came behind other requests (`traces/samples/lab-iscsi`).
     pub(crate) fn of_vms(traces: &'a [IsolatedTrace], vms: usize) -> Evidence<'a> {
         let (own, others) = traces.split_at(vms);
         let all = Evidence::of(traces);
@@ -44,11 +51,11 @@ impl<'a> Evidence<'a> {
         if own.policy == Policy::Unknown || array::show(traces) {
             return all;
         }
-        // Where captures contradict one another nothing is sure.
+        // Own and further traces contradict one another, so the order is not sure.
         Evidence { left_out: others.len(), sure: false, ..own }
     }
 
-    /// From how many captures of others than the `vms` it was learned, or why from none; nothing if there are none.
+    /// A note on how many further traces were used, or why none was. `None` if no further traces were given.
     pub(crate) fn told_by_others(&self, vms: usize) -> Option<String> {
         let captures = |count: usize| format!("{count} further capture{}", if count == 1 { "" } else { "s" });
         if self.left_out > 0 {
@@ -72,7 +79,7 @@ mod tests {
     use crate::synthetic::{Campaign, SYNTHETIC_SETUPS};
 
     #[test]
-    fn others_tell_of_the_device_unless_they_show_no_order_and_the_machines_do() {
+    fn further_traces_are_used_unless_they_show_no_order_and_the_own_ones_do() {
         let alone = Campaign { vms: 3, ..Campaign::default() }.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
         let mut traces: Vec<IsolatedTrace> = alone.into_iter().map(|ran| ran.trace).collect();
         let learn = |traces: &[IsolatedTrace]| {
@@ -88,7 +95,7 @@ mod tests {
         let (found, says) = learn(&traces);
         assert_eq!(found, (Policy::Fcfs, true, 4));
         assert!(says.contains("2 further captures, too, of which 1 with fewer than 100"), "{says}");
-        // Reads that pass what was there before them, whenever it came.
+        // Reads that overtake the write in service.
         for n in 0..20_000 {
             let at = n * 10_000;
             let first = TracedRequest::sent(Operation::Write, 0, at, 9000);
@@ -101,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn members_that_show_are_everybodys() {
+    fn further_traces_of_an_array_are_used_though_they_show_no_order() {
         use drive_models::array::{Geometry, Level};
         use traces::{Lba, Sectors};
 
         use crate::twin::device::array::layout::tests::{CAPACITY, served};
         let own = Geometry::new(Level::Raid5, 5, Sectors::new(128), CAPACITY);
         let member = |lba: Lba| own.data_member(own.place(lba).row, own.place(lba).unit) as usize;
-        // Who reads one after another sees no members, and others do.
+        // The first trace is of one server; the second shows the array's members.
         let of = |requests: Vec<TracedRequest>| IsolatedTrace {
             requests,
             device: Some(CAPACITY),

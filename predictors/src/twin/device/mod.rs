@@ -1,4 +1,35 @@
-//! The device that VMs share, as isolated traces show it.
+//! Infers the device that VMs share from their isolated traces, and builds a drive model of it.
+//!
+//! ```text
+//!               isolated traces of VMs that ran alone on the device
+//!                                    |
+//!                    evidence        selects the traces to infer from
+//!                                    |
+//!           +------------------------+------------------------+
+//!         disk/                    policy/              durable_first
+//!   one request at a time     dispatch order:        do durable writes
+//!                             reads or writes        bypass the queue?
+//!           |
+//!           |  if the order is unknown, or no disk fits
+//!           +---> array/        members by address; each is a disk
+//!           +---> concurrent    device time as a line over the requests in flight
+//!                    |
+//!         controller_cache/     stands before array and concurrent, never before a disk
+//!
+//!   shared parts: latest_reads (sequential streams), empirical (measured times to draw from)
+//! ```
+//!
+//! The order of inference:
+//!
+//! 1. `evidence` fits a `disk` to all traces, infers the dispatch order with `policy`, and leaves out traces that
+//!    contradict the VMs' own.
+//! 2. `durable_first` decides whether durable writes bypass the queue.
+//! 3. The caller (`twin/calibration.rs`) chooses the device. If the order is known, it is the disk, with a write cache
+//!    or without. If the order is unknown or no disk could be fitted, it is an `array` if the traces show its members.
+//!    Otherwise it is the disk or a `concurrent` device, whichever simulates the VMs alone closer to their traces.
+//!
+//! Each fit yields a variant of [`FittedDevice`], and [`FittedDevice::drive`] makes the drive model for the simulation.
+//! Flushes and discards are not modelled here: in the simulation they take the time that they took in the trace.
 
 pub(crate) mod array;
 pub(crate) mod concurrent;
@@ -23,18 +54,18 @@ use self::controller_cache::{ControllerCache, WithControllerCache};
 use self::disk::{DiskModel, FittedDisk};
 use crate::isolated_trace::IsolatedTrace;
 
-/// The device as the recordings show it.
+/// The device that was fitted to the isolated traces.
 pub(crate) enum FittedDevice {
-    /// It serves one request after another.
+    /// The device serves one request after another.
     Disk(FittedDisk),
-    /// It has members by address.
+    /// The device is an array whose members are chosen by address.
     Array(FittedArray),
-    /// Several at once, or in no order that is known.
+    /// The device serves several requests at once, or in an unknown order.
     Concurrent(FittedConcurrent),
 }
 
 impl FittedDevice {
-    /// Between the place of the recording and the device, as far as it is not in its times.
+    /// The round trip between the tracing point and the device, where the fitted times do not already include it.
     pub(crate) fn delay(&self) -> Nanos {
         match self {
             FittedDevice::Disk(fitted) => fitted.delay,
@@ -42,21 +73,22 @@ impl FittedDevice {
         }
     }
 
-    /// How many requests it takes at once.
+    /// The most requests that the device accepts at once.
     pub(crate) fn depth(&self) -> u32 {
         match self {
             FittedDevice::Disk(_) => 1,
             FittedDevice::Array(fitted) => fitted.depth,
-            FittedDevice::Concurrent(lines) => lines.depth,
+            FittedDevice::Concurrent(fitted) => fitted.depth,
         }
     }
 
-    /// Whether it serves one request after another; then it has no cache before it.
+    /// Whether the device serves one request after another. Then no controller cache stands before it.
     pub(crate) fn is_disk(&self) -> bool {
         matches!(self, FittedDevice::Disk(_))
     }
 
-    /// What its read cache holds as machines go on from the beginning of their `traces`, if that is known.
+    /// Follows the contents of the device's read cache from the beginning of the VMs' `traces`; `None` if it has no
+    /// such cache.
     pub(crate) fn filling<'a>(&self, traces: &'a [IsolatedTrace]) -> Option<Filling<'a>> {
         match self {
             FittedDevice::Array(fitted) => fitted.filling(traces),
@@ -64,7 +96,9 @@ impl FittedDevice {
         }
     }
 
-    /// Serving `vms`, of the recordings it was fitted to, its cache as full of each as at a time of its recording, and with those `contents`.
+    /// The drive model that serves `vms`, given as the numbers of their traces among those fitted. For each VM the
+    /// controller cache answers as it did at the time `full_as` of the VM's trace. The read cache starts with
+    /// `contents`.
     pub(crate) fn drive(
         &self,
         vms: Range<usize>,
@@ -84,10 +118,10 @@ impl FittedDevice {
                     seed,
                 ))
             }
-            FittedDevice::Concurrent(lines) => {
-                let controller_caches = full(&lines.controller_caches[vms.clone()]);
+            FittedDevice::Concurrent(fitted) => {
+                let controller_caches = full(&fitted.controller_caches[vms.clone()]);
                 Box::new(WithControllerCache::new(
-                    ConcurrentModel::new(lines, vms, seed),
+                    ConcurrentModel::new(fitted, vms, seed),
                     controller_caches,
                     false,
                     seed,
@@ -97,7 +131,7 @@ impl FittedDevice {
     }
 }
 
-/// The device as one that serves one request after another, if times follow a line.
+/// Fits the device as a disk without a write cache; `None` if the traces are too few or too short for the fit.
 pub(crate) fn fit_disk(traces: &[IsolatedTrace]) -> Option<FittedDisk> {
     disk::fit(traces, disk::capacity(traces)?)
 }

@@ -1,63 +1,68 @@
-//! On which member of an array each address lies, told from a recording.
+//! Infers the layout of an array from isolated traces: its level, number of members and stripe unit.
 //!
-//! A request waits for those that are under way at its own member and not for others. Of all layouts that arrays usually have (level, number
-//! of members and stripe unit), the right one is that whose count of requests under way at one's own member explains most of what
-//! responses differ by; under a wrong one this count is as good as drawn by lot.
+//! A request waits only for requests in flight at its own member. Each usual layout says for every read how many of the
+//! reads in flight lie on its own member. Under the right layout this count explains the differences between device
+//! times best; under a wrong one it is as good as random. The score of a layout is the slope of the times over the
+//! count, in standard errors.
+//!
+//! Candidates are RAID 0, 5 and 6 with left-symmetric parity. Only random reads that no controller cache answered are
+//! used. Mirrors (RAID 1 and 10) are not among the candidates.
 
 use drive_models::array::{Geometry, Level};
 use traces::{Lba, Sectors};
 
 use crate::isolated_trace::{TracedRequest, each_issued};
 
-/// The most members that are thought of.
+/// Candidate layouts have at most this many members. Set by judgement; not varied.
 const MEMBERS_MAX: u64 = 24;
-/// Stripe units that are thought of, in sectors: 4 KiB to 1 MiB.
-const UNITS: std::ops::RangeInclusive<u32> = 3..=11;
-/// Reads of each recording that are looked at.
-const LOOKED_AT: usize = 4000;
-/// A layout explains so many standard errors at least.
-const CLEAR: f64 = 8.0;
+/// Binary logarithms of the candidate stripe units in sectors: 4 KiB to 1 MiB. Set by judgement; not varied.
+const STRIPE_UNITS_LOG2_SECTORS: std::ops::RangeInclusive<u32> = 3..=11;
+/// At most this many reads of each trace are used, which bounds the time of the search. Set by judgement; not varied.
+const READS_PER_TRACE_MAX: usize = 4000;
+/// The best layout counts as found if its score in standard errors is above this. Set by judgement; not varied.
+const SCORE_STANDARD_ERRORS_BOUND: f64 = 8.0;
 
-/// A read, and where others were under way when it came.
-struct Met {
+/// A read, and the reads in flight when it was issued.
+struct ReadInFlight {
     lba: Lba,
-    /// What its response differs by from others with as many under way; seconds.
+    /// Its device time less the mean of the reads with equally many in flight; seconds.
     residual: f64,
-    /// Places in the list of those under way.
+    /// Their positions in the list of addresses.
     others: std::ops::Range<usize>,
 }
 
-/// The reads of each list, with those that they met.
-fn met(reads: &[Vec<TracedRequest>]) -> (Vec<Met>, Vec<Lba>) {
+/// The reads of all traces that found others in flight, and the addresses of these others.
+fn reads_in_flight(reads: &[Vec<TracedRequest>]) -> (Vec<ReadInFlight>, Vec<Lba>) {
     let mut all = Vec::new();
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for reads in reads {
-        let mut found: Vec<Met> = Vec::new();
-        each_issued(reads.iter().take(LOOKED_AT), |read, in_flight| {
-            let first = places.len();
-            places.extend(in_flight.values().map(|other| other.lba));
+        let mut found: Vec<ReadInFlight> = Vec::new();
+        each_issued(reads.iter().take(READS_PER_TRACE_MAX), |read, in_flight| {
+            let first = addresses.len();
+            addresses.extend(in_flight.values().map(|other| other.lba));
             let residual = read.completed.saturating_since(read.issued).as_s_f64();
-            found.push(Met { lba: read.lba, residual, others: first..places.len() });
+            found.push(ReadInFlight { lba: read.lba, residual, others: first..addresses.len() });
         });
-        // What those take that find as many there is not the members' doing.
-        let most = found.iter().map(|met| met.others.len()).max().unwrap_or_default();
+        // What reads with equally many others in flight have in common does not depend on the members.
+        let most = found.iter().map(|read| read.others.len()).max().unwrap_or_default();
         let mut means = vec![(0.0, 0.0); most + 1];
-        for met in &found {
-            let (sum, count) = &mut means[met.others.len()];
-            (*sum, *count) = (*sum + met.residual, *count + 1.0);
+        for read in &found {
+            let (sum, count) = &mut means[read.others.len()];
+            (*sum, *count) = (*sum + read.residual, *count + 1.0);
         }
-        for met in found.iter_mut() {
-            let (sum, count) = means[met.others.len()];
-            met.residual -= sum / count;
+        for read in found.iter_mut() {
+            let (sum, count) = means[read.others.len()];
+            read.residual -= sum / count;
         }
-        all.extend(found.into_iter().filter(|met| !met.others.is_empty()));
+        all.extend(found.into_iter().filter(|read| !read.others.is_empty()));
     }
-    (all, places)
+    (all, addresses)
 }
 
-/// How many standard errors the requests at one's own member explain under `geometry`. Residuals are zero in the mean of those that meet as
-/// many, so that what these have in common at their own members explains nothing.
-fn score(all: &[Met], places: &[Lba], geometry: &Geometry) -> f64 {
+/// The score of `geometry`: how strongly residuals grow with the number of reads in flight at a read's own member, in
+/// standard errors. The residuals of reads with equally many others in flight have mean zero, so a number that all of
+/// these share adds nothing to the score.
+fn score(all: &[ReadInFlight], addresses: &[Lba], geometry: &Geometry) -> f64 {
     let member = |lba: Lba| {
         let place = geometry.place(lba);
         geometry.data_member(place.row, place.unit)
@@ -65,32 +70,32 @@ fn score(all: &[Met], places: &[Lba], geometry: &Geometry) -> f64 {
     let (mut product, mut square, mut total) = (0.0, 0.0, 0.0);
     for read in all {
         let own = member(read.lba);
-        let met = places[read.others.clone()].iter().filter(|other| member(**other) == own).count() as f64;
-        product += met * read.residual;
-        square += met * met;
+        let at_own = addresses[read.others.clone()].iter().filter(|other| member(**other) == own).count() as f64;
+        product += at_own * read.residual;
+        square += at_own * at_own;
         total += read.residual * read.residual;
     }
     let deviation = (total / all.len() as f64).sqrt();
     if square > 0.0 && deviation > 0.0 { product / square.sqrt() / deviation } else { 0.0 }
 }
 
-/// The layout of the device that holds `capacity`, if it shows in what its members have `read` for each machine.
+/// The layout of a device of this `capacity`, from each VM's `reads`; `None` if no candidate's score is high enough.
 pub(crate) fn find(reads: &[Vec<TracedRequest>], capacity: Sectors) -> Option<Geometry> {
-    let (all, places) = met(reads);
+    let (all, addresses) = reads_in_flight(reads);
     let mut candidates = Vec::new();
     for level in [Level::Raid0, Level::Raid5, Level::Raid6] {
         for members in level.members_min()..=MEMBERS_MAX {
-            for unit in UNITS.map(|bits| 1u64 << bits) {
+            for unit in STRIPE_UNITS_LOG2_SECTORS.map(|bits| 1u64 << bits) {
                 let data = members - level.parities();
                 let rows = capacity.count().div_ceil(data * unit);
                 candidates.push(Geometry::new(level, members, Sectors::new(unit), Sectors::new(rows * unit)));
             }
         }
     }
-    let scored = candidates.into_iter().map(|geometry| (score(&all, &places, &geometry), geometry));
-    // Of equals the first: left-symmetric parity spreads data units as striping does.
+    let scored = candidates.into_iter().map(|geometry| (score(&all, &addresses, &geometry), geometry));
+    // Of equal scores the first candidate is used: left-symmetric parity spreads data units as striping does.
     let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
-    best.filter(|(score, _)| *score > CLEAR).map(|(_, geometry)| geometry)
+    best.filter(|(score, _)| *score > SCORE_STANDARD_ERRORS_BOUND).map(|(_, geometry)| geometry)
 }
 
 #[cfg(test)]
@@ -103,7 +108,8 @@ pub(crate) mod tests {
 
     pub(crate) const CAPACITY: Sectors = Sectors::new(1 << 28);
 
-    /// Four processes that read at random, each after its think time of 2 ms, on servers that an address chooses; 4 to 6 ms each.
+    /// Four processes that read at random with a think time of 2 ms. The address chooses the server, which takes 4 to 6
+    /// ms for each read.
     pub(crate) fn served(server: impl Fn(Lba) -> usize) -> Vec<TracedRequest> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut free = vec![0u64; 64];
@@ -124,7 +130,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn members_and_their_unit_show_in_who_waits_for_whom() {
+    fn members_and_stripe_unit_of_raid5_are_recovered() {
         for (members, unit) in [(5, 128), (7, 512), (12, 64)] {
             let own = Geometry::new(Level::Raid5, members, Sectors::new(unit), CAPACITY);
             let reads = served(|lba| {
@@ -138,7 +144,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn double_parity_is_told_from_stripes() {
+    fn raid6_is_distinguished_from_other_levels() {
         let own = Geometry::new(Level::Raid6, 6, Sectors::new(256), CAPACITY);
         let reads = served(|lba| {
             let place = own.place(lba);
@@ -149,7 +155,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_all_wait_for_all_or_nobody_for_anybody_no_members_show() {
+    fn no_layout_is_found_for_one_queue_for_no_queue_or_for_no_reads() {
         assert!(find(&[served(|_| 0)], CAPACITY).is_none());
         let next = std::cell::Cell::new(0);
         let free = served(|_| {
@@ -161,8 +167,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_all_wait_for_shows_no_members() {
-        // Each takes a millisecond longer for every other that is there, wherever that is.
+    fn no_layout_is_found_if_reads_slow_one_another_wherever_they_lie() {
+        // Each read takes 1 ms longer for every read in flight, at any address.
         let next = std::cell::Cell::new(0);
         let mut reads = served(|_| {
             next.set((next.get() + 1) % 64);

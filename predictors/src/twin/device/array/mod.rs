@@ -1,4 +1,16 @@
-//! An array: members by address, each with an arm and a queue of its own, behind a controller with a cache.
+//! An array: members chosen by address, each with an arm and a queue of its own, behind a controller with a cache.
+//!
+//! The fit goes from outside in:
+//!
+//! 1. [`CacheTiming`] says which requests the controller's cache answered; the other random reads reached the members.
+//! 2. `layout` finds level, members and stripe unit from the waiting of these reads for one another.
+//! 3. `read_cache` finds how far the controller reads ahead, and whether its read cache keeps everything.
+//! 4. The reads that lie on one member are split by member, and one disk is fitted to all members ([`disk`]).
+//! 5. The members' dispatch order is inferred. It is first come first served, or, if no policy of arrivals explains it,
+//!    the nearest request first (`satf`).
+//!
+//! If several read-ahead distances explain the traces equally well, [`fits`] returns an array for each, and the caller
+//! chooses by simulation. Only random reads are used to fit the members; the times of writes there are not measured.
 
 pub(crate) mod layout;
 pub(crate) mod read_cache;
@@ -12,48 +24,51 @@ use traces::{Lba, Nanos, Sectors};
 use self::read_cache::Filling;
 use crate::isolated_trace::{IsolatedTrace, TracedRequest};
 use crate::twin::device::controller_cache::{CacheTiming, ControllerCache};
-use crate::twin::device::disk::regression::{Further, Sample};
+use crate::twin::device::disk::line::Sample;
+use crate::twin::device::disk::regression::FarSeeks;
 use crate::twin::device::disk::{self, DiskModel, FittedDisk, samples};
 use crate::twin::device::empirical::median;
-use crate::twin::device::policy::shipped;
-use crate::twin::device::policy::{self, Choices};
+use crate::twin::device::policy::{self, Choices, shipped};
 
-/// How far controllers usually read ahead: 1 MiB; sectors.
-const AHEAD_USUAL: u32 = 2048;
-/// They may read so many times as far: powers of 2.
-const AHEAD: std::ops::RangeInclusive<i32> = -3..=2;
-/// A controller that answers fewer of the reads behind one of the latest does not read ahead.
-const AHEAD_MIN: f64 = 0.2;
+/// The read-ahead distance that is tried first: 1 MiB. Set by judgement; not varied.
+const READ_AHEAD_USUAL_SECTORS: u32 = 2048;
+/// The read-ahead distances that are tried: the usual one times 2 to each of these powers. Set by judgement; not
+/// varied.
+const READ_AHEAD_POWERS_OF_2: std::ops::RangeInclusive<i32> = -3..=2;
+/// A VM's sequential reads show read-ahead if the cache answers more than this share of them. Set by judgement; not
+/// varied.
+const SEQUENTIAL_ANSWERED_SHARE_BOUND: f64 = 0.2;
 
-/// What was sent to a member so many usual times before may still be served.
-const DISTURBED: f64 = 5.0;
-/// Fewer times that nothing has disturbed tell less than all.
-const UNDISTURBED_MIN: usize = 1000;
+/// An access of the controller's own may still occupy a member after this many median service times. Set by judgement;
+/// not varied.
+const DISTURBANCE_MEDIAN_TIMES: f64 = 5.0;
+/// With fewer undisturbed service times than this, all service times are used. Set by judgement; not varied.
+const UNDISTURBED_SAMPLES_MIN: usize = 1000;
 
-/// What was fitted.
+/// The fitted array.
 #[derive(Clone, Debug)]
 pub(crate) struct FittedArray {
     geometry: Geometry,
     member: FittedDisk,
-    /// Whether a member takes first what it can have first, and not what came first.
+    /// Whether members serve the nearest request first instead of the oldest.
     nearest: bool,
-    /// How many requests the controller has at once.
+    /// The most requests that the controller accepts at once.
     pub(crate) depth: u32,
-    /// What it takes for each; seconds.
+    /// The controller's time for each request.
     overhead: Nanos,
-    /// What its read cache keeps, if it shows one.
-    keeps: Option<ReadCache>,
-    /// By machine.
+    /// The read cache, if the traces show one.
+    read_cache: Option<ReadCache>,
+    /// The requests that the controller's cache answers, by VM.
     pub(crate) controller_caches: Vec<ControllerCache>,
 }
 
-/// What a controller keeps in its read cache.
+/// The controller's read cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ReadCache {
     /// How far it reads ahead.
     ahead: Sectors,
-    /// Whether it keeps all that it has ever had, so that recordings tell what is there.
-    all: bool,
+    /// Whether it keeps all data that it ever held, so that its contents follow from the traces.
+    keeps_all: bool,
 }
 
 impl fmt::Display for FittedArray {
@@ -63,15 +78,18 @@ impl fmt::Display for FittedArray {
         if self.nearest {
             f.write_str(", that take what is nearest first")?;
         }
-        if let Some(ReadCache { ahead, .. }) = self.keeps.filter(|keeps| keeps.ahead > Sectors::ZERO) {
+        if let Some(ReadCache { ahead, .. }) = self.read_cache.filter(|cache| cache.ahead > Sectors::ZERO) {
             write!(f, ", and reads {} KiB ahead", ahead.count() / 2)?;
         }
         Ok(())
     }
 }
 
-/// What the cache answers of each machine, and its reads at random that it does not answer.
-fn behind(traces: &[IsolatedTrace], cache: Option<&CacheTiming>) -> (Vec<ControllerCache>, Vec<Vec<TracedRequest>>) {
+/// For each VM, the requests that the controller's cache answers, and the random reads that it does not.
+fn split_by_cache(
+    traces: &[IsolatedTrace],
+    cache: Option<&CacheTiming>,
+) -> (Vec<ControllerCache>, Vec<Vec<TracedRequest>>) {
     let of = |trace: &IsolatedTrace| {
         let (controller_cache, [random, _]) = ControllerCache::of(trace, cache, None);
         (controller_cache, random)
@@ -79,45 +97,49 @@ fn behind(traces: &[IsolatedTrace], cache: Option<&CacheTiming>) -> (Vec<Control
     traces.iter().map(of).unzip()
 }
 
-/// Whether the device of `traces` shows members.
+/// Whether the `traces` show the members of an array.
 pub(crate) fn show(traces: &[IsolatedTrace]) -> bool {
-    let (_, random) = behind(traces, CacheTiming::of(traces).as_ref());
+    let (_, random) = split_by_cache(traces, CacheTiming::of(traces).as_ref());
     disk::capacity(traces).is_some_and(|capacity| layout::find(&random, capacity).is_some())
 }
 
-/// Fits `traces` of one device, for all that its read cache may keep, the most usual first; none if it shows no members. With it those
-/// of the recordings that show which it is.
+/// Fits the arrays that may have produced the `traces`: one for each read cache that they allow, the most usual first;
+/// none if they show no members. The second part has the numbers of the traces with sequential reads, which distinguish
+/// the arrays.
 pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedArray>, Vec<usize>) {
     let cache = CacheTiming::of(traces);
-    let (controller_caches, random) = behind(traces, cache.as_ref());
+    let (controller_caches, random) = split_by_cache(traces, cache.as_ref());
     let Some(geometry) = layout::find(&random, capacity) else { return Default::default() };
-    let streams: Vec<usize> = (0..traces.len()).filter(|&vm| controller_caches[vm].reads_ahead() > AHEAD_MIN).collect();
-    let keeps = cache.map(|cache| keeps(traces, &cache, &geometry, streams.is_empty())).unwrap_or_default();
+    let streams: Vec<usize> = (0..traces.len())
+        .filter(|&vm| controller_caches[vm].sequential_share() > SEQUENTIAL_ANSWERED_SHARE_BOUND)
+        .collect();
+    let read_caches = cache.map(|cache| read_caches(traces, &cache, &geometry, streams.is_empty())).unwrap_or_default();
     let of_vms: Vec<Vec<IsolatedTrace>> = random.iter().map(|reads| on_members(reads, &geometry)).collect();
     let rows = geometry.capacity().count() / geometry.row_sectors();
-    let samples = samples(traces, &of_vms, &geometry, keeps.first().copied());
-    let Some(member) = disk::fit_to(samples, Sectors::new(geometry.row_start(rows)), Further::AsDrives) else {
+    let samples = samples(traces, &of_vms, &geometry, read_caches.first().copied());
+    let Some(member) = disk::fit_to(samples, Sectors::new(geometry.row_start(rows)), FarSeeks::FromMeasuredDrives)
+    else {
         return Default::default();
     };
     let members: Vec<IsolatedTrace> = of_vms.into_iter().flatten().collect();
-    let taken: Vec<Choices> = members.iter().map(|member| policy::at_device(member, Nanos::ZERO)).collect();
-    let (order, _) = Choices::of_all(&taken).policy();
+    let choices: Vec<Choices> = members.iter().map(|member| policy::at_device(member, Nanos::ZERO)).collect();
+    let (order, _) = Choices::of_all(&choices).policy();
     let fitted = FittedArray {
         geometry,
         nearest: order == policy::Policy::Unknown,
         depth: cache.map_or(u32::MAX, |cache| cache.depth),
         overhead: cache.map_or(member.delay, |cache| Nanos::from_ns((cache.usual * 1e9) as u64)),
-        member: member.of_all(),
-        keeps: None,
+        member: member.for_any_vm(),
+        read_cache: None,
         controller_caches,
     };
-    if keeps.is_empty() {
+    if read_caches.is_empty() {
         return (vec![fitted], Vec::new());
     }
-    let with = |keeps: ReadCache| FittedArray {
-        keeps: Some(keeps),
-        controller_caches: match keeps {
-            ReadCache { all: true, ahead } => {
+    let with = |read_cache: ReadCache| FittedArray {
+        read_cache: Some(read_cache),
+        controller_caches: match read_cache {
+            ReadCache { keeps_all: true, ahead } => {
                 let known = |one: &IsolatedTrace| Some(read_cache::beginning(&geometry, ahead, one));
                 traces.iter().map(|one| ControllerCache::of(one, cache.as_ref(), known(one)).0).collect()
             }
@@ -125,48 +147,50 @@ pub(crate) fn fits(traces: &[IsolatedTrace], capacity: Sectors) -> (Vec<FittedAr
         },
         ..fitted.clone()
     };
-    (keeps.into_iter().map(with).collect(), streams)
+    (read_caches.into_iter().map(with).collect(), streams)
 }
 
-/// What each machine's reads tell of the members' times, of each member apart: only those that nothing unseen can have disturbed, if they are
-/// enough.
+/// Service times of the members, one list for each VM and member. If they are enough, only those are used that no
+/// access of the controller's own can have disturbed.
 fn samples(
     traces: &[IsolatedTrace],
     of_vms: &[Vec<IsolatedTrace>],
     geometry: &Geometry,
-    keeps: Option<ReadCache>,
+    read_cache: Option<ReadCache>,
 ) -> Vec<Vec<Sample>> {
     let all = |members: &Vec<IsolatedTrace>| members.iter().map(samples::samples).collect::<Vec<_>>();
     let everything: Vec<Vec<Sample>> = of_vms.iter().flat_map(all).collect();
     let usual = median(everything.iter().flatten().map(|sample| sample.time)).unwrap_or(0.0);
-    let Some(ReadCache { ahead, .. }) = keeps.filter(|keeps| keeps.all) else { return everything };
-    let within = samples::nanos(usual * DISTURBED);
+    let Some(ReadCache { ahead, .. }) = read_cache.filter(|cache| cache.keeps_all) else { return everything };
+    let within = samples::nanos(usual * DISTURBANCE_MEDIAN_TIMES);
     let undisturbed = |(trace, members): (&IsolatedTrace, &Vec<IsolatedTrace>)| {
         let unseen = read_cache::unseen(trace, geometry, ahead);
         let each = members.iter().zip(&unseen);
         each.map(|(member, unseen)| samples::undisturbed(member, unseen, within)).collect::<Vec<_>>()
     };
     let undisturbed: Vec<Vec<Sample>> = traces.iter().zip(of_vms).flat_map(undisturbed).collect();
-    if undisturbed.iter().flatten().count() < UNDISTURBED_MIN { everything } else { undisturbed }
+    if undisturbed.iter().flatten().count() < UNDISTURBED_SAMPLES_MIN { everything } else { undisturbed }
 }
 
-/// What the read cache may keep, the most usual first; nothing if nothing shows that there is one.
-fn keeps(traces: &[IsolatedTrace], cache: &CacheTiming, geometry: &Geometry, no_streams: bool) -> Vec<ReadCache> {
-    let mut far: Vec<i32> = AHEAD.collect();
-    far.sort_by_key(|ahead| (ahead.abs(), *ahead));
-    let far = far.into_iter().map(|ahead| Sectors::new((f64::from(AHEAD_USUAL) * f64::from(ahead).exp2()) as u64));
+/// The read caches that the traces allow, the most usual first; none if no trace shows a read cache.
+fn read_caches(traces: &[IsolatedTrace], cache: &CacheTiming, geometry: &Geometry, no_streams: bool) -> Vec<ReadCache> {
+    let mut powers: Vec<i32> = READ_AHEAD_POWERS_OF_2.collect();
+    powers.sort_by_key(|power| (power.abs(), *power));
+    let far = powers
+        .into_iter()
+        .map(|power| Sectors::new((f64::from(READ_AHEAD_USUAL_SECTORS) * f64::from(power).exp2()) as u64));
     let far: Vec<Sectors> = far.chain([Sectors::ZERO]).collect();
-    let (explaining, all) = read_cache::explaining(traces, cache, geometry, &far);
-    match (all, no_streams) {
+    let (explaining, keeps_all) = read_cache::explaining(traces, cache, geometry, &far);
+    match (keeps_all, no_streams) {
         (false, true) => Vec::new(),
-        (false, false) => far[..far.len() - 1].iter().map(|&ahead| ReadCache { all, ahead }).collect(),
-        // What nothing shows is not there.
-        (true, _) if explaining.contains(&Sectors::ZERO) => vec![ReadCache { all, ahead: Sectors::ZERO }],
-        (true, _) => explaining.into_iter().map(|ahead| ReadCache { all, ahead }).collect(),
+        (false, false) => far[..far.len() - 1].iter().map(|&ahead| ReadCache { keeps_all, ahead }).collect(),
+        // If the traces are explained without read-ahead, there is none.
+        (true, _) if explaining.contains(&Sectors::ZERO) => vec![ReadCache { keeps_all, ahead: Sectors::ZERO }],
+        (true, _) => explaining.into_iter().map(|ahead| ReadCache { keeps_all, ahead }).collect(),
     }
 }
 
-/// What each member has read: what lies on one member only, at its addresses there.
+/// Splits `requests` by member, at the member's own addresses. Requests that span several members are left out.
 fn on_members(requests: &[TracedRequest], geometry: &Geometry) -> Vec<IsolatedTrace> {
     let mut members = vec![IsolatedTrace::default(); geometry.members() as usize];
     for request in requests {
@@ -182,12 +206,12 @@ fn on_members(requests: &[TracedRequest], geometry: &Geometry) -> Vec<IsolatedTr
 }
 
 impl FittedArray {
-    /// The same with members that take so many times as long for a sector.
+    /// The same array with members that take `factor` times as long for a sector.
     pub(crate) fn with_sectors(&self, factor: f64) -> FittedArray {
         FittedArray { member: self.member.with_sectors(factor), ..self.clone() }
     }
 
-    /// The array as it was fitted, with members that serve so many machines, its read cache as full as that.
+    /// The drive model of the array for this number of VMs, with the `contents` of its read cache.
     pub(crate) fn array(&self, vms: usize, contents: Option<Contents>, seed: u64) -> Array {
         let &FittedArray { geometry, ref member, nearest, overhead, .. } = self;
         let part = |number: u64| -> MemberParts {
@@ -197,15 +221,16 @@ impl FittedArray {
         array::with_contents(geometry, overhead, contents, (0..geometry.members()).map(part).collect())
     }
 
-    /// Whether the array has a read cache of its own, and not only what was answered of each machine.
+    /// Whether a read cache is modelled address by address, and not only by the share of each VM's requests that is
+    /// answered.
     pub(crate) fn has_read_cache(&self) -> bool {
-        self.keeps.is_some()
+        self.read_cache.is_some()
     }
 
-    /// What its read cache holds as machines go on from the beginning of their `traces`.
+    /// Follows the contents of the read cache from the beginning of the VMs' `traces`.
     pub(crate) fn filling<'a>(&self, traces: &'a [IsolatedTrace]) -> Option<Filling<'a>> {
-        let ReadCache { ahead, all } = self.keeps?;
-        Some(Filling::new(&self.geometry, ahead, all, traces))
+        let ReadCache { ahead, keeps_all } = self.read_cache?;
+        Some(Filling::new(&self.geometry, ahead, keeps_all, traces))
     }
 }
 
@@ -218,7 +243,7 @@ mod tests {
     use crate::twin::device::FittedDevice;
     use crate::twin::device::array::layout::tests::{CAPACITY, served};
 
-    /// Reads at random on five members with 64 KiB on each in turn.
+    /// Random reads on RAID 5 of five members with a stripe unit of 64 KiB.
     fn trace() -> IsolatedTrace {
         let own = Geometry::new(array::Level::Raid5, 5, Sectors::new(128), CAPACITY);
         let requests = served(|lba| {
@@ -234,7 +259,7 @@ mod tests {
         FittedDevice::Array(fitted.clone()).drive(0..1, &[Timestamp::ZERO], contents, 1)
     }
 
-    /// When each of reads at `addresses`, all sent at once, is done; ms.
+    /// The completion of each read at `addresses`, all sent at once; ms.
     fn done(fitted: &FittedArray, addresses: &[u64]) -> Vec<f64> {
         let mut device = served_by(fitted);
         let mut completions = Vec::new();
@@ -263,12 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn members_that_choose_are_told_from_those_that_do_not() {
+    fn nearest_first_is_inferred_for_members_that_order_their_queues_only() {
         use crate::synthetic::{Campaign, SYNTHETIC_SETUPS};
 
         let (fitted, _) = fits(&[trace()], CAPACITY);
         assert!(!fitted[0].nearest);
-        // The room's drives order their queues.
+        // The members of this synthetic setup order their queues.
         let campaign = Campaign { seed: 104, vms: 2, ..Campaign::default() };
         let alone = campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap();
         let traces: Vec<IsolatedTrace> = alone.into_iter().map(|ran| ran.trace).collect();
@@ -277,18 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn members_read_what_lies_on_one_of_them_at_its_address_there() {
+    fn reads_within_one_member_keep_their_offset_and_spanning_reads_are_left_out() {
         let geometry = Geometry::new(array::Level::Raid0, 4, Sectors::new(128), Sectors::new(1 << 20));
         let read =
             |lba: u64| TracedRequest { lba: Lba::new(lba), ..TracedRequest::sent(Operation::Read, 0, lba, 5000) };
-        // The second row's third unit, 16 sectors in; and one that goes on to the next member.
+        // The second row's third unit, 16 sectors in; and one that spans into the next member.
         let on = on_members(&[read(128 * 6 + 16), read(128 * 6 + 124)], &geometry);
         assert_eq!(on.iter().map(IsolatedTrace::len).collect::<Vec<_>>(), [0, 0, 1, 0]);
         assert_eq!(on[2].requests[0].lba, Lba::new(128 + 16));
     }
 
     #[test]
-    fn streams_that_are_answered_try_how_far_it_reads_ahead() {
+    fn answered_streams_give_one_array_for_each_read_ahead_distance() {
         let mut trace = trace();
         let mut at = 20_000_000;
         for n in 0..2000 {
@@ -299,10 +324,10 @@ mod tests {
         }
         let (fitted, streams) = fits(&[trace], CAPACITY);
         assert_eq!(streams, [0]);
-        let tried: Vec<u64> = fitted.iter().map(|fitted| fitted.keeps.unwrap().ahead.count()).collect();
+        let tried: Vec<u64> = fitted.iter().map(|fitted| fitted.read_cache.unwrap().ahead.count()).collect();
         assert_eq!(tried, [2048, 1024, 4096, 512, 8192, 256]);
         assert!(fitted[0].to_string().contains("reads 1024 KiB ahead"), "{}", fitted[0]);
-        // What has been read ahead takes the controller's time, and random reads still an arm's.
+        // The first read takes an arm's time, and reads that were read ahead take the controller's.
         let mut device = served_by(&fitted[0]);
         let mut completions = Vec::new();
         let mut now = Timestamp::ZERO;
@@ -319,7 +344,7 @@ mod tests {
         }
         assert!(took[0] > Nanos::from_ms(3), "{took:?}");
         assert!(took[8..].iter().all(|took| *took == Nanos::from_us(200)), "{took:?}");
-        // Who does not wait in between is ahead of it soon: five members read a unit in some 5 ms each.
+        // A stream without pauses overtakes the read-ahead: five members read a unit in about 5 ms each.
         let began = now;
         for n in 64..264 {
             let request = Request::new(now, Operation::Read, Lba::new(n * 128), Sectors::new(128));
@@ -333,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_read_again_is_kept_and_not_read_ahead_of() {
+    fn data_that_is_read_again_shows_a_cache_without_read_ahead() {
         let mut trace = trace();
         for n in 0..1000 {
             let again = trace.requests[n];
@@ -342,30 +367,30 @@ mod tests {
         }
         let (fitted, streams) = fits(&[trace], CAPACITY);
         assert_eq!((fitted.len(), streams), (1, Vec::new()));
-        assert_eq!(fitted[0].keeps, Some(ReadCache { ahead: Sectors::ZERO, all: true }));
+        assert_eq!(fitted[0].read_cache, Some(ReadCache { ahead: Sectors::ZERO, keeps_all: true }));
         assert!(!fitted[0].to_string().contains("ahead"));
     }
 
     #[test]
-    fn reads_beside_what_is_read_ahead_tell_nothing_of_the_members() {
+    fn reads_that_read_ahead_may_have_disturbed_are_left_out_if_enough_remain() {
         let geometry = Geometry::new(array::Level::Raid5, 5, Sectors::new(128), CAPACITY);
         let mut trace = trace();
         let random = trace.requests.clone();
-        // A stream in the first half.
+        // A stream runs during the first half of the trace.
         let half = random[random.len() / 2].arrival;
         for n in 0..half.as_ns() / 20_000_000 {
             let read = TracedRequest::sent(Operation::Read, 9, n * 20_000, 200);
             trace.requests.push(TracedRequest { lba: Lba::new(1 << 27 | (n * 256)), sectors: 256, ..read });
         }
         trace.requests.sort_by_key(|request| request.arrival);
-        let count = |random: &[TracedRequest], keeps: Option<ReadCache>| {
+        let count = |random: &[TracedRequest], read_cache: Option<ReadCache>| {
             let members = [on_members(random, &geometry)];
-            samples(&[trace.clone()], &members, &geometry, keeps).iter().flatten().count()
+            samples(&[trace.clone()], &members, &geometry, read_cache).iter().flatten().count()
         };
-        let keeps = Some(ReadCache { ahead: Sectors::new(2048), all: true });
-        let (all, told) = (count(&random, None), count(&random, keeps));
-        assert!(told < all * 9 / 10 && told > all / 2 - 10, "{told} of {all}");
-        // So few tell less than all.
-        assert_eq!(count(&random[..900], keeps), count(&random[..900], None));
+        let read_cache = Some(ReadCache { ahead: Sectors::new(2048), keeps_all: true });
+        let (all, undisturbed) = (count(&random, None), count(&random, read_cache));
+        assert!(undisturbed < all * 9 / 10 && undisturbed > all / 2 - 10, "{undisturbed} of {all}");
+        // With too few undisturbed reads all are used.
+        assert_eq!(count(&random[..900], read_cache), count(&random[..900], None));
     }
 }

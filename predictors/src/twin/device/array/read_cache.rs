@@ -1,58 +1,71 @@
-//! What the read cache of an array holds, followed through recordings.
+//! Follows the contents of an array's read cache through isolated traces, address by address.
 //!
-//! Who reads at random in a part of a device that is large against what one request moves finds more and more of it in a large cache: not
-//! only what was read before, but what was read ahead of it, since a read behind a track that happens to be there looks like a stream.
-//! Nobody sees these reads but the members, which are busy with them. How far an array reads ahead shows
-//! in which reads were answered at once; and an excerpt of a recording begins with what was read before it.
+//! A VM that reads at random in a region much larger than its requests finds more and more of it in a large cache. The
+//! cache holds the sectors that the VM read, and those that the array read ahead: a random read that happens to lie
+//! behind cached data looks like a stream. Only the members see the read-ahead, and they are busy with it.
+//!
+//! This file infers how far the array reads ahead. It follows the contents ([`Contents`]) for each candidate distance
+//! and compares them with the reads that were answered in the cache's time. The candidates with the fewest
+//! contradictions remain. During the simulation [`Filling`] gives the contents at the start of an excerpt, so that the
+//! excerpt begins with the data read before it.
+//!
+//! The cache's real size is not inferred: it either keeps everything or only follows streams. Reads before the
+//! beginning of a trace are known for streams only. The rules were found on synthetic setups of the seeds 1, 7, 8 and
+//! 103 (docs/VALIDATION.md).
 
 use drive_models::array::{Contents, Geometry};
 use traces::{Lba, Nanos, Operation, Sectors, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
-use crate::twin::device::controller_cache::{self, BEHIND, CacheTiming, pass};
+use crate::twin::device::controller_cache::{self, CacheTiming, SEQUENTIAL_READ, pass};
 use crate::twin::device::latest_reads::LatestReads;
 
-/// As much as a cache holds from which nothing is ever lost: 16 GB.
-const ALL_OF_IT: Sectors = Sectors::new(1 << 25);
-/// And what one holds that is only known to read ahead: 1 GB.
-const STREAMS: Sectors = Sectors::new(1 << 21);
-/// Contents are known if so large a share of the reads that they have was answered at once.
-const KNOWN: f64 = 0.8;
-/// A way of reading ahead is as good as another with so many times as many reads that it does not explain, and so many more.
-const AS_GOOD: f64 = 1.1;
-const FEW: f64 = 20.0;
-/// Who reads on behind its first read so soon, so many reads in all, was at it before. Of so many first reads at most.
-const SOON: Nanos = Nanos::from_s(1);
-const STREAM_MIN: usize = 3;
-const HEADS: usize = 256;
-/// A file that is read from its beginning on lies at a multiple of this, as file systems place large ones (ext4's `mballoc`, XFS's
-/// stripe alignment): 1 MiB. From there on it has been read ahead, in steps that go on as they began.
-const ALIGNED: u64 = 2048;
+/// The size of a cache that keeps everything: 16 GiB. Set by judgement; not varied.
+const KEEPS_ALL_CAPACITY: Sectors = Sectors::new(1 << 25);
+/// The size of a cache that only follows streams: 1 GiB. Set by judgement; not varied.
+const STREAMS_ONLY_CAPACITY: Sectors = Sectors::new(1 << 21);
+/// The cache keeps everything if at least this share of the random reads that it should hold was answered in its time.
+/// Set by judgement; not varied.
+const ANSWERED_OF_HELD_SHARE_MIN: f64 = 0.8;
+/// A read-ahead distance is as good as the best if it contradicts at most this many times as many reads, and
+/// [`CONTRADICTIONS_MORE_MAX`] more. Set by judgement; not varied.
+const CONTRADICTIONS_RATIO_MAX: f64 = 1.1;
+/// The contradicted reads that are tolerated beyond the ratio. Set by judgement; not varied.
+const CONTRADICTIONS_MORE_MAX: f64 = 20.0;
+/// A stream that shows within this time of the beginning of a trace had begun before it. Set by judgement; not varied.
+const STREAM_DETECTION_TIME: Nanos = Nanos::from_s(1);
+/// Fewer reads in sequence are no stream. Set by judgement; not varied.
+const STREAM_READS_MIN: usize = 3;
+/// At most this many candidate streams are followed, which bounds the time of the search. Set by judgement; not varied.
+const STREAMS_MAX: usize = 256;
+/// A stream is assumed to have begun at a multiple of 1 MiB, where file systems place large files (ext4's `mballoc`,
+/// XFS's stripe alignment). The array has read ahead from there on, in steps that keep their phase.
+const FILE_ALIGNMENT_SECTORS: u64 = 2048;
 
-/// An empty cache of an array that reads so far ahead, from which nothing is lost if it `keeps` all.
-fn empty(geometry: &Geometry, ahead: Sectors, keeps: bool) -> Contents {
-    Contents::new(geometry, if keeps { ALL_OF_IT } else { STREAMS }, ahead)
+/// The empty cache of an array that reads `ahead` by this distance.
+fn empty(geometry: &Geometry, ahead: Sectors, keeps_all: bool) -> Contents {
+    Contents::new(geometry, if keeps_all { KEEPS_ALL_CAPACITY } else { STREAMS_ONLY_CAPACITY }, ahead)
 }
 
-/// The read that each of the streams was at when the recording began.
-fn streams(requests: &[TracedRequest]) -> Vec<&TracedRequest> {
+/// The first read of each stream that was running when the trace began.
+fn running_streams(requests: &[TracedRequest]) -> Vec<&TracedRequest> {
     let from = requests.first().map_or(Timestamp::ZERO, |first| first.arrival);
-    let soon = requests.iter().take_while(|request| request.arrival.saturating_since(from) < SOON);
+    let early = requests.iter().take_while(|request| request.arrival.saturating_since(from) < STREAM_DETECTION_TIME);
     let mut heads: Vec<(&TracedRequest, Lba, usize)> = Vec::new();
-    for read in soon.filter(|request| request.operation == Operation::Read && request.moves_data()) {
+    for read in early.filter(|request| request.operation == Operation::Read && request.moves_data()) {
         if let Some((_, end, reads)) = heads.iter_mut().find(|(_, end, _)| *end == read.lba) {
             (*end, *reads) = (read.end(), *reads + 1);
-        } else if heads.len() < HEADS {
+        } else if heads.len() < STREAMS_MAX {
             heads.push((read, read.end(), 1));
         }
     }
-    heads.into_iter().filter(|(.., reads)| *reads >= STREAM_MIN).map(|(first, ..)| first).collect()
+    heads.into_iter().filter(|(.., reads)| *reads >= STREAM_READS_MIN).map(|(first, ..)| first).collect()
 }
 
-/// Lets pass what streams have read before a recording began.
+/// Applies to `contents` the reads that running streams had made before `requests` began.
 fn pass_before(contents: &mut Contents, requests: &[TracedRequest], ahead: Sectors) {
-    let aligned = ALIGNED.max(ahead.count());
-    for read in streams(requests) {
+    let aligned = FILE_ALIGNMENT_SECTORS.max(ahead.count());
+    for read in running_streams(requests) {
         let (at, sectors) = (read.lba.sector(), u64::from(read.sectors));
         let boundary = at.saturating_sub(2 * ahead.count()) / aligned * aligned;
         for before in (boundary + (at - boundary) % sectors..at).step_by(sectors as usize) {
@@ -61,15 +74,15 @@ fn pass_before(contents: &mut Contents, requests: &[TracedRequest], ahead: Secto
     }
 }
 
-/// The contents as a recording begins, if nothing is ever lost.
+/// The contents at the beginning of a trace, of a cache that keeps everything.
 pub(crate) fn beginning(geometry: &Geometry, ahead: Sectors, trace: &IsolatedTrace) -> Contents {
     let mut contents = empty(geometry, ahead, true);
     pass_before(&mut contents, &trace.requests, ahead);
     contents
 }
 
-/// When each member was sent for something that no recording shows it to be done with: what was read ahead, and reads that lie on
-/// several. By member, in order.
+/// The times at which each member began an access that no request of the trace shows on that member alone: read-ahead,
+/// and reads that span several members. By member, in order of time.
 pub(crate) fn unseen(trace: &IsolatedTrace, geometry: &Geometry, ahead: Sectors) -> Vec<Vec<Timestamp>> {
     let mut unseen = vec![Vec::new(); geometry.members() as usize];
     let mut contents = beginning(geometry, ahead, trace);
@@ -87,16 +100,17 @@ pub(crate) fn unseen(trace: &IsolatedTrace, geometry: &Geometry, ahead: Sectors)
     unseen
 }
 
-/// How contents that were followed agree with what was answered at once.
+/// The agreement of followed contents with the reads that were answered in the cache's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Agreement {
-    /// Reads that were there: answered, or not.
+    /// Random reads that the contents hold: those that the cache answered, and those that it did not.
     held: [f64; 2],
-    /// Reads at random that were there and not answered, and any that were answered and not there. What a stream waits for may be on its way.
-    wrong: f64,
+    /// Contradictions: random reads that are held but were not answered, and all reads that were answered but are not
+    /// held. A sequential read that is held may still wait for read-ahead in progress, so it is no contradiction.
+    contradictions: f64,
 }
 
-/// Follows the read cache through `traces`, if it reads so far `ahead`, for each of these.
+/// Follows the read cache through `traces` for each of the read-ahead distances `ahead`.
 fn follow(traces: &[IsolatedTrace], cache: &CacheTiming, geometry: &Geometry, ahead: &[Sectors]) -> Vec<Agreement> {
     let mut agreements = vec![Agreement::default(); ahead.len()];
     for trace in traces {
@@ -104,23 +118,23 @@ fn follow(traces: &[IsolatedTrace], cache: &CacheTiming, geometry: &Geometry, ah
         let mut latest = LatestReads::default();
         each_issued(trace.moving(), |request, in_flight| {
             let kind = controller_cache::kind(request.operation, request.lba, request.end(), &mut latest);
-            let tells = request.operation == Operation::Read && in_flight.len() < cache.depth as usize;
-            let answered = tells && cache.answered(request);
+            let undelayed = request.operation == Operation::Read && in_flight.len() < cache.depth as usize;
+            let answered = undelayed && cache.answered(request);
             for (agreement, contents) in agreements.iter_mut().zip(&mut contents) {
                 let held = pass(contents, request);
-                if tells && held && kind != BEHIND {
+                if undelayed && held && kind != SEQUENTIAL_READ {
                     agreement.held[usize::from(!answered)] += 1.0;
                 }
-                let wrong = tells && held != answered && (answered || kind != BEHIND);
-                agreement.wrong += f64::from(u8::from(wrong));
+                let contradicts = undelayed && held != answered && (answered || kind != SEQUENTIAL_READ);
+                agreement.contradictions += f64::from(u8::from(contradicts));
             }
         });
     }
     agreements
 }
 
-/// Those of the ways to read ahead that explain as well as any which reads of `traces` were answered at once, and whether the contents
-/// that they make are known.
+/// The read-ahead distances that explain the answered reads of `traces` as well as the best one, and whether the cache
+/// keeps everything, so that its contents are known.
 pub(crate) fn explaining(
     traces: &[IsolatedTrace],
     cache: &CacheTiming,
@@ -128,40 +142,50 @@ pub(crate) fn explaining(
     ahead: &[Sectors],
 ) -> (Vec<Sectors>, bool) {
     let each = follow(traces, cache, geometry, ahead);
-    let least = each.iter().map(|agreement| agreement.wrong).fold(f64::INFINITY, f64::min);
-    let good = || each.iter().zip(ahead).filter(|(agreement, _)| agreement.wrong <= AS_GOOD * least + FEW);
-    let known = good().all(|(Agreement { held: [answered, not], .. }, _)| *answered >= KNOWN * (answered + not));
+    let least = each.iter().map(|agreement| agreement.contradictions).fold(f64::INFINITY, f64::min);
+    let good = || {
+        each.iter().zip(ahead).filter(|(agreement, _)| {
+            agreement.contradictions <= CONTRADICTIONS_RATIO_MAX * least + CONTRADICTIONS_MORE_MAX
+        })
+    };
+    let known = good()
+        .all(|(Agreement { held: [answered, not], .. }, _)| *answered >= ANSWERED_OF_HELD_SHARE_MIN * (answered + not));
     (good().map(|(_, ahead)| *ahead).collect(), known)
 }
 
-/// The contents as machines go on.
+/// The contents in the course of a simulation, as VMs advance in their traces.
 pub(crate) struct Filling<'a> {
     contents: Contents,
     ahead: Sectors,
     traces: &'a [IsolatedTrace],
-    /// How many requests of each machine have passed.
-    passed: Vec<usize>,
+    /// The number of requests of each VM that were applied; empty if the cache only follows streams.
+    applied: Vec<usize>,
 }
 
 impl<'a> Filling<'a> {
-    /// Of an array that reads so far `ahead`, and `keeps` all that it has ever had.
-    pub(crate) fn new(geometry: &Geometry, ahead: Sectors, keeps: bool, traces: &'a [IsolatedTrace]) -> Filling<'a> {
-        let mut contents = empty(geometry, ahead, keeps);
-        let passed = if keeps { vec![0; traces.len()] } else { Vec::new() };
-        traces.iter().take(passed.len()).for_each(|trace| pass_before(&mut contents, &trace.requests, ahead));
-        Filling { contents, ahead, traces, passed }
+    /// The contents for an array that reads `ahead` by this distance.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        ahead: Sectors,
+        keeps_all: bool,
+        traces: &'a [IsolatedTrace],
+    ) -> Filling<'a> {
+        let mut contents = empty(geometry, ahead, keeps_all);
+        let applied = if keeps_all { vec![0; traces.len()] } else { Vec::new() };
+        traces.iter().take(applied.len()).for_each(|trace| pass_before(&mut contents, &trace.requests, ahead));
+        Filling { contents, ahead, traces, applied }
     }
 
-    /// The contents when the machines are so far in their recordings, no less far than they were, but for streams, which are where they
-    /// are at `start`.
+    /// The contents after the VMs have advanced to `times` in their traces; they never go back. Streams are treated
+    /// apart: they are where they stand in the traces at `start`.
     pub(crate) fn at(&mut self, times: &[Timestamp], start: Timestamp) -> Contents {
         let before = |trace: &IsolatedTrace, time| trace.requests.partition_point(|request| request.arrival < time);
-        for ((passed, trace), time) in self.passed.iter_mut().zip(self.traces).zip(times) {
-            let until = before(trace, *time).max(*passed);
-            for request in trace.requests[*passed..until].iter().filter(|request| request.moves_data()) {
+        for ((applied, trace), time) in self.applied.iter_mut().zip(self.traces).zip(times) {
+            let until = before(trace, *time).max(*applied);
+            for request in trace.requests[*applied..until].iter().filter(|request| request.moves_data()) {
                 pass(&mut self.contents, request);
             }
-            *passed = until;
+            *applied = until;
         }
         let mut contents = self.contents.clone();
         for trace in self.traces {
@@ -190,57 +214,57 @@ mod tests {
         TracedRequest { lba: Lba::new(lba), sectors, ..TracedRequest::sent(Operation::Read, 0, at_us, took_us) }
     }
 
-    /// Reads of 64 KiB at random within 500 MB, of which those that a cache has that reads so far ahead take 200 us, and others 5 ms. With
-    /// nothing ever kept, a tenth is answered all the same.
-    fn reads(ahead: u64, keeps: bool) -> IsolatedTrace {
+    /// Random reads of 64 KiB within 500 MB. Those held by a cache with this read-ahead take 200 us, and others 5 ms.
+    /// If the cache does not keep everything, a tenth of the reads is answered whatever it holds.
+    fn reads(ahead: u64, keeps_all: bool) -> IsolatedTrace {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut contents = empty(&geometry(), Sectors::new(ahead), true);
         let mut trace = IsolatedTrace::default();
         for n in 0..4000 {
             let asked = read(random.random_range(0..8000) * 128, 128, n * 10_000, 0);
-            let held = if keeps { pass(&mut contents, &asked) } else { n % 10 == 0 };
+            let held = if keeps_all { pass(&mut contents, &asked) } else { n % 10 == 0 };
             let took = Nanos::from_us(if held { 200 } else { 5000 });
             trace.requests.push(TracedRequest { completed: asked.issued + took, ..asked });
         }
         trace
     }
 
-    fn told(traces: &[IsolatedTrace]) -> (Vec<u64>, bool) {
+    fn inferred(traces: &[IsolatedTrace]) -> (Vec<u64>, bool) {
         let cache = CacheTiming::of(traces).unwrap();
         let (explaining, known) = explaining(traces, &cache, &geometry(), &AHEAD.map(Sectors::new));
         (explaining.into_iter().map(Sectors::count).collect(), known)
     }
 
     #[test]
-    fn how_far_it_reads_ahead_shows_in_random_reads_that_were_answered() {
+    fn read_ahead_distance_is_recovered_from_answered_random_reads() {
         for ahead in AHEAD {
-            assert_eq!(told(&[reads(ahead, true)]), (vec![ahead], true));
+            assert_eq!(inferred(&[reads(ahead, true)]), (vec![ahead], true));
         }
-        // Whatever is answered, it is not what was there.
-        assert!(!told(&[reads(2048, false)]).1);
-        // Some are answered by something else, whatever it reads ahead.
+        // If answers do not depend on the contents, these are not known.
+        assert!(!inferred(&[reads(2048, false)]).1);
+        // Some reads are answered for another reason, with every distance.
         let mut noisy = reads(2048, true);
         let missed = noisy.requests.iter_mut().filter(|read| read.completed.since(read.issued) > Nanos::from_ms(1));
         missed.step_by(8).for_each(|read| read.completed = read.issued + Nanos::from_us(200));
-        assert_eq!(told(&[noisy]), (vec![2048], true));
-        // What a stream waits for is on its way.
+        assert_eq!(inferred(&[noisy]), (vec![2048], true));
+        // Sequential reads that wait for read-ahead contradict nothing.
         let mut late = stream(3000);
         late.iter_mut().for_each(|read| read.completed = read.issued + Nanos::from_ms(4));
         let late = IsolatedTrace { requests: late, ..IsolatedTrace::default() };
-        assert_eq!(told(&[reads(2048, true), late]), (vec![2048], true));
+        assert_eq!(inferred(&[reads(2048, true), late]), (vec![2048], true));
     }
 
-    /// A stream of reads of 128 KiB, every 10 ms, from a place of a file that begins at 8 GiB.
+    /// A stream of reads of 128 KiB, one every 10 ms, from the middle of a file that begins at 8 GiB.
     fn stream(reads: u64) -> Vec<TracedRequest> {
         (0..reads).map(|n| read(FILE + (101 + n) * 256, 256, n * 10_000, 200)).collect()
     }
 
     #[test]
-    fn a_stream_was_read_ahead_before_its_recording_began() {
+    fn running_stream_finds_at_the_beginning_of_its_trace_the_contents_of_its_earlier_reads() {
         let trace = IsolatedTrace { requests: stream(400), ..IsolatedTrace::default() };
         let ahead = Sectors::new(2048);
         let mut contents = beginning(&geometry(), ahead, &trace);
-        // What the same stream has from the beginning of its file.
+        // The contents if the same stream is followed from the beginning of its file.
         let mut own = empty(&geometry(), ahead, true);
         for n in 0..101 {
             pass(&mut own, &read(FILE + n * 256, 256, 0, 0));
@@ -251,22 +275,22 @@ mod tests {
             assert_eq!(both[0], both[1]);
             assert_eq!(both[0].missing, None);
         }
-        // Two reads are no stream, and neither are those that begin later.
-        assert_eq!(streams(&stream(2)).len(), 0);
+        // Two reads are no stream, and a stream that begins later was not running.
+        assert_eq!(running_streams(&stream(2)).len(), 0);
         let mut late = vec![read(0, 8, 0, 100)];
         late.extend(stream(50).into_iter().map(|request| read(request.lba.sector(), 256, 2_000_000, 100)));
-        assert_eq!(streams(&late).len(), 0);
+        assert_eq!(running_streams(&late).len(), 0);
     }
 
     #[test]
-    fn members_are_sent_for_what_is_read_ahead_and_for_what_lies_on_several() {
+    fn members_have_unseen_accesses_for_read_ahead_and_for_spanning_reads() {
         let mut requests = stream(40);
         let long = read(1_000_000 / 512 * 512 + 384, 256, 395_000, 9000);
         requests.push(long);
         let trace = IsolatedTrace { requests, ..IsolatedTrace::default() };
         let unseen = unseen(&trace, &geometry(), Sectors::new(2048));
         let all: Vec<Timestamp> = unseen.iter().flatten().copied().collect();
-        // Half of what is read ahead every fourth read, which is a unit on each of two members.
+        // Every fourth read triggers half of the read-ahead distance: a unit on each of two members.
         assert_eq!(all.iter().filter(|at| **at < long.issued).count(), 20);
         assert_eq!(all.iter().filter(|at| **at == long.issued).count(), 2);
         let place = geometry().place(long.lba);
@@ -274,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_go_on_with_what_was_read_so_far_and_streams_with_where_they_are() {
+    fn contents_have_all_reads_so_far_and_the_data_ahead_of_each_stream() {
         let random = reads(2048, true);
         let traces = [random, IsolatedTrace { requests: stream(3000), ..IsolatedTrace::default() }];
         let ahead = Sectors::new(2048);
@@ -287,13 +311,13 @@ mod tests {
             let all: Vec<bool> = between.map(|read| has(contents, read)).collect();
             all.iter().filter(|there| **there).count() as f64 / all.len() as f64
         };
-        // The first has come 10 s far, and the second plays from 20 s on and has been where it is.
+        // The first VM has advanced 10 s. The second continues its stream at 20 s.
         let contents = filling.at(&[at(10), at(10)], at(20));
         assert!(there(&contents, 0, 10) == 1.0 && there(&contents, 20, 30) < 0.6);
         assert!(has(&contents, of(1, 20)) && !has(&contents, of(1, 29)));
         let contents = filling.at(&[at(30), at(20)], at(25));
         assert!(there(&contents, 0, 30) == 1.0 && has(&contents, of(1, 25)));
-        // Of a cache that loses what it had only streams are known.
+        // Of a cache that does not keep everything, only streams are known.
         let contents = Filling::new(&geometry(), ahead, false, &traces).at(&[at(30), at(20)], at(25));
         assert!(there(&contents, 0, 30) < 0.1 && has(&contents, of(1, 25)));
     }

@@ -1,4 +1,8 @@
-//! A device with a controller's cache in front of it, which answers what it was seen to answer ([`ControllerCache`]).
+//! A drive model: a controller's cache in front of a device.
+//!
+//! For each request the cache answers with the probability and the times that were measured ([`ControllerCache`]). All
+//! other requests go to the device. The cache answers any number of requests side by side. Its contents are not
+//! modelled; where a read cache is followed address by address, the device behind holds it ([`CachedDevice::holds`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,17 +14,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::AccessCost;
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
-use super::fit::{BEHIND, ControllerCache, kind};
+use super::fit::{ControllerCache, SEQUENTIAL_READ, kind};
 use crate::twin::device::latest_reads::LatestReads;
 
-/// What is behind such a cache.
+/// A device behind a controller's cache.
 pub(crate) trait CachedDevice: DriveModel {
-    /// Whether it has all that `request` reads, or it is on its way.
+    /// Whether the device's own read cache has all that `request` reads, or is reading it.
     fn holds(&self, _request: &Request) -> bool {
         false
     }
 
-    /// The cache has taken what `request` writes.
+    /// Notes that the controller's cache has taken the write `request`.
     fn written(&mut self, _request: &Request) {}
 }
 
@@ -34,23 +38,24 @@ impl CachedDevice for Array {
     }
 }
 
-/// The two, serving.
+/// The device and the cache before it.
 pub(crate) struct WithControllerCache<D> {
     device: D,
-    /// By machine.
+    /// By VM.
     controller_caches: Vec<ControllerCache>,
+    /// By VM.
     latest: Vec<LatestReads>,
-    /// Whether the device has a read cache of its own.
+    /// Whether the device has a read cache of its own. Then it serves all sequential reads and all reads that it holds.
     read_cache: bool,
     random: Xoshiro256PlusPlus,
-    /// What the cache answers, and when.
+    /// Requests that the cache answers: completion, sequence number and id.
     answered: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
     started: Vec<Timestamp>,
     sequence: u64,
 }
 
 impl<D: CachedDevice> WithControllerCache<D> {
-    /// `device` behind a cache as it is for each machine.
+    /// `device` behind a cache, which has a state for each VM.
     pub(crate) fn new(
         device: D,
         controller_caches: Vec<ControllerCache>,
@@ -69,12 +74,12 @@ impl<D: CachedDevice> WithControllerCache<D> {
         }
     }
 
-    /// How long the cache takes for a request, if it answers it; seconds.
+    /// The time in seconds in which the cache answers a request; `None` if the device has to serve it.
     fn answer(&mut self, request: &Request) -> Option<f64> {
         let vm = usize::from(request.vm.0);
         let kind = kind(request.operation, request.lba, request.end(), &mut self.latest[vm]);
         let read = request.operation == Operation::Read;
-        if self.read_cache && read && (kind == BEHIND || self.device.holds(request)) {
+        if self.read_cache && read && (kind == SEQUENTIAL_READ || self.device.holds(request)) {
             return None;
         }
         let answer = self.controller_caches[vm].answer(kind, &mut self.random);
@@ -143,7 +148,7 @@ mod tests {
     use crate::isolated_trace::{IsolatedTrace, TracedRequest};
     use crate::twin::device::controller_cache::CacheTiming;
 
-    /// What a cache answers that has all writes, which take 200 us, and no read, which take 5 ms.
+    /// A cache that answers every write in 200 us and no read; reads take 5 ms.
     fn controller_cache() -> ControllerCache {
         let mut trace = IsolatedTrace::default();
         for n in 0..2000 {
@@ -156,7 +161,7 @@ mod tests {
         ControllerCache::of(&traces[0], Some(&cache), None).0
     }
 
-    /// A drive that takes 5 ms, and has the sectors below 1000 and what was written.
+    /// A drive that takes 5 ms and holds the sectors below 1000 and all written addresses.
     struct Fixed(Box<dyn DriveModel>, Vec<Lba>);
 
     impl DriveModel for Fixed {
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_that_reads_ahead_holds_is_its_own_affair() {
+    fn reads_that_the_device_holds_or_that_are_sequential_go_to_a_device_with_a_read_cache() {
         // A cache that answers every read in 200 us.
         let mut trace = IsolatedTrace::default();
         for n in 0..2000 {
@@ -224,7 +229,7 @@ mod tests {
                 let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8));
                 cached.answer(&request).is_some()
             };
-            // One that the device has, one that it has not, and one behind that.
+            // A read that the device holds, one that it does not hold, and one that continues the second.
             [read(0), read(500_000), read(500_008)]
         };
         assert_eq!(answered(true), [false, true, false]);
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_told_of_writes_that_the_cache_takes() {
+    fn device_is_notified_of_writes_that_the_cache_answers() {
         let mut cached = WithControllerCache::new(fixed(), vec![controller_cache()], true, 1);
         let write = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(70_000), Sectors::new(8));
         cached.submit(Timestamp::ZERO, RequestId(0), &write);
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_has_passes_what_waits_for_the_device() {
+    fn cached_writes_complete_before_reads_that_wait_for_the_device() {
         let mut cached = WithControllerCache::new(fixed(), vec![controller_cache()], false, 1);
         let us = |us: u64| Timestamp::from_ns(us * 1000);
         let request = |n: u32| {

@@ -1,78 +1,85 @@
-//! How long the device takes for a request, as recordings of machines alone show it.
+//! Fits a disk to isolated traces: its service times by request, its read and write caches, and its delay.
 //!
-//! The device serves one request after another: the one that completes next has been served from the completion before it, or
-//! its own issue if that was later. That time s of a request of n sectors at distance d from the end of the one served before is
+//! The disk serves one request after another. A service time runs from the completion before, or from the issue if that
+//! is later. Each request of n sectors at seek distance d belongs to a class:
 //!
-//! - a *hit* of the device's cache, if it is a read behind one of its machine's latest reads that took less than a quarter of the median
-//!   read, or did without its sectors while the arm was elsewhere, as long each time ([`ReadHits`]); hits are drawn by their
-//!   share of such reads, after pauses and without, and by their times;
-//! - *near*, if d is less than 2048 sectors: the platter decides, and times are drawn from those of the same operation, apart for those
-//!   that the device went on to at once;
-//! - *behind* one of its machine's latest reads, if d is not more than such reads were seen to have: the platter has a place for them, and
-//!   times are drawn from theirs;
-//! - else a + b n + c g(d / capacity) + e: a and b by operation, g the shape of a seek curve ([`super::seek_curves`]) and e drawn from the
-//!   residuals, which hold the turning of the platter. Writes that take less than half of what reads take are done when the device's cache
-//!   has them, and no arm moves for them: c is 0. What the arm then does behind the cache ([`super::destage`]) is followed through the
-//!   recordings, and d is from where it has been.
+//! - *Hit*: a sequential read that took less than a quarter of the median read, or did so without its sectors while the
+//!   arm was elsewhere ([`ReadHits`]). The simulation draws hits by their share of sequential reads, after a pause and
+//!   without one, and by their times.
+//! - *Near*: d is less than 2048 sectors. The platter decides the time, so residuals are drawn from near requests of
+//!   the same operation, apart for requests that followed without a pause.
+//! - *Sequential*: a read that continues one of its VM's latest reads, with d at most as measured for such reads. Its
+//!   place in the turn is not random, so residuals are drawn from sequential reads.
+//! - *Far*: all others. They take a + b n + c g(d / capacity) + e. Here a and b depend on the operation, g is a seek
+//!   curve ([`super::seek_curves`]), and e is drawn from the residuals, which contain the rotation of the platter.
 //!
-//! An access without its seek and its sectors takes half a turn and a little more, as with measured drives, where a fit would have it take less.
+//! If writes take less than half of the time of reads, a write cache acknowledges them, no arm moves, and c is 0. What
+//! the arm destages ([`super::destage`]) is followed through the traces, and d is measured from where it went.
 //!
-//! A device that had nothing to do shows a request later than a busy one by what lies between it and the place of the recording, in both
-//! directions; that delay is fitted with the rest and added to response times, not to service times.
+//! A prior holds the time of an access without its seek and sectors at a little more than half a turn or above, as with
+//! measured drives.
+//!
+//! A request to an idle disk takes longer than one to a busy disk by the round trip between the tracing point and the
+//! disk. This delay is fitted with the rest. The simulation adds it to response times, not to service times.
+//!
+//! Left out: zones (one time for a sector holds for the whole disk), the size of the write cache, and requests held up
+//! by something else.
 
 use traces::{Nanos, Sectors};
 
 use crate::isolated_trace::IsolatedTrace;
-use crate::twin::device::disk::destage::Empties;
+use crate::twin::device::disk::destage::DestagePolicy;
+use crate::twin::device::disk::line::{Line, NEAR_SECTORS_BOUND, Sample};
 use crate::twin::device::disk::read_hits::ReadHits;
-use crate::twin::device::disk::regression::{self, FEW, Further, Line, NEAR, Sample};
-use crate::twin::device::disk::residuals::{Residuals, enough, or};
-use crate::twin::device::disk::samples::{self, Caching, Seen};
+use crate::twin::device::disk::regression::{self, FarSeeks, SAMPLES_MIN};
+use crate::twin::device::disk::residuals::{Residuals, if_enough, own_or};
+use crate::twin::device::disk::samples::{self, CachedDisk, CachedSamples};
 use crate::twin::device::empirical::{EmpiricalTimes, median};
 
-/// A sample that took so many times the median was held up by something else.
-const HELD_UP: f64 = 12.0;
+/// A sample of more than this many median times was held up by something else and is left out. Set by judgement; not
+/// varied.
+const HELD_UP_MEDIAN_TIMES: f64 = 12.0;
 
-/// What was fitted.
+/// The fitted disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FittedDisk {
     pub(crate) line: Line,
-    /// Of all recordings.
+    /// The residuals of all traces.
     pub(crate) all: Residuals,
-    /// Of each; empty if none is of one machine.
+    /// The residuals of each trace; empty if they are not used by VM.
     each: Vec<Residuals>,
-    /// No request takes less; seconds.
-    pub(crate) least: f64,
-    /// What reads take in the middle; seconds.
-    read: f64,
-    /// Which reads were in the cache, by recording.
+    /// The shortest measured time, below which no simulated access takes; seconds.
+    pub(crate) shortest: f64,
+    /// The median time of random reads; seconds.
+    median_read: f64,
+    /// The bounds of hits, by trace.
     hits: Vec<ReadHits>,
-    /// What a sector takes on its way from there; seconds.
-    pub(crate) hit_sector: f64,
-    /// If writes are done when the device's cache has them.
-    pub(crate) empties: Option<Empties>,
-    /// Between the place of the recording and the device, both ways together.
+    /// The time to transfer a sector of a hit; seconds.
+    pub(crate) hit_sector_s: f64,
+    /// When the write cache destages; `None` without a write cache.
+    pub(crate) destage_policy: Option<DestagePolicy>,
+    /// The round trip between the tracing point and the device.
     pub(crate) delay: Nanos,
 }
 
 impl FittedDisk {
-    /// What is drawn for a machine, by the number of its recording.
-    pub(crate) fn drawn(&self, vm: usize) -> &Residuals {
+    /// The residuals to draw from for a VM, by the number of its trace.
+    pub(crate) fn residuals(&self, vm: usize) -> &Residuals {
         self.each.get(vm).unwrap_or(&self.all)
     }
 
-    /// Whether writes are done when a cache has them, from which they come to the platter later.
+    /// Whether a write cache acknowledges writes and destages them later.
     #[cfg(test)]
     pub(crate) fn has_cache(&self) -> bool {
-        self.empties.is_some()
+        self.destage_policy.is_some()
     }
 
-    /// The same for whatever machines.
-    pub(crate) fn of_all(self) -> FittedDisk {
+    /// The same disk with the residuals of all traces for every VM.
+    pub(crate) fn for_any_vm(self) -> FittedDisk {
         FittedDisk { each: Vec::new(), ..self }
     }
 
-    /// The same with so many times as long for each sector.
+    /// The same disk with `factor` times the time for each sector.
     pub(crate) fn with_sectors(&self, factor: f64) -> FittedDisk {
         let mut fitted = self.clone();
         fitted.line.base.iter_mut().for_each(|[_, per_sector]| *per_sector *= factor);
@@ -80,7 +87,8 @@ impl FittedDisk {
     }
 }
 
-/// What the device holds, as far as that is known.
+/// The device's known capacity, but no less than the end of its highest request; `None` if no trace has a request or a
+/// capacity.
 pub(crate) fn capacity(traces: &[IsolatedTrace]) -> Option<Sectors> {
     let capacity = traces.iter().map(|trace| {
         let end = Sectors::new(trace.end().sector());
@@ -89,95 +97,108 @@ pub(crate) fn capacity(traces: &[IsolatedTrace]) -> Option<Sectors> {
     capacity.max().filter(|capacity| *capacity > Sectors::ZERO)
 }
 
-/// Fits `traces` of one device as one that is done with a request when the platter is; nothing if they do not hold enough of a kind
-/// that they have at all.
+/// Fits a disk without destaging to `traces` of one device; `None` if they have too few samples.
 pub(crate) fn fit(traces: &[IsolatedTrace], capacity: Sectors) -> Option<FittedDisk> {
-    // Machines on one drive are played as taking turns more often than they do, which long seeks that are too short make up for.
-    fit_to(traces.iter().map(samples::samples).collect(), capacity, Further::AsShort)
+    // On one drive the simulation alternates between VMs more often than real VMs do. Far seeks that are too short
+    // compensate for that: with those of measured drives the lab's reads are forecast 11.4 % off instead of 9.4 %
+    // (docs/VALIDATION.md).
+    fit_to(traces.iter().map(samples::samples).collect(), capacity, FarSeeks::FromShortSeeks)
 }
 
-/// The same of the samples of each recording, and of seeks `further` than they show.
-pub(crate) fn fit_to(each: Vec<Vec<Sample>>, capacity: Sectors, further: Further) -> Option<FittedDisk> {
-    let held_up = HELD_UP * median(each.iter().flatten().map(|sample| sample.time))?;
-    let first = fit_samples(each.clone(), held_up, capacity, 0.0, further)?;
-    // What is in the cache takes little but for its sectors, and only now it is known what these take.
+/// Fits a disk to the samples of each trace.
+pub(crate) fn fit_to(each: Vec<Vec<Sample>>, capacity: Sectors, far_seeks: FarSeeks) -> Option<FittedDisk> {
+    let held_up = HELD_UP_MEDIAN_TIMES * median(each.iter().flatten().map(|sample| sample.time))?;
+    let first = fit_samples(each.clone(), held_up, capacity, 0.0, far_seeks)?;
+    // A hit takes little more than the transfer of its sectors, whose time is known after the first fit.
     let per_sector = first.line.base[0][1];
-    fit_samples(each, held_up, capacity, per_sector, further).or(Some(first))
+    fit_samples(each, held_up, capacity, per_sector, far_seeks).or(Some(first))
 }
 
-/// The device that is `fitted` so, as one whose cache acknowledges writes and empties itself; nothing if it has none that shows.
+/// Fits the same disk again with a write cache that destages; `None` if the traces show no write cache.
 pub(crate) fn with_cache(traces: &[IsolatedTrace], fitted: &FittedDisk) -> Option<FittedDisk> {
-    let eager = cached(traces, fitted, Empties::AfterReads)?;
-    // If the arm sets out after each read, what it does then takes about as long as a read; if it does not, nothing.
-    let sets_out = eager.line.settle > -eager.read / 2.0;
-    let (empties, first) = if sets_out {
-        (Empties::AfterReads, eager)
+    let eager = cached(traces, fitted, DestagePolicy::AfterReads)?;
+    // If the disk destages after each read, a run takes about as long as a read. If it does not, runs seem to take no
+    // time.
+    let destages_after_reads = eager.line.settle > -eager.median_read / 2.0;
+    let (policy, first) = if destages_after_reads {
+        (DestagePolicy::AfterReads, eager)
     } else {
-        (Empties::WhenIdle, cached(traces, fitted, Empties::WhenIdle)?)
+        (DestagePolicy::WhenIdle, cached(traces, fitted, DestagePolicy::WhenIdle)?)
     };
-    Some(cached(traces, &first, empties).unwrap_or(first))
+    Some(cached(traces, &first, policy).unwrap_or(first))
 }
 
-/// The same device with a cache that acknowledges writes, as far as it is `fitted`; nothing if it has none that shows.
-fn cached(traces: &[IsolatedTrace], fitted: &FittedDisk, empties: Empties) -> Option<FittedDisk> {
+/// Fits the disk with a write cache of this policy, from a first fit; `None` if the traces show no write cache.
+fn cached(traces: &[IsolatedTrace], fitted: &FittedDisk, policy: DestagePolicy) -> Option<FittedDisk> {
     if !fitted.line.caches() {
         return None;
     }
     let near = fitted.all.destaged.mean();
-    let caching = |hits: ReadHits| Caching { line: &fitted.line, hits, stalled: fitted.read / 2.0, empties, near };
+    let disk =
+        |hits: ReadHits| CachedDisk { line: &fitted.line, hits, stalled: fitted.median_read / 2.0, policy, near };
     let each = traces.iter().zip(&fitted.hits);
-    let mut seen: Vec<Seen> = each.map(|(trace, hits)| samples::cached(trace, &caching(*hits))).collect();
+    let mut seen: Vec<CachedSamples> = each.map(|(trace, hits)| samples::cached(trace, &disk(*hits))).collect();
     let each = seen.iter_mut().map(|seen| std::mem::take(&mut seen.samples)).collect();
     let capacity = fitted.line.capacity;
-    let mut cached = fit_samples(each, HELD_UP * fitted.read, capacity, fitted.hit_sector, Further::AsShort)?;
+    let mut cached = fit_samples(
+        each,
+        HELD_UP_MEDIAN_TIMES * fitted.median_read,
+        capacity,
+        fitted.hit_sector_s,
+        FarSeeks::FromShortSeeks,
+    )?;
     if !cached.line.caches() {
         return None;
     }
-    cached.empties = Some(empties);
-    let all = |of: fn(&Seen) -> &Vec<f64>| enough(EmpiricalTimes::of(seen.iter().flat_map(of).copied().collect()));
+    cached.destage_policy = Some(policy);
+    let all = |of: fn(&CachedSamples) -> &Vec<f64>| {
+        if_enough(EmpiricalTimes::of(seen.iter().flat_map(of).copied().collect()))
+    };
     (cached.all.durable, cached.all.destaged) = (all(|seen| &seen.durable), all(|seen| &seen.near));
-    for (drawn, seen) in cached.each.iter_mut().zip(seen) {
-        drawn.durable = or(EmpiricalTimes::of(seen.durable), &cached.all.durable);
-        drawn.destaged = or(EmpiricalTimes::of(seen.near), &cached.all.destaged);
+    for (residuals, seen) in cached.each.iter_mut().zip(seen) {
+        residuals.durable = own_or(EmpiricalTimes::of(seen.durable), &cached.all.durable);
+        residuals.destaged = own_or(EmpiricalTimes::of(seen.near), &cached.all.destaged);
     }
     Some(cached)
 }
 
-/// Fits the samples of each recording, without those that took longer than `held_up`, where what is in the cache takes so long for each
-/// sector.
+/// Fits a disk to the samples of each trace, without samples longer than `held_up`. The transfer of a hit takes
+/// `per_sector` seconds for a sector.
 fn fit_samples(
     mut each: Vec<Vec<Sample>>,
     held_up: f64,
     capacity: Sectors,
     per_sector: f64,
-    further: Further,
+    far_seeks: FarSeeks,
 ) -> Option<FittedDisk> {
     each.iter_mut().for_each(|samples| samples.retain(|sample| sample.time <= held_up));
-    let plain_reads =
-        each.iter().flatten().filter(|sample| sample.operation == 0 && !sample.follows && sample.distance >= NEAR);
-    let plain_reads: Vec<&Sample> = plain_reads.collect();
-    let read = median(plain_reads.iter().map(|sample| sample.time)).unwrap_or(0.0);
-    let known = ReadHits { most: read / 4.0, most_bare: 0.0, per_sector };
-    let bare = median(plain_reads.iter().map(|sample| known.bare(sample))).unwrap_or(0.0);
-    let known = ReadHits { most_bare: bare / 4.0, ..known };
-    let of_vms: Vec<ReadHits> = each.iter().map(|samples| known.of_vm(samples)).collect();
-    let part = |(samples, hits): (Vec<Sample>, &ReadHits)| samples.into_iter().partition(|sample| hits.is(sample));
+    let random_reads = each
+        .iter()
+        .flatten()
+        .filter(|sample| sample.operation == 0 && !sample.sequential && sample.distance >= NEAR_SECTORS_BOUND);
+    let random_reads: Vec<&Sample> = random_reads.collect();
+    let median_read = median(random_reads.iter().map(|sample| sample.time)).unwrap_or(0.0);
+    let known = ReadHits { bound: median_read / 4.0, bare_bound: 0.0, per_sector };
+    let bare = median(random_reads.iter().map(|sample| known.bare(sample))).unwrap_or(0.0);
+    let known = ReadHits { bare_bound: bare / 4.0, ..known };
+    let of_vms: Vec<ReadHits> = each.iter().map(|samples| known.for_vm(samples)).collect();
+    let part = |(samples, hits): (Vec<Sample>, &ReadHits)| samples.into_iter().partition(|sample| hits.is_hit(sample));
     let each: Vec<(Vec<Sample>, Vec<Sample>)> = each.into_iter().zip(&of_vms).map(part).collect();
     let hits: Vec<Sample> = each.iter().flat_map(|(hits, _)| hits).copied().collect();
     let others: Vec<Sample> = each.iter().flat_map(|(_, others)| others).copied().collect();
-    let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR).collect();
-    let far = if far.len() < FEW { others.clone() } else { far };
-    let line = regression::line(&far, capacity, further)?;
-    let least = others.iter().chain(&hits).map(|sample| sample.time).fold(f64::INFINITY, f64::min);
+    let far: Vec<Sample> = others.iter().copied().filter(|sample| sample.distance >= NEAR_SECTORS_BOUND).collect();
+    let far = if far.len() < SAMPLES_MIN { others.clone() } else { far };
+    let line = regression::line(&far, capacity, far_seeks)?;
+    let shortest = others.iter().chain(&hits).map(|sample| sample.time).fold(f64::INFINITY, f64::min);
     let all = Residuals::of_all(&others, &hits, &line, &known);
     Some(FittedDisk {
-        each: each.iter().map(|(hits, others)| Residuals::of(others, hits, &line, &known).or(&all)).collect(),
+        each: each.iter().map(|(hits, others)| Residuals::of(others, hits, &line, &known).or_of_all(&all)).collect(),
         all,
-        least,
-        read,
+        shortest,
+        median_read,
         hits: of_vms,
-        hit_sector: per_sector,
-        empties: None,
+        hit_sector_s: per_sector,
+        destage_policy: None,
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
         line,
     })
@@ -192,12 +213,13 @@ pub(crate) mod tests {
     use super::*;
     use crate::isolated_trace::TracedRequest;
 
-    /// A measured drive that is not among the shapes.
+    /// A measured drive that is not among the seek curves.
     pub(crate) fn known() -> Box<dyn drive_models::DriveModel> {
         drive_models::build(&"atlas-10k".parse().unwrap()).unwrap().drive
     }
 
-    /// Reads at random within the first `part` of the drive: 1 ms, the drive's own seek, and a place in its turn of 6 ms.
+    /// Random reads within the first `part` of the drive. Each takes 1 ms, the drive's own seek, and a random part of a
+    /// turn of 6 ms.
     pub(crate) fn trace(part: f64) -> IsolatedTrace {
         let drive = known();
         let capacity = drive.capacity().count();
@@ -225,7 +247,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn long_seeks_are_told_from_short_ones_and_the_turn() {
+    fn long_seeks_are_inferred_from_short_ones_and_the_turn() {
         let drive = known();
         let capacity = drive.capacity();
         for part in [0.01, 0.1, 1.0] {
@@ -241,9 +263,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_drive_is_no_further_away_than_what_comes_back_soonest() {
+    fn delay_is_not_longer_than_the_shortest_responses_of_an_idle_drive() {
         let mut trace = trace(0.1);
-        // Every tenth request comes after a pause and has a hard time, as little as others may take.
+        // Every tenth request comes after a pause and takes 30 ms longer, but every hundredth takes 1 ms only.
         let mut later = Nanos::ZERO;
         for (n, request) in trace.requests.iter_mut().enumerate() {
             if n % 10 == 0 {
@@ -261,12 +283,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_sector_takes_is_as_usual_where_all_requests_are_alike() {
+    fn sector_time_is_the_usual_one_unless_lengths_vary_and_never_far_below_it() {
         let capacity = known().capacity();
         let usual = regression::sector_s(6e-3, capacity);
         let fitted = fit(&[trace(0.3)], capacity).unwrap();
         assert!((fitted.line.base[0][1] / usual - 1.0).abs() < 0.5, "{} {usual}", fitted.line.base[0][1]);
-        // Where they are not it is what was seen.
+        // If lengths vary, the measured time of a sector is found.
         let mut varied = trace(0.3);
         let mut later = Nanos::ZERO;
         for (n, request) in varied.requests.iter_mut().enumerate() {
@@ -279,7 +301,7 @@ pub(crate) mod tests {
         }
         let fitted = fit(&[varied], capacity).unwrap();
         assert!((fitted.line.base[0][1] / 2e-4 - 1.0).abs() < 0.1, "{}", fitted.line.base[0][1]);
-        // No more takes no less.
+        // Longer requests that take less time do not make the time of a sector negative.
         let mut odd = trace(0.3);
         for (n, request) in odd.requests.iter_mut().enumerate() {
             request.sectors = if n % 2 == 0 { 8 } else { 128 };
@@ -288,11 +310,11 @@ pub(crate) mod tests {
             }
         }
         let fitted = fit(&[odd], capacity).unwrap();
-        let least = regression::SECTORS_LEAST * regression::sector_s(fitted.line.turn.unwrap(), capacity);
+        let least = regression::SECTOR_TO_USUAL_MIN * regression::sector_s(fitted.line.turn.unwrap(), capacity);
         assert!((fitted.line.base[0][1] / least - 1.0).abs() < 1e-9, "{} {least}", fitted.line.base[0][1]);
     }
 
-    /// Reads of three streams in turn at their own places, each 3 ms, among them `random` ones as [`trace`] has them.
+    /// `random` reads of [`trace`], then reads of three streams in turn, each of 3 ms.
     pub(crate) fn streams(random: usize) -> IsolatedTrace {
         let mut streams = trace(0.1);
         streams.requests.truncate(random);
@@ -315,7 +337,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn writes_that_a_cache_takes_move_no_arm() {
+    fn cached_writes_take_the_same_time_at_every_distance() {
         let mut cached = trace(0.1);
         let mut sooner = Nanos::ZERO;
         for (n, request) in cached.requests.iter_mut().enumerate() {
@@ -337,9 +359,9 @@ pub(crate) mod tests {
         assert!(fitted.line.time(0, 8.0, 8_000_000) > fitted.line.time(0, 8.0, 5000) + 2e-3);
     }
 
-    /// Two reads at random and a write, over and over with a pause now and then, of a drive that is done with a write after 1 ms and puts
-    /// it on the platter later; else as [`trace`].
-    pub(crate) fn behind_a_cache(empties: Empties) -> IsolatedTrace {
+    /// Two random reads and a write in turn, with a pause of 300 ms after every 50 requests. The drive acknowledges a
+    /// write after 1 ms and destages it later; otherwise as [`trace`].
+    pub(crate) fn behind_a_cache(policy: DestagePolicy) -> IsolatedTrace {
         let drive = known();
         let part = drive.capacity().count() / 10;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
@@ -364,7 +386,7 @@ pub(crate) mod tests {
                 now + 1_000_000
             } else {
                 let done = now.max(free) + access(&mut arm, lba);
-                free = done - u64::from(empties == Empties::AfterReads);
+                free = done - u64::from(policy == DestagePolicy::AfterReads);
                 done
             };
             let (issued, completed) = (Timestamp::from_ns(now), Timestamp::from_ns(done));

@@ -1,7 +1,23 @@
-//! A device that serves one request at a time, as a disk does.
+//! A disk: a device that serves one request at a time.
+//!
+//! ```text
+//!   isolated trace -> samples      service times between completions
+//!                        |         (read_hits: which of them were cache hits; destage: the write cache)
+//!                        v
+//!                    regression    line over operation, length and seek distance (seek_curves as prior)
+//!                        |
+//!                        v
+//!                    residuals     measured times less the line's, by VM
+//!                        |
+//!              fit = line + residuals + caches + delay
+//!                        |
+//!                        v
+//!                      model       drive model for the simulation
+//! ```
 
 mod destage;
 mod fit;
+pub(crate) mod line;
 mod model;
 mod read_hits;
 pub(crate) mod regression;

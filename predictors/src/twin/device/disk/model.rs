@@ -1,4 +1,8 @@
-//! The device as it was fitted ([`super::fit`]), serving.
+//! The drive model of the fitted disk ([`super::fit`]).
+//!
+//! The model draws the class and the residual of each request as the fit describes, and destages the write cache
+//! between requests. The place of an address in the turn is not known, but the same address always gets the same place,
+//! so that schedulers which order by position (`satf`) find a consistent platter.
 
 use std::ops::Range;
 
@@ -9,30 +13,31 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use schedulers::AccessCost;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
-use crate::twin::device::disk::destage::{Destaging, Empties};
+use crate::twin::device::disk::destage::{DestagePolicy, Destaging};
 use crate::twin::device::disk::fit::FittedDisk;
-use crate::twin::device::disk::regression::NEAR;
+use crate::twin::device::disk::line::NEAR_SECTORS_BOUND;
 use crate::twin::device::disk::samples::nanos;
 use crate::twin::device::latest_reads::LatestReads;
 
-/// Such a device.
+/// A disk that serves one request at a time with fitted times.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskModel {
     fitted: FittedDisk,
-    /// Which of the recordings the first machine's is.
+    /// The number of the first VM's trace.
     first: usize,
     random: Xoshiro256PlusPlus,
-    /// Where the latest request ended.
+    /// The end of the latest request.
     position: Lba,
     destaging: Destaging,
     idle_since: Timestamp,
-    /// By machine.
+    /// By VM.
     latest: Vec<LatestReads>,
 }
 
 impl DiskModel {
+    /// The disk serving `vms`, by the numbers of their traces.
     pub(crate) fn new(fitted: FittedDisk, vms: Range<usize>, seed: u64) -> DiskModel {
-        let destaging = Destaging::new(fitted.empties.unwrap_or(Empties::WhenIdle));
+        let destaging = Destaging::new(fitted.destage_policy.unwrap_or(DestagePolicy::WhenIdle));
         DiskModel {
             fitted,
             first: vms.start,
@@ -44,93 +49,94 @@ impl DiskModel {
         }
     }
 
-    /// What the line says of a request that the arm sets out for at `started`, and what its place on the platter adds if there is a turn;
-    /// seconds.
+    /// The line's time of a request that the arm starts for at `started`, and the residual of its place on the platter
+    /// if the turn is known; seconds.
     fn positioned(&self, started: Timestamp, request: &Request) -> (f64, Option<f64>) {
         let operation = if self.acknowledges(request) { 1 } else { self.arm_as(request) };
         let line = &self.fitted.line;
-        let far = &self.fitted.drawn(self.first + usize::from(request.vm.0)).far;
+        let far = &self.fitted.residuals(self.first + usize::from(request.vm.0)).far;
         let seconds = line.time(operation, request.sectors().count() as f64, self.distance(request));
         let placed = line.turn.and_then(|turn| far[operation].at(place(request.lba, started, seconds, turn)));
         (seconds, placed)
     }
 
-    /// Whether the cache has a write as soon as it is there.
+    /// Whether the write cache acknowledges a request.
     fn acknowledges(&self, request: &Request) -> bool {
         let durable = request.flags.contains(Flags::FUA);
-        self.fitted.empties.is_some() && request.operation == Operation::Write && !durable
+        self.fitted.destage_policy.is_some() && request.operation == Operation::Write && !durable
     }
 
-    /// As which operation the arm serves a request: what has to be on the platter takes there what a read takes.
+    /// The operation whose times a request of the arm has. Behind a write cache, durable writes take there what reads
+    /// take.
     fn arm_as(&self, request: &Request) -> usize {
-        if self.fitted.empties.is_some() { 0 } else { request.operation as usize }
+        if self.fitted.destage_policy.is_some() { 0 } else { request.operation as usize }
     }
 
-    /// From where the arm is, or from the request before for what moves no arm.
+    /// The seek distance from the arm, or from the request before if no arm moves.
     fn distance(&self, request: &Request) -> u64 {
         let from = if self.acknowledges(request) { self.position } else { self.destaging.arm };
         from.distance(request.lba).count()
     }
 
-    /// Seconds, and whether it was a hit.
+    /// Draws the service time of a request in seconds, and whether it was a hit.
     fn time(&mut self, started: Timestamp, request: &Request) -> (f64, bool) {
         let (line, placed) = self.positioned(started, request);
         let operation = if self.acknowledges(request) { 1 } else { self.arm_as(request) };
         let distance = self.distance(request);
         let DiskModel { fitted, random, idle_since, latest, first, .. } = self;
-        let drawn = fitted.drawn(*first + usize::from(request.vm.0));
-        let follows =
+        let residuals = fitted.residuals(*first + usize::from(request.vm.0));
+        let sequential =
             request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
         let chance = traces::random::unit(random.next_u64());
-        if follows
-            && chance < drawn.hits(started <= *idle_since)
-            && let Some(time) = drawn.hits.draw(random)
+        if sequential
+            && chance < residuals.hit_probability(started <= *idle_since)
+            && let Some(time) = residuals.hits.draw(random)
         {
-            return ((time + fitted.hit_sector * request.sectors().count() as f64).max(0.0), true);
+            return ((time + fitted.hit_sector_s * request.sectors().count() as f64).max(0.0), true);
         }
         if request.operation == Operation::Write && operation == 0 {
-            return ((line + drawn.durable.draw(random).unwrap_or(0.0)).max(0.0), false);
+            return ((line + residuals.durable.draw(random).unwrap_or(0.0)).max(0.0), false);
         }
-        let near = &drawn.near[operation][usize::from(started <= *idle_since)];
+        let near = &residuals.near[operation][usize::from(started <= *idle_since)];
         let residual = match distance {
-            0..NEAR => near.draw(random),
-            _ if follows && distance <= drawn.behind_most => drawn.behind.draw(random),
+            0..NEAR_SECTORS_BOUND => near.draw(random),
+            _ if sequential && distance <= residuals.sequential_distance_max => residuals.sequential.draw(random),
             _ => None,
         };
-        let residual = residual.or(placed).or_else(|| drawn.far[operation].draw(random));
-        ((line + residual.unwrap_or(0.0)).max(fitted.least), false)
+        let residual = residual.or(placed).or_else(|| residuals.far[operation].draw(random));
+        ((line + residual.unwrap_or(0.0)).max(fitted.shortest), false)
     }
 
-    /// Puts on the platter what the arm has time for before `until`.
+    /// Destages the runs that the arm starts for before `until`.
     fn destage(&mut self, until: Timestamp) {
         while let Some((run, at)) = self.destaging.oldest()
             && at < until
         {
             let distance = self.destaging.arm.distance(run.start).count();
             let DiskModel { fitted, random, first, .. } = self;
-            let near = &fitted.drawn(*first + usize::from(run.vm.0)).destaged;
-            let near = if distance < NEAR { near.draw(random) } else { None };
+            let near = &fitted.residuals(*first + usize::from(run.vm.0)).destaged;
+            let near = if distance < NEAR_SECTORS_BOUND { near.draw(random) } else { None };
             let seconds = near.unwrap_or_else(|| {
                 let residual = fitted.all.far[0].draw(random).unwrap_or(0.0);
-                (fitted.line.destage(run.sectors(), distance) + residual).max(fitted.least)
+                (fitted.line.destage(run.sectors(), distance) + residual).max(fitted.shortest)
             });
-            self.destaging.put(at, nanos(seconds));
+            self.destaging.destaged(at, nanos(seconds));
         }
     }
 
-    /// A write that the cache has as soon as it is there.
+    /// Serves a write from the write cache.
     fn acknowledge(&mut self, started: Timestamp, request: &Request) -> Service {
         let (seconds, _) = self.time(started, request);
         let time = nanos(seconds);
         self.idle_since = started.saturating_add(time);
-        self.destaging.take(request.vm, request.lba, request.end(), self.idle_since);
+        self.destaging.add(request.vm, request.lba, request.end(), self.idle_since);
         self.position = request.end();
         Service { time, seek: Sectors::ZERO, hit: true }
     }
 }
 
-/// Which share of a turn away a place is when the arm, which sets out at `started`, has come there. Nobody knows how places lie around
-/// the platter, but each always lies where it lies.
+/// The share of a turn that remains until an address passes the head, when the arm, which starts at `started`, has been
+/// positioned. The angle of an address is a hash of it: unknown in reality, but always the same.
 fn place(lba: Lba, started: Timestamp, positioning: f64, turn: f64) -> f64 {
     let around = traces::random::unit(lba.sector().wrapping_mul(0x9E37_79B9_7F4A_7C15));
     (around - (started.saturating_since(Timestamp::ZERO).as_s_f64() + positioning) / turn).rem_euclid(1.0)
@@ -139,7 +145,7 @@ fn place(lba: Lba, started: Timestamp, positioning: f64, turn: f64) -> f64 {
 impl AccessCost for DiskModel {
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
         let (line, placed) = self.positioned(now, request);
-        Nanos::from_ns(((line + placed.unwrap_or(0.0)).max(self.fitted.least) * 1e9) as u64)
+        Nanos::from_ns(((line + placed.unwrap_or(0.0)).max(self.fitted.shortest) * 1e9) as u64)
     }
 
     fn position(&self) -> Lba {
@@ -163,7 +169,7 @@ impl ServiceModel for DiskModel {
             return self.acknowledge(started, request);
         }
         if request.operation == Operation::Write {
-            // What is to be on the platter goes there behind all that was written before.
+            // A durable write is served after all cached writes are destaged.
             self.destage(Timestamp::from_ns(u64::MAX));
         }
         let from = started.max(self.destaging.free);
@@ -183,7 +189,7 @@ impl ServiceModel for DiskModel {
         Service { time: done.saturating_since(started), seek, hit }
     }
 
-    /// So that it is told which writes are to be durable. Flushes never come here.
+    /// A volatile cache with FUA, so that the stage marks durable writes. Flushes never reach this model.
     fn write_cache(&self) -> WriteCache {
         WriteCache::Volatile { fua: true }
     }
@@ -193,12 +199,12 @@ impl ServiceModel for DiskModel {
 mod tests {
     use super::*;
     use crate::twin::device::disk::fit::tests::{behind_a_cache, known, streams, trace};
-    use crate::twin::device::disk::regression::FEW;
+    use crate::twin::device::disk::regression::SAMPLES_MIN;
     use crate::twin::device::disk::{fit, with_cache};
     use crate::twin::device::empirical::EmpiricalTimes;
 
     #[test]
-    fn the_device_takes_as_long_as_it_did() {
+    fn simulated_trace_takes_as_long_as_the_measured_one() {
         let trace = trace(0.3);
         let fitted = fit(std::slice::from_ref(&trace), known().capacity()).unwrap();
         assert!(fitted.delay < Nanos::from_us(300), "{}", fitted.delay);
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_hide_neither_the_turn_nor_what_random_reads_take() {
+    fn turn_and_random_reads_are_recovered_from_a_trace_with_many_streams() {
         let drive = known();
         let fitted = fit(&[streams(1500)], drive.capacity()).unwrap();
         let turn = fitted.line.turn.unwrap();
@@ -234,18 +240,19 @@ mod tests {
         let there = |n: u64| 16_000_000 + n * 800;
         let (near, far) = (mean(&|n| n * 64, &|n| 200_000 + n * 64), mean(&|n| n * 64 + 64_000, &there));
         let random = mean(&|n| 1_000_000 + n * 7919 % 400_000 / 8 * 8, &there);
-        // A stream beside another takes what it took; behind a read at the other end of the drive, what any read takes there.
+        // A stream beside another takes the measured 3 ms. Behind a read at the other end of the drive it takes what a
+        // random read takes.
         assert!((near / 3e-3 - 1.0).abs() < 0.15, "{near}");
         assert!(random > 8e-3 && (far / random - 1.0).abs() < 0.05, "{far} {random}");
     }
 
     #[test]
-    fn a_place_comes_by_once_in_a_turn() {
+    fn address_passes_the_head_once_in_a_turn() {
         let lba = Lba::new(123_456);
         let at = |ms: f64| place(lba, Timestamp::from_ns((ms * 1e6) as u64), 1e-3, 8e-3);
         let away = at(0.0);
         assert!((0.0..1.0).contains(&away));
-        // What waits a quarter of a turn is a quarter nearer, or has to wait for the next.
+        // After a quarter of a turn the address is a quarter nearer, or passes in the next turn.
         assert!(((away - 0.25).rem_euclid(1.0) - at(2.0)).abs() < 1e-6 && (away - at(8.0)).abs() < 1e-6);
         let places: Vec<f64> = (0..1000).map(|n| place(Lba::new(n * 8), Timestamp::ZERO, 0.0, 8e-3)).collect();
         let below = |share: f64| places.iter().filter(|place| **place < share).count();
@@ -253,21 +260,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_arm_does_behind_a_cache_is_told_from_reads() {
+    fn destage_policy_and_read_times_are_recovered_from_reads_behind_writes() {
         let drive = known();
         let seek = |distance: u64| drive.cost().between(Lba::ZERO, Lba::new(distance), Sectors::ZERO).as_s_f64();
-        for empties in [Empties::AfterReads, Empties::WhenIdle] {
-            let traces = [behind_a_cache(empties)];
+        for policy in [DestagePolicy::AfterReads, DestagePolicy::WhenIdle] {
+            let traces = [behind_a_cache(policy)];
             let plain = fit(&traces, drive.capacity()).unwrap();
             let cached = with_cache(&traces, &plain).unwrap();
-            assert_eq!(cached.empties, Some(empties));
+            assert_eq!(cached.destage_policy, Some(policy));
             let off = |fitted: &FittedDisk| fitted.line.time(0, 8.0, 500_000) / (4e-3 + seek(500_000)) - 1.0;
-            assert!(off(&cached).abs() < 0.1, "{empties:?} {}", off(&cached));
-            // A run takes what a read takes.
-            assert!(cached.line.settle.abs() < 5e-4, "{empties:?} {}", cached.line.settle);
+            assert!(off(&cached).abs() < 0.1, "{policy:?} {}", off(&cached));
+            // A run takes as long as a read.
+            assert!(cached.line.settle.abs() < 5e-4, "{policy:?} {}", cached.line.settle);
             let plainly = off(&plain);
-            assert!(empties == Empties::WhenIdle || plainly > 0.25, "{plainly}");
-            // Alone it takes as long as it did.
+            assert!(policy == DestagePolicy::WhenIdle || plainly > 0.25, "{plainly}");
+            // The simulated trace takes as long as the measured one.
             let mut device = DiskModel::new(cached, 0..1, 1);
             let [mut simulated, mut measured] = [0.0; 2];
             let mut now = Timestamp::ZERO;
@@ -277,17 +284,17 @@ mod tests {
                 measured += pair[0].completed.since(pair[0].issued).as_s_f64();
                 now = now.saturating_add(took + pair[1].issued.since(pair[0].completed));
             }
-            assert!((simulated / measured - 1.0).abs() < 0.07, "{empties:?} {simulated} {measured}");
+            assert!((simulated / measured - 1.0).abs() < 0.07, "{policy:?} {simulated} {measured}");
         }
         assert!(with_cache(&[trace(0.1)], &fit(&[trace(0.1)], drive.capacity()).unwrap()).is_none());
     }
 
     #[test]
-    fn reads_wait_for_what_another_machine_has_written() {
+    fn reads_and_durable_writes_wait_for_destaging_of_another_vms_writes() {
         let drive = known();
-        let traces = [behind_a_cache(Empties::AfterReads)];
+        let traces = [behind_a_cache(DestagePolicy::AfterReads)];
         let plain = fit(&traces, drive.capacity()).unwrap();
-        let mut device = DiskModel::new(with_cache(&traces, &plain).unwrap().of_all(), 0..2, 1);
+        let mut device = DiskModel::new(with_cache(&traces, &plain).unwrap().for_any_vm(), 0..2, 1);
         let far = drive.capacity().count() / 10 * 9;
         let mut now = Timestamp::ZERO;
         let mut serve = |operation: Operation, vm: u16, lba: u64, flags: Flags| {
@@ -310,9 +317,9 @@ mod tests {
             sum / 1000.0
         };
         let (alone, behind) = (mean(false), mean(true));
-        // There and back again.
+        // The arm goes to the other VM's address and back.
         assert!(behind > 2.5 * alone, "{alone} {behind}");
-        // What is to be on the platter waits for all that was written before.
+        // A durable write waits until all earlier writes are destaged.
         let durable = |serve: &mut dyn FnMut(Operation, u16, u64, Flags) -> f64, writes: u64| {
             for n in 0..writes {
                 serve(Operation::Write, 1, far + place(3 * n + 1), Flags::empty());
@@ -325,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_cache_times_are_drawn_as_they_were_seen() {
+    fn durable_near_destaged_and_hit_times_are_drawn_from_their_own_residuals() {
         let drive = known();
-        let traces = [behind_a_cache(Empties::AfterReads)];
+        let traces = [behind_a_cache(DestagePolicy::AfterReads)];
         let plain = fit(&traces, drive.capacity()).unwrap();
-        let fitted = with_cache(&traces, &plain).unwrap().of_all();
-        let always = |seconds: f64| EmpiricalTimes::of(vec![seconds; FEW]);
-        // What each of three requests takes, one after the other.
+        let fitted = with_cache(&traces, &plain).unwrap().for_any_vm();
+        let always = |seconds: f64| EmpiricalTimes::of(vec![seconds; SAMPLES_MIN]);
+        // The times of three requests, one after another.
         let took = |fitted: &FittedDisk, requests: [(Operation, u64, Flags); 3]| {
             let mut device = DiskModel::new(fitted.clone(), 0..1, 1);
             let mut now = Timestamp::from_ns(1_000_000_000);
@@ -344,7 +351,7 @@ mod tests {
             })
         };
         let (read, write, none) = (Operation::Read, Operation::Write, Flags::empty());
-        // A write next to where the arm is comes to the platter before one that is to be there.
+        // A near write is destaged before the durable write.
         let mut near = fitted.clone();
         let requests = [(read, 100_000, none), (write, 100_100, none), (write, 100_300, Flags::FUA)];
         let last = |fitted: &FittedDisk| took(fitted, requests)[2];
@@ -355,9 +362,9 @@ mod tests {
         assert!((last(&near) - soon - 40e-3).abs() < 1e-3, "{soon}");
         near.all.durable = always(30e-3);
         assert!((last(&near) - soon - 70e-3).abs() < 1e-3, "{soon}");
-        // What the drive has read ahead waits for no arm, but takes its sectors' time.
+        // A hit does not wait for the arm, but takes the transfer time of its sectors.
         let mut hits = fitted;
-        let sectors = 8.0 * hits.hit_sector;
+        let sectors = 8.0 * hits.hit_sector_s;
         assert!(sectors > 0.0);
         (hits.all.hits, hits.all.hit_share, hits.all.destaged) = (always(1e-4), [Some(1.0); 2], always(50e-3));
         let mut device = DiskModel::new(hits, 0..1, 1);

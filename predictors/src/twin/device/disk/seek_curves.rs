@@ -1,17 +1,18 @@
-//! What longer seeks cost than short ones.
+//! Seek curves of measured drives, from which seeks longer than those in isolated traces are inferred.
 //!
-//! A machine alone moves the arm within its own place. What it costs to go to another's is not in its recording, and no formula of
-//! few parameters carries a seek curve from a hundredth of the stroke to half of it. Real arms are alike, though: eight drives of
-//! six makes whose positioning times were measured (the profiles of this suite's drives that were) give eight shapes, and in turns of the platter these
-//! hardly differ: a third of the stroke takes about one. Each is fitted to what the recordings show, beside what is to be expected
-//! by its turn and that of the recordings' drive, and weighs by how well it fits there.
+//! A VM alone moves the arm within its own addresses only. Its trace does not contain seeks to other VMs' addresses,
+//! and no formula of few parameters carries a seek curve from a hundredth of the stroke to half of it. Real arms are
+//! alike, though. The curves are those of eight drives of six makes with measured positioning times (this project's
+//! drive profiles). In turns of the platter they hardly differ: a third of the stroke takes about one turn.
+//! [`super::regression`] fits each curve to the traces, with a prior from the turns of both drives, and weighs it by
+//! how well it fits.
 
 use drive_models::DriveModel;
 use traces::{Lba, Sectors};
 
-/// The measured drives, with the time of a turn in ms. Drives that the suite's own examples and rooms ([`crate::synthetic::SYNTHETIC_SETUPS`]) are
-/// made with are not among them: a forecast for these would know the answer.
-const DRIVES: [(&str, f64); 8] = [
+/// The profiles of the measured drives, with the time of a turn in ms. Drives that examples and synthetic setups
+/// ([`crate::synthetic::SYNTHETIC_SETUPS`]) use are not among them: a forecast for these would know the answer.
+const MEASURED_DRIVES_TURN_MS: [(&str, f64); 8] = [
     ("atlas-iii", 8.334),
     ("cheetah-4lp", 5.981),
     ("dec-rz26", 11.193),
@@ -22,43 +23,46 @@ const DRIVES: [(&str, f64); 8] = [
     ("st41601n", 11.117),
 ];
 
-/// Distances as shares of the capacity, 2^-20 to 1, two to an octave.
-const STEPS: usize = 41;
-/// The arm starts at these eighths of the capacity.
-const ORIGINS: [u64; 4] = [0, 2, 4, 7];
+/// The number of points of a curve: distances from 2^-20 of the capacity to all of it, two to an octave. Set by
+/// judgement; not varied.
+const CURVE_POINTS: usize = 41;
+/// Each point is the mean over seeks that start at these eighths of the capacity. Set by judgement; not varied.
+const ORIGINS_EIGHTHS: [u64; 4] = [0, 2, 4, 7];
 
-/// A drive's positioning time over the distance, in seconds; only its shape is used.
+/// A drive's positioning time over the seek distance, in seconds. Only its shape is used.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeekCurve {
-    /// Seconds that its own drive's platter takes for a turn.
+    /// The turn of that drive's platter; seconds.
     pub(crate) turn: f64,
-    times: [f64; STEPS],
+    /// The time at each point.
+    times: [f64; CURVE_POINTS],
 }
 
 impl SeekCurve {
-    /// The time over a `share` of the capacity.
+    /// The time over a `share` of the capacity, interpolated.
     pub(crate) fn at(&self, share: f64) -> f64 {
-        let last = (STEPS - 1) as f64;
+        let last = (CURVE_POINTS - 1) as f64;
         let step = (2.0 * share.max(f64::MIN_POSITIVE).log2() + last).clamp(0.0, last);
-        let below = (step as usize).min(STEPS - 2);
+        let below = (step as usize).min(CURVE_POINTS - 2);
         let part = step - below as f64;
         self.times[below] * (1.0 - part) + self.times[below + 1] * part
     }
 
-    /// Of the time over a `share`, what it is up to `reach`, and what it is further.
+    /// Splits the time over a `share` into the part up to `reach` and the part beyond.
     pub(crate) fn parts(&self, share: f64, reach: f64) -> [f64; 2] {
         let near = self.at(share.min(reach));
         [near, (self.at(share) - near).max(0.0)]
     }
 
+    /// The curve of a drive model.
     fn of(drive: &dyn DriveModel, turn: f64) -> SeekCurve {
         let capacity = drive.capacity().count();
         let time = |step: usize| {
-            let share = ((step as f64 - (STEPS - 1) as f64) / 2.0).exp2();
+            let share = ((step as f64 - (CURVE_POINTS - 1) as f64) / 2.0).exp2();
             let distance = ((share * capacity as f64) as u64).min(capacity - 1);
             let mut sum = 0.0;
             let mut count = 0.0;
-            for origin in ORIGINS.map(|eighths| capacity / 8 * eighths) {
+            for origin in ORIGINS_EIGHTHS.map(|eighths| capacity / 8 * eighths) {
                 for to in [origin.checked_sub(distance), origin.checked_add(distance).filter(|&to| to < capacity)] {
                     let Some(to) = to else { continue };
                     let time = drive.cost().between(Lba::new(origin), Lba::new(to), Sectors::ZERO);
@@ -72,13 +76,13 @@ impl SeekCurve {
     }
 }
 
-/// All of them.
+/// The curves of all measured drives.
 pub(crate) fn seek_curves() -> Vec<SeekCurve> {
     let curve = |&(name, turn_ms): &(&str, f64)| {
         let built = drive_models::build(&name.parse().ok()?).ok()?;
         Some(SeekCurve::of(&*built.drive, turn_ms / 1e3))
     };
-    DRIVES.iter().filter_map(curve).collect()
+    MEASURED_DRIVES_TURN_MS.iter().filter_map(curve).collect()
 }
 
 #[cfg(test)]
@@ -86,10 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_drive_has_a_shape_that_grows() {
+    fn every_curve_grows_with_distance() {
         let seek_curves = seek_curves();
-        assert_eq!(seek_curves.len(), DRIVES.len());
-        for (curve, (drive, _)) in seek_curves.iter().zip(DRIVES) {
+        assert_eq!(seek_curves.len(), MEASURED_DRIVES_TURN_MS.len());
+        for (curve, (drive, _)) in seek_curves.iter().zip(MEASURED_DRIVES_TURN_MS) {
             assert!(curve.at(0.01) > 0.0 && curve.at(0.01) < curve.at(0.1) && curve.at(0.1) < curve.at(0.9), "{drive}");
             assert_eq!(curve.at(2.0), curve.at(1.0));
             assert_eq!(curve.at(0.0), curve.times[0]);
@@ -97,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_the_profiles_own() {
-        for (name, turn_ms) in DRIVES {
+    fn turns_equal_those_of_the_profiles() {
+        for (name, turn_ms) in MEASURED_DRIVES_TURN_MS {
             let text = drive_models::PROFILES.iter().find(|(profile, _)| *profile == name).unwrap().1;
             let line = text.lines().find(|line| line.starts_with("period_ps")).unwrap();
             let period_ps: f64 = line.split('"').nth(1).unwrap().parse().unwrap();
@@ -107,16 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn in_turns_drives_are_alike() {
-        for (curve, (drive, _)) in seek_curves().iter().zip(DRIVES) {
+    fn a_third_of_the_stroke_takes_about_one_turn_with_every_drive() {
+        for (curve, (drive, _)) in seek_curves().iter().zip(MEASURED_DRIVES_TURN_MS) {
             let turns = curve.at(1.0 / 3.0) / curve.turn;
             assert!((0.9..1.5).contains(&turns), "{drive}: {turns}");
         }
     }
 
     #[test]
-    fn what_a_sector_takes_is_the_middle_of_the_profiles() {
-        use crate::twin::device::disk::regression::SECTOR_TURNS;
+    fn expected_sector_time_is_the_median_of_the_profiles() {
+        use crate::twin::device::disk::regression::SECTOR_TURNS_BY_ROOT_CAPACITY;
 
         let turns = |(name, _): (&str, f64)| {
             let text = drive_models::PROFILES.iter().find(|(profile, _)| *profile == name).unwrap().1;
@@ -130,9 +134,9 @@ mod tests {
             let capacity = layout["capacity_sectors"].as_integer().unwrap() as f64;
             capacity.sqrt() / (sectors / cylinders)
         };
-        let mut turns = DRIVES.map(turns);
+        let mut turns = MEASURED_DRIVES_TURN_MS.map(turns);
         turns.sort_by(f64::total_cmp);
         assert!(turns[0] > 13.0 && turns[7] < 25.0, "{turns:?}");
-        assert!(((turns[3] + turns[4]) / 2.0 - SECTOR_TURNS).abs() < 0.5, "{turns:?}");
+        assert!(((turns[3] + turns[4]) / 2.0 - SECTOR_TURNS_BY_ROOT_CAPACITY).abs() < 0.5, "{turns:?}");
     }
 }

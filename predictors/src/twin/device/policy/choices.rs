@@ -1,20 +1,29 @@
-//! What was taken of what waited, at a device or in a VM.
+//! Extracts dispatch decisions from an isolated trace, at the device or inside the VM.
+//!
+//! A queue is rebuilt from the times of the trace. At the device a request waits from its issue, and completions give
+//! the order of service; in the VM a request waits from its arrival, and issues give the order. Each dispatch becomes a
+//! [`Choice`] with the queue that it saw.
+//!
+//! Durable writes are left out: they wait for their own flush first, and the trace does not show when that is done.
+//! Addresses are not looked at.
 
 use traces::{Nanos, Operation, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest};
 
-/// A request that was taken.
+/// One dispatch, with the queue from which the request was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// Reads and writes that waited, itself among them.
+    /// Reads that waited, with the dispatched request.
     pub(super) reads: u32,
+    /// Writes that waited, with the dispatched request.
     pub(super) writes: u32,
-    /// Whether it is a read.
+    /// Whether the dispatched request is a read.
     pub(super) read: bool,
-    /// Whether the oldest was a read, where it came clearly before all of the other kind.
+    /// Whether the oldest waiting request was a read; `None` unless it came clearly before all requests of the other
+    /// kind.
     pub(super) oldest_read: Option<bool>,
-    /// Whether it was the oldest of its kind.
+    /// Whether the dispatched request was the oldest of its kind.
     pub(super) in_order: bool,
 }
 
@@ -23,100 +32,111 @@ impl Choice {
         self.reads + self.writes
     }
 
-    pub(super) fn tells(&self) -> bool {
+    /// Whether the choice distinguishes policies: both kinds waited, and one of them clearly longer.
+    pub(super) fn is_decisive(&self) -> bool {
         self.reads > 0 && self.writes > 0 && self.oldest_read.is_some()
     }
 }
 
-/// What was taken of what waited, in order.
+/// All dispatches of a queue in order, and how often later requests finished before one in service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choices {
-    pub(super) taken: Vec<Choice>,
-    /// Requests that found nobody there, so that they were served at once, while others came.
-    pub(super) first: u64,
-    /// Of them: another that came later was done clearly before.
+    pub(super) dispatches: Vec<Choice>,
+    /// Requests that found the device idle and so were in service at once, and that others joined before completion.
+    pub(super) joined: u64,
+    /// Of the `joined` requests, those that a later request clearly overtook: it completed first.
     pub(super) overtaken: u64,
 }
 
-/// Requests that come within so little of one another come at once, and more so far away from the device.
-const AT_ONCE: Nanos = Nanos::from_ms(1);
-/// Requests in service that are overtaken more often than in so large a share are not alone there.
-const OVERTAKEN: f64 = 0.1;
-/// Fewer telling choices leave the policy open.
-pub(super) const TELLING_MIN: usize = 20;
-/// A policy is one if it explains so many of the choices.
-pub(super) const EXPLAINED: f64 = 0.88;
-/// So many choices are looked at.
-pub(super) const LOOKED_AT: usize = 20_000;
+/// Requests whose times differ by at most this count as simultaneous, as they may have changed places on their way to
+/// the device. If the device's delay is longer, that bound holds. Set by judgement; not varied.
+const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
+/// If a larger share of the joined requests is overtaken, the device serves several requests at once. Set by judgement;
+/// not varied.
+const OVERTAKEN_SHARE_MAX: f64 = 0.1;
+/// Fewer observations than this decide nothing about the order. Set by judgement; not varied.
+pub(super) const OBSERVATIONS_MIN: usize = 20;
+/// A policy is sure only if it explains at least this share of the decisive choices. A kind of requests is served in
+/// order only if this share of its dispatches takes the oldest. Set by judgement; 0.9 at first.
+pub(super) const EXPLAINED_SHARE_SURE_MIN: f64 = 0.88;
+/// At most this many choices are followed through the candidate policies, which bounds the time of the inference. Set
+/// by judgement; not varied.
+pub(super) const CHOICES_FOLLOWED_MAX: usize = 20_000;
 
 impl Choices {
-    /// Those of several recordings, first as many of each as make what is looked at.
+    /// Joins the choices of several traces. Equal numbers of each trace come first, so that each weighs the same in
+    /// [`Choices::followed`].
     pub(crate) fn of_all(each: &[Choices]) -> Choices {
-        let most = LOOKED_AT / each.len().max(1);
-        let first = each.iter().flat_map(|choices| choices.taken.iter().take(most));
-        let further = each.iter().flat_map(|choices| choices.taken.iter().skip(most));
+        let most = CHOICES_FOLLOWED_MAX / each.len().max(1);
+        let first = each.iter().flat_map(|choices| choices.dispatches.iter().take(most));
+        let further = each.iter().flat_map(|choices| choices.dispatches.iter().skip(most));
         Choices {
-            taken: first.chain(further).copied().collect(),
-            first: each.iter().map(|choices| choices.first).sum(),
+            dispatches: first.chain(further).copied().collect(),
+            joined: each.iter().map(|choices| choices.joined).sum(),
             overtaken: each.iter().map(|choices| choices.overtaken).sum(),
         }
     }
 
-    /// Whether the device serves several at once, or takes those of one kind in another order than they came in.
-    pub(super) fn is_no_queue(&self) -> bool {
+    /// Whether the device serves several requests at once, or serves requests of one kind out of order.
+    pub(super) fn is_concurrent_or_reordering(&self) -> bool {
         let out_of_order = |read: bool| {
             let several =
                 |choice: &&Choice| choice.read == read && (if read { choice.reads } else { choice.writes }) > 1;
-            let all = self.taken.iter().filter(several).count();
-            let in_order = self.taken.iter().filter(several).filter(|choice| choice.in_order).count();
-            all >= TELLING_MIN && (in_order as f64) < EXPLAINED * all as f64
+            let all = self.dispatches.iter().filter(several).count();
+            let in_order = self.dispatches.iter().filter(several).filter(|choice| choice.in_order).count();
+            all >= OBSERVATIONS_MIN && (in_order as f64) < EXPLAINED_SHARE_SURE_MIN * all as f64
         };
-        let overtaken = self.first >= TELLING_MIN as u64 && self.overtaken as f64 > OVERTAKEN * self.first as f64;
+        let overtaken =
+            self.joined >= OBSERVATIONS_MIN as u64 && self.overtaken as f64 > OVERTAKEN_SHARE_MAX * self.joined as f64;
         overtaken || out_of_order(true) || out_of_order(false)
     }
 
-    pub(super) fn looked_at(&self) -> &[Choice] {
-        &self.taken[..self.taken.len().min(LOOKED_AT)]
+    /// The choices that candidate policies are followed through.
+    pub(super) fn followed(&self) -> &[Choice] {
+        &self.dispatches[..self.dispatches.len().min(CHOICES_FOLLOWED_MAX)]
     }
 
-    /// Whether reads pass waiting writes more often than chance would have it.
+    /// Whether reads overtake older writes in more than half of the cases where they could.
     pub(crate) fn prefers_reads(&self) -> bool {
-        let passable = || self.taken.iter().filter(|choice| choice.tells() && choice.oldest_read == Some(false));
-        let telling = passable().count();
-        telling >= TELLING_MIN && 2 * passable().filter(|choice| choice.read && choice.in_order).count() > telling
+        let passable =
+            || self.dispatches.iter().filter(|choice| choice.is_decisive() && choice.oldest_read == Some(false));
+        let count = passable().count();
+        count >= OBSERVATIONS_MIN && 2 * passable().filter(|choice| choice.read && choice.in_order).count() > count
     }
 
-    /// Whether anything ever waited for anything else.
+    /// Whether any request ever waited while another was dispatched.
     pub(crate) fn any(&self) -> bool {
-        self.taken.iter().any(|choice| choice.waiting() > 1)
+        self.dispatches.iter().any(|choice| choice.waiting() > 1)
     }
 
-    fn add(&mut self, waiting: &[(Timestamp, &TracedRequest)], taken: (Timestamp, &TracedRequest), at_once: Nanos) {
+    /// Adds the dispatch of a request out of the `waiting` ones, each with the time since which it waits.
+    fn add(&mut self, waiting: &[(Timestamp, &TracedRequest)], sent: (Timestamp, &TracedRequest), simultaneous: Nanos) {
         let oldest = |operation: Operation| {
             waiting.iter().find(|(_, request)| request.operation == operation).map(|(since, _)| *since)
         };
         let of = |operation: Operation| waiting.iter().filter(|(_, request)| request.operation == operation).count();
         let reads = of(Operation::Read) as u32;
-        // What came at about the same time may have changed places on its way.
-        let clearly = |first: Timestamp, second: Timestamp| first.saturating_add(at_once) < second;
+        // Requests that came at about the same time may have changed places on their way.
+        let clearly = |first: Timestamp, second: Timestamp| first.saturating_add(simultaneous) < second;
         let oldest_read = match (oldest(Operation::Read), oldest(Operation::Write)) {
             (Some(read), Some(write)) if clearly(read, write) => Some(true),
             (Some(read), Some(write)) if clearly(write, read) => Some(false),
             _ => None,
         };
-        self.taken.push(Choice {
+        self.dispatches.push(Choice {
             reads,
             writes: waiting.len() as u32 - reads,
-            read: taken.1.operation == Operation::Read,
+            read: sent.1.operation == Operation::Read,
             oldest_read,
-            in_order: oldest(taken.1.operation).is_some_and(|since| !clearly(since, taken.0)),
+            in_order: oldest(sent.1.operation).is_some_and(|since| !clearly(since, sent.0)),
         });
     }
 }
 
-/// What a device that serves one request after another, `delay` away both ways together, took next, of those that were at it.
+/// The choices of the device, as if it served one request after another. `delay` is the round trip between the tracing
+/// point and the device.
 pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
-    let at_once = AT_ONCE.max(delay);
+    let simultaneous = SIMULTANEOUS_MAX.max(delay);
     let mut end = Timestamp::ZERO;
     let mut seen = choices(
         trace,
@@ -128,65 +148,66 @@ pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
             end = request.completed;
             started
         },
-        at_once,
+        simultaneous,
     );
-    (seen.first, seen.overtaken) = overtaken(trace, at_once);
+    (seen.joined, seen.overtaken) = overtaken(trace, simultaneous);
     seen
 }
 
-/// Of the requests that found nobody at the device and were joined there, how many there are, and how many a later one was done before.
-fn overtaken(trace: &IsolatedTrace, at_once: Nanos) -> (u64, u64) {
+/// Counts the requests that found the device idle and were joined by others, and those of them that a later request
+/// clearly overtook.
+fn overtaken(trace: &IsolatedTrace, simultaneous: Nanos) -> (u64, u64) {
     let mut by_issue: Vec<&TracedRequest> = trace.requests.iter().filter(|request| request.moves_data()).collect();
     by_issue.sort_by_key(|request| (request.issued, request.completed, request.lba));
-    let (mut first, mut overtaken) = (0, 0);
+    let (mut joined, mut overtaken) = (0, 0);
     let mut busy_until = Timestamp::ZERO;
     for (index, request) in by_issue.iter().enumerate() {
-        // One with a flush of its own waits for that first.
+        // A durable write waits for its own flush first.
         let alone = request.issued >= busy_until && !request.durable;
         busy_until = busy_until.max(request.completed);
-        let mut joined = by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed).peekable();
-        if alone && joined.peek().is_some() {
-            first += 1;
-            let before = |other: &&TracedRequest| other.completed.saturating_add(at_once) < request.completed;
-            overtaken += u64::from(joined.any(before));
+        let mut later = by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed).peekable();
+        if alone && later.peek().is_some() {
+            joined += 1;
+            let before = |other: &&TracedRequest| other.completed.saturating_add(simultaneous) < request.completed;
+            overtaken += u64::from(later.any(before));
         }
     }
-    (first, overtaken)
+    (joined, overtaken)
 }
 
-/// What the machine itself issued next, of those that had arrived.
+/// The choices of the VM's own scheduler: which of the arrived requests it issued next.
 pub(crate) fn in_vm(trace: &IsolatedTrace) -> Choices {
-    choices(trace, &[], |request| request.arrival, |request| request.issued, |request| request.issued, AT_ONCE)
+    choices(trace, &[], |request| request.arrival, |request| request.issued, |request| request.issued, SIMULTANEOUS_MAX)
 }
 
-/// The choices of a server that requests come to `since`, and that is done with them in the order of `done`; it chose each `when`, and
-/// of the `unfinished` none.
+/// The choices of a server. A request waits there from the time `since`. The server dispatches requests in the order of
+/// `done`, each at the time `dispatched`. The `unfinished` requests wait for ever.
 fn choices(
     trace: &IsolatedTrace,
     unfinished: &[TracedRequest],
     since: fn(&TracedRequest) -> Timestamp,
     done: fn(&TracedRequest) -> Timestamp,
-    mut when: impl FnMut(&TracedRequest) -> Timestamp,
-    at_once: Nanos,
+    mut dispatched: impl FnMut(&TracedRequest) -> Timestamp,
+    simultaneous: Nanos,
 ) -> Choices {
     let mut coming: Vec<&TracedRequest> = trace.requests.iter().filter(|request| request.moves_data()).collect();
-    let mut taken = coming.clone();
+    let mut served = coming.clone();
     coming.extend(unfinished.iter().filter(|request| request.moves_data()));
     coming.sort_by_key(|request| (since(request), done(request), request.lba));
-    taken.sort_by_key(|request| (done(request), since(request), request.lba));
+    served.sort_by_key(|request| (done(request), since(request), request.lba));
     let mut coming = coming.into_iter().peekable();
     let mut waiting: Vec<(Timestamp, &TracedRequest)> = Vec::new();
     let mut choices = Choices::default();
-    for request in taken {
-        let chosen = when(request);
+    for request in served {
+        let chosen = dispatched(request);
         while let Some(next) = coming.next_if(|next| since(next) <= chosen.max(since(request))) {
-            // One with a flush of its own waits for that, wherever it is; nobody knows when it could have been taken.
+            // A durable write waits for its own flush, so the trace does not show when it could have been dispatched.
             if !next.durable {
                 waiting.push((since(next), next));
             }
         }
         if !request.durable {
-            choices.add(&waiting, (since(request), request), at_once);
+            choices.add(&waiting, (since(request), request), simultaneous);
         }
         if let Some(place) = waiting.iter().position(|(_, other)| std::ptr::eq(*other, request)) {
             waiting.remove(place);

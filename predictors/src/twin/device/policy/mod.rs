@@ -1,10 +1,17 @@
-//! In which order waiting requests are taken, told from a recording.
+//! Infers the dispatch order of a device, or of a VM's own scheduler, from isolated traces.
 //!
-//! Whenever something is taken while others wait, the recording shows what was chosen. A choice tells policies apart if both kinds wait
-//! and one of them clearly the longer. Every policy is followed through all choices, in the state that what was really taken has left it
-//! in; the one that would have chosen otherwise least often is the policy, the simpler one unless another is clearly better. It is
-//! *sure* if every other is clearly worse. What was never seen excludes nothing: that writes are not drained above some
-//! number of them shows only where so many have waited.
+//! 1. `choices` extracts every dispatch: how many reads and writes waited, which kind waited longest, and which request
+//!    was dispatched. A choice is decisive if reads and writes both waited and the oldest of one kind is clearly older
+//!    than the oldest of the other.
+//! 2. `inference` follows every candidate policy through all choices. After each choice the policy's state is set by
+//!    the request that the device really dispatched. The policy with the fewest wrong choices wins. A simpler policy
+//!    wins unless another is clearly better.
+//!
+//! The policy is *sure* if every other candidate is clearly worse. A queue length that never occurred excludes no
+//! policy: a drain of writes from some number of waiting writes on shows only if that many writes waited.
+//!
+//! Only five outcomes are known: first come first served, reads first, reads first with a drain of writes, weighted
+//! turns, and unknown. Orders by address or by deadline are not inferred; they come out as unknown.
 
 mod choices;
 mod inference;
@@ -17,28 +24,28 @@ use traces::spec::Spec;
 pub(crate) use self::choices::{Choices, at_device, in_vm};
 use crate::predictor::PredictError;
 
-/// An order.
+/// A dispatch order between reads and writes; requests of one kind go in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// The oldest first.
+    /// The oldest request first.
     Fcfs,
-    /// The oldest read, and the oldest write if there is no read.
+    /// The oldest read, or the oldest write if no read waits.
     ReadPriority,
-    /// The same, but from so many waiting writes on these, until so few are left.
+    /// Reads first, until too many writes wait: then writes only, until few enough are left.
     Drain {
-        /// So many begin it.
+        /// The number of waiting writes that begins a drain.
         at: u32,
-        /// So many are left at its end.
+        /// The number of waiting writes at which a drain ends.
         to: u32,
     },
-    /// So many reads and so many writes in turn, while both wait.
+    /// A turn of reads, then a turn of writes, while both wait.
     Weighted {
-        /// Reads of a turn.
+        /// Reads in a turn.
         reads: u32,
-        /// Writes of a turn.
+        /// Writes in a turn.
         writes: u32,
     },
-    /// None of these.
+    /// None of the above explains the choices.
     Unknown,
 }
 
@@ -57,7 +64,7 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// The scheduler that takes requests so, as one would write it. Of an unknown order, as they come.
+    /// The spec of the scheduler with this order; first come, first served if the order is unknown.
     pub(crate) fn scheduler(self) -> String {
         match self {
             Policy::Fcfs | Policy::Unknown => "fifo".to_owned(),
@@ -67,7 +74,7 @@ impl Policy {
         }
     }
 
-    /// Its name without what was fitted.
+    /// The policy's name without its parameters.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Policy::Fcfs => "fcfs",
@@ -79,21 +86,21 @@ impl Policy {
     }
 }
 
-/// In which order the device takes what waits.
+/// The device's dispatch order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DispatchOrder {
     pub(crate) policy: Policy,
-    /// Writes that are to be durable go ahead of all others.
+    /// Whether durable writes go ahead of all other requests.
     pub(crate) durable_first: bool,
 }
 
-/// Builds the scheduler that `spec` names.
+/// Builds the scheduler that `spec` describes.
 pub(crate) fn scheduler(spec: &str) -> Result<Box<dyn Scheduler>, PredictError> {
     let built = spec.parse().and_then(|spec: Spec| schedulers::build(&spec));
     built.map(|built| built.scheduler).map_err(|error| PredictError::DoesNotHold(error.to_string()))
 }
 
-/// A shipped scheduler without settings.
+/// Builds the registry's scheduler of this name with default settings.
 pub(crate) fn shipped(name: &str) -> Box<dyn Scheduler> {
     scheduler(name).expect("the registry has it")
 }
