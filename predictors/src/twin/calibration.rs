@@ -47,7 +47,7 @@ struct Alone<'a> {
 impl Alone<'_> {
     /// What one machine gets, by no more than so long a play.
     fn one(&self, fitted: &FittedDevice, vm: usize, most: Nanos) -> Result<VmForecast, PredictError> {
-        let run = Run { fitted, order: self.order, seed: self.seed, vms: vm..vm + 1, most };
+        let run = Run { fitted, order: self.order, seed: self.seed, vms: vm..vm + 1, duration_max: most };
         let simulated = simulate(self.traces, self.vms, &run)?;
         Ok(simulated.first().copied().unwrap_or_else(|| measured(&self.traces[vm])))
     }
@@ -157,7 +157,7 @@ pub(super) fn fit(
         _ => disk,
     };
     let Some(fitted) = fitted else { return Ok(None) };
-    let alone = (0..own).map(|vm| alone.one(&fitted, vm, simulation::ALL)).collect::<Result<_, _>>()?;
+    let alone = (0..own).map(|vm| alone.one(&fitted, vm, simulation::UNLIMITED)).collect::<Result<_, _>>()?;
     Ok(Some(CalibratedDevice { fitted, alone }))
 }
 

@@ -69,7 +69,8 @@ impl<'a> Model<'a> {
     /// [`PredictError::DoesNotHold`] if they cannot be played.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
         let vms = 0..self.alone.len();
-        let run = Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, most: simulation::ALL };
+        let run =
+            Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
         let together = simulate(self.traces, &self.vms, &run)?;
         let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
         let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
