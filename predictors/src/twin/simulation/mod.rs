@@ -142,8 +142,8 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// What each VM gets in excerpts that are `duration` long together. Queues need time to grow, so there are fewer and
-    /// longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
+    /// What each VM gets in excerpts that are `duration` long together. Queues need time to grow, so there are fewer
+    /// and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
     fn simulate(&self, duration: Nanos) -> Result<Vec<VmForecast>, PredictError> {
         let mut excerpts = (duration.as_ns() / EXCERPT_LENGTH_MIN.as_ns()).clamp(1, EXCERPTS_MAX);
         loop {
@@ -263,8 +263,8 @@ mod tests {
         assert_eq!(informative_span(span, 0), span);
     }
 
-    /// A process that reads for 2 ms every 7 ms, and one with bursts of 12 background writes of 4 ms, of which `at_once` are
-    /// in flight at once: the others wait.
+    /// A process that reads for 2 ms every 7 ms, and one with bursts of 12 background writes of 4 ms, of which
+    /// `at_once` are in flight at once: the others wait.
     fn traced(at_once: u64) -> IsolatedTrace {
         let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| {
             let operation = if sync { Operation::Read } else { Operation::Write };
@@ -320,8 +320,8 @@ mod tests {
         use crate::twin::device;
         use crate::twin::device::policy::Policy;
 
-        // Reads one after another at distant addresses. Each takes 5 to 9 ms; every second one has 4,096 sectors and takes
-        // 16 ms more.
+        // Reads one after another at distant addresses. Each takes 5 to 9 ms; every second one has 4,096 sectors and
+        // takes 16 ms more.
         let mut at = 0;
         let read = |n: u64| {
             let (sectors, longer) = if n.is_multiple_of(2) { (4096, 16_000) } else { (8, 0) };

@@ -241,8 +241,8 @@ pub(crate) mod tests {
         TracedRequest::sent(Operation::Write, stream, at_us, took_us)
     }
 
-    /// A journal (process 1) that writes for 10 ms in every 25 to 35 ms, and a writer (process 2) that thinks for 20 ms. If
-    /// `blocked`, the journal's writes block the writer, which starts 300 us after them.
+    /// A journal (process 1) that writes for 10 ms in every 25 to 35 ms, and a writer (process 2) that thinks for 20
+    /// ms. If `blocked`, the journal's writes block the writer, which starts 300 us after them.
     pub(crate) fn traced(blocked: bool) -> Vec<TracedRequest> {
         let mixed = |n: u64, below: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
         let mut journal = Vec::new();

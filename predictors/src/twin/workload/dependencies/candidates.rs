@@ -10,7 +10,8 @@ use traces::{Nanos, Operation, StreamId, Timestamp};
 use super::After;
 use crate::isolated_trace::TracedRequest;
 
-/// The most processes with a number of their own; those that send least share the last one. Set by judgement; not varied.
+/// The most processes with a number of their own; those that send least share the last one. Set by judgement; not
+/// varied.
 const STREAMS_MAX: usize = 32;
 /// The most completions of each process that are candidates at once: the latest. Set by judgement; not varied.
 const RECENT_COMPLETIONS_MAX: usize = 8;
@@ -56,8 +57,9 @@ struct Latest {
     completions: Vec<(Timestamp, u32)>,
 }
 
-/// Calls `see` for each request with the number of its process, its candidates, and the latest completion of a synchronous
-/// write or flush of any process. Candidates are in the order of the processes, and of completion within one.
+/// Calls `see` for each request with the number of its process, its candidates, and the latest completion of a
+/// synchronous write or flush of any process. Candidates are in the order of the processes, and of completion within
+/// one.
 pub(super) fn visit(
     requests: &[TracedRequest],
     streams: &Streams,

@@ -116,9 +116,9 @@ impl Correlogram {
         candidate.of.map_or(0.0, |of| self.exact[self.exact_index(stream, of, candidate.think_time)])
     }
 
-    /// Divides each arrival among its candidates in proportion to how many arrivals each explains, repeatedly (expectation
-    /// maximisation of a mixture). A candidate that occurs only beside another that explains more explains nothing in the
-    /// end.
+    /// Divides each arrival among its candidates in proportion to how many arrivals each explains, repeatedly
+    /// (expectation maximisation of a mixture). A candidate that occurs only beside another that explains more explains
+    /// nothing in the end.
     pub(super) fn settle(&mut self, requests: &[TracedRequest], streams: &Streams) {
         for _ in 0..EM_PASSES {
             let mut exact = vec![0.0; self.exact.len()];
@@ -133,9 +133,9 @@ impl Correlogram {
         }
     }
 
-    /// The candidate whose exact think time explains the most arrivals, if it explains far more than `best`, which is the
-    /// best by classes. A process that waits for another and then thinks follows that one's completion at an exact time. It
-    /// follows its own request at a time that varies with the other's service.
+    /// The candidate whose exact think time explains the most arrivals, if it explains far more than `best`, which is
+    /// the best by classes. A process that waits for another and then thinks follows that one's completion at an exact
+    /// time. It follows its own request at a time that varies with the other's service.
     pub(super) fn exact<'a>(
         &self,
         stream: usize,

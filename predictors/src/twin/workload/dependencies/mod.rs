@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn process_started_by_two_others_does_not_depend_on_a_third_that_completes_just_before() {
-        // Processes 1 and 2 write in random turns, and the journal's thread 3 starts at their completion. Process 4 always
-        // completes a read just before.
+        // Processes 1 and 2 write in random turns, and the journal's thread 3 starts at their completion. Process 4
+        // always completes a read just before.
         let (mut requests, mut at) = (Vec::new(), 0);
         for n in 0..400 {
             let (data, journal) = (4000 + mixed(n, 9000), 10_000 + mixed(n + 5000, 40_000));
