@@ -39,8 +39,9 @@ impl<'a> Model<'a> {
     /// Infers the model of the VMs whose profiles are `alone`. Theirs are the first of the `traces`; the device is
     /// inferred from all.
     ///
-    /// # Errors [`PredictError::DoesNotHold`] if a trace is missing, too short to be simulated or reaches beyond the
-    /// last address, or if no device model fits its times. [`PredictError::Profile`] if a trace has too few requests.
+    /// # Errors
+    /// [`PredictError::DoesNotHold`] if a trace is missing, too short to be simulated or reaches beyond the last
+    /// address, or if no device model fits its times. [`PredictError::Profile`] if a trace has too few requests.
     pub fn infer(
         alone: &[IsolationProfile],
         traces: &'a [IsolatedTrace],
