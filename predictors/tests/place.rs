@@ -46,29 +46,29 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
 fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64, f64) {
     let (mut exceeded, mut slowdown, mut lost) = (0.0, 0.0, 0.0);
     for lun in 0..task.alone.len() {
-        let there: Vec<usize> = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun).collect();
-        let busy: f64 = there.iter().map(|&machine| task.alone[lun][machine].reads.iops * 0.005).sum();
+        let there: Vec<usize> = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun).collect();
+        let busy: f64 = there.iter().map(|&vm| task.alone[lun][vm].reads.iops * 0.005).sum();
         let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
-        for machine in there {
+        for vm in there {
             lost += 1.0 - left;
             slowdown += 1.0 / left - 1.0;
-            if let Some(limit) = task.limits[machine].read_iops {
-                exceeded += (1.0 - task.alone[lun][machine].reads.iops * left / limit).max(0.0);
+            if let Some(limit) = task.limits[vm].read_iops {
+                exceeded += (1.0 - task.alone[lun][vm].reads.iops * left / limit).max(0.0);
             }
         }
     }
     (exceeded, slowdown, lost)
 }
 
-fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
-    let count = luns.pow(machines as u32);
-    (0..count).map(move |number| (0..machines as u32).map(|machine| number / luns.pow(machine) % luns).collect())
+fn every_assignment(vms: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
+    let count = luns.pow(vms as u32);
+    (0..count).map(move |number| (0..vms as u32).map(|vm| number / luns.pow(vm) % luns).collect())
 }
 
 fn fits(task: &Task<'_>, lun_of: &[usize]) -> bool {
     let taken = |lun: usize| -> u64 {
-        let there = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun);
-        there.map(|machine| task.takes[machine].count()).sum()
+        let there = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun);
+        there.map(|vm| task.takes[vm].count()).sum()
     };
     (0..task.drive_capacity.len())
         .all(|lun| task.drive_capacity[lun].is_none_or(|drive_capacity| taken(lun) <= drive_capacity.count()))
@@ -208,7 +208,7 @@ fn placement_of_a_hundred_vms_is_near_even_and_repeatable() {
     // The VMs ask for 1.04 times what each LUN has. Spread evenly they lose nearly nothing.
     assert!(one.lost < 6.0, "{}", one.lost);
     for lun in 0..10 {
-        let members: Vec<usize> = (0..100).filter(|&machine| one.lun_of[machine] == lun).collect();
+        let members: Vec<usize> = (0..100).filter(|&vm| one.lun_of[vm] == lun).collect();
         assert_eq!(forecast(&task, lun, &members).len(), members.len());
     }
 }

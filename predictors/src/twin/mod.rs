@@ -45,8 +45,8 @@
 //! those that meet only because they now wait longer.
 //!
 //! The twin leaves out what no isolated trace contains, such as the capacity of a drive's write cache that no VM alone
-//! fills. Most of its rules were found with synthetic setups of seeds 1 and 101 to 104 and the lab; `docs/VALIDATION.md` states
-//! what was chosen on which, and the errors on others.
+//! fills. Most of its rules were found with synthetic setups of seeds 1 and 101 to 104 and the lab;
+//! `docs/VALIDATION.md` states what was chosen on which, and the errors on others.
 
 mod calibration;
 mod device;
@@ -67,8 +67,7 @@ use crate::predictor::{Consolidation, Entry, Isolated, Method, PredictError, Pre
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "twin",
-    summary: "infers device, dispatch order and dependencies from captures of each VM alone, and simulates the VMs together; needs \
-              captures",
+    summary: "infers device and dependencies from captures of VMs alone and simulates the VMs together; needs captures",
     origin: "Casale, Kraft, Krishnamurthy 2011 (the question); simulation",
     tunables: &[
         Tunable::new(

@@ -52,7 +52,7 @@ pub(crate) struct Workload {
 /// Infers the workload of the VM that `trace` was recorded of.
 pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
     let choices = in_vm(trace);
-    // The depth is known only if it was reached: a VM that never kept a request waiting has no limit that shows.
+    // The depth is known only if it was reached: a VM that never kept a request waiting may have no limit.
     let depth = if choices.any() { max_in_flight(trace) } else { u32::MAX };
     let mut dependencies = dependencies::infer(&trace.requests);
     let journal_waits = journal_waits::infer(&trace.requests, &mut dependencies);
