@@ -200,8 +200,9 @@ fn outcome(got: Result<Consolidation, PredictError>) -> Outcome {
     }
 }
 
-/// Correctors learn from `outcomes` with each of the forecasts in the place of the truth, and correct the outcomes.
-fn is_corrected(outcomes: &Outcomes) {
+/// Lets correctors learn from `outcomes` with each forecast in the place of the truth, and checks how they correct
+/// `outcomes`.
+fn check_correctors(outcomes: &Outcomes) {
     let truths = outcomes.values().filter_map(|outcome| match outcome {
         Outcome::Forecast(forecast) => Some(forecast.clone()),
         Outcome::Refused { .. } => None,
@@ -244,7 +245,7 @@ fn odd_isolated_traces_give_finite_figures_or_an_error() {
             forecasts.set(forecasts.get() + u32::from(is && entry.needs_traces));
             outcomes.insert(entry.name.to_owned(), outcome(got));
         }
-        is_corrected(&outcomes);
+        check_correctors(&outcomes);
         Ok(())
     });
     tried.unwrap();

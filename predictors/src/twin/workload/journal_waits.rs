@@ -6,8 +6,8 @@
 //! the process waits nearly always, and resumes together with all others that waited.
 //!
 //! Such a wait is therefore a second condition beside the dependency of a request, not the dependency itself. A kind
-//! of writes *blocks* a process if the process hardly ever starts a batch while such writes are outstanding, though by
-//! chance it would start many then, and if about as many more start soon after these writes complete.
+//! of writes *blocks* a process under two conditions. While such writes are outstanding, the process hardly ever starts
+//! a batch, though by chance it would start many. Soon after these writes complete, about as many more start.
 //!
 //! The inference knows kinds of writes (a process's plain or its durable writes), not blocks: a process that waits for
 //! some of these writes only is not found.

@@ -10,23 +10,23 @@
 //! The method takes four steps:
 //!
 //! - `candidates`: the events that a request may depend on are the previous arrival of its process and all
-//!   completions since then.
+//!   recent completions since then.
 //! - `correlogram`: for each pair of processes p and q, it counts how often an arrival of p follows a completion of q
-//!   after each time, and divides by how often chance would have it. Think times repeat and make a peak; processes
+//!   after each time. It divides that by the number expected by chance. Think times repeat and make a peak; processes
 //!   that do not wait for one another give a flat line.
 //! - `choose` (this file): the dependency of a request is the candidate with the highest such ratio. Completions of
 //!   the own process come first unless another process is by far the better explanation.
 //! - `batches`: a process that goes on when a whole batch has completed depends on the batch.
 //!
 //! *Write-back* is what the kernel writes later for processes that do not wait. Where processes also write
-//! synchronously, write-back is what those writes leave behind, and each request of it depends on the latest of them.
+//! synchronously, write-back is what those writes leave behind: each batch of it depends on the latest of them.
 //! Otherwise it follows a timer, as do programs that only ever fill the page cache.
 //!
 //! *Flushes* may complete together with an outstanding write (`flushes`). The kernel's journal may also keep a process
 //! from sending: see [`super::journal_waits`].
 //!
-//! The dependencies form a forest over the requests of the trace. The simulation follows it on another device: a
-//! request that waited for an event then waits for the same event now.
+//! The dependencies form a forest over the requests of the trace. The simulation follows it on another device: each
+//! request waits for the same event as in the trace.
 
 mod batches;
 mod candidates;
