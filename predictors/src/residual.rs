@@ -4,10 +4,10 @@
 //!
 //! ln(truth / twin) = b0 + b1 ln(twin / alone) + e
 //!
-//! where b0 is the same for all VMs, b1 grows with the interference between VMs, and e is chance. Ridge regression
-//! (Hoerl, Kennard 1970: least squares with a normal prior around zero) finds b0 and b1, so that a few examples change
-//! the forecast little. The variance of e follows from the residuals together with its prior. A figure without
-//! examples, or one that either forecast lacks, is not corrected.
+//! where b0 is the same for all VMs, the term of b1 grows with the interference between VMs, and e is chance. Ridge
+//! regression (Hoerl, Kennard 1970: least squares with a normal prior around zero) finds b0 and b1, so that a few
+//! examples change the forecast little. The variance of e follows from the residuals together with its prior. A figure
+//! without examples, or one that either forecast lacks, is not corrected.
 //!
 //! A correction may be judged only on VMs that it has not learned from: leave out every group in which either VM
 //! occurs.
