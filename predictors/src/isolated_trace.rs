@@ -1,28 +1,34 @@
-//! What a machine alone did, request by request.
+//! The isolated trace: every request of a VM that ran alone on the device.
+//!
+//! [`IsolatedTraceBuilder`] makes it of the records of any trace format. It puts the clock's zero at the first arrival,
+//! brings addresses onto the device and joins records that one merged request left (same times, adjacent addresses).
+//! Requests without a completion are counted and left out; the first of them are kept apart, since they still show what
+//! the device dispatched before them.
 
 use std::collections::BTreeMap;
 
 use traces::{Flags, Lba, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
-/// A machine's requests alone, as its device saw them, on the device's addresses and on a clock that begins with the first.
+/// The requests of a VM alone as the device received them, on the device's addresses and on a clock that begins with
+/// the first arrival.
 #[derive(Clone, Debug, Default)]
 pub struct IsolatedTrace {
-    /// By arrival. A request that its machine made of several, with the same times and next to one another, is one.
+    /// By arrival. Records of one merged request, which share their times and are adjacent, are one request.
     pub(crate) requests: Vec<TracedRequest>,
-    /// How much the device holds, where that is known.
+    /// Capacity of the device, if known.
     pub(crate) device: Option<Sectors>,
-    /// Whether any request was made of several.
+    /// Whether any request was merged of several.
     pub(crate) merges: bool,
-    /// Records that have no completion.
+    /// Number of records without a completion.
     pub(crate) incomplete: u64,
-    /// The first of these that were issued: they wait for ever, and only tell what was taken before them.
+    /// The first of these that were issued. They wait for ever, and show only what was dispatched before them.
     pub(crate) unfinished: Vec<TracedRequest>,
 }
 
-/// A request alone.
+/// A request of an isolated trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TracedRequest {
-    /// Arrival of the first that it was made of.
+    /// Arrival of the first request that was merged into it.
     pub(crate) arrival: Timestamp,
     pub(crate) issued: Timestamp,
     pub(crate) completed: Timestamp,
@@ -31,12 +37,12 @@ pub(crate) struct TracedRequest {
     pub(crate) stream: StreamId,
     pub(crate) operation: Operation,
     pub(crate) sync: bool,
-    /// A write with a flush before or behind it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
+    /// Whether it is a write with a flush before or after it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
     pub(crate) durable: bool,
 }
 
 impl TracedRequest {
-    /// Eight sectors that somebody waits for, sent and issued at `at_us` and done `took_us` later.
+    /// A synchronous request of eight sectors that is issued on arrival at `at_us` and completes `took_us` later.
     #[cfg(test)]
     pub(crate) fn sent(operation: Operation, stream: u32, at_us: u64, took_us: u64) -> TracedRequest {
         let arrival = Timestamp::from_ns(at_us * 1000);
@@ -57,12 +63,12 @@ impl TracedRequest {
         self.lba.saturating_add(Sectors::new(self.sectors.into()))
     }
 
-    /// Whether it moves data; what does not never waits for the device's mechanics.
+    /// Whether it moves data. A request that moves none never waits for the device's mechanics.
     pub(crate) fn moves_data(&self) -> bool {
         (self.operation as usize) < Operation::MOVING_DATA && self.sectors > 0
     }
 
-    /// As machine `vm` sends it again, `now`.
+    /// The same request, sent again by `vm` at `now`.
     pub(crate) fn request(&self, vm: VmId, now: Timestamp) -> Request {
         let mut request = Request::new(now, self.operation, self.lba, Sectors::new(self.sectors.into()));
         request.vm = vm;
@@ -73,7 +79,7 @@ impl TracedRequest {
     }
 }
 
-/// Shows `see` each of `requests` in the order of their issue, with those that are under way then by completion.
+/// Calls `see` for each of `requests` in the order of issue, with the requests that are in flight then, by completion.
 pub(crate) fn each_issued<'a>(
     requests: impl Iterator<Item = &'a TracedRequest>,
     mut see: impl FnMut(&'a TracedRequest, &BTreeMap<(Timestamp, usize), &'a TracedRequest>),
@@ -90,10 +96,10 @@ pub(crate) fn each_issued<'a>(
     }
 }
 
-/// So many requests without a completion are kept.
-const UNFINISHED: usize = 64;
+/// The most requests without a completion that are kept. Set by judgement; not varied.
+const UNFINISHED_KEPT_MAX: usize = 64;
 
-/// Takes a machine's records while they are read, in the order of their arrival.
+/// Builds an isolated trace from a VM's records, which it takes in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct IsolatedTraceBuilder {
     records: Vec<TracedRequest>,
@@ -105,21 +111,22 @@ pub struct IsolatedTraceBuilder {
 }
 
 impl IsolatedTraceBuilder {
-    /// Of a machine whose sector 0 is sector `place` of a device that holds `device`, if that is known.
+    /// A builder for a VM whose sector 0 is sector `place` of the device. `device` is the capacity of the device, if
+    /// known.
     pub fn new(place: Sectors, device: Option<Sectors>) -> IsolatedTraceBuilder {
         IsolatedTraceBuilder { records: Vec::new(), zero: None, place, device, incomplete: 0, unfinished: Vec::new() }
     }
 
-    /// A record from before what is recorded. If it never completes it waits all the time.
+    /// Takes a record from before the time window. If it never completes, it waits during the whole trace.
     pub fn before(&mut self, record: &Record) {
         let Record { request, observed } = record;
-        if observed.completed.is_none() && observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+        if observed.completed.is_none() && observed.issued.is_some() && self.unfinished.len() < UNFINISHED_KEPT_MAX {
             let traced = self.traced(record, request.arrival);
             self.unfinished.push(TracedRequest { arrival: Timestamp::ZERO, issued: Timestamp::ZERO, ..traced });
         }
     }
 
-    /// The next record. One that does not tell when it was issued counts as issued on arrival.
+    /// Takes the next record. A record without an issue time counts as issued on arrival.
     pub fn record(&mut self, record: &Record) {
         let Record { request, observed } = record;
         let zero = *self.zero.get_or_insert(request.arrival);
@@ -129,12 +136,12 @@ impl IsolatedTraceBuilder {
             return;
         }
         self.incomplete += 1;
-        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED {
+        if observed.issued.is_some() && self.unfinished.len() < UNFINISHED_KEPT_MAX {
             self.unfinished.push(traced);
         }
     }
 
-    /// On a clock that begins at `zero`, and at this device's addresses.
+    /// The request of a record, on a clock that begins at `zero` and at the device's addresses.
     fn traced(&self, record: &Record, zero: Timestamp) -> TracedRequest {
         let Record { request, observed } = record;
         let since = |time: Timestamp| Timestamp::ZERO + time.saturating_since(zero);
@@ -153,7 +160,7 @@ impl IsolatedTraceBuilder {
         }
     }
 
-    /// The end of the trace.
+    /// Ends the trace.
     pub fn finish(self) -> IsolatedTrace {
         let IsolatedTraceBuilder { mut records, device, incomplete, unfinished, .. } = self;
         let total = records.len();
@@ -180,12 +187,12 @@ impl IsolatedTraceBuilder {
 }
 
 impl IsolatedTrace {
-    /// How many requests the device was given.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether it was given none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -195,12 +202,12 @@ impl IsolatedTrace {
         self.requests.iter().filter(|request| request.moves_data())
     }
 
-    /// The last sector that is read or written, and one.
+    /// The end of the highest request: one sector past the last that is read or written.
     pub(crate) fn end(&self) -> Lba {
         self.moving().map(TracedRequest::end).max().unwrap_or_default()
     }
 
-    /// When the last request arrived.
+    /// Arrival of the last request.
     pub(crate) fn span(&self) -> Timestamp {
         self.requests.last().map_or(Timestamp::ZERO, |last| last.arrival)
     }
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_completes_waits_from_its_issue_or_from_the_beginning() {
+    fn request_without_completion_waits_from_its_issue_or_from_the_start_of_the_trace() {
         let mut builder = IsolatedTraceBuilder::new(Sectors::new(800), None);
         builder.before(&record(5, true, true));
         builder.before(&record(6, true, false));

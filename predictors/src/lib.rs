@@ -1,8 +1,13 @@
-//! What virtual machines get of a device they share, forecast from measurements of each alone.
+//! Forecasts what virtual machines (VMs) get of a device they share, from measurements of each alone.
 //!
-//! [`profile::Measure`] makes an [`traces::results::isolation::IsolationProfile`] of a capture. A [`Predictor`] takes two or more of
-//! them and says what each machine will get; [`PREDICTORS`] are all there are. [`papers`] regenerates the tables of the paper
-//! that the oldest of them is from.
+//! - [`profile::Measure`] measures an [`traces::results::isolation::IsolationProfile`] from a trace of one VM;
+//!   [`IsolatedTraceBuilder`] keeps its single requests.
+//! - A [`Predictor`] forecasts from two or more of them what each VM gets. [`PREDICTORS`] lists all methods, `twin`
+//!   being the one that infers and simulates.
+//! - [`place`] assigns VMs to LUNs by such forecasts.
+//! - [`synthetic`] gives forecasts a truth to be checked against; [`errors`] compares both.
+//!
+//! The package `papers` regenerates the tables of the paper that the oldest predictor (`casale`) comes from.
 
 #![forbid(unsafe_code)]
 

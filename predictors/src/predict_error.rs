@@ -1,28 +1,28 @@
-//! Why a predictor has no forecast.
+//! Errors of predictors: the reasons why there is no forecast.
 
 use traces::results::isolation::IsolationProfile;
 
-/// Why there is no forecast.
+/// The reason why there is no forecast.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PredictError {
-    /// Fewer than two machines.
-    #[error("a consolidation is of two machines or more, and there is {0}")]
+    /// Fewer than two VMs.
+    #[error("a consolidation needs at least two VMs, and there is {0}")]
     TooFew(usize),
-    /// Two with one name.
-    #[error("two machines are called {0}; give one of them another name (NAME=FILE)")]
+    /// Two VMs of the same name.
+    #[error("two VMs are called {0}; give one of them another name (NAME=FILE)")]
     SameName(String),
-    /// A profile that cannot be.
+    /// A profile that is not possible, or lacks something.
     #[error("{vm}: {what}")]
     Profile {
-        /// The machine.
+        /// The VM.
         vm: String,
         /// What is wrong, and what to do.
         what: String,
     },
-    /// Profiles that do not go together.
+    /// Profiles that contradict one another.
     #[error("{0}")]
     Disagree(String),
-    /// The method does not hold here.
+    /// The method does not hold for these VMs.
     #[error("{0}")]
     DoesNotHold(String),
 }

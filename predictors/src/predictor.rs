@@ -1,4 +1,8 @@
-//! What every predictor does, and what it says.
+//! The traits of forecasting methods, and the forecast that they give.
+//!
+//! A [`Predictor`] forecasts a [`Consolidation`] from VMs that each ran alone on the device ([`Isolated`]). A
+//! [`Corrector`] learns from consolidations of known outcome and corrects the forecasts of predictors. [`predict`]
+//! checks what goes in and what comes out: figures are finite and not negative.
 
 use std::collections::BTreeMap;
 
@@ -15,46 +19,48 @@ pub use crate::predict_error::PredictError;
 pub struct Isolated<'a> {
     /// The VMs to forecast.
     pub profiles: &'a [IsolationProfile],
-    /// Traces of the same VMs in the same order, and behind these of any others that ran alone on the same device; or none.
+    /// Traces of the same VMs in the same order, followed by those of further VMs that ran alone on the same device.
+    /// Empty if there are only profiles.
     pub traces: &'a [IsolatedTrace],
 }
 
 impl<'a> Isolated<'a> {
-    /// VMs of which there are no traces.
+    /// VMs without traces.
     pub fn of_profiles(profiles: &'a [IsolationProfile]) -> Isolated<'a> {
         Isolated { profiles, traces: &[] }
     }
 }
 
-/// Forecasts what VMs get of a device they share, from each alone.
+/// Forecasts what VMs get of a device they share, from measurements of each alone.
 pub trait Predictor {
     /// The forecast for two or more VMs whose profiles have passed [`check::check`].
     ///
     /// # Errors
-    /// The method does not hold for them, or a profile lacks what it needs.
+    /// The assumptions of the method do not hold for the VMs, or a profile lacks a figure that it needs.
     fn predict(&self, alone: Isolated<'_>) -> Result<Consolidation, PredictError>;
 }
 
 /// Corrects forecasts by other predictors.
 pub trait Corrector {
-    /// The predictors whose forecasts it learns from and corrects.
+    /// Names of the predictors whose forecasts it learns from and corrects.
     fn learns_from(&self) -> &'static [&'static str];
 
-    /// Learns from consolidations whose truth is known, with forecasts of [`Corrector::learns_from`]. What was learned before is forgotten.
+    /// Learns from consolidations whose truth is known, with forecasts of [`Corrector::learns_from`]. Forgets what it
+    /// learned before.
     fn learn(&mut self, known: &[&PairPrediction]);
 
-    /// The corrected forecast of VMs, of which `others` are the forecasts by [`Corrector::learns_from`].
+    /// The corrected forecast of VMs, whose forecasts by [`Corrector::learns_from`] are in `others`.
     ///
     /// # Errors
-    /// Nothing was learned, or a forecast is missing.
+    /// It has learned nothing, a forecast is missing, or a corrected figure is not finite.
     fn correct(&self, others: &Outcomes) -> Result<Consolidation, PredictError>;
 }
 
-/// A method, built from its settings.
+/// A forecasting method, built from its settings.
 pub enum Method {
-    /// It forecasts.
+    /// A method that forecasts.
     Predictor(Box<dyn Predictor>),
-    /// It corrects forecasts.
+    /// A method that corrects forecasts.
     Corrector(Box<dyn Corrector>),
 }
 
@@ -66,21 +72,29 @@ impl Method {
             Method::Corrector(_) => None,
         }
     }
+
+    /// The corrector, if it is one.
+    pub fn corrector(self) -> Option<Box<dyn Corrector>> {
+        match self {
+            Method::Predictor(_) => None,
+            Method::Corrector(corrector) => Some(corrector),
+        }
+    }
 }
 
-/// A method's row in the registry.
+/// The registry row of a method.
 pub struct Entry {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it does.
+    /// What it does, in one line.
     pub summary: &'static str,
-    /// Where it is from.
+    /// Paper or method that it comes from.
     pub origin: &'static str,
     /// Its tunables.
     pub tunables: &'static [Tunable],
-    /// Whether it forecasts from isolated traces, and nothing of VMs of which there are only profiles.
+    /// Whether it needs isolated traces and refuses VMs with profiles only.
     pub needs_traces: bool,
-    /// Makes one from settings resolved against `tunables`.
+    /// Builds the method from settings resolved against `tunables`.
     pub build: fn(&Settings) -> Result<Method, SpecError>,
 }
 
@@ -102,13 +116,13 @@ impl Entry {
     }
 }
 
-/// Forecasts of the same machines by several predictors, by name.
+/// Forecasts of the same VMs by several predictors, by their names.
 pub type Outcomes = BTreeMap<String, Outcome>;
 
-/// Checks the profiles and asks `predictor`. Whatever it says is finite and not negative.
+/// Checks the profiles and returns the forecast of `predictor`. Its figures are finite and not negative.
 ///
 /// # Errors
-/// What is wrong with a profile; why the method does not hold.
+/// A profile is not possible, or the method does not hold.
 pub fn predict(predictor: &dyn Predictor, alone: Isolated<'_>) -> Result<Consolidation, PredictError> {
     check::check(alone.profiles)?;
     let consolidation = predictor.predict(alone)?;
@@ -116,20 +130,21 @@ pub fn predict(predictor: &dyn Predictor, alone: Isolated<'_>) -> Result<Consoli
     Ok(consolidation)
 }
 
-/// Machines together.
+/// The forecast for VMs together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consolidation {
-    /// In the order in which they were given.
+    /// By VM, in the order in which they were given.
     pub vms: Vec<VmForecast>,
-    /// Share of reads among all requests, where the method has a formula of its own for it; else it follows from the rates.
+    /// Share of reads among all requests, if the method has a formula of its own for it. Otherwise it follows from the
+    /// rates.
     pub mix_read: Option<f64>,
-    /// In which order the device takes requests, if the method tells.
+    /// The dispatch order of the device, if the method infers it.
     pub policy: Option<DevicePolicy>,
-    /// What to know about the figures.
+    /// Notes on the figures for the user.
     pub notes: Vec<String>,
 }
 
-/// What a machine gets.
+/// The forecast for a VM.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VmForecast {
     /// Reads.
@@ -139,45 +154,48 @@ pub struct VmForecast {
 }
 
 impl VmForecast {
-    /// What was measured, as if it were a forecast.
+    /// Measured figures in the form of a forecast.
     pub fn measured(profile: &IsolationProfile) -> VmForecast {
         let [reads, writes] = [&profile.reads, &profile.writes].map(OperationForecast::measured);
         VmForecast { reads, writes }
     }
 }
 
-/// Reads or writes of a machine; nothing where the method says nothing, or the machine has none.
+/// The forecast for the reads or writes of a VM. A figure is `None` if the method does not forecast it or the VM has no
+/// such requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationForecast {
     /// Throughput, requests per second.
     pub iops: Option<f64>,
     /// Mean response time (D2C), ns.
     pub response_ns: Option<f64>,
-    /// Its percentiles in the order of [`FORECAST_PERCENTILES`].
+    /// Percentiles of the response time in the order of [`FORECAST_PERCENTILES`], ns.
     pub percentiles_ns: [Option<f64>; FORECAST_PERCENTILES.len()],
-    /// How sure the method is, if it says so.
+    /// How far the figures may be off, if the method states it.
     pub spread: Option<Spread>,
 }
 
-/// Standard deviations of the logarithms of what is forecast: 0.1 for a figure that is off by a tenth now and then.
+/// Standard deviations of the logarithms of forecast figures. With 0.1, about two thirds of the figures are off by less
+/// than a tenth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Of the throughput.
+    /// That of the throughput.
     pub iops: f64,
-    /// Of the mean response time.
+    /// That of the mean response time.
     pub response: f64,
 }
 
-/// So many standard deviations on both sides hold nine tenths of a normal distribution ([`traces::results::prediction::STATED`]).
-const NINE_TENTHS: f64 = 1.6449;
+/// Standard deviations on either side that hold nine tenths of a normal distribution, the probability
+/// [`traces::results::prediction::STATED`] of intervals.
+const INTERVAL_DEVIATIONS: f64 = 1.6449;
 
 impl OperationForecast {
-    /// A method that has means only.
+    /// A forecast of means only.
     pub fn of_means(iops: Option<f64>, response_ns: Option<f64>) -> OperationForecast {
         OperationForecast { iops, response_ns, ..OperationForecast::default() }
     }
 
-    /// What was measured, as if it were a forecast.
+    /// Measured figures in the form of a forecast.
     pub fn measured(operation: &IsolatedOperation) -> OperationForecast {
         let any = operation.iops > 0.0;
         let percentile = |(_, name): (u32, &str)| operation.response_percentiles_ns.get(name).map(|&ns| ns as f64);
@@ -196,7 +214,7 @@ impl OperationForecast {
 
     fn interval(figure: Option<f64>, spread: Option<f64>) -> Option<[f64; 2]> {
         let (figure, spread) = figure.zip(spread)?;
-        let factor = libm::exp(NINE_TENTHS * spread);
+        let factor = libm::exp(INTERVAL_DEVIATIONS * spread);
         Some([figure / factor, figure * factor])
     }
 
@@ -210,7 +228,7 @@ impl OperationForecast {
 }
 
 impl From<&Forecast> for Consolidation {
-    /// Of what was stored; without what it says of how sure it is.
+    /// The consolidation of a stored forecast, without its intervals.
     fn from(forecast: &Forecast) -> Consolidation {
         type Named = BTreeMap<String, Vec<Option<f64>>>;
         let at = |figures: &[Option<f64>], index: usize| figures.get(index).copied().flatten();
@@ -241,17 +259,17 @@ impl From<&Forecast> for Consolidation {
 }
 
 impl Consolidation {
-    /// What machines got together, by the profile of each there: a truth in the words of a forecast.
+    /// The truth in the form of a forecast: what VMs got together, from the profile of each.
     pub fn measured(together: &[IsolationProfile]) -> Consolidation {
         Consolidation { vms: together.iter().map(VmForecast::measured).collect(), ..Consolidation::default() }
     }
 
-    /// As it is stored.
+    /// The forecast in the form in which it is stored.
     pub fn forecast(&self) -> Forecast {
         let each = |of: fn(&VmForecast) -> Option<f64>| -> Vec<Option<f64>> { self.vms.iter().map(of).collect() };
         let read_iops = each(|vm| vm.reads.iops);
         let write_iops = each(|vm| vm.writes.iops);
-        // A machine without such requests adds none; a method that says nothing of any has no total.
+        // A VM without such requests adds none. A method that forecasts none for any VM has no total.
         let total =
             |rates: &[Option<f64>]| rates.iter().any(Option::is_some).then(|| rates.iter().flatten().sum::<f64>());
         let (reads, writes) = (total(&read_iops), total(&write_iops));
@@ -275,7 +293,7 @@ impl Consolidation {
         }
     }
 
-    /// By name, those that are forecast of any machine.
+    /// By name: the percentiles that are forecast for at least one VM.
     fn percentiles(&self, of: fn(&VmForecast) -> &OperationForecast) -> BTreeMap<String, Vec<Option<f64>>> {
         let named = FORECAST_PERCENTILES.iter().enumerate().map(|(index, (_, name))| {
             let each = self.vms.iter().map(|vm| of(vm).percentiles_ns[index]);
@@ -295,8 +313,8 @@ impl Consolidation {
         })
     }
 
-    /// That no figure is one that nobody could use.
-    fn check(&self) -> Result<(), PredictError> {
+    /// Checks that every figure is finite and not negative.
+    pub(crate) fn check(&self) -> Result<(), PredictError> {
         let of_operation = |operation: OperationForecast| {
             let spread = operation.spread.map(|spread| [spread.iops, spread.response]);
             let figures = [operation.iops, operation.response_ns].into_iter().chain(operation.percentiles_ns);
@@ -306,7 +324,7 @@ impl Consolidation {
         let figures = self.vms.iter().flat_map(of_vm).chain(self.mix_read);
         let wrong = figures.into_iter().find(|figure| !figure.is_finite() || *figure < 0.0);
         wrong.map_or(Ok(()), |figure| {
-            Err(PredictError::DoesNotHold(format!("the method leads to a figure of {figure} for these machines")))
+            Err(PredictError::DoesNotHold(format!("the method leads to a figure of {figure} for these VMs")))
         })
     }
 }

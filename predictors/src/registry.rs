@@ -1,11 +1,12 @@
-//! The table of all predictors.
+//! The table of all forecasting methods: predictors and correctors. The command line and the conformance tests take
+//! them from here.
 
 use traces::spec::{Spec, SpecError, nearest};
 
 use crate::predictor::{Entry, Method};
 use crate::{baselines, casale, hol, qpn_closed, residual, twin};
 
-/// Every predictor; the last three are baselines, which any other has to beat.
+/// Every method. The last three are baselines, which any other has to beat.
 pub const PREDICTORS: &[Entry] = &[
     twin::ENTRY,
     residual::ENTRY,

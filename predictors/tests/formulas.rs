@@ -1,9 +1,13 @@
-//! Forecasts against the formulas written out, and what cannot be forecast.
+//! Forecasts by formulas against the formulas written out by hand, the profiles that are refused, and finite figures
+//! for any profile.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use predictors::{Consolidation, Isolated, PREDICTORS, PredictError, build, predictor};
+use predictors::{
+    Consolidation, Isolated, OperationForecast, Outcomes, PREDICTORS, PredictError, VmForecast, build, predictor,
+};
 use proptest::prelude::*;
 use traces::results::isolation::{BatchFigures, IsolatedOperation, IsolationProfile, StreamProfile};
+use traces::results::prediction::{Forecast, Outcome, PairPrediction};
 use traces::spec::Spec;
 
 fn operation(iops: f64, response_ms: f64, found: [f64; 2], own: usize) -> IsolatedOperation {
@@ -22,8 +26,8 @@ fn operation(iops: f64, response_ms: f64, found: [f64; 2], own: usize) -> Isolat
     }
 }
 
-/// Reads: rate, response in ms, reads and writes found; then writes.
-fn machine(vm: &str, reads: [f64; 4], writes: [f64; 4]) -> IsolationProfile {
+/// A profile. For reads, then writes: rate in 1/s, response time in ms, reads found and writes found.
+fn vm_profile(vm: &str, reads: [f64; 4], writes: [f64; 4]) -> IsolationProfile {
     let of = |[iops, response, reads, writes]: [f64; 4], own| {
         if iops > 0.0 { operation(iops, response, [reads, writes], own) } else { IsolatedOperation::default() }
     };
@@ -39,9 +43,9 @@ fn machine(vm: &str, reads: [f64; 4], writes: [f64; 4]) -> IsolationProfile {
 
 fn three() -> Vec<IsolationProfile> {
     vec![
-        machine("a", [100.0, 9.0, 0.5, 0.25], [50.0, 20.0, 1.0, 3.0]),
-        machine("b", [300.0, 4.0, 1.0, 0.0], [10.0, 6.0, 0.5, 0.5]),
-        machine("c", [20.0, 6.0, 0.1, 2.0], [200.0, 12.0, 0.2, 5.0]),
+        vm_profile("a", [100.0, 9.0, 0.5, 0.25], [50.0, 20.0, 1.0, 3.0]),
+        vm_profile("b", [300.0, 4.0, 1.0, 0.0], [10.0, 6.0, 0.5, 0.5]),
+        vm_profile("c", [20.0, 6.0, 0.1, 2.0], [200.0, 12.0, 0.2, 5.0]),
     ]
 }
 
@@ -56,10 +60,10 @@ fn near(ours: Option<f64>, expected: f64) {
 }
 
 #[test]
-fn casale_is_its_equations() {
+fn casale_matches_its_equations() {
     let two = &three()[..2];
     let together = ask("casale", two).unwrap();
-    // Rates: 150 and 310 of 460.
+    // Rates: a has 150 and b 310 requests a second of 460.
     near(together.mix_read, 400.0 / 460.0);
     let forecast = together.forecast();
     near(forecast.total_read_iops, (100.0 * 150.0 + 300.0 * 310.0) / 460.0);
@@ -72,7 +76,7 @@ fn casale_is_its_equations() {
 }
 
 #[test]
-fn the_other_reading_counts_requests_of_the_own_type_and_connections_weigh_writes() {
+fn casale_found_own_counts_the_own_type_and_connection_limits_weigh_writes() {
     let two = &three()[..2];
     let own = ask("casale:found=own", two).unwrap();
     near(own.vms[1].reads.response_ns, (4.0 + 9.0 / 1.5 * 0.5 + 0.5 * 20.0 / 4.0 * 3.0) * 1e6);
@@ -82,7 +86,7 @@ fn the_other_reading_counts_requests_of_the_own_type_and_connections_weigh_write
 }
 
 #[test]
-fn each_further_machine_adds_as_the_second_does() {
+fn casale_adds_each_further_vm_as_it_adds_the_second() {
     let all = three();
     let together = ask("casale", &all).unwrap();
     let with =
@@ -92,10 +96,10 @@ fn each_further_machine_adds_as_the_second_does() {
 }
 
 #[test]
-fn refined_weights_are_those_of_least_squares_and_its_mix_is_that_of_its_rates() {
+fn casale_refined_weights_minimise_squares_and_its_mix_follows_from_rates() {
     let two = &three()[..2];
     let together = ask("casale-refined", two).unwrap();
-    // The best q of a fine grid, by the definition.
+    // The best q of a fine grid by the definition of the error.
     let error = |q: f64| {
         let weight = |all: f64, of: f64| all.powf(1.0 - q) * of.powf(q);
         let reads = (weight(150.0, 100.0) / weight(310.0, 300.0)).ln() - (100.0 * 9.0 / (300.0 * 4.0f64)).ln();
@@ -116,14 +120,14 @@ fn refined_weights_are_those_of_least_squares_and_its_mix_is_that_of_its_rates()
 }
 
 #[test]
-fn baselines_take_no_thought() {
+fn baselines_match_their_definitions() {
     let two = &three()[..2];
     let alone = ask("isolation", two).unwrap();
     assert_eq!((alone.vms[1].reads.iops, alone.vms[0].writes.response_ns), (Some(300.0), Some(20e6)));
     let constant = ask("constant", two).unwrap();
     near(constant.vms[0].reads.iops, 200.0);
     near(constant.vms[1].writes.response_ns, 13e6);
-    // Busy for 60 % each: of 120 % there are 100.
+    // Each VM keeps the device busy for 60 % of the time: 120 % together, of which the device has 100 %.
     let sum = ask("sum", two).unwrap();
     near(sum.vms[0].reads.iops, 100.0 / 1.2);
     near(sum.forecast().total_write_iops, 60.0 / 1.2);
@@ -131,13 +135,13 @@ fn baselines_take_no_thought() {
 }
 
 #[test]
-fn the_closed_petri_net_gives_back_what_it_was_calibrated_with() {
+fn qpn_closed_reproduces_the_net_that_it_was_calibrated_with() {
     // Clients of a net with 4 ms reads, 9 ms writes and weights as their threads, alone.
     let of = |vm: &str, threads: [f64; 2]| {
         let share = threads[0] / (threads[0] + threads[1]);
         let [reads, writes] = predictors::qpn_closed::throughput(share, [0.004, 0.009]);
         let response = |threads: f64, rate: f64| threads / rate * 1e3;
-        let mut profile = machine(
+        let mut profile = vm_profile(
             vm,
             [reads, response(threads[0], reads), threads[0] - 1.0, threads[1]],
             [writes, response(threads[1], writes), threads[0], threads[1] - 1.0],
@@ -157,9 +161,10 @@ fn the_closed_petri_net_gives_back_what_it_was_calibrated_with() {
     assert_eq!(predictors::qpn_closed::service_of_line(2.0, 50.0), 4.0);
 }
 
-/// Clients that never think, of a storage with these service times (ms) and a weight of reads to writes of `weight` times their threads'
-/// ratio to the power `slope`: responses of both, ms, by the net's definition step by step. A scheduler picks, one is served, its client
-/// comes again behind the others of its kind.
+/// Simulates the closed net step by step: clients without think time share a storage with these `service` times (ms).
+/// The weight of reads to writes is `weight` times the ratio of their threads to the power `slope`. The scheduler picks
+/// a kind, one request is served, and its client queues again behind the others of its kind. Returns the responses of
+/// both, ms.
 fn simulated(threads: [u64; 2], service: [f64; 2], weight: f64, slope: f64) -> [f64; 2] {
     let weight = weight * (threads[0] as f64 / threads[1] as f64).powf(slope);
     let mut waiting = threads.map(|threads| std::collections::VecDeque::from(vec![0.0; threads as usize]));
@@ -179,7 +184,7 @@ fn simulated(threads: [u64; 2], service: [f64; 2], weight: f64, slope: f64) -> [
 }
 
 #[test]
-fn the_closed_petri_net_is_calibrated_by_responses_at_a_few_thread_counts() {
+fn qpn_closed_is_calibrated_by_responses_at_a_few_thread_counts() {
     let (service, weight, slope) = ([6.0, 2.5], 1.7, 0.8);
     let us = |ms: f64| format!("{}us", (ms * 1e3).round());
     let alone = |kind: usize| {
@@ -200,12 +205,12 @@ fn the_closed_petri_net_is_calibrated_by_responses_at_a_few_thread_counts() {
         alone(1),
         mixed.join("+")
     );
-    // Who was seen alone tells how many threads each has, and nothing else.
+    // The VMs alone give the number of threads of each, and nothing else.
     let of = |vm: &str, threads: [u64; 2]| {
         let [read, write] = simulated(threads, [1.0, 9.0], 0.3, 0.0);
         let rate = |threads: u64, response: f64| threads as f64 / response * 1e3;
         let of = |kind: usize, response: f64| [rate(threads[kind], response), response, 3.0, 3.0];
-        IsolationProfile { busy_share: Some(1.0), ..machine(vm, of(0, read), of(1, write)) }
+        IsolationProfile { busy_share: Some(1.0), ..vm_profile(vm, of(0, read), of(1, write)) }
     };
     let together = ask(&spec, &[of("a", [12, 9]), of("b", [8, 21])]).unwrap();
     let expected = simulated([20, 30], service, weight, slope);
@@ -217,26 +222,26 @@ fn the_closed_petri_net_is_calibrated_by_responses_at_a_few_thread_counts() {
 }
 
 #[test]
-fn services_are_read_off_the_line_at_25_threads() {
-    let of = |vm: &str, reads: [f64; 4]| IsolationProfile { busy_share: Some(1.0), ..machine(vm, reads, [0.0; 4]) };
+fn qpn_closed_service_times_are_those_of_the_line_at_25_threads() {
+    let of = |vm: &str, reads: [f64; 4]| IsolationProfile { busy_share: Some(1.0), ..vm_profile(vm, reads, [0.0; 4]) };
     let two = [of("a", [100.0, 9.0, 0.5, 0.0]), of("b", [50.0, 4.0, 0.2, 0.0])];
     let note = |spec: &str| ask(spec, &two).unwrap().notes.join(" ");
-    // 2 ms a thread and 50 ms: 4 ms; one count of threads: their share each.
+    // A line of 50 ms and 2 ms a thread gives 4 ms at 25 threads. A single count gives the response time by thread.
     assert!(note("qpn-closed:read_responses=10x70ms+20x90ms+30x110ms").contains("a read takes 4.000 ms"));
     assert!(note("qpn-closed:read_responses=10x70ms").contains("a read takes 7.000 ms"));
     let both = "qpn-closed:read_service=4ms,read_responses=10x70ms".parse().unwrap();
     let Err(error) = predictors::build(&both) else { panic!("it takes both") };
     assert!(error.to_string().contains("taken beside read_service: give one of them"), "{error}");
-    // Who waits for more waits for longer; and something has to be left at 25 threads.
+    // Responses must grow with the number of threads, and the line must be positive at 25 threads.
     for odd in ["10x100ms+20x10ms", "10x50ms+20x49ms", "100x1ms+200x2000ms"] {
         let Err(error) = predictors::build(&format!("qpn-closed:read_responses={odd}").parse().unwrap()) else {
             panic!("{odd} is taken")
         };
         assert!(error.to_string().contains("longer the more there are"), "{error}");
     }
-    // What is given of one kind leaves the rest of each cycle to the other: 10 ms for two reads and three writes.
+    // A cycle is 10 ms for two reads and three writes. A given time of one kind leaves the rest to the other.
     let mixed = |vm: &str| {
-        let profile = machine(vm, [200.0, 9.0, 3.0, 3.0], [300.0, 9.0, 3.0, 3.0]);
+        let profile = vm_profile(vm, [200.0, 9.0, 3.0, 3.0], [300.0, 9.0, 3.0, 3.0]);
         IsolationProfile { busy_share: Some(1.0), ..profile }
     };
     let both = [mixed("a"), mixed("b")];
@@ -248,9 +253,11 @@ fn services_are_read_off_the_line_at_25_threads() {
 }
 
 #[test]
-fn a_machine_without_writes_has_none_together() {
-    let alone =
-        [machine("a", [100.0, 9.0, 0.5, 0.0], [0.0; 4]), machine("b", [50.0, 4.0, 0.2, 0.1], [10.0, 6.0, 0.5, 0.5])];
+fn vm_without_writes_has_no_forecast_of_writes() {
+    let alone = [
+        vm_profile("a", [100.0, 9.0, 0.5, 0.0], [0.0; 4]),
+        vm_profile("b", [50.0, 4.0, 0.2, 0.1], [10.0, 6.0, 0.5, 0.5]),
+    ];
     for name in ["casale", "casale-refined", "hol", "isolation", "constant", "sum"] {
         let together = ask(name, &alone).unwrap();
         assert_eq!((together.vms[0].writes.iops, together.vms[0].writes.response_ns), (None, None), "{name}");
@@ -258,9 +265,8 @@ fn a_machine_without_writes_has_none_together() {
     }
 }
 
-/// What is wrong with the machines, and words of the message.
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_profiles_are_refused_with_the_reason() {
     let mut no_response = three();
     no_response[1].reads.response_ns = None;
     let mut not_a_number = three();
@@ -273,18 +279,18 @@ fn what_cannot_be_is_said() {
     let mut twice = three();
     twice[2].vm = "a".to_owned();
     let mut idle = three();
-    idle[0] = machine("a", [0.0; 4], [0.0; 4]);
+    idle[0] = vm_profile("a", [0.0; 4], [0.0; 4]);
     let mut single = three();
-    single[0] = machine("a", [0.0; 4], [0.0; 4]);
+    single[0] = vm_profile("a", [0.0; 4], [0.0; 4]);
     single[0].reads = IsolatedOperation { requests: 1, response_ns: Some(1e6), ..IsolatedOperation::default() };
     let mut share = three();
     share[0].busy_share = Some(60.0);
     let cases = [
-        (three()[..1].to_vec(), "two machines or more, and there is 1"),
+        (three()[..1].to_vec(), "at least two VMs, and there is 1"),
         (no_response, "b: 300 reads a second without a response time"),
         (not_a_number, "a: writes have a figure of NaN"),
         (milliseconds, "c: 220.0 requests a second with their response times make 2.5"),
-        (twice, "two machines are called a"),
+        (twice, "two VMs are called a"),
         (idle, "a: neither reads nor writes"),
         (single, "a: a single request (reads) tells no rate"),
         (share, "a: busy_share is a share of time, from 0 to 1"),
@@ -296,17 +302,17 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
-fn predictors_say_where_they_do_not_hold() {
+fn predictors_refuse_vms_that_violate_their_assumptions() {
     let all = three();
     let error = ask("qpn-closed", &all).unwrap_err().to_string();
     assert!(error.contains("clients that never think") && error.contains("idle for 40 %"), "{error}");
     let busy = [
-        machine("a", [100.0, 8.0, 0.5, 0.5], [150.0, 12.0, 0.5, 0.5]),
-        machine("b", [100.0, 8.0, 0.5, 0.5], [90.0, 12.0, 0.5, 0.5]),
+        vm_profile("a", [100.0, 8.0, 0.5, 0.5], [150.0, 12.0, 0.5, 0.5]),
+        vm_profile("b", [100.0, 8.0, 0.5, 0.5], [90.0, 12.0, 0.5, 0.5]),
     ];
     let error = ask("hol", &busy).unwrap_err().to_string();
     assert!(error.contains("a utilisation of 0.95") && error.contains("writes would wait without end"), "{error}");
-    let reading = |vm: &str| machine(vm, [250.0, 8.0, 0.5, 0.0], [0.0; 4]);
+    let reading = |vm: &str| vm_profile(vm, [250.0, 8.0, 0.5, 0.0], [0.0; 4]);
     let error = ask("hol", &[reading("a"), reading("b")]).unwrap_err().to_string();
     assert!(error.contains("time: reads would wait without end"), "{error}");
     let mut bare = three();
@@ -319,16 +325,15 @@ fn predictors_say_where_they_do_not_hold() {
 }
 
 proptest! {
-    /// Whatever the profiles are, each predictor has finite figures or a reason.
     #[test]
-    fn figures_are_finite(
+    fn predictors_give_finite_figures_or_an_error(
         rates in prop::array::uniform4(prop_oneof![Just(0.0), 0.001f64..5000.0]),
         responses in prop::array::uniform4(prop_oneof![Just(0.0), 1e-3f64..1e5]),
         found in prop::array::uniform4(prop_oneof![Just(0.0), 0.0f64..200.0]),
         busy in 0.0f64..=1.0,
     ) {
         let of = |vm: &str, at: usize| {
-            let mut profile = machine(
+            let mut profile = vm_profile(
                 vm,
                 [rates[at], responses[at], found[at], found[at + 1]],
                 [rates[at + 1], responses[at + 1], found[at], found[at + 1]],
@@ -337,7 +342,7 @@ proptest! {
             profile
         };
         let alone = [of("a", 0), of("b", 2)];
-        // Who corrects others needs forecasts of theirs.
+        // Correctors have a property of their own.
         for entry in PREDICTORS.iter().filter(|entry| entry.by_default().unwrap().predictor().is_some()) {
             match ask(entry.name, &alone) {
                 Ok(together) => {
@@ -345,7 +350,9 @@ proptest! {
                     prop_assert_eq!(together.vms.len(), 2);
                     prop_assert!(forecast["read_response_ns"].as_array().is_some_and(|figures| figures.len() == 2));
                     for vm in &together.vms {
-                        for figure in [vm.reads.iops, vm.reads.response_ns, vm.writes.iops, vm.writes.response_ns].into_iter().flatten() {
+                        let [reads, writes] = [vm.reads, vm.writes];
+                        let figures = [reads.iops, reads.response_ns, writes.iops, writes.response_ns];
+                        for figure in figures.into_iter().flatten() {
                             prop_assert!(figure.is_finite() && figure >= 0.0);
                         }
                     }
@@ -354,4 +361,45 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn correctors_give_finite_figures_or_an_error(
+        // Four figures each of two VMs, of as many forecasts as there may be: the truth first.
+        figures in prop::collection::vec(prop::option::weighted(0.9, odd_figure()), 8 * 8),
+        corrected in prop::collection::vec(prop::option::weighted(0.9, odd_figure()), 8 * 8),
+    ) {
+        for mut corrector in PREDICTORS.iter().filter_map(|entry| entry.by_default().unwrap().corrector()) {
+            let outcomes = |figures: &[Option<f64>]| -> Outcomes {
+                let names = corrector.learns_from().iter();
+                let named = |(name, of): (&&str, &[Option<f64>])| ((*name).to_owned(), Outcome::Forecast(forecast(of)));
+                names.zip(figures.chunks(8)).map(named).collect()
+            };
+            let vms = vec!["a".to_owned(), "b".to_owned()];
+            let (truth, predictors) = (Some(forecast(&figures[..8])), outcomes(&figures[8..]));
+            let known = PairPrediction { vms, truth, predictors };
+            let others = outcomes(&corrected);
+            corrector.learn(&[&known]);
+            let Ok(together) = corrector.correct(&others) else { continue };
+            prop_assert_eq!(together.vms.len(), 2);
+            for operation in together.vms.iter().flat_map(|vm| [vm.reads, vm.writes]) {
+                let spread = operation.spread.map(|spread| [spread.iops, spread.response]);
+                let figures = [operation.iops, operation.response_ns].into_iter().flatten();
+                for figure in figures.chain(spread.into_iter().flatten()) {
+                    prop_assert!(figure.is_finite() && figure >= 0.0, "{}", figure);
+                }
+            }
+        }
+    }
+}
+
+/// A finite figure: zero, one of a device, or one of any magnitude.
+fn odd_figure() -> impl Strategy<Value = f64> {
+    prop_oneof![1 => Just(0.0), 4 => 1e-3f64..1e9, 2 => (-300f64..300.0).prop_map(|exponent| 10f64.powf(exponent))]
+}
+
+/// A stored forecast of two VMs, from response time and throughput of reads and of writes.
+fn forecast(figures: &[Option<f64>]) -> Forecast {
+    let of = |figures: &[Option<f64>]| OperationForecast::of_means(figures[0], figures[1]);
+    let vm = |figures: &[Option<f64>]| VmForecast { reads: of(&figures[..2]), writes: of(&figures[2..]) };
+    Consolidation { vms: figures.chunks(4).map(vm).collect(), ..Consolidation::default() }.forecast()
 }

@@ -1,20 +1,20 @@
-//! The fixed point of reads before writes against a simulation of the same machines, event by event.
+//! The fixed point of `hol` (reads before writes) against a simulation of the same queue, event by event.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use predictors::hol::{Class, Solved, solve};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// An exponential span of this mean.
+/// An exponentially distributed time of this mean.
 fn exponential(generator: &mut Xoshiro256PlusPlus, mean: f64) -> f64 {
     -mean * (1.0 - generator.random::<f64>()).ln()
 }
 
-/// One server, reads first, exponential think and service times, batches of a geometric number of writes at Poisson times; rates
-/// and mean responses over `seconds`.
+/// Simulates one server that serves reads first, for `seconds`. Think and service times are exponential. Batches of a
+/// geometric number of writes arrive at Poisson times. Returns rates and mean response times.
 fn simulate(classes: &[Class], seconds: f64) -> Vec<Solved> {
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(7);
-    // What will come: when, whose, and how many writes (0: a read).
+    // Future arrivals: time, class, and number of writes (0: a read).
     let mut coming: Vec<(f64, usize, u32)> = Vec::new();
     let geometric = |generator: &mut Xoshiro256PlusPlus, mean: f64| {
         let mut batch = 1;
@@ -81,12 +81,12 @@ fn class(readers: f64, think: f64, read: f64, write_rate: f64, write: f64, batch
         read_service: exponential(read),
         write_rate,
         write_service: exponential(write),
-        // A geometric number.
+        // The moments of a geometric number.
         batch: [batch, (2.0 - 1.0 / batch) * batch * batch],
     }
 }
 
-/// Within so much of reads and of writes, relative.
+/// Compares the fixed point with the simulation, with relative tolerances for figures of reads and of writes.
 fn compare(classes: &[Class], of_reads: f64, of_writes: f64) {
     let simulated = simulate(classes, 20_000.0);
     let solved = solve(classes).unwrap();
@@ -102,20 +102,21 @@ fn compare(classes: &[Class], of_reads: f64, of_writes: f64) {
 }
 
 #[test]
-fn many_readers_who_think_long_are_poisson_and_the_formula_is_exact() {
+fn fixed_point_is_exact_for_many_readers_with_long_think_times() {
     compare(&[class(400.0, 4.0, 0.004, 20.0, 0.005, 1.0)], 0.03, 0.03);
     compare(&[class(200.0, 4.0, 0.004, 40.0, 0.005, 6.0)], 0.03, 0.05);
 }
 
-/// Few readers stop coming once all of them wait, which writes feel: theirs come out too long.
+/// Few readers send nothing more once all of them wait. Writes gain by it, so the formula makes their responses too
+/// long.
 #[test]
-fn few_readers_of_two_machines() {
+fn fixed_point_is_near_for_few_readers_of_two_vms() {
     compare(&[class(4.0, 0.04, 0.006, 20.0, 0.004, 4.0), class(2.0, 0.05, 0.004, 10.0, 0.006, 2.0)], 0.08, 0.2);
     compare(&[class(1.0, 0.02, 0.005, 15.0, 0.005, 3.0), class(3.0, 0.06, 0.005, 5.0, 0.005, 8.0)], 0.08, 0.2);
 }
 
 #[test]
-fn too_much_is_refused_with_how_much_it_is() {
+fn overload_is_refused_with_its_utilisation() {
     let much = [class(100.0, 0.01, 0.005, 10.0, 0.004, 2.0)];
     assert!(solve(&much).unwrap_err() > 0.95);
     assert!((solve(&[class(1.0, 1.0, 0.005, 300.0, 0.004, 1.0)]).unwrap_err() - 1.2).abs() < 1e-9);

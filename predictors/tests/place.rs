@@ -1,4 +1,4 @@
-//! Placements against trying everything, and the limits and separations that they keep.
+//! Placements against the best of all assignments, and the limits, separations and capacities that they keep.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use traces::Sectors;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
-/// A machine that keeps its device busy for this share of the time with reads of 5 ms.
-fn machine(name: usize, busy: f64) -> IsolationProfile {
+/// A VM that keeps its device busy for the share `busy` of the time with reads of 5 ms.
+fn vm_profile(name: usize, busy: f64) -> IsolationProfile {
     let reads = IsolatedOperation {
         requests: 1000,
         iops: busy * 200.0,
@@ -29,7 +29,7 @@ fn sum() -> Box<dyn Predictor> {
 }
 
 fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a> {
-    let alone: Vec<IsolationProfile> = busy.iter().enumerate().map(|(name, busy)| machine(name, *busy)).collect();
+    let alone: Vec<IsolationProfile> = busy.iter().enumerate().map(|(name, busy)| vm_profile(name, *busy)).collect();
     Task {
         limits: vec![Limits::default(); busy.len()],
         alone: vec![alone; luns],
@@ -41,34 +41,34 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
     }
 }
 
-/// What is exceeded by an assignment, how many times slower machines get beyond 1, and what they lose, written out: throughput that a device
-/// does not have is lost in one proportion.
+/// The cost of an assignment by its definition: by how much limits are exceeded, the sum of slowdowns beyond 1, and the
+/// sum of lost shares of throughput. VMs on an overloaded device lose throughput in the same proportion.
 fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64, f64) {
     let (mut exceeded, mut slowdown, mut lost) = (0.0, 0.0, 0.0);
     for lun in 0..task.alone.len() {
-        let there: Vec<usize> = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun).collect();
-        let busy: f64 = there.iter().map(|&machine| task.alone[lun][machine].reads.iops * 0.005).sum();
+        let there: Vec<usize> = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun).collect();
+        let busy: f64 = there.iter().map(|&vm| task.alone[lun][vm].reads.iops * 0.005).sum();
         let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
-        for machine in there {
+        for vm in there {
             lost += 1.0 - left;
             slowdown += 1.0 / left - 1.0;
-            if let Some(limit) = task.limits[machine].read_iops {
-                exceeded += (1.0 - task.alone[lun][machine].reads.iops * left / limit).max(0.0);
+            if let Some(limit) = task.limits[vm].read_iops {
+                exceeded += (1.0 - task.alone[lun][vm].reads.iops * left / limit).max(0.0);
             }
         }
     }
     (exceeded, slowdown, lost)
 }
 
-fn every_assignment(machines: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
-    let count = luns.pow(machines as u32);
-    (0..count).map(move |number| (0..machines as u32).map(|machine| number / luns.pow(machine) % luns).collect())
+fn every_assignment(vms: usize, luns: usize) -> impl Iterator<Item = Vec<usize>> {
+    let count = luns.pow(vms as u32);
+    (0..count).map(move |number| (0..vms as u32).map(|vm| number / luns.pow(vm) % luns).collect())
 }
 
 fn fits(task: &Task<'_>, lun_of: &[usize]) -> bool {
     let taken = |lun: usize| -> u64 {
-        let there = (0..lun_of.len()).filter(|&machine| lun_of[machine] == lun);
-        there.map(|machine| task.takes[machine].count()).sum()
+        let there = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun);
+        there.map(|vm| task.takes[vm].count()).sum()
     };
     (0..task.drive_capacity.len())
         .all(|lun| task.drive_capacity[lun].is_none_or(|drive_capacity| taken(lun) <= drive_capacity.count()))
@@ -80,9 +80,9 @@ fn keeps_apart(task: &Task<'_>, lun_of: &[usize]) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-    /// What is found is within a twentieth of a machine of the best of all, and what is said of it is so.
+    /// The placement costs at most a twentieth of a VM more than the best of all, and its stated cost is right.
     #[test]
-    fn what_is_found_is_about_the_best_of_all(
+    fn placement_is_near_the_best_of_all_assignments(
         busy in prop::collection::vec(0.05..0.95f64, 2..7),
         luns in 1usize..4,
         limited in 0usize..3,
@@ -99,11 +99,12 @@ proptest! {
             task.separate.push((0, 1));
         }
         task.takes = takes.into_iter().take(busy.len()).map(Sectors::new).collect();
-        task.drive_capacity = drive_capacity.into_iter().take(luns).map(|drive_capacity| drive_capacity.map(Sectors::new)).collect();
+        let drive_capacity = drive_capacity.into_iter().take(luns);
+        task.drive_capacity = drive_capacity.map(|drive_capacity| drive_capacity.map(Sectors::new)).collect();
         let possible = |lun_of: &Vec<usize>| keeps_apart(&task, lun_of) && fits(&task, lun_of);
         let all = || every_assignment(busy.len(), luns).filter(possible);
         let Ok(placed) = place(&task) else {
-            prop_assert!(all().next().is_none(), "it fits, as {:?}", all().next());
+            prop_assert!(all().next().is_none(), "no placement was found, but {:?} fits", all().next());
             return Ok(());
         };
         prop_assert!(keeps_apart(&task, &placed.lun_of) && fits(&task, &placed.lun_of));
@@ -120,21 +121,21 @@ fn placed(task: &Task<'_>) -> Placement {
 }
 
 #[test]
-fn limits_come_before_throughput_and_the_tightest_is_told_first() {
+fn limits_come_before_throughput_and_the_tightest_is_listed_first() {
     let predictor = sum();
     let mut task = task(&[0.9, 0.5, 0.5], 2, &*predictor);
-    // Together the small ones lose nothing.
+    // The two small VMs lose nothing together.
     let free = placed(&task);
     assert!(free.lun_of[1] == free.lun_of[2] && free.lun_of[0] != free.lun_of[1], "{:?}", free.lun_of);
     assert!(free.standings.is_empty() && free.exceeded == 0.0);
-    // But one of them may not share with the other.
+    // Now the small VMs may not share a LUN.
     task.separate.push((1, 2));
     task.limits[1].read_iops = Some(100.0);
     task.limits[2].read_iops = Some(50.0);
     let kept = placed(&task);
     assert!(kept.lun_of[1] != kept.lun_of[0] && kept.lun_of[2] == kept.lun_of[0], "{:?}", kept.lun_of);
     assert_eq!((kept.standings[0].machine, kept.exceeded), (1, 0.0));
-    // Beside the large one there are 71 for a small one, whichever it is: nobody can have 90 there.
+    // Beside the large VM a small one gets 71 reads/s, so a limit of 90 is exceeded.
     task.limits[2].read_iops = Some(90.0);
     let exceeded = placed(&task);
     let first = exceeded.standings[0];
@@ -144,12 +145,12 @@ fn limits_come_before_throughput_and_the_tightest_is_told_first() {
 }
 
 #[test]
-fn room_comes_before_limits() {
+fn drive_capacity_comes_before_limits() {
     let predictor = sum();
     let mut task = task(&[0.9, 0.9], 2, &*predictor);
     task.limits.iter_mut().for_each(|limits| limits.read_iops = Some(170.0));
     assert_eq!(placed(&task).exceeded, 0.0);
-    // Neither fits the second LUN: together on the first they get 100 a second each.
+    // Neither VM fits the second LUN. Together on the first they get 100 reads/s each.
     (task.drive_capacity[1], task.takes) = (Some(Sectors::new(50)), vec![Sectors::new(60); 2]);
     let placed = placed(&task);
     assert_eq!(placed.lun_of, [0, 0]);
@@ -157,14 +158,14 @@ fn room_comes_before_limits() {
 }
 
 #[test]
-fn what_there_is_too_little_of_is_shared_evenly() {
+fn overload_is_shared_evenly_among_luns() {
     let predictor = sum();
     let even = task(&[0.6; 8], 2, &*predictor);
     let found = placed(&even);
     assert_eq!(found.lun_of.iter().sum::<usize>(), 4, "{:?}", found.lun_of);
-    // Four ask for 2.4 of each LUN. Divided otherwise they would lose as much in the sum.
+    // Four VMs ask for 2.4 times what each LUN has. Divided unevenly they would lose the same sum.
     assert!((found.lost - 8.0 * (1.0 - 1.0 / 2.4)).abs() < 1e-9, "{}", found.lost);
-    // So it is where some ask for more: those that ask for most do not all go to one LUN for the sake of the others.
+    // Also if some VMs ask for more: those are not all placed on one LUN for the sake of the others.
     let busy = [0.97, 0.98, 0.35, 0.97, 0.97, 0.98, 0.35, 0.97];
     let found = placed(&task(&busy, 2, &*predictor));
     let asked =
@@ -173,7 +174,7 @@ fn what_there_is_too_little_of_is_shared_evenly() {
 }
 
 #[test]
-fn what_nobody_can_place_is_said() {
+fn impossible_tasks_are_refused_with_the_reason() {
     let predictor = sum();
     let empty = Task { alone: Vec::new(), ..task(&[0.5], 1, &*predictor) };
     assert_eq!(place(&empty), Err(PlaceError::Nothing { machines: 1, luns: 0 }));
@@ -198,16 +199,16 @@ fn what_nobody_can_place_is_said() {
 }
 
 #[test]
-fn a_hundred_machines_find_their_place_and_again_the_same() {
+fn placement_of_a_hundred_vms_is_near_even_and_repeatable() {
     let predictor = sum();
     let busy: Vec<f64> = (0..100).map(|nth| 0.02 + 0.17 * f64::from(nth * 37 % 100) / 100.0).collect();
     let task = task(&busy, 10, &*predictor);
     let one = placed(&task);
     assert_eq!(one, placed(&task));
-    // About 1.04 of each LUN is asked for; spread evenly nearly nothing is lost.
+    // The VMs ask for 1.04 times what each LUN has. Spread evenly they lose nearly nothing.
     assert!(one.lost < 6.0, "{}", one.lost);
     for lun in 0..10 {
-        let members: Vec<usize> = (0..100).filter(|&machine| one.lun_of[machine] == lun).collect();
+        let members: Vec<usize> = (0..100).filter(|&vm| one.lun_of[vm] == lun).collect();
         assert_eq!(forecast(&task, lun, &members).len(), members.len());
     }
 }

@@ -1,4 +1,4 @@
-//! A profile of a few requests, each figure by hand.
+//! Isolation profiles of a few requests, with each figure computed by hand.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use predictors::profile::Measure;
@@ -6,7 +6,7 @@ use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
 use traces::{Layer, Lba, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta};
 
-/// Stream, operation, then arrival, issue (0: not told) and completion in ms, address.
+/// Stream and operation; arrival, issue (0: not recorded) and completion in ms; address.
 type Row = (u32, Operation, u64, u64, u64, u64);
 
 fn profile(rows: &[Row]) -> IsolationProfile {
@@ -33,7 +33,7 @@ const READ: Operation = Operation::Read;
 const WRITE: Operation = Operation::Write;
 
 #[test]
-fn figures_are_those_made_by_hand() {
+fn figures_match_those_computed_by_hand() {
     let profile = profile(&[
         (1, READ, 100, 110, 130, 0),
         (2, READ, 105, 111, 140, 1 << 20),
@@ -50,16 +50,16 @@ fn figures_are_those_made_by_hand() {
     // D2C: 20, 29, 40 and 30 ms.
     assert_eq!(profile.reads.response_ns, Some(29.75e6));
     assert_eq!(profile.writes.response_ns, Some(40e6));
-    // From the completion before or the issue: 20, 10; the write 20; then 30 and 10.
+    // From the completion before or the issue, whichever is later: reads 20 and 10, the write 20, reads 30 and 10 ms.
     assert_eq!(profile.reads.service_ns, Some(17.5e6));
     assert_eq!(profile.reads.service_square_ns2, Some((400.0 + 100.0 + 900.0 + 100.0) / 4.0 * 1e12));
     assert_eq!(profile.writes.service_ns, Some(20e6));
-    // The reads find 0, 1, the write, and the read at 150; the write finds both first reads.
+    // The reads find nothing, one read, the write, and the read issued at 150. The write finds the first two reads.
     assert_eq!((profile.reads.found_total, profile.reads.found_writes), (Some(0.75), Some(0.25)));
     assert_eq!((profile.writes.found_reads, profile.writes.found_writes), (Some(2.0), Some(0.0)));
     let batches = profile.reads.batches.unwrap();
     assert_eq!((batches.count, batches.max), (3, 2));
-    // Streams 1 and 2 pause 20 ms (130 to 150) and 30 ms (140 to 170); 3 never comes again, 4 only flushes.
+    // Streams 1 and 2 think for 20 ms (130 to 150) and 30 ms (140 to 170). Stream 3 sends nothing more, 4 only flushes.
     let thinks: Vec<(u32, u64, u64, Option<f64>)> =
         profile.streams.iter().map(|stream| (stream.stream, stream.reads, stream.writes, stream.think_ns)).collect();
     assert_eq!(thinks, [(1, 2, 0, Some(20e6)), (2, 2, 0, Some(30e6)), (3, 0, 1, None)]);
@@ -67,7 +67,7 @@ fn figures_are_those_made_by_hand() {
 }
 
 #[test]
-fn what_was_issued_on_arrival_is_told_by_the_arrival() {
+fn record_without_issue_time_counts_as_issued_on_arrival() {
     let with = profile(&[(1, READ, 100, 100, 130, 0), (1, READ, 140, 140, 150, 0)]);
     let without = profile(&[(1, READ, 100, 0, 130, 0), (1, READ, 140, 0, 150, 0)]);
     assert_eq!(with, without);
@@ -76,7 +76,7 @@ fn what_was_issued_on_arrival_is_told_by_the_arrival() {
 }
 
 #[test]
-fn who_sends_before_all_is_back_does_not_think() {
+fn stream_with_outstanding_requests_does_not_think() {
     let profile = profile(&[
         (1, READ, 100, 100, 200, 0),
         (1, READ, 110, 110, 120, 64),

@@ -1,4 +1,4 @@
-//! The twin against machine rooms whose truth is known, and what it refuses.
+//! The twin against synthetic setups, whose truth is known, and the input that it refuses.
 #![allow(clippy::unwrap_used)]
 
 use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
@@ -11,14 +11,14 @@ fn forecast(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<pred
     predictor::predict(&*twin, Isolated { profiles: alone, traces })
 }
 
-/// The recordings of some machines, and behind them those of all others.
-fn seen(alone: &[Ran], members: &[usize]) -> Vec<IsolatedTrace> {
+/// The traces of some VMs, followed by those of all others.
+fn own_then_others(alone: &[Ran], members: &[usize]) -> Vec<IsolatedTrace> {
     let others = (0..alone.len()).filter(|other| !members.contains(other));
     members.iter().copied().chain(others).map(|vm| alone[vm].trace.clone()).collect()
 }
 
-/// Absolute relative errors over groups of machines: of read responses, of reads a second, and of the 99th percentiles of reads' and of
-/// writes' responses.
+/// Absolute relative errors over groups of VMs: of mean read response, of reads/s, and of the 99th percentiles of read
+/// and of write response.
 #[derive(Default)]
 struct Errors([Vec<f64>; 4]);
 
@@ -39,13 +39,13 @@ impl Errors {
     }
 }
 
-/// Adds the errors of the groups of so many of a room's machines, with `all` captures of the room or only the machines' own.
+/// Adds the errors of all groups of `size` VMs of a setup. The twin gets `all` traces of the setup or only the group's.
 fn add_errors(errors: &mut Errors, campaign: &Campaign, setup: usize, size: usize, all: bool) {
     let alone = campaign.alone(SYNTHETIC_SETUPS[setup], setup).unwrap();
     for members in campaign.groups().into_iter().filter(|members| members.len() == size) {
         let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, &members).unwrap().together;
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
-        let mut traces = seen(&alone, &members);
+        let mut traces = own_then_others(&alone, &members);
         traces.truncate(if all { alone.len() } else { size });
         let together = forecast(&profiles, &traces).unwrap();
         together.vms.iter().zip(&truth).for_each(|(vm, truth)| errors.add(vm, truth));
@@ -59,8 +59,8 @@ fn errors(campaign: &Campaign, setup: usize, size: usize, all: bool) -> [f64; 4]
 }
 
 #[test]
-fn disks_that_serve_one_after_another_are_forecast() {
-    // What is reached now with the machines' own captures; the aim is 0.05.
+fn disks_are_forecast_within_a_tenth_from_own_traces() {
+    // The error that is reached now with the VMs' own traces. The aim is 0.05.
     let campaign = Campaign { vms: 4, ..Campaign::default() };
     let found = [errors(&campaign, 0, 2, false), errors(&campaign, 1, 2, false)];
     let within = |[response, rate, ..]: &[f64; 4], most: f64| *response <= most && *rate <= most;
@@ -68,7 +68,7 @@ fn disks_that_serve_one_after_another_are_forecast() {
 }
 
 #[test]
-fn with_all_captures_of_a_drive_the_aims_are_met() {
+fn disks_meet_the_aims_with_all_traces_of_the_setup() {
     let campaign = Campaign::default();
     for (setup, name) in [(0, "fcfs"), (1, "read-priority"), (4, "weighted")] {
         let (pairs, triples) = (errors(&campaign, setup, 2, true), errors(&campaign, setup, 3, true));
@@ -78,7 +78,7 @@ fn with_all_captures_of_a_drive_the_aims_are_met() {
 }
 
 #[test]
-fn with_all_captures_the_aims_are_met_in_all_rooms_together() {
+fn all_setups_together_meet_the_aims_with_all_traces() {
     let campaign = Campaign::default();
     for (size, aim) in [(2, 0.05), (3, 0.08)] {
         let mut errors = Errors::default();
@@ -90,48 +90,49 @@ fn with_all_captures_the_aims_are_met_in_all_rooms_together() {
 }
 
 #[test]
-fn with_all_captures_the_policy_is_told_in_nineteen_of_twenty_rooms() {
-    let (mut told, mut right) = (0u32, 0u32);
+fn policy_is_right_in_nineteen_of_twenty_setups_with_all_traces() {
+    let (mut total, mut right) = (0u32, 0u32);
     for seed in 11..15 {
         let campaign = Campaign { seed, ..Campaign::default() };
         for (index, &setup) in SYNTHETIC_SETUPS.iter().enumerate() {
-            let policy = twin::policy(&seen(&campaign.alone(setup, index).unwrap(), &[]));
-            told += 1;
+            let policy = twin::policy(&own_then_others(&campaign.alone(setup, index).unwrap(), &[]));
+            total += 1;
             right += u32::from(policy.name == setup.policy);
-            assert!(policy.name == setup.policy || !policy.sure, "seed {seed}, room {index}: {policy:?}");
+            assert!(policy.name == setup.policy || !policy.sure, "seed {seed}, setup {index}: {policy:?}");
         }
     }
-    assert!(f64::from(right) >= 0.95 * f64::from(told), "{right} of {told}");
+    assert!(f64::from(right) >= 0.95 * f64::from(total), "{right} of {total}");
 }
 
 #[test]
-fn members_of_an_array_show_in_who_waits_for_whom() {
-    // Of this seed all machines read at random, too, and none alone fills the controller's cache.
+fn array_is_forecast_within_a_tenth_from_own_traces() {
+    // With this seed all VMs also read at random, and none alone fills the controller's cache.
     let campaign = Campaign { seed: 104, vms: 4, ..Campaign::default() };
     let found = errors(&campaign, 3, 2, false);
     assert!(found[0] <= 0.10 && found[1] <= 0.10, "{found:.3?}");
 }
 
 #[test]
-fn random_reads_that_an_array_reads_ahead_of_keep_its_members_busy() {
-    // Both find ever more of what they read in the cache; what makes it so is in neither's recording.
+fn reading_ahead_after_random_reads_slows_vms_on_an_array() {
+    // Both VMs find ever more of their reads in the cache. Neither isolated trace contains the reason.
     let campaign = Campaign { seed: 7, ..Campaign::default() };
     let alone = campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap();
     let members = [0, 1, 4];
     for pair in [[0, 1], [1, 2], [1, 4]] {
         let truth = campaign.together(SYNTHETIC_SETUPS[3], 3, &pair).unwrap().together;
         let profiles = pair.map(|vm| alone[vm].profile.clone());
-        let together = forecast(&profiles, &seen(&alone, &pair)).unwrap();
+        let together = forecast(&profiles, &own_then_others(&alone, &pair)).unwrap();
         for ((vm, truth), member) in together.vms.iter().zip(&truth).zip(pair) {
             let off = vm.reads.response_ns.unwrap() / truth.reads.response_ns.unwrap() - 1.0;
-            // The third streams: alone it never waits.
+            // The third VM reads sequentially and never waits alone.
             assert!(off.abs() < if members.contains(&member) { 0.22 } else { 0.45 }, "{pair:?}, {member}: {off}");
         }
         assert!(together.notes[0].contains("7 members, 256 KiB") && together.notes[0].contains("1024 KiB ahead"));
     }
 }
 
-/// What two machines of a room write together, as forecast and in truth: responses in ms and requests a second, and what was said of it.
+/// The writes of two VMs of a setup together, by VM: response time in ms and writes/s, each forecast and true. Also the
+/// notes of the forecast.
 fn written(setup: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<String>) {
     let campaign = Campaign::default();
     let alone = members.map(|vm| campaign.together(SYNTHETIC_SETUPS[setup], setup, &[vm]).unwrap().together.remove(0));
@@ -148,8 +149,8 @@ fn written(setup: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<Stri
 }
 
 #[test]
-fn writes_wait_for_longer_than_an_excerpt() {
-    // Page caches are written in bursts, of which a drive that takes three reads for each write makes a queue of 15 s.
+fn writes_that_queue_for_longer_than_an_excerpt_are_forecast() {
+    // Page caches are written in bursts. The drive serves three reads for each write, so the queue grows to 15 s.
     let (found, _) = written(4, [0, 1]);
     for [(ours, truth), _] in &found {
         assert!(*truth > 10_000.0 && (ours / truth - 1.0).abs() < 0.3, "{found:?}");
@@ -157,22 +158,22 @@ fn writes_wait_for_longer_than_an_excerpt() {
 }
 
 #[test]
-fn who_syncs_beside_a_page_cache_comes_to_hardly_anything() {
-    // Alone it writes twelve times a second, each time when its journal has; together each of these waits for thousands.
+fn syncing_vm_beside_page_cache_writes_is_forecast_to_starve() {
+    // Alone the VM writes twelve times a second, each time after its journal. Together each write waits for thousands.
     let (found, _) = written(4, [0, 5]);
     let [_, (ours, truth)] = found[1];
     assert!(truth < 0.5 && (0.3..3.0).contains(&(ours / truth)), "{found:?}");
 }
 
 #[test]
-fn who_writes_beside_others_on_an_array_keeps_its_rate() {
+fn writer_beside_others_on_an_array_keeps_its_rate() {
     let (found, _) = written(3, [2, 3]);
     let [_, (ours, truth)] = found[1];
     assert!(truth > 400.0 && (ours / truth - 1.0).abs() < 0.02, "{found:?}");
 }
 
 #[test]
-fn commits_go_ahead_of_what_waits() {
+fn durable_writes_ahead_of_all_are_detected_and_forecast() {
     let (found, notes) = written(0, [0, 4]);
     assert!(notes[0].contains("durable writes ahead of all"), "{notes:?}");
     for [(ours, truth), _] in &found {
@@ -181,8 +182,8 @@ fn commits_go_ahead_of_what_waits() {
 }
 
 #[test]
-fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
-    let (mut told, mut right, mut sure, mut wrong) = (0u32, 0u32, 0u32, Vec::new());
+fn policy_from_own_traces_is_mostly_right_and_never_wrong_when_sure() {
+    let (mut total, mut right, mut sure, mut wrong) = (0u32, 0u32, 0u32, Vec::new());
     for seed in [11, 12] {
         let campaign = Campaign { seed, ..Campaign::default() };
         for (index, &setup) in SYNTHETIC_SETUPS.iter().enumerate() {
@@ -190,7 +191,7 @@ fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
             for members in campaign.groups() {
                 let traces: Vec<IsolatedTrace> = members.iter().map(|&vm| alone[vm].trace.clone()).collect();
                 let policy = twin::policy(&traces);
-                told += 1;
+                total += 1;
                 right += u32::from(policy.name == setup.policy);
                 sure += u32::from(policy.sure);
                 if policy.name != setup.policy {
@@ -200,13 +201,13 @@ fn the_devices_policy_is_told_and_a_wrong_one_never_for_sure() {
         }
     }
     assert!(wrong.iter().all(|(.., policy)| !policy.sure), "{wrong:?}");
-    // The aim is 0.95. What machines alone never made wait, or never made wait long enough for a drain, tells nothing.
-    assert!(f64::from(right) >= 0.70 * f64::from(told), "{right} of {told}");
-    assert!(f64::from(sure) >= 0.35 * f64::from(told), "{sure} of {told}");
+    // The aim is 0.95. It is missed where the VMs alone never queue, or never queue long enough for a drain.
+    assert!(f64::from(right) >= 0.70 * f64::from(total), "{right} of {total}");
+    assert!(f64::from(sure) >= 0.35 * f64::from(total), "{sure} of {total}");
 }
 
 #[test]
-fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
+fn missing_short_and_misplaced_traces_are_refused() {
     let campaign = Campaign { vms: 2, ..Campaign::default() };
     let alone = campaign.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();
@@ -230,7 +231,7 @@ fn profiles_without_captures_and_captures_of_next_to_nothing_are_refused() {
 }
 
 #[test]
-fn seeds_give_the_same_forecast_again() {
+fn forecast_is_repeatable_for_the_same_seed() {
     let campaign = Campaign { vms: 2, ..Campaign::default() };
     let alone = campaign.alone(SYNTHETIC_SETUPS[0], 0).unwrap();
     let profiles: Vec<IsolationProfile> = alone.iter().map(|ran| ran.profile.clone()).collect();

@@ -1,38 +1,43 @@
-//! How sure the twin is.
+//! The intervals of the twin's forecasts.
 //!
-//! It is off by more the further it goes from what was recorded: by how much a figure changes together, and by how much the twin misses
-//! the machine alone. How much more was seen in machine rooms ([`crate::synthetic`], seed 101) whose machines are other ones than
-//! those that its forecasts are judged on; `docs/VALIDATION.md` has how many truths lie within what is stated.
+//! A forecast is less certain the further it is from the trace. Two distances count, each as a logarithm: by how much a
+//! figure changes when the VMs run together, and by how much the simulation of the VM alone misses the trace. The
+//! spread is the standard deviation of the logarithm of the figure; it adds both in squares.
+//!
+//! The widths were chosen on synthetic setups ([`crate::synthetic`]) of seed 101, whose VMs are others than those that
+//! the forecasts are judged on. `docs/VALIDATION.md` states how many truths lie within the intervals.
 
 use crate::predictor::{OperationForecast, Spread};
 
-/// Standard deviation of the logarithm of a figure that does not change together.
-const UNCHANGED: f64 = 0.1;
-/// What is added (in squares) for each unit of the logarithm of what it changes by.
-const BY_CHANGE: f64 = 0.2;
-/// And for each of what it misses alone.
-const BY_MISS: f64 = 1.0;
-/// And on a device that may serve several at once.
-const CONCURRENT: f64 = 0.35;
+/// Spread of a figure that does not change and is simulated exactly alone. Chosen on seed 101.
+const SPREAD_UNCHANGED: f64 = 0.1;
+/// Spread added, in squares, for each unit of the logarithm of the change. Chosen on seed 101.
+const SPREAD_PER_LOG_CHANGE: f64 = 0.2;
+/// Spread added, in squares, for each unit of the logarithm of the error alone. Chosen on seed 101.
+const SPREAD_PER_LOG_ERROR_ALONE: f64 = 1.0;
+/// Spread added, in squares, on a device fitted as one that serves several requests at once. Chosen on seed 101.
+const SPREAD_CONCURRENT: f64 = 0.35;
 
-/// Of what the twin plays `together` and alone, where that was `recorded`.
-pub(crate) fn of(
+/// The spread of a forecast, from what was simulated `together`, `simulated` alone and `measured` alone.
+pub(crate) fn spread(
     together: &OperationForecast,
     simulated: &OperationForecast,
     measured: &OperationForecast,
     concurrent: bool,
 ) -> Option<Spread> {
-    let of = |figure: fn(&OperationForecast) -> Option<f64>| {
+    let of_figure = |figure: fn(&OperationForecast) -> Option<f64>| {
         let log = |one: &OperationForecast, other: &OperationForecast| {
             let (one, other) = (figure(one)?, figure(other)?);
             (one > 0.0 && other > 0.0).then(|| libm::log(one / other))
         };
-        let (change, miss) = (log(together, simulated)?, log(simulated, measured)?);
-        let device = if concurrent { CONCURRENT } else { 0.0 };
-        let squares = [UNCHANGED, BY_CHANGE * change, BY_MISS * miss, device].map(|deviation| deviation * deviation);
+        let (change, error_alone) = (log(together, simulated)?, log(simulated, measured)?);
+        let device = if concurrent { SPREAD_CONCURRENT } else { 0.0 };
+        let squares =
+            [SPREAD_UNCHANGED, SPREAD_PER_LOG_CHANGE * change, SPREAD_PER_LOG_ERROR_ALONE * error_alone, device]
+                .map(|deviation| deviation * deviation);
         Some(squares.iter().sum::<f64>().sqrt())
     };
-    Some(Spread { iops: of(|forecast| forecast.iops)?, response: of(|forecast| forecast.response_ns)? })
+    Some(Spread { iops: of_figure(|forecast| forecast.iops)?, response: of_figure(|forecast| forecast.response_ns)? })
 }
 
 #[cfg(test)]
@@ -44,16 +49,16 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_and_what_is_missed_alone_make_it_less_sure() {
-        let spread = |together: f64, simulated: f64, measured: f64| {
-            of(&forecast(100.0, together), &forecast(100.0, simulated), &forecast(100.0, measured), false).unwrap()
+    fn spread_grows_with_the_change_the_error_alone_and_concurrent_devices() {
+        let of = |together: f64, simulated: f64, measured: f64| {
+            spread(&forecast(100.0, together), &forecast(100.0, simulated), &forecast(100.0, measured), false).unwrap()
         };
-        assert_eq!(spread(5.0, 5.0, 5.0), Spread { iops: UNCHANGED, response: UNCHANGED });
-        assert!(spread(10.0, 5.0, 5.0).response > 1.5 * UNCHANGED);
-        assert_eq!(spread(10.0, 5.0, 5.0), spread(2.5, 5.0, 5.0));
-        assert!(spread(5.0, 5.0, 10.0).response > 2.0 * UNCHANGED);
-        assert!(of(&forecast(1.0, 0.0), &forecast(1.0, 1.0), &forecast(1.0, 1.0), false).is_none());
+        assert_eq!(of(5.0, 5.0, 5.0), Spread { iops: SPREAD_UNCHANGED, response: SPREAD_UNCHANGED });
+        assert!(of(10.0, 5.0, 5.0).response > 1.5 * SPREAD_UNCHANGED);
+        assert_eq!(of(10.0, 5.0, 5.0), of(2.5, 5.0, 5.0));
+        assert!(of(5.0, 5.0, 10.0).response > 2.0 * SPREAD_UNCHANGED);
+        assert!(spread(&forecast(1.0, 0.0), &forecast(1.0, 1.0), &forecast(1.0, 1.0), false).is_none());
         let certain = forecast(1.0, 1.0);
-        assert!(of(&certain, &certain, &certain, true).unwrap().iops > 3.0 * UNCHANGED);
+        assert!(spread(&certain, &certain, &certain, true).unwrap().iops > 3.0 * SPREAD_UNCHANGED);
     }
 }

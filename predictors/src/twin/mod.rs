@@ -1,20 +1,52 @@
-//! The twin: the device, and each machine, as their recordings alone show them, put together and played.
+//! The twin: forecasts what VMs get of a shared device by simulating them together.
 //!
-//! 1. *The device* (`device/disk/`: `fit`, which `model` plays): service times (`samples`) by operation, length and distance (`regression`), by
-//!    machine where the platter decides (`residuals`), the caches, of which that of reads shows in short times (`read_hits`) and that of writes
-//!    is emptied later (`destage`), the delay to the place of the recording; what longer seeks cost than any machine alone makes comes from the
-//!    shapes of measured drives (`seek_curves`). Recordings of other machines alone on it tell of it, too (`device/evidence`).
-//! 2. *The order* in which it takes requests (`device/policy/`, and for durable writes `device/durable_first`), and in which each machine issues them, and how many
-//!    at once.
-//! 3. *What each request waited for* (`workload/dependencies/`): think times, other processes, timers.
-//! 4. All machines are played closed loop (`simulation/`) through a [`replay::Stack`]: a stage for each above one for the device. What machines
-//!    do changes in the course of a recording, and together they come less far in it; so several excerpts are played, each much longer than
-//!    anybody waits there.
+//! It infers each VM and the device from isolated traces, in which each VM ran alone on the device:
 //!
-//! A device that serves one request after another is told apart from one with several members by address (`device/array/`), behind a
-//! controller that answers from a cache (`device/controller_cache/`) which is followed (`device/array/read_cache`), and from any other that serves several at once
-//! (`device/concurrent`), of which only response times by what is under way are told. Flushes and discards take what they took alone. Where several requests
-//! are merged only because others wait longer, the machine's own stage merges them, if it merged any alone.
+//! 1. *Workload* (`workload/`): what each request waited for, when the journal blocks processes, and the VM's own
+//!    queue.
+//! 2. *Device* (`device/`): `evidence` selects the traces that describe it, `policy/` and `durable_first` infer its
+//!    dispatch order. It is a `disk/` (one request at a time), an `array/` (members by address) or `concurrent`
+//!    (response times by requests in flight). `controller_cache/` answers in front of the last two.
+//! 3. *Calibration* (`calibration`): simulates each VM alone on each fitted device and selects the fit that is closest
+//!    to the traces.
+//! 4. *Simulation* (`simulation/`): simulates all VMs together in a closed loop, in several excerpts of their traces.
+//! 5. *Intervals* (`intervals`): states how far each figure may be off.
+//!
+//! ```text
+//!              isolated traces, one for each VM
+//!                 |                     |
+//!                 v                     v
+//!   workload/                      device/
+//!     dependencies/                  evidence
+//!     journal_waits                  policy/, durable_first
+//!                 |                  disk/ | array/ | concurrent
+//!                 |                  controller_cache/
+//!                 |                     |
+//!                 +----------+----------+
+//!                            v
+//!                       calibration        each VM alone, against its trace
+//!                            |
+//!                            v
+//!                       simulation/        all VMs together
+//!                            |
+//!                            v
+//!                        intervals         forecast with its 90 % intervals
+//! ```
+//!
+//! [`Model`] runs these steps. It also corrects each figure by what the twin is off by for the VM alone.
+//!
+//! Details of the device: `disk/` fits service times (`samples`) by operation, length and seek distance (`regression`),
+//! and draws what is left over by VM (`residuals`). Short times are hits of the drive's read cache (`read_hits`); its
+//! write cache is emptied later (`destage`). Seeks longer than any trace contains follow the curves of measured drives
+//! (`seek_curves`). `array/read_cache` follows what the controller's cache holds. A further part of the fit is the
+//! delay between the place of the trace and the device.
+//!
+//! Flushes and discards take as long as they took alone. If a VM's requests were merged alone, its stage also merges
+//! those that meet only because they now wait longer.
+//!
+//! The twin leaves out what no isolated trace contains, such as the capacity of a drive's write cache that no VM alone
+//! fills. Most of its rules were found with synthetic setups of seeds 1 and 101 to 104 and the lab;
+//! `docs/VALIDATION.md` states what was chosen on which, and the errors on others.
 
 mod calibration;
 mod device;
@@ -35,47 +67,47 @@ use crate::predictor::{Consolidation, Entry, Isolated, Method, PredictError, Pre
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "twin",
-    summary: "device, order and causes told from the recordings alone, machines played together closed loop; needs captures",
+    summary: "infers device and dependencies from captures of VMs alone and simulates the VMs together; needs captures",
     origin: "Casale, Kraft, Krishnamurthy 2011 (the question); simulation",
     tunables: &[
         Tunable::new(
             "device",
             Unit::Choice(&["all", "own"]),
             "all",
-            "whose captures tell of the device: all that are given, or the machines' own",
+            "captures that the device is inferred from: all that are given, or the forecast VMs' own",
         ),
-        Tunable::new("seed", Unit::Count, "1", "seed of the service times that are drawn"),
+        Tunable::new("seed", Unit::Count, "1", "seed of the drawn service times"),
     ],
     needs_traces: true,
     build: |settings: &Settings| {
-        let twin = Twin { own: settings.word("device") == "own", seed: settings.count("seed") };
+        let twin = Twin { own_only: settings.word("device") == "own", seed: settings.count("seed") };
         Ok(Method::Predictor(Box::new(twin)))
     },
 };
 
 struct Twin {
-    /// Only the machines' own recordings tell of the device.
-    own: bool,
+    /// The device is inferred only from the traces of the forecast VMs.
+    own_only: bool,
     seed: u64,
 }
 
 impl Predictor for Twin {
     fn predict(&self, Isolated { profiles: alone, traces }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let (own, _) = traces.split_at(traces.len().min(alone.len()));
-        let traces = if self.own { own } else { traces };
+        let traces = if self.own_only { own } else { traces };
         let model = Model::infer(alone, traces, self.seed)?;
         let vms = model.forecast()?;
         let incomplete = alone.iter().zip(traces).filter(|(_, trace)| trace.incomplete > 0);
-        let not_simulated = |(profile, trace): (&IsolationProfile, &IsolatedTrace)| {
+        let left_out = |(profile, trace): (&IsolationProfile, &IsolatedTrace)| {
             let plural = if trace.incomplete == 1 { " without a completion is" } else { "s without completions are" };
             format!("{}: {} record{plural} left out", profile.vm, trace.incomplete)
         };
-        let notes = model.shown().into_iter().chain(incomplete.map(not_simulated)).collect();
+        let notes = model.notes().into_iter().chain(incomplete.map(left_out)).collect();
         Ok(Consolidation { vms, policy: Some(model.policy()), notes, ..Consolidation::default() })
     }
 }
 
-/// In which order the device of these recordings takes what waits for it, as far as they tell.
+/// The dispatch order of the device, as far as `traces` of it determine it.
 pub fn policy(traces: &[IsolatedTrace]) -> DevicePolicy {
     let Evidence { policy, sure, .. } = Evidence::of(traces);
     DevicePolicy { name: policy.kind().to_owned(), sure }

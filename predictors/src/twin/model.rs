@@ -1,4 +1,7 @@
-//! Machines and their device, told from recordings and ready to be played together.
+//! The model of VMs and their device, inferred from isolated traces, and the forecast that it gives.
+//!
+//! [`Model::infer`] runs the twin's steps up to calibration, [`Model::forecast`] simulates the VMs together. The
+//! forecast of a figure is the simulated one, corrected by what the simulation of the VM alone is off by.
 
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
@@ -15,89 +18,93 @@ use super::workload::{self, Workload};
 use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{OperationForecast, PredictError, VmForecast};
 
-/// What the recordings of machines alone tell of the machines and of the device that they are to share.
+/// VMs and the device that they are to share, as inferred from isolated traces.
 pub struct Model<'a> {
-    /// First those of the machines that are played.
+    /// First those of the VMs to forecast.
     traces: &'a [IsolatedTrace],
-    /// As far as they tell of the device, of others' recordings behind the machines' own.
-    vms: Vec<Workload>,
+    /// First those of the VMs to forecast. Behind them those of further traces, if calibration uses them.
+    workloads: Vec<Workload>,
     fitted: FittedDevice,
     order: DispatchOrder,
-    /// Whether the order is sure.
+    /// Whether the order is certain.
     sure: bool,
-    /// What each machine gets of the device in a play alone.
+    /// What each VM to forecast gets of the fitted device alone.
     alone: Vec<VmForecast>,
-    /// Of others' recordings.
-    told_by_others: Option<String>,
+    /// What further traces contributed.
+    further_traces_note: Option<String>,
     seed: u64,
 }
 
 impl<'a> Model<'a> {
-    /// Of the machines of the profiles `alone`, whose are the first of the `traces`; all of these tell of the device.
+    /// Infers the model of the VMs whose profiles are `alone`. Theirs are the first of the `traces`; the device is
+    /// inferred from all.
     ///
     /// # Errors
-    /// [`PredictError::DoesNotHold`] if a recording is missing, too short to be played, reaches beyond the last address, or if times follow
-    /// nothing; [`PredictError::Profile`] if one has too few requests.
+    /// [`PredictError::DoesNotHold`] if a trace is missing, too short to be simulated or reaches beyond the last
+    /// address, or if no device model fits its times. [`PredictError::Profile`] if a trace has too few requests.
     pub fn infer(
         alone: &[IsolationProfile],
         traces: &'a [IsolatedTrace],
         seed: u64,
     ) -> Result<Model<'a>, PredictError> {
-        enough(alone, traces)?;
+        check_traces(alone, traces)?;
         let vms = alone.len();
-        let learned = Evidence::of_vms(traces, vms);
-        let told_by_others = learned.told_by_others(vms);
-        let Evidence { traces, disk, policy, sure, .. } = learned;
-        // Of others only what an array's streams wait for is told.
-        let one_after_another = disk.is_some() && policy != Policy::Unknown;
-        let telling = if one_after_another { vms } else { traces.len() };
-        let inferred: Vec<Workload> = traces[..telling].iter().map(workload::infer).collect();
+        let evidence = Evidence::of_vms(traces, vms);
+        let further_traces_note = evidence.told_by_others(vms);
+        let Evidence { traces, disk, policy, sure, .. } = evidence;
+        // Calibration uses the workloads of further traces only for arrays.
+        let is_disk = disk.is_some() && policy != Policy::Unknown;
+        let used = if is_disk { vms } else { traces.len() };
+        let workloads: Vec<Workload> = traces[..used].iter().map(workload::infer).collect();
         let delay = disk.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let order = DispatchOrder { policy, durable_first: durable_first::is_durable_first(traces, delay) };
-        let simulated = calibration::fit(traces, &inferred, vms, order, disk, seed)?;
-        let CalibratedDevice { fitted, alone } = simulated.ok_or_else(|| {
+        let calibrated = calibration::fit(traces, &workloads, vms, order, disk, seed)?;
+        let CalibratedDevice { fitted, alone } = calibrated.ok_or_else(|| {
             PredictError::DoesNotHold(
-                "the recordings' service times follow no line; their times cannot be right".to_owned(),
+                "no device model fits the service times of the traces; check their issue and completion times"
+                    .to_owned(),
             )
         })?;
-        Ok(Model { traces, vms: inferred, fitted, order, sure, alone, told_by_others, seed })
+        Ok(Model { traces, workloads, fitted, order, sure, alone, further_traces_note, seed })
     }
 
-    /// What each machine gets of the device together with the others.
+    /// What each VM gets of the device together with the others.
     ///
     /// # Errors
-    /// [`PredictError::DoesNotHold`] if they cannot be played.
+    /// [`PredictError::DoesNotHold`] if they cannot be simulated.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
         let vms = 0..self.alone.len();
-        let run = Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, most: simulation::ALL };
-        let together = simulate(self.traces, &self.vms, &run)?;
+        let run =
+            Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
+        let together = simulate(self.traces, &self.workloads, &run)?;
         let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
         let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
             let measured = measured(trace);
             VmForecast {
-                reads: scaled(together.reads, simulated.reads, measured.reads, concurrent),
-                writes: scaled(together.writes, simulated.writes, measured.writes, concurrent),
+                reads: bias_corrected(together.reads, simulated.reads, measured.reads, concurrent),
+                writes: bias_corrected(together.writes, simulated.writes, measured.writes, concurrent),
             }
         };
         Ok(together.iter().zip(&self.alone).zip(self.traces).map(vm).collect())
     }
 
-    /// In which order the device takes what waits for it.
+    /// The dispatch order of the device.
     pub fn policy(&self) -> DevicePolicy {
         DevicePolicy { name: self.order.policy.kind().to_owned(), sure: self.sure }
     }
 
-    /// What the device is, in words, and what others' recordings told of it.
-    pub fn shown(&self) -> Vec<String> {
-        [shown(&self.fitted, self.order, self.sure)].into_iter().chain(self.told_by_others.clone()).collect()
+    /// Notes for the user: the device in words, and what further traces contributed.
+    pub fn notes(&self) -> Vec<String> {
+        [describe(&self.fitted, self.order, self.sure)].into_iter().chain(self.further_traces_note.clone()).collect()
     }
 }
 
-/// That there is a recording of each machine, with requests in it that a device can have.
-fn enough(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<(), PredictError> {
+/// Checks that there is a trace of each VM, with enough requests and addresses that a device can have.
+fn check_traces(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<(), PredictError> {
     if traces.len() < alone.len() {
         return Err(PredictError::DoesNotHold(
-            "the twin plays captures, and a profile tells no single requests; give the captures themselves".to_owned(),
+            "the twin simulates single requests, which a profile does not contain; give the captures themselves"
+                .to_owned(),
         ));
     }
     if let Some(beyond) = traces.iter().position(|trace| trace.end().sector() == u64::MAX) {
@@ -105,56 +112,58 @@ fn enough(alone: &[IsolationProfile], traces: &[IsolatedTrace]) -> Result<(), Pr
             .get(beyond)
             .map_or_else(|| format!("further capture {}", beyond + 1 - alone.len()), |of| of.vm.clone());
         return Err(PredictError::DoesNotHold(format!(
-            "{which}: from its place on the device requests reach up to the last address or beyond; give it another place"
+            "{which}: at its place on the device, requests reach the last address or beyond; give it another place"
         )));
     }
     let few = alone.iter().zip(traces).find(|(_, trace)| trace.len() < REQUESTS_MIN);
     few.map_or(Ok(()), |(profile, trace)| {
         let few = trace.len();
-        let what = format!("{few} requests with completions; the twin learns the device from {REQUESTS_MIN} at least");
+        let what =
+            format!("{few} requests with completions; the twin needs at least {REQUESTS_MIN} to infer the device");
         Err(PredictError::profile(profile, what))
     })
 }
 
-/// What the device is, in words.
-fn shown(fitted: &FittedDevice, order: DispatchOrder, sure: bool) -> String {
+/// The device in words.
+fn describe(fitted: &FittedDevice, order: DispatchOrder, sure: bool) -> String {
     match fitted {
         FittedDevice::Disk(_) => format!(
-            "the device takes requests in this order{}: {}{}; it is {} away",
-            if sure { "" } else { ", which is not sure" },
+            "dispatch order of the device{}: {}{}; delay to the device: {}",
+            if sure { "" } else { " (uncertain)" },
             order.policy,
             if order.durable_first { ", durable writes ahead of all" } else { "" },
             Nanos::from_us(fitted.delay().as_ns() / 1000)
         ),
         FittedDevice::Array(fitted) => fitted.to_string(),
         FittedDevice::Concurrent(_) => {
-            "the device serves several at once, or in no known order: response times go by what is \
-                            under way"
+            "the device serves several requests at once or in an unknown order: response times are modelled by the \
+             number of requests in flight"
                 .to_owned()
         }
     }
 }
 
-/// By what power of the share that is left of a figure's own time what it is off by alone counts.
-const FADES: f64 = 0.5;
+/// The exponent of the correction is the share of a response time that the VM alone accounts for, to this power. Chosen
+/// with both labs and the synthetic setups of seed 101 in view.
+const BIAS_FADING_EXPONENT: f64 = 0.5;
 
-/// The forecast is what the twin makes of machines together. What it is off by alone is put right, but the less the longer responses get:
-/// then they are other machines' doing, of which it says nothing.
-fn scaled(
+/// The simulated figures of a VM together, corrected by the error of those simulated alone. The correction fades as
+/// responses get longer than alone: then they are due to the other VMs, about which the error alone says nothing.
+fn bias_corrected(
     together: OperationForecast,
     simulated: OperationForecast,
     measured: OperationForecast,
     concurrent: bool,
 ) -> OperationForecast {
-    // What takes no time is all its own.
+    // A response without time is due to the VM alone.
     let responses = simulated.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
-    let own = responses.map_or(1.0, |(simulated, together)| (simulated / together).clamp(0.0, 1.0));
-    let counts = own.powf(FADES);
+    let own_share = responses.map_or(1.0, |(simulated, together)| (simulated / together).clamp(0.0, 1.0));
+    let weight = own_share.powf(BIAS_FADING_EXPONENT);
     let figure = |together: Option<f64>, simulated: Option<f64>, measured: Option<f64>| {
-        let off = measured
+        let error = measured
             .zip(simulated.filter(|simulated| *simulated > 0.0))
             .map(|(measured, simulated)| measured / simulated);
-        together.map(|together| together * off.map_or(1.0, |off| off.powf(counts)))
+        together.map(|together| together * error.map_or(1.0, |error| error.powf(weight)))
     };
     OperationForecast {
         iops: figure(together.iops, simulated.iops, measured.iops),
@@ -163,7 +172,7 @@ fn scaled(
             let of = |operation: &OperationForecast| operation.percentiles_ns[index];
             figure(of(&together), of(&simulated), of(&measured))
         }),
-        spread: intervals::of(&together, &simulated, &measured, concurrent),
+        spread: intervals::spread(&together, &simulated, &measured, concurrent),
     }
 }
 
@@ -177,11 +186,11 @@ mod tests {
     use crate::isolated_trace::TracedRequest;
     use crate::synthetic::{Campaign, SYNTHETIC_SETUPS};
 
-    /// How long a request waited, and how long it took then.
+    /// The time from arrival to issue of a request, and from issue to completion.
     type Times = (Nanos, Nanos);
     type Random = Xoshiro256PlusPlus;
 
-    /// Changes of a request after which a recording does not fit together.
+    /// Changes of requests that make a trace inconsistent.
     const CHANGES: [fn(&mut TracedRequest, &mut Times, usize, &mut Random); 17] = [
         |_, (_, took), _, _| *took = Nanos::from_ms(3),
         |_, (_, took), _, _| *took = Nanos::ZERO,
@@ -209,14 +218,14 @@ mod tests {
             let (waited, took) = times;
             request.issued = request.arrival + waited;
             request.completed = request.issued + took;
-            // As a recorder has it.
+            // As a trace reader has it.
             request.durable &= request.operation == Operation::Write;
             request.sync |= request.operation != Operation::Write;
         }
     }
 
     #[test]
-    fn whatever_is_changed_in_recordings_figures_or_an_error_come_of_it() {
+    fn inconsistent_traces_give_finite_figures_or_an_error() {
         let number = |figure: Option<f64>| assert!(figure.is_none_or(|figure| figure.is_finite() && figure >= 0.0));
         let of = |forecast: &OperationForecast| {
             [forecast.iops, forecast.response_ns].into_iter().chain(forecast.percentiles_ns).for_each(number);
@@ -233,7 +242,7 @@ mod tests {
             let mut random = Random::seed_from_u64(number as u64);
             for first in 0..CHANGES.len() {
                 let mut traces = alone.clone();
-                // One of them or all, and one of these in another way.
+                // Change one trace or all, then one of them in another way.
                 let vm = random.random_range(0..4);
                 let changed = traces.iter_mut().enumerate().filter(|(index, _)| vm == 3 || vm == *index);
                 changed.for_each(|(_, trace)| change(trace, first, &mut random));
@@ -244,7 +253,7 @@ mod tests {
                         vms.iter().for_each(|vm| [vm.reads, vm.writes].iter().for_each(of));
                         forecast += 1;
                     }
-                    Err(error) => assert!(error.to_string().contains("a recording is too short"), "{error}"),
+                    Err(error) => assert!(error.to_string().contains("a trace is too short"), "{error}"),
                 }
             }
         }
@@ -256,18 +265,18 @@ mod tests {
     }
 
     #[test]
-    fn what_the_twin_is_off_by_alone_fades_as_others_make_it_wait() {
+    fn correction_fades_as_responses_grow_beyond_those_alone() {
         let (simulated, measured) = (operation(10.0, 100.0), operation(20.0, 50.0));
         let forecast = |response_ms: f64, iops: f64| {
-            let scaled = scaled(operation(response_ms, iops), simulated, measured, false);
-            (scaled.response_ns.unwrap() / 1e6, scaled.iops.unwrap())
+            let corrected = bias_corrected(operation(response_ms, iops), simulated, measured, false);
+            (corrected.response_ns.unwrap() / 1e6, corrected.iops.unwrap())
         };
-        // Nobody else: all of it.
+        // As long as alone: the whole correction.
         assert_eq!(forecast(10.0, 100.0), (20.0, 50.0));
-        // Four times as long: the square root of the factor.
+        // Four times as long as alone: the square root of the factor.
         let (response, iops) = forecast(40.0, 25.0);
         assert!((response - 40.0 * 2f64.sqrt()).abs() < 1e-9 && (iops - 25.0 / 2f64.sqrt()).abs() < 1e-9);
-        // Faster than alone is no less its own.
+        // Shorter than alone: still the whole correction.
         assert_eq!(forecast(5.0, 200.0), (10.0, 100.0));
     }
 }

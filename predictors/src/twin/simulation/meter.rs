@@ -1,4 +1,7 @@
-//! What machines get of the twin.
+//! Measures what VMs get: response times (D2C) and throughput, by VM and operation.
+//!
+//! [`Meter`] measures a simulation, [`measured`] an isolated trace. Both give the same figures, so that they can be
+//! compared.
 
 use std::cell::Cell;
 
@@ -9,22 +12,25 @@ use traces::results::prediction::FORECAST_PERCENTILES;
 use traces::statistics::Distribution;
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
-/// A machine's requests that were done within the measured time, by operation.
+/// Response times of a VM's requests that completed within the measured time, by operation.
 pub(crate) type Measured = [Distribution; Operation::MOVING_DATA];
 
-/// Watches the device's queue: from when a machine issues a request (D) to when it hears of its completion (C).
+/// Observes the device's stage. A response time runs from the issue of a request by the VM (D) to when its completion
+/// reaches the VM (C).
 pub(crate) struct Meter<'a> {
-    /// When each request came to the device, by id.
+    /// By id: when each request reached the device.
     issued: Vec<Timestamp>,
-    /// What a machine hears of a completion later.
+    /// From the completion at the device to the VM.
     delay: Nanos,
+    /// Beginning of the measured time.
     from: Timestamp,
+    /// End of the measured time, which the source may set earlier.
     to: &'a Cell<Timestamp>,
     pub(crate) vms: Vec<Measured>,
 }
 
 impl<'a> Meter<'a> {
-    /// Of requests that are done from `from` on, and before `to`.
+    /// A meter of requests that complete from `from` on and before `to`.
     pub(crate) fn new(vms: usize, delay: Nanos, from: Timestamp, to: &'a Cell<Timestamp>) -> Meter<'a> {
         Meter { issued: Vec::new(), delay, from, to, vms: vec![Measured::default(); vms] }
     }
@@ -47,22 +53,23 @@ impl Observer for Meter<'_> {
     }
 }
 
-/// What a recording shows that its machine got alone.
+/// What the VM of `trace` got alone.
 pub(crate) fn measured(trace: &IsolatedTrace) -> VmForecast {
-    let mut got = Measured::default();
+    let mut measured = Measured::default();
     for request in trace.requests.iter().filter(|request| request.moves_data()) {
-        got[request.operation as usize].add(request.completed.saturating_since(request.issued));
+        measured[request.operation as usize].add(request.completed.saturating_since(request.issued));
     }
-    forecast(&got, trace.span().saturating_since(Timestamp::ZERO))
+    forecast(&measured, trace.span().saturating_since(Timestamp::ZERO))
 }
 
-pub(crate) fn forecast(got: &Measured, simulated: Nanos) -> VmForecast {
+/// What was measured in `simulated` time, as a forecast.
+pub(crate) fn forecast(measured: &Measured, simulated: Nanos) -> VmForecast {
     let of = |times: &Distribution| OperationForecast {
         iops: (times.count() > 0).then(|| times.count() as f64 / simulated.as_s_f64()),
         response_ns: times.moments().mean_ns,
         percentiles_ns: FORECAST_PERCENTILES.map(|(share, _)| times.percentile_ns(share).map(|ns| ns as f64)),
         spread: None,
     };
-    let [reads, writes] = got;
+    let [reads, writes] = measured;
     VmForecast { reads: of(reads), writes: of(writes) }
 }

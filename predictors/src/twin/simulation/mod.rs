@@ -1,4 +1,13 @@
-//! Machines played together.
+//! Simulates VMs together, or one alone, on a fitted device.
+//!
+//! The simulation is a closed loop: each request arrives one think time after the event that it depends on
+//! (`source`, `vm`). The requests pass a [`replay::Stack`]: a stage for each VM with the limits of its own queue, above
+//! a stage for the device with the inferred dispatch order. The fitted device is the drive below. `meter` measures
+//! response times and throughput.
+//!
+//! A VM's load changes in the course of its trace, and VMs together progress less far than each alone. So the
+//! simulation takes several excerpts from all over the traces, each much longer than the mean response time.
+//! `progress` follows how far each VM has come, because what it finds in a cache depends on that.
 
 pub(crate) mod meter;
 mod progress;
@@ -27,39 +36,44 @@ use crate::twin::simulation::vm::VmExcerpt;
 use crate::twin::workload::dependencies::{After, Dependency};
 use crate::twin::workload::journal_waits::JournalWaits;
 
-/// Of the time that is played, this share is left out at the beginning: queues fill first.
-const LEFT_OUT: u64 = 10;
-/// An excerpt is not shorter than this, if the recording is not.
-const EXCERPT: Nanos = Nanos::from_s(5);
-/// The most excerpts.
-const EXCERPTS: u64 = 16;
-/// An excerpt is so many times as long as the longest mean response.
-const WAITS: f64 = 20.0;
-/// No machine comes further in it than so many times as far as it came alone.
-const FURTHEST: u64 = 2;
+/// One part in this many of an excerpt, at its beginning, is not measured: queues fill first. Set by judgement; not
+/// varied.
+const WARM_UP_ONE_IN: u64 = 10;
+/// Shortest excerpt, unless the trace is shorter. Set by judgement; not varied.
+const EXCERPT_LENGTH_MIN: Nanos = Nanos::from_s(5);
+/// The most excerpts. Set by judgement; not varied.
+const EXCERPTS_MAX: u64 = 16;
+/// Shortest excerpt in multiples of the longest mean response time, so that a request waits for a small part of an
+/// excerpt only. Set by judgement; not varied.
+const EXCERPT_MEAN_RESPONSES_MIN: f64 = 20.0;
+/// How many times as far as alone a VM may come in an excerpt. An excerpt takes that much of its trace. Set by
+/// judgement; not varied.
+const EXCERPT_PROGRESS_MAX: u64 = 2;
+/// The most requests of the traces that are simulated; more are expected to add nothing to the forecast. The excerpts
+/// of longer traces are shorter, but still come from all over them. Set by judgement; not varied.
+const SIMULATED_REQUESTS_MAX: usize = 100_000;
 
-/// All of a recording, however long, as far as that tells more.
-pub(crate) const ALL: Nanos = Nanos::from_ns(u64::MAX);
-/// More requests tell no more: the excerpts are shorter then, from all over the recordings all the same.
-const TELLING: u64 = 100_000;
+/// No limit to the simulated time except [`SIMULATED_REQUESTS_MAX`].
+pub(crate) const UNLIMITED: Nanos = Nanos::from_ns(u64::MAX);
 
-/// The device, and who is played on it.
+/// What is simulated: the device and the VMs on it.
 pub(crate) struct Run<'a> {
     pub(crate) fitted: &'a FittedDevice,
     pub(crate) order: DispatchOrder,
     pub(crate) seed: u64,
-    /// Which of the recordings.
+    /// Which of the traces.
     pub(crate) vms: Range<usize>,
-    /// No more is played than so long in all.
-    pub(crate) most: Nanos,
+    /// The most simulated time of all excerpts together.
+    pub(crate) duration_max: Nanos,
 }
 
-/// A recording from a time on to another, with the first request behind it, since a play ends when a machine has nothing more to send: what
-/// waited for something before that comes when it came.
+/// A part of a trace with its dependencies. Requests whose leader lies before the excerpt arrive when they arrived in
+/// the trace. The excerpt includes the first request after its end, because the simulation ends when a VM has sent its
+/// last request.
 struct Excerpt {
     requests: Range<usize>,
     dependencies: Vec<Dependency>,
-    ends: Vec<Option<u32>>,
+    flush_ends: Vec<Option<u32>>,
     journal_waits: JournalWaits,
 }
 
@@ -83,14 +97,17 @@ fn excerpt(trace: &IsolatedTrace, vm: &Workload, from: Timestamp, to: Timestamp)
     Excerpt {
         requests: first..last,
         dependencies: vm.dependencies[first..last].iter().enumerate().map(dependency).collect(),
-        ends: vm.ends[first..last].iter().map(|end| end.and_then(within)).collect(),
+        flush_ends: vm.flush_ends[first..last].iter().map(|end| end.and_then(within)).collect(),
         journal_waits: vm.journal_waits.within(first..last),
     }
 }
 
-/// What each machine got in all excerpts, which are together as long as the longest recording, or as the table says, and begin at even
-/// distances of it. Together machines come less far than they came alone, and find less in a cache that they have filled: in each excerpt
-/// caches are as full as they were where the machines have come in those before.
+/// What each VM of `run` gets in all excerpts.
+///
+/// The excerpts begin at even distances of the longest trace. Together they are as long as it, unless
+/// [`SIMULATED_REQUESTS_MAX`] or [`Run::duration_max`] allow less. VMs progress less far together than alone, and find
+/// less in a cache that they fill. So each excerpt begins with caches filled as far as the VMs have come in those
+/// before.
 pub(crate) fn simulate(
     traces: &[IsolatedTrace],
     vms: &[Workload],
@@ -99,114 +116,116 @@ pub(crate) fn simulate(
     let (traces, vms) = (&traces[run.vms.clone()], &vms[run.vms.clone()]);
     let span = traces.iter().map(IsolatedTrace::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
     let simulation = Simulation { traces, vms, run, span };
-    let most = telling(span, traces.iter().map(IsolatedTrace::len).sum()).min(run.most);
-    simulation.all(most)
+    let duration = informative_span(span, traces.iter().map(IsolatedTrace::len).sum()).min(run.duration_max);
+    simulation.simulate(duration)
 }
 
-/// How long a part of recordings of so many requests tells all.
-fn telling(span: Nanos, requests: usize) -> Nanos {
-    let part = TELLING as f64 / requests.max(1) as f64;
+/// The part of `span`, in which there are that many requests, that holds [`SIMULATED_REQUESTS_MAX`] of them.
+fn informative_span(span: Nanos, requests: usize) -> Nanos {
+    let part = SIMULATED_REQUESTS_MAX as f64 / requests.max(1) as f64;
     span.min(Nanos::from_ns((span.as_ns() as f64 * part) as u64))
 }
 
-/// The longest mean response; nanoseconds.
-fn longest(got: &[VmForecast]) -> f64 {
-    let responses = got.iter().flat_map(|vm| [vm.reads.response_ns, vm.writes.response_ns]).flatten();
+/// The longest mean response time of reads or writes of any VM, ns.
+fn longest_response_ns(forecasts: &[VmForecast]) -> f64 {
+    let responses = forecasts.iter().flat_map(|vm| [vm.reads.response_ns, vm.writes.response_ns]).flatten();
     responses.fold(0.0, f64::max)
 }
 
-/// Machines that are played.
+/// The VMs that are simulated.
 struct Simulation<'a> {
     traces: &'a [IsolatedTrace],
     vms: &'a [Workload],
     run: &'a Run<'a>,
-    /// Of the longest recording.
+    /// Span of the longest trace.
     span: Nanos,
 }
 
 impl Simulation<'_> {
-    /// What each got in excerpts of no more than `in_all` together. Queues need time to grow: excerpts are so long that a request waits
-    /// only a small part of one.
-    fn all(&self, in_all: Nanos) -> Result<Vec<VmForecast>, PredictError> {
-        let mut excerpts = (in_all.as_ns() / EXCERPT.as_ns()).clamp(1, EXCERPTS);
+    /// What each VM gets in excerpts that are `duration` long together. Queues need time to grow, so there are fewer
+    /// and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
+    fn simulate(&self, duration: Nanos) -> Result<Vec<VmForecast>, PredictError> {
+        let mut excerpts = (duration.as_ns() / EXCERPT_LENGTH_MIN.as_ns()).clamp(1, EXCERPTS_MAX);
         loop {
-            let got = self.excerpts(in_all, excerpts)?;
-            let enough = (in_all.as_ns() as f64 / (WAITS * longest(&got)).max(1.0)) as u64;
-            if enough >= excerpts || excerpts == 1 {
-                return Ok(got);
+            let forecasts = self.simulate_excerpts(duration, excerpts)?;
+            let shortest = (EXCERPT_MEAN_RESPONSES_MIN * longest_response_ns(&forecasts)).max(1.0);
+            let most = (duration.as_ns() as f64 / shortest) as u64;
+            if most >= excerpts || excerpts == 1 {
+                return Ok(forecasts);
             }
-            excerpts = enough.max(1);
+            excerpts = most.max(1);
         }
     }
 
-    /// What each got in so many excerpts, which are so long together.
-    fn excerpts(&self, in_all: Nanos, excerpts: u64) -> Result<Vec<VmForecast>, PredictError> {
+    /// What each VM gets in this number of `excerpts`, which are `duration` long together.
+    fn simulate_excerpts(&self, duration: Nanos, excerpts: u64) -> Result<Vec<VmForecast>, PredictError> {
         let apart = Nanos::from_ns(self.span.as_ns() / excerpts);
-        let length = apart.min(Nanos::from_ns(in_all.as_ns() / excerpts));
-        let mut got = vec![Measured::default(); self.traces.len()];
+        let length = apart.min(Nanos::from_ns(duration.as_ns() / excerpts));
+        let mut sum = vec![Measured::default(); self.traces.len()];
         let mut simulated = Nanos::ZERO;
         let mut filling = self.run.fitted.filling(self.traces);
         let mut progresses: Vec<Progress<'_>> = self.traces.iter().map(Progress::of).collect();
         let alone = progresses.len() < 2;
         for nth in 0..excerpts {
             let start = Timestamp::ZERO + Nanos::from_ns(apart.as_ns() * nth);
-            let full_as: Vec<Timestamp> =
-                progresses.iter().map(|progress| if alone { start } else { progress.at(start) }).collect();
-            let contents = filling.as_mut().map(|filling| filling.at(&full_as, start));
-            let (vms, time) = self.one(start, length, &full_as, contents)?;
+            let filled_to: Vec<Timestamp> =
+                progresses.iter().map(|progress| if alone { start } else { progress.position(start) }).collect();
+            let contents = filling.as_mut().map(|filling| filling.at(&filled_to, start));
+            let (vms, time) = self.simulate_excerpt(start, length, &filled_to, contents)?;
             simulated += time;
-            // Of what was too short to be measured nothing is known.
+            // An excerpt too short to be measured gives no progress.
             let times = if time > Nanos::ZERO { apart.as_s_f64() / time.as_s_f64() } else { 0.0 };
-            progresses.iter_mut().zip(&vms).for_each(|(progress, got)| progress.go_on(got, times));
-            for (all, of_excerpt) in got.iter_mut().zip(&vms) {
+            progresses.iter_mut().zip(&vms).for_each(|(progress, measured)| progress.advance(measured, times));
+            for (all, of_excerpt) in sum.iter_mut().zip(&vms) {
                 all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
             }
         }
         if simulated == Nanos::ZERO {
-            let what = "a recording is too short to be played against the others".to_owned();
+            let what = "a trace is too short to be simulated together with the others; give a longer one".to_owned();
             return Err(PredictError::DoesNotHold(what));
         }
-        Ok(got.iter().map(|got| forecast(got, simulated)).collect())
+        Ok(sum.iter().map(|measured| forecast(measured, simulated)).collect())
     }
 
-    /// What each machine got from some time of the recordings on, with its cache as at another, and how long that was measured.
-    fn one(
+    /// What each VM gets in the excerpt from `start` on, and for how long it was measured. Caches are as full as at
+    /// `filled_to` of each VM's trace.
+    fn simulate_excerpt(
         &self,
         start: Timestamp,
         length: Nanos,
-        full_as: &[Timestamp],
+        filled_to: &[Timestamp],
         contents: Option<Contents>,
     ) -> Result<(Vec<Measured>, Nanos), PredictError> {
-        let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / LEFT_OUT);
+        let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / WARM_UP_ONE_IN);
         let until = Cell::new(Timestamp::ZERO + length);
         let each = || self.traces.iter().zip(self.vms);
-        let to = start.saturating_add(Nanos::from_ns(length.as_ns().saturating_mul(FURTHEST)));
+        let to = start.saturating_add(Nanos::from_ns(length.as_ns().saturating_mul(EXCERPT_PROGRESS_MAX)));
         let excerpts: Vec<Excerpt> = each().map(|(trace, vm)| excerpt(trace, vm, start, to)).collect();
         let inputs: Vec<VmExcerpt<'_>> = each()
             .zip(&excerpts)
             .map(|((trace, vm), excerpt)| VmExcerpt {
                 requests: &trace.requests[excerpt.requests.clone()],
                 dependencies: &excerpt.dependencies,
-                ends: &excerpt.ends,
+                flush_ends: &excerpt.flush_ends,
                 journal_waits: &excerpt.journal_waits,
-                coalesced: if self.run.fitted.is_disk() { vm.coalesced } else { 0.0 },
-                background: vm.background,
+                coalesced_share: if self.run.fitted.is_disk() { vm.coalesced_share } else { 0.0 },
+                background_depth: vm.background_depth,
             })
             .collect();
         let source = VmSource::new(&inputs, &until, self.run.seed);
         let meter = Meter::new(self.traces.len(), self.run.fitted.delay(), from, &until);
-        let stack = stack(self.vms, self.run, full_as, contents)?;
+        let stack = stack(self.vms, self.run, filled_to, contents)?;
         let ended = Engine::on(source, stack, meter).run();
         let ended = ended.map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
         Ok((ended.observer.vms, until.get().saturating_since(from)))
     }
 }
 
-/// A stage for each machine above one for the device.
+/// A stage for each VM above one for the device.
 fn stack(
     vms: &[Workload],
     run: &Run<'_>,
-    full_as: &[Timestamp],
+    filled_to: &[Timestamp],
     contents: Option<Contents>,
 ) -> Result<Stack, PredictError> {
     let &Run { fitted, order: DispatchOrder { policy, durable_first }, seed, .. } = run;
@@ -215,16 +234,16 @@ fn stack(
     for (number, vm) in vms.iter().enumerate() {
         guests = guests.with_stage(VmId(number as u16), scheduler(vm.scheduler)?, vm.limits);
     }
-    // Checked once here: layers build it themselves.
+    // The layer builds the scheduler itself and cannot report an error, so check it here.
     scheduler(&policy.scheduler())?;
     let at_device = move || -> Box<dyn Scheduler> {
         let order = scheduler(&policy.scheduler()).expect("it was built just before");
         if durable_first { Box::new(DurableFirst::of(order)) } else { order }
     };
-    // Machines' own stages have split what is too long; the device splits nothing.
+    // The VMs' own stages have split long requests; the device splits none.
     let limits = Limits { merge: false, depth: fitted.depth(), max_sectors: Request::SECTORS_MAX, ..Limits::default() };
     let shared = LayerConfig { limits, ..LayerConfig::default() };
-    let drive = fitted.drive(run.vms.clone(), full_as, contents, seed);
+    let drive = fitted.drive(run.vms.clone(), filled_to, contents, seed);
     Ok(Stack::new(vec![guests, Layer::new(Box::new(at_device), shared)], drive))
 }
 
@@ -234,18 +253,18 @@ mod tests {
 
     use super::*;
     use crate::isolated_trace::TracedRequest;
-    use crate::twin::workload::{background, infer};
+    use crate::twin::workload::{background_depth, infer};
 
     #[test]
-    fn of_many_requests_a_part_is_played() {
+    fn simulated_span_shrinks_to_the_request_limit() {
         let span = Nanos::from_s(300);
-        assert_eq!(telling(span, 100_000), span);
-        assert_eq!(telling(span, 400_000), Nanos::from_s(75));
-        assert_eq!(telling(span, 0), span);
+        assert_eq!(informative_span(span, 100_000), span);
+        assert_eq!(informative_span(span, 400_000), Nanos::from_s(75));
+        assert_eq!(informative_span(span, 0), span);
     }
 
-    /// A process that reads for 2 ms every 5 ms, and one that writes what nobody waits for, `at_once` of these going at once and each
-    /// for 4 ms: the others wait.
+    /// A process that reads for 2 ms every 7 ms, and one with bursts of 12 background writes of 4 ms, of which
+    /// `at_once` are in flight at once: the others wait.
     fn traced(at_once: u64) -> IsolatedTrace {
         let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| {
             let operation = if sync { Operation::Read } else { Operation::Write };
@@ -265,21 +284,21 @@ mod tests {
     }
 
     #[test]
-    fn how_many_writes_go_at_once_shows_in_those_that_waited() {
+    fn background_depth_is_inferred_from_throttled_writes() {
         for at_once in [1, 2, 4] {
-            assert_eq!(u64::from(background(&traced(at_once))), at_once);
+            assert_eq!(u64::from(background_depth(&traced(at_once))), at_once);
         }
         let mut free = traced(2);
         free.requests.iter_mut().for_each(|request| request.issued = request.arrival);
-        assert_eq!(background(&free), u32::MAX);
+        assert_eq!(background_depth(&free), u32::MAX);
     }
 
     #[test]
-    fn no_more_is_played_than_is_asked_for() {
+    fn simulated_time_is_limited_to_duration_max() {
         use crate::twin::device::concurrent;
         use crate::twin::device::policy::Policy;
 
-        // It reads at the beginning only.
+        // The VM reads only at the beginning.
         let mut trace = traced(2);
         trace.requests.retain(|request| {
             request.operation == Operation::Write || request.arrival < Timestamp::from_ns(1_400_000_000)
@@ -287,21 +306,22 @@ mod tests {
         let vms = [infer(&trace)];
         let traces = [trace];
         let fitted = FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap());
-        let reads = |most: Nanos| {
+        let reads = |duration_max: Nanos| {
             let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-            let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, most };
+            let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, duration_max };
             simulate(&traces, &vms, &run).unwrap()[0].reads.iops.unwrap()
         };
-        assert!(reads(Nanos::from_s(2)) > 2.0 * reads(ALL), "{} {}", reads(Nanos::from_s(2)), reads(ALL));
-        assert_eq!(reads(Nanos::from_s(60)), reads(ALL));
+        assert!(reads(Nanos::from_s(2)) > 2.0 * reads(UNLIMITED), "{} {}", reads(Nanos::from_s(2)), reads(UNLIMITED));
+        assert_eq!(reads(Nanos::from_s(60)), reads(UNLIMITED));
     }
 
     #[test]
-    fn what_was_one_request_at_the_device_stays_one() {
+    fn long_requests_are_not_split() {
         use crate::twin::device;
         use crate::twin::device::policy::Policy;
 
-        // One after another, far from one another: short reads of 5 to 9 ms, and every second of 4,096 sectors, which takes 16 ms more.
+        // Reads one after another at distant addresses. Each takes 5 to 9 ms; every second one has 4,096 sectors and
+        // takes 16 ms more.
         let mut at = 0;
         let read = |n: u64| {
             let (sectors, longer) = if n.is_multiple_of(2) { (4096, 16_000) } else { (8, 0) };
@@ -315,17 +335,17 @@ mod tests {
         let vms = [infer(&traces[0])];
         let fitted = FittedDevice::Disk(device::fit_disk(&traces).unwrap());
         let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, most: ALL };
+        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, duration_max: UNLIMITED };
         let simulated = simulate(&traces, &vms, &run).unwrap()[0].reads;
         assert!((simulated.response_ns.unwrap() / 15e6 - 1.0).abs() < 0.03, "{simulated:?}");
     }
 
     #[test]
-    fn who_pauses_ends_nobodys_play() {
+    fn vm_that_pauses_does_not_end_the_simulation() {
         use crate::twin::device::concurrent;
         use crate::twin::device::policy::Policy;
 
-        // One reads all the time, and one for 300 ms every 10 s: in most excerpts it has nothing more to send for longer than they last.
+        // One VM reads all the time, the other for 300 ms every 10 s. In most excerpts the latter sends nothing.
         let reads = |every_us: u64, when: fn(u64) -> bool| {
             let times = (0..60_000_000 / every_us).map(|n| n * every_us).filter(|at| when(*at));
             let read = |at: u64| TracedRequest {
@@ -338,15 +358,15 @@ mod tests {
         let vms = [infer(&traces[0]), infer(&traces[1])];
         let fitted = FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap());
         let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..2, most: ALL };
+        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..2, duration_max: UNLIMITED };
         let simulation = Simulation { traces: &traces, vms: &vms, run: &run, span: Nanos::from_s(60) };
         let start = Timestamp::from_ns(20_000_000_000);
-        let (_, measured) = simulation.one(start, Nanos::from_s(4), &[start; 2], None).unwrap();
+        let (_, measured) = simulation.simulate_excerpt(start, Nanos::from_s(4), &[start; 2], None).unwrap();
         assert_eq!(measured, Nanos::from_ms(3600));
     }
 
     #[test]
-    fn an_excerpt_begins_as_it_was_recorded_and_goes_on_by_its_causes() {
+    fn excerpt_starts_at_recorded_arrivals_and_keeps_its_dependencies() {
         let trace = traced(2);
         let vm = infer(&trace);
         let from = Timestamp::from_ns(2_000_100_000);
@@ -356,7 +376,7 @@ mod tests {
         let arrived = |index: usize| trace.requests[index].arrival;
         assert!(first > 0 && arrived(first) >= from && arrived(first - 1) < from);
         assert!(arrived(last - 2) < to && arrived(last - 1) >= to);
-        assert_eq!((excerpt.dependencies.len(), excerpt.ends.len()), (last - first, last - first));
+        assert_eq!((excerpt.dependencies.len(), excerpt.flush_ends.len()), (last - first, last - first));
         let requests = &trace.requests[first..last];
         let mut cut_off = 0;
         for (request, dependency) in requests.iter().zip(&excerpt.dependencies) {

@@ -1,4 +1,8 @@
-//! Recordings of several machines played together: what waited for something alone waits for it now.
+//! The source of arrivals in a simulation: the VMs' excerpts together, in a closed loop.
+//!
+//! A request arrives one think time after the event that it depends on. The times of these events now come from the
+//! simulated device. Processes blocked by outstanding writes and throttled background writes are held back. Flushes and
+//! discards never reach the device: they take as long as they took in the trace, or end with a write.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -12,21 +16,22 @@ use traces::{Request, RequestId, Timestamp, VmId};
 use crate::twin::simulation::vm::{Event, SimulatedVm, VmExcerpt};
 use crate::twin::workload::dependencies::After;
 
-/// When something happens, in which order it became known, to which request of which machine.
+/// A scheduled event: its time, the order in which it was scheduled, VM and request.
 type Due = Reverse<(Timestamp, u64, u16, u32)>;
 
-/// The source. It ends when `until` has come, or when one of the machines has nothing more to send, which it then says there.
+/// The source. It ends at `until`, or earlier when one of the VMs has sent its last request; it then sets `until` to
+/// that time.
 pub(crate) struct VmSource<'a> {
     vms: Vec<SimulatedVm<'a>>,
     arrivals: BinaryHeap<Due>,
-    /// What was throttled, and is not any more.
+    /// Throttled writes that may go to the device now.
     released: VecDeque<(u16, u32)>,
-    /// Completions of what does not move data: it takes as long as it did alone and never reaches the device.
+    /// Completions of requests that never reach the device because they move no data.
     completions: BinaryHeap<Due>,
     sequence: u64,
-    /// Which each outstanding request is, by id.
+    /// By id: VM and index of each request at the device.
     outstanding: Vec<(u16, u32)>,
-    /// When it ends; sooner if a machine ends.
+    /// The end of the simulation, set earlier when a VM has sent its last request.
     until: &'a Cell<Timestamp>,
     now: Timestamp,
     random: Xoshiro256PlusPlus,
@@ -49,34 +54,34 @@ impl<'a> VmSource<'a> {
             for (index, dependency) in
                 excerpt.dependencies.iter().enumerate().filter(|(_, dependency)| dependency.after == After::Start)
             {
-                source.announce(Timestamp::ZERO + dependency.think_time, vm as u16, index as u32);
+                source.schedule(Timestamp::ZERO + dependency.think_time, vm as u16, index as u32);
             }
         }
         source
     }
 
-    fn announce(&mut self, at: Timestamp, vm: u16, index: u32) {
+    fn schedule(&mut self, at: Timestamp, vm: u16, index: u32) {
         self.sequence += 1;
         self.arrivals.push(Reverse((at, self.sequence, vm, index)));
     }
 
-    /// Takes the earliest arrival.
+    /// Takes the earliest scheduled arrival.
     fn arrive(&mut self, now: Timestamp) -> Option<(u16, u32)> {
         let Reverse((_, _, vm, index)) = self.arrivals.pop()?;
-        self.vms[usize::from(vm)].arrived(index);
-        self.follow(now, vm, Event::Arrival, index);
+        self.vms[usize::from(vm)].count_arrival(index);
+        self.schedule_followers(now, vm, Event::Arrival, index);
         Some((vm, index))
     }
 
-    /// A request of a machine is sent; with its last the play ends.
-    fn sent(&mut self, now: Timestamp, vm: u16) {
-        if self.vms[usize::from(vm)].sent() {
+    /// Counts a request of a VM as sent. The simulation ends with the VM's last.
+    fn count_sent(&mut self, now: Timestamp, vm: u16) {
+        if self.vms[usize::from(vm)].count_sent() {
             self.until.set(now.min(self.until.get()));
         }
     }
 
-    /// What comes after an event of a request is known now.
-    fn follow(&mut self, now: Timestamp, vm: u16, event: Event, index: u32) {
+    /// Schedules the requests that wait for an event of request `index`.
+    fn schedule_followers(&mut self, now: Timestamp, vm: u16, event: Event, index: u32) {
         let VmSource { vms, arrivals, sequence, .. } = self;
         for &(follower, think_time) in vms[usize::from(vm)].after(event, index) {
             *sequence += 1;
@@ -84,63 +89,63 @@ impl<'a> VmSource<'a> {
         }
     }
 
-    /// A request is done, and flushes that wait for its end are.
-    fn end(&mut self, now: Timestamp, vm: u16, index: u32) {
-        for (free, soon) in self.vms[usize::from(vm)].let_in(index) {
-            self.announce(now.saturating_add(soon), vm, free);
+    /// Completes a request and the flushes that end with it.
+    fn complete(&mut self, now: Timestamp, vm: u16, index: u32) {
+        for (free, delay) in self.vms[usize::from(vm)].unblock(index) {
+            self.schedule(now.saturating_add(delay), vm, free);
         }
         if let Some(next) = self.vms[usize::from(vm)].release(index) {
             self.released.push_back((vm, next));
         }
-        let batch = self.vms[usize::from(vm)].end(index);
-        self.follow(now, vm, Event::Completion, index);
+        let batch = self.vms[usize::from(vm)].complete(index);
+        self.schedule_followers(now, vm, Event::Completion, index);
         if let Some(first) = batch {
-            self.follow(now, vm, Event::Batch, first);
+            self.schedule_followers(now, vm, Event::Batch, first);
         }
         let VmSource { vms, completions, sequence, .. } = self;
         let simulated_vm = &vms[usize::from(vm)];
         for &(flush, _) in
-            simulated_vm.after(Event::End, index).iter().filter(|(flush, _)| simulated_vm.has_come(*flush))
+            simulated_vm.after(Event::FlushEnd, index).iter().filter(|(flush, _)| simulated_vm.has_arrived(*flush))
         {
             *sequence += 1;
             completions.push(Reverse((now, *sequence, vm, flush)));
         }
     }
 
-    /// If the next arrival is of a process that is kept out, takes it away until it is not.
-    fn keep_out(&mut self, now: Timestamp) -> bool {
+    /// Takes away the next arrival if its process is blocked. Returns whether it was.
+    fn block(&mut self, now: Timestamp) -> bool {
         let due = self.arrivals.peek().filter(|Reverse((at, ..))| *at <= now);
         let Some(&Reverse((_, _, vm, index))) = due else { return false };
         let simulated_vm = &mut self.vms[usize::from(vm)];
-        let kept_out = simulated_vm.is_kept_out(index);
-        if kept_out {
+        let blocked = simulated_vm.is_blocked(index);
+        if blocked {
             self.arrivals.pop();
-            simulated_vm.keep_out(index);
+            simulated_vm.block(index);
         }
-        kept_out
+        blocked
     }
 
-    /// Takes the next arrival, which does not reach the device now.
-    fn hold(&mut self, now: Timestamp) {
+    /// Takes the next arrival, which is throttled or never reaches the device.
+    fn withhold(&mut self, now: Timestamp) {
         let Some((vm, index)) = self.arrive(now) else { return };
         let simulated_vm = &mut self.vms[usize::from(vm)];
         if simulated_vm.is_throttled(index) {
             simulated_vm.throttle(index);
             return;
         }
-        if let Some(took) = simulated_vm.stay(index) {
+        if let Some(took) = simulated_vm.serve_without_device(index) {
             self.sequence += 1;
             self.completions.push(Reverse((now.saturating_add(took), self.sequence, vm, index)));
         }
-        self.sent(now, vm);
+        self.count_sent(now, vm);
     }
 
     fn earliest(heap: &BinaryHeap<Due>) -> Option<Timestamp> {
         heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Whether the next arrival is one that does not reach the device now, or never.
-    fn next_stays(&self) -> bool {
+    /// Whether the next arrival is throttled or never reaches the device.
+    fn next_is_withheld(&self) -> bool {
         let next = self.arrivals.peek();
         next.is_some_and(|Reverse((_, _, vm, index))| {
             let simulated_vm = &self.vms[usize::from(*vm)];
@@ -167,12 +172,12 @@ impl Source for VmSource<'_> {
         loop {
             if Self::earliest(&self.completions).is_some_and(|at| at <= now) {
                 if let Some(Reverse((_, _, vm, index))) = self.completions.pop() {
-                    self.end(now, vm, index);
+                    self.complete(now, vm, index);
                 }
-            } else if self.keep_out(now) {
+            } else if self.block(now) {
                 continue;
-            } else if self.next_stays() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
-                self.hold(now);
+            } else if self.next_is_withheld() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
+                self.withhold(now);
             } else {
                 return Ok(());
             }
@@ -183,11 +188,11 @@ impl Source for VmSource<'_> {
         self.now = now;
         let released = self.released.pop_front();
         let (vm, index) = released.unwrap_or_else(|| {
-            let (vm, index) = self.arrive(now).expect("the engine takes what was announced");
-            self.vms[usize::from(vm)].begin(index);
+            let (vm, index) = self.arrive(now).expect("the engine takes arrivals that were scheduled");
+            self.vms[usize::from(vm)].issue(index);
             (vm, index)
         });
-        self.sent(now, vm);
+        self.count_sent(now, vm);
         if id.index() >= self.outstanding.len() {
             self.outstanding.resize(id.index() + 1, (0, 0));
         }
@@ -202,12 +207,12 @@ impl Source for VmSource<'_> {
         let chance = traces::random::unit(self.random.next_u64());
         let simulated_vm = &mut self.vms[usize::from(vm)];
         simulated_vm.at_device -= 1;
-        simulated_vm.held.push(index);
-        if simulated_vm.at_device > 0 && chance < simulated_vm.coalesced {
+        simulated_vm.held_completions.push(index);
+        if simulated_vm.at_device > 0 && chance < simulated_vm.coalesced_share {
             return;
         }
-        for index in std::mem::take(&mut simulated_vm.held) {
-            self.end(now, vm, index);
+        for index in std::mem::take(&mut simulated_vm.held_completions) {
+            self.complete(now, vm, index);
         }
     }
 }
@@ -219,12 +224,13 @@ mod tests {
 
     use super::*;
     use crate::isolated_trace::TracedRequest;
-    use crate::twin::workload::dependencies::{Dependency, ends, infer};
+    use crate::twin::workload::dependencies::{Dependency, flush_ends, infer};
     use crate::twin::workload::journal_waits::{self, JournalWaits};
 
     static NO_WAITS: JournalWaits = JournalWaits::NO_WAITS;
 
-    /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn; one of them flushes, too.
+    /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn. The second also
+    /// flushes.
     fn traced() -> Vec<TracedRequest> {
         let mut requests = Vec::new();
         let mut free = 0;
@@ -264,10 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn alone_on_the_same_drive_everything_happens_as_it_was_recorded() {
+    fn vm_alone_on_the_recorded_drive_repeats_its_trace() {
         let requests = traced();
-        let (dependencies, ends) = (infer(&requests), ends(&requests));
-        let seen = simulated(&[excerpt(&requests, &dependencies, &ends)], 2000);
+        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
+        let seen = simulated(&[excerpt(&requests, &dependencies, &flush_ends)], 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -279,60 +285,63 @@ mod tests {
         TracedRequest::sent(Operation::Write, stream, at_us, took_us)
     }
 
-    /// A machine that nothing is known of but what its requests come after.
+    /// A VM without journal waits, coalesced completions or throttling.
     fn excerpt<'a>(
         requests: &'a [TracedRequest],
         dependencies: &'a [Dependency],
-        ends: &'a [Option<u32>],
+        flush_ends: &'a [Option<u32>],
     ) -> VmExcerpt<'a> {
-        VmExcerpt { requests, dependencies, ends, journal_waits: &NO_WAITS, coalesced: 0.0, background: u32::MAX }
+        let (coalesced_share, background_depth) = (0.0, u32::MAX);
+        let journal_waits = &NO_WAITS;
+        VmExcerpt { requests, dependencies, flush_ends, journal_waits, coalesced_share, background_depth }
     }
 
     #[test]
-    fn of_writes_in_the_background_only_so_many_go_at_once() {
+    fn background_writes_in_flight_are_limited() {
         let mut requests: Vec<TracedRequest> =
             (0..6).map(|n| TracedRequest { sync: false, ..write(1, n, 1000) }).collect();
-        // Long after, when there is room again; with the last that is sent the play ends.
+        // Long after, when no write is in flight. The simulation ends with the last request that is sent.
         requests.push(TracedRequest { sync: false, ..write(1, 500_000, 1000) });
         requests.push(write(2, 1_000_000, 1000));
         let dependencies: Vec<Dependency> = requests
             .iter()
             .map(|request| Dependency { after: After::Start, think_time: request.arrival.since(Timestamp::ZERO) })
             .collect();
-        let ends = vec![None; 8];
-        let seen = simulated(&[VmExcerpt { background: 2, ..excerpt(&requests, &dependencies, &ends) }], 2000);
-        // The third goes when the first is done, and so on.
+        let flush_ends = vec![None; 8];
+        let seen =
+            simulated(&[VmExcerpt { background_depth: 2, ..excerpt(&requests, &dependencies, &flush_ends) }], 2000);
+        // The third is issued when the first completes, and so on.
         assert!(seen.len() >= 7 && seen[6].0 == Timestamp::from_ns(500_000_000), "{seen:?}");
         assert!(seen.iter().zip(&seen[2..6]).all(|(before, after)| after.0 == before.1), "{seen:?}");
         assert!(seen[..2].iter().all(|(arrival, ..)| arrival.as_ns() < 10_000), "{seen:?}");
     }
 
     #[test]
-    fn who_waited_for_all_waits_for_all_again() {
-        // Two writes in one go, 7 ms and 2 ms long, then 3 ms.
+    fn process_that_waited_for_a_batch_waits_for_all_of_it_again() {
+        // Batches of two writes, which take 7 ms and 2 ms, then 3 ms of think time.
         let mut requests = Vec::new();
         for n in 0..100 {
             requests.extend([write(1, n * 10_000, 7000), write(1, n * 10_000 + 20, 2000)]);
         }
-        let (dependencies, ends) = (infer(&requests), ends(&requests));
+        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
         assert!(dependencies.iter().filter(|dependency| matches!(dependency.after, After::Batch(_))).count() > 90);
-        // One after another each takes 4 ms, so that the second is the last.
-        let seen = simulated(&[excerpt(&requests, &dependencies, &ends)], 4000);
+        // The drive serves one after another, 4 ms each, so that the second completes last.
+        let seen = simulated(&[excerpt(&requests, &dependencies, &flush_ends)], 4000);
         for (pair, next) in seen.chunks(2).zip(seen.chunks(2).skip(1)).skip(4) {
             assert_eq!(next[0].0, pair[1].1 + Nanos::from_us(3000));
         }
     }
 
     #[test]
-    fn who_is_kept_out_begins_soon_after() {
+    fn blocked_process_sends_when_the_journal_writes_complete() {
         let requests = journal_waits::tests::traced(true);
         let mut dependencies = infer(&requests);
         let journal_waits = journal_waits::infer(&requests, &mut dependencies);
-        let ends = ends(&requests);
-        let excerpt = VmExcerpt { journal_waits: &journal_waits, ..excerpt(&requests, &dependencies, &ends) };
+        let flush_ends = flush_ends(&requests);
+        let excerpt = VmExcerpt { journal_waits: &journal_waits, ..excerpt(&requests, &dependencies, &flush_ends) };
         let until = Cell::new(Timestamp::from_ns(10_000_000_000));
         let mut source = VmSource::new(&[excerpt], &until, 1);
-        // A device that takes 15 ms for the journal's writes and 5 ms for others, several at once.
+        // A device that serves several at once: 15 ms for the journal's writes, 5 ms for others.
         let mut in_flight: Vec<(Timestamp, RequestId, Request)> = Vec::new();
         let (mut free, mut soon) = (Vec::new(), 0);
         let mut journal_done = Timestamp::ZERO;
@@ -368,15 +377,16 @@ mod tests {
     }
 
     #[test]
-    fn two_share_the_drive_and_the_play_ends_with_the_first_that_ends() {
+    fn two_vms_share_the_drive_until_the_first_has_sent_its_last_request() {
         let requests = traced();
-        let (dependencies, ends) = (infer(&requests), ends(&requests));
+        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
         let half = &requests[..100];
-        let excerpts = [excerpt(&requests, &dependencies, &ends), excerpt(half, &dependencies[..100], &ends[..100])];
+        let excerpts =
+            [excerpt(&requests, &dependencies, &flush_ends), excerpt(half, &dependencies[..100], &flush_ends[..100])];
         let seen = simulated(&excerpts, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();
         assert!(seen.len() > of_half && seen.len() < requests.len() + of_half, "{}", seen.len());
-        // Alone a request is done every 2.9 ms in the mean; the drive has one every 2 ms for both.
+        // Alone a request completes every 2.9 ms on average. The drive completes one every 2 ms for both VMs.
         let last = seen.last().unwrap().1;
         assert!(seen.windows(2).all(|pair| pair[1].1.since(pair[0].1) >= Nanos::from_us(2000)));
         assert!(last > half.last().unwrap().completed, "{last:?}");

@@ -1,4 +1,8 @@
-//! One machine that is played: what of its recording has come, is under way, is kept back, and what comes next.
+//! The state of one simulated VM: which of its requests have arrived, are outstanding, throttled or blocked, and which
+//! requests depend on them.
+//!
+//! `VmExcerpt` is what a simulation takes of a VM's trace and inferred workload. `SimulatedVm` knows no times: `source`
+//! schedules the arrivals that the VM's dependencies release.
 
 use std::collections::VecDeque;
 
@@ -6,33 +10,35 @@ use traces::Nanos;
 
 use crate::isolated_trace::TracedRequest;
 use crate::twin::workload::dependencies::{After, Dependency, batches};
-use crate::twin::workload::journal_waits::{JournalWaits, KINDS};
+use crate::twin::workload::journal_waits::{JournalWaits, WRITE_KINDS};
 
-/// A machine to be played: its requests and what each comes after.
+/// The part of a VM's trace and workload that is simulated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmExcerpt<'a> {
     pub(crate) requests: &'a [TracedRequest],
+    /// By request: what it waits for.
     pub(crate) dependencies: &'a [Dependency],
-    /// With which write each flush ends, if with any.
-    pub(crate) ends: &'a [Option<u32>],
-    /// Who is kept out by what.
+    /// By request: the write that it ends with, if it is such a flush.
+    pub(crate) flush_ends: &'a [Option<u32>],
+    /// Which writes block which processes.
     pub(crate) journal_waits: &'a JournalWaits,
-    /// Which share of completions its host tells it only with the next.
-    pub(crate) coalesced: f64,
-    /// How many writes that nobody waits for it lets be under way at once.
-    pub(crate) background: u32,
+    /// Share of completions that the host reports only with the next one.
+    pub(crate) coalesced_share: f64,
+    /// The most background writes in flight at once.
+    pub(crate) background_depth: u32,
 }
 
-/// What comes after each request, as lists in one vector.
+/// The requests that depend on each request, as lists in one vector.
 #[derive(Debug, Default)]
 struct Followers {
-    /// Where each request's followers begin; one more for the end.
+    /// Where the followers of each request begin, and the end of the last list.
     starts: Vec<u32>,
+    /// Each follower with its think time.
     followers: Vec<(u32, Nanos)>,
 }
 
 impl Followers {
-    /// Of `count` requests, the leader of each if it has one.
+    /// The followers among `count` requests, from the leader and think time of each request that has one.
     fn of<L: Iterator<Item = Option<(u32, Nanos)>>>(count: usize, leaders: impl Fn() -> L) -> Followers {
         let led = || {
             leaders()
@@ -54,8 +60,8 @@ impl Followers {
         Followers { starts, followers }
     }
 
-    /// By the leader that `leader` says a cause has.
-    fn of_causes(dependencies: &[Dependency], leader: fn(After) -> Option<u32>) -> Followers {
+    /// The followers by those dependencies for which `leader` names a request.
+    fn of_dependencies(dependencies: &[Dependency], leader: fn(After) -> Option<u32>) -> Followers {
         Followers::of(dependencies.len(), || {
             dependencies.iter().map(|dependency| leader(dependency.after).map(|leader| (leader, dependency.think_time)))
         })
@@ -67,20 +73,20 @@ impl Followers {
     }
 }
 
-/// What requests come after.
+/// An event that requests wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// The arrival of a request.
     Arrival,
     /// Its completion.
     Completion,
-    /// The last completion of a go, by its first request.
+    /// The last completion of a batch, named by its first request.
     Batch,
-    /// The completion of a write that a flush ends with.
-    End,
+    /// The completion of a write that flushes end with.
+    FlushEnd,
 }
 
-/// A machine in the course of a play.
+/// A VM during the simulation. Its requests are named by their index in the excerpt.
 #[derive(Debug)]
 pub(crate) struct SimulatedVm<'a> {
     pub(crate) requests: &'a [TracedRequest],
@@ -88,164 +94,172 @@ pub(crate) struct SimulatedVm<'a> {
     after_completion: Followers,
     after_batch: Followers,
     ending_with: Followers,
-    ends: &'a [Option<u32>],
-    /// With which request each was sent in one go.
+    flush_ends: &'a [Option<u32>],
+    /// By request: the first request of its batch.
     batches: Vec<u32>,
-    /// By the first of a go: how many of it are not done.
-    of_batch: Vec<u32>,
-    /// Which requests have come, and which are done.
-    come: Vec<bool>,
-    done: Vec<bool>,
-    /// Requests that have not been sent.
-    left: usize,
-    pub(crate) coalesced: f64,
-    /// Requests at the device.
+    /// By the first request of a batch: how many of the batch have not completed.
+    batch_incomplete: Vec<u32>,
+    /// By request: whether it has arrived, if it never reaches the device.
+    arrived: Vec<bool>,
+    /// By request: whether it has completed.
+    completed: Vec<bool>,
+    /// Number of requests that have not been sent.
+    unsent: usize,
+    pub(crate) coalesced_share: f64,
+    /// Number of requests at the device.
     pub(crate) at_device: u32,
-    /// Completions that are told with the next.
-    pub(crate) held: Vec<u32>,
-    /// The most writes that nobody waits for, how many are under way, and those that wait until there are fewer.
-    background_most: u32,
-    background: u32,
+    /// Completions that the host reports with the next one.
+    pub(crate) held_completions: Vec<u32>,
+    /// The most background writes in flight at once.
+    background_depth: u32,
+    /// Number of background writes in flight.
+    background_in_flight: u32,
+    /// Background writes that wait until fewer are in flight, the oldest first.
     throttled: VecDeque<u32>,
     journal_waits: &'a JournalWaits,
-    /// Writes under way by kind, and requests whose process is kept out by some of them.
-    of_kind: Vec<u32>,
-    kept_out: Vec<u32>,
+    /// By kind: number of outstanding writes.
+    writes_outstanding: Vec<u32>,
+    /// Requests whose process is blocked by outstanding writes.
+    blocked: Vec<u32>,
 }
 
 impl<'a> SimulatedVm<'a> {
     pub(crate) fn new(excerpt: &VmExcerpt<'a>) -> SimulatedVm<'a> {
-        let &VmExcerpt { requests, dependencies, ends, journal_waits, coalesced, background } = excerpt;
+        let &VmExcerpt { requests, dependencies, flush_ends, journal_waits, coalesced_share, background_depth } =
+            excerpt;
         let count = requests.len();
         let batches = batches(requests, dependencies);
-        let mut of_batch = vec![0; count];
-        batches.iter().for_each(|&first| of_batch[first as usize] += 1);
-        let after = |leader: fn(After) -> Option<u32>| Followers::of_causes(dependencies, leader);
+        let mut batch_incomplete = vec![0; count];
+        batches.iter().for_each(|&first| batch_incomplete[first as usize] += 1);
+        let after = |leader: fn(After) -> Option<u32>| Followers::of_dependencies(dependencies, leader);
         SimulatedVm {
             requests,
             after_arrival: after(|after| if let After::Arrival(leader) = after { Some(leader) } else { None }),
             after_completion: after(|after| if let After::Completion(leader) = after { Some(leader) } else { None }),
             after_batch: after(|after| if let After::Batch(first) = after { Some(first) } else { None }),
-            ending_with: Followers::of(count, || ends.iter().map(|end| end.map(|end| (end, Nanos::ZERO)))),
-            ends,
+            ending_with: Followers::of(count, || flush_ends.iter().map(|end| end.map(|end| (end, Nanos::ZERO)))),
+            flush_ends,
             batches,
-            of_batch,
-            come: vec![false; count],
-            done: vec![false; count],
-            left: count,
-            coalesced,
+            batch_incomplete,
+            arrived: vec![false; count],
+            completed: vec![false; count],
+            unsent: count,
+            coalesced_share,
             at_device: 0,
-            held: Vec::new(),
-            background_most: background.max(1),
-            background: 0,
+            held_completions: Vec::new(),
+            background_depth: background_depth.max(1),
+            background_in_flight: 0,
             throttled: VecDeque::new(),
             journal_waits,
-            of_kind: vec![0; KINDS],
-            kept_out: Vec::new(),
+            writes_outstanding: vec![0; WRITE_KINDS],
+            blocked: Vec::new(),
         }
     }
 
-    /// What comes after an event of a request, and how long after.
+    /// The requests that wait for an event of request `index`, each with its think time.
     pub(crate) fn after(&self, event: Event, index: u32) -> &[(u32, Nanos)] {
         let followers = match event {
             Event::Arrival => &self.after_arrival,
             Event::Completion => &self.after_completion,
             Event::Batch => &self.after_batch,
-            Event::End => &self.ending_with,
+            Event::FlushEnd => &self.ending_with,
         };
         followers.after(index)
     }
 
-    /// Whether something under way keeps its process from sending it.
-    pub(crate) fn is_kept_out(&self, index: u32) -> bool {
-        let (kinds, _) = self.journal_waits.of(index as usize);
-        kinds != 0 && self.of_kind.iter().enumerate().any(|(kind, count)| *count > 0 && kinds >> kind & 1 == 1)
+    /// Whether outstanding writes block the process of a request from sending it.
+    pub(crate) fn is_blocked(&self, index: u32) -> bool {
+        let (kinds, _) = self.journal_waits.blockers(index as usize);
+        kinds != 0
+            && self.writes_outstanding.iter().enumerate().any(|(kind, count)| *count > 0 && kinds >> kind & 1 == 1)
     }
 
-    /// It is sent when its process is not kept out any more ([`SimulatedVm::let_in`]).
-    pub(crate) fn keep_out(&mut self, index: u32) {
-        self.kept_out.push(index);
+    /// Keeps a request until its process is no longer blocked ([`SimulatedVm::unblock`]).
+    pub(crate) fn block(&mut self, index: u32) {
+        self.blocked.push(index);
     }
 
-    /// A request is done: who is kept out by nothing any more, and how soon each begins.
-    pub(crate) fn let_in(&mut self, done: u32) -> Vec<(u32, Nanos)> {
-        let Some(kind) = self.journal_waits.kind(done as usize) else { return Vec::new() };
-        self.of_kind[kind] -= 1;
-        if self.of_kind[kind] > 0 || self.kept_out.is_empty() {
+    /// Counts the completion of a request. Returns the requests that nothing blocks any more, each with the time until
+    /// its process sends it.
+    pub(crate) fn unblock(&mut self, completed: u32) -> Vec<(u32, Nanos)> {
+        let Some(kind) = self.journal_waits.kind(completed as usize) else { return Vec::new() };
+        self.writes_outstanding[kind] -= 1;
+        if self.writes_outstanding[kind] > 0 || self.blocked.is_empty() {
             return Vec::new();
         }
         let (still, free): (Vec<u32>, Vec<u32>) =
-            std::mem::take(&mut self.kept_out).into_iter().partition(|&index| self.is_kept_out(index));
-        self.kept_out = still;
-        free.into_iter().map(|index| (index, self.journal_waits.of(index as usize).1)).collect()
+            std::mem::take(&mut self.blocked).into_iter().partition(|&index| self.is_blocked(index));
+        self.blocked = still;
+        free.into_iter().map(|index| (index, self.journal_waits.blockers(index as usize).1)).collect()
     }
 
-    /// A process has a request: it keeps out from now on whom it keeps out.
-    pub(crate) fn arrived(&mut self, index: u32) {
+    /// Counts the arrival of a request, which may block processes from now on.
+    pub(crate) fn count_arrival(&mut self, index: u32) {
         if let Some(kind) = self.journal_waits.kind(index as usize) {
-            self.of_kind[kind] += 1;
+            self.writes_outstanding[kind] += 1;
         }
     }
 
-    /// Whether it is a write that nobody waits for.
+    /// Whether a request is a background write, which no process waits for.
     fn is_background(&self, index: u32) -> bool {
         let request = &self.requests[index as usize];
         !request.sync && request.moves_data()
     }
 
-    /// Whether it has to wait until fewer writes that nobody waits for are under way.
+    /// Whether a request has to wait until fewer background writes are in flight.
     pub(crate) fn is_throttled(&self, index: u32) -> bool {
-        self.is_background(index) && self.background >= self.background_most
+        self.is_background(index) && self.background_in_flight >= self.background_depth
     }
 
-    /// It is sent when there are fewer of its kind ([`SimulatedVm::release`]).
+    /// Keeps a background write until fewer are in flight ([`SimulatedVm::release`]).
     pub(crate) fn throttle(&mut self, index: u32) {
         self.throttled.push_back(index);
     }
 
-    /// A request goes to the device without having been throttled.
-    pub(crate) fn begin(&mut self, index: u32) {
-        self.background += u32::from(self.is_background(index));
+    /// Counts a request that goes to the device without having been throttled.
+    pub(crate) fn issue(&mut self, index: u32) {
+        self.background_in_flight += u32::from(self.is_background(index));
     }
 
-    /// A request has gone: whether it was the last.
-    pub(crate) fn sent(&mut self) -> bool {
-        self.left -= 1;
-        self.left == 0
+    /// Counts a request as sent. Returns whether it was the VM's last.
+    pub(crate) fn count_sent(&mut self) -> bool {
+        self.unsent -= 1;
+        self.unsent == 0
     }
 
-    /// A request is done: what was throttled, and goes in its place.
-    pub(crate) fn release(&mut self, done: u32) -> Option<u32> {
-        if !self.is_background(done) {
+    /// Returns the throttled write that goes to the device in place of the completed request, if there is one.
+    pub(crate) fn release(&mut self, completed: u32) -> Option<u32> {
+        if !self.is_background(completed) {
             return None;
         }
         let next = self.throttled.pop_front();
         if next.is_none() {
-            self.background -= 1;
+            self.background_in_flight -= 1;
         }
         next
     }
 
-    /// A request is done: the first of its go if that is done with it.
-    pub(crate) fn end(&mut self, index: u32) -> Option<u32> {
-        self.done[index as usize] = true;
+    /// Marks a request as completed. Returns the first request of its batch if it completes the batch.
+    pub(crate) fn complete(&mut self, index: u32) -> Option<u32> {
+        self.completed[index as usize] = true;
         let first = self.batches[index as usize];
-        self.of_batch[first as usize] -= 1;
-        (self.of_batch[first as usize] == 0).then_some(first)
+        self.batch_incomplete[first as usize] -= 1;
+        (self.batch_incomplete[first as usize] == 0).then_some(first)
     }
 
-    /// Whether it has come and waits for a write's end.
-    pub(crate) fn has_come(&self, flush: u32) -> bool {
-        self.come[flush as usize]
+    /// Whether a flush has arrived.
+    pub(crate) fn has_arrived(&self, flush: u32) -> bool {
+        self.arrived[flush as usize]
     }
 
-    /// Something that never reaches the device has come: how long it takes, if that is known.
-    pub(crate) fn stay(&mut self, index: u32) -> Option<Nanos> {
-        self.come[index as usize] = true;
+    /// Marks a request that never reaches the device as arrived. Returns its response time unless it ends with a write
+    /// that is still outstanding.
+    pub(crate) fn serve_without_device(&mut self, index: u32) -> Option<Nanos> {
+        self.arrived[index as usize] = true;
         let TracedRequest { arrival, issued, completed, .. } = self.requests[index as usize];
-        match self.ends[index as usize] {
-            Some(write) if !self.done[write as usize] => None,
-            // What it waited for is done already: it takes what it took once it was sent.
+        match self.flush_ends[index as usize] {
+            Some(write) if !self.completed[write as usize] => None,
+            // The write has already completed: the flush takes as long as it took from its issue.
             Some(_) => Some(completed.saturating_since(issued)),
             None => Some(completed.saturating_since(arrival)),
         }

@@ -1,4 +1,15 @@
-//! What a VM does, inferred from its isolated trace: what each request depends on, what its journal holds back, and the limits of its queue.
+//! Infers the workload of a VM from its isolated trace.
+//!
+//! A [`Workload`] holds what the simulation needs to send the VM's requests again on another device:
+//!
+//! - what each request waited for (`dependencies/`),
+//! - when the journal's writes block other processes (`journal_waits`),
+//! - with which write each flush ends (`dependencies/flushes`),
+//! - the limits of the VM's own queue: depth, length of a request, merging, throttled background writes, scheduler,
+//! - the share of completions that the host reports together with the next one.
+//!
+//! The file infers the last two. It does not model the guest's page cache or file system: the trace already holds the
+//! requests that leave them.
 
 pub(crate) mod dependencies;
 pub(crate) mod journal_waits;
@@ -11,86 +22,98 @@ use self::journal_waits::JournalWaits;
 use crate::isolated_trace::{IsolatedTrace, each_issued};
 use crate::twin::device::policy::in_vm;
 
-/// No device that has an arm is done with two requests within so little.
-const TOLD_TOGETHER: Nanos = Nanos::from_us(200);
-/// What goes to the device at once takes less.
-const HAD_TO_WAIT: Nanos = Nanos::from_ms(1);
-/// Fewer that had to wait tell no limit.
-const WAITED_MIN: usize = 50;
+/// Longest time between two completions that may have been reported together. A device with an arm needs more for a
+/// request. Set by judgement; not varied.
+const COALESCED_GAP_MAX: Nanos = Nanos::from_us(200);
+/// Shortest time between arrival and issue (Q2D) of a background write that was throttled. A write that is issued at
+/// once takes less. Set by judgement; not varied.
+const THROTTLED_WAIT_MIN: Nanos = Nanos::from_ms(1);
+/// Fewest throttled writes from which their limit is inferred. Set by judgement; not varied.
+const THROTTLED_WRITES_MIN: usize = 50;
 
-/// A machine as its recording shows it.
+/// The workload of a VM, inferred from its isolated trace.
 pub(crate) struct Workload {
+    /// By request: what it waited for.
     pub(crate) dependencies: Vec<Dependency>,
+    /// Which writes block which processes.
     pub(crate) journal_waits: JournalWaits,
-    pub(crate) ends: Vec<Option<u32>>,
-    pub(crate) coalesced: f64,
-    /// How many writes that nobody waits for it lets be under way at once.
-    pub(crate) background: u32,
+    /// By request: the write that it ends with, if it is such a flush.
+    pub(crate) flush_ends: Vec<Option<u32>>,
+    /// Share of completions that are reported only with the next one.
+    pub(crate) coalesced_share: f64,
+    /// The most background writes (which no process waits for) that the VM has in flight at once.
+    pub(crate) background_depth: u32,
+    /// Limits of the VM's own queue.
     pub(crate) limits: Limits,
-    /// The scheduler that is most like its own.
+    /// The scheduler that is most like the VM's own.
     pub(crate) scheduler: &'static str,
 }
 
+/// Infers the workload of the VM that `trace` was recorded of.
 pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
-    let waits = in_vm(trace);
-    // Who never keeps anything back shows no limit.
-    let depth = if waits.any() { deepest(trace) } else { u32::MAX };
+    let choices = in_vm(trace);
+    // The depth is known only if it was reached: a VM that never kept a request waiting may have no limit.
+    let depth = if choices.any() { max_in_flight(trace) } else { u32::MAX };
     let mut dependencies = dependencies::infer(&trace.requests);
     let journal_waits = journal_waits::infer(&trace.requests, &mut dependencies);
     Workload {
         dependencies,
         journal_waits,
-        ends: dependencies::ends(&trace.requests),
-        coalesced: coalesced(trace),
-        background: background(trace),
-        limits: Limits { depth, merge: trace.merges, max_sectors: longest(trace), ..Limits::default() },
-        scheduler: if waits.prefers_reads() { "mq-deadline" } else { "fifo" },
+        flush_ends: dependencies::flush_ends(&trace.requests),
+        coalesced_share: coalesced_share(trace),
+        background_depth: background_depth(trace),
+        limits: Limits { depth, merge: trace.merges, max_sectors: max_sectors(trace), ..Limits::default() },
+        scheduler: if choices.prefers_reads() { "mq-deadline" } else { "fifo" },
     }
 }
 
-/// How long a request its machine's stage makes of several, and lets pass whole: as long as Linux does, or the longest that was recorded if that
-/// is longer.
-fn longest(trace: &IsolatedTrace) -> Sectors {
+/// The longest request that the VM's stage merges or passes unsplit: Linux's limit, or the longest recorded request if
+/// that is longer.
+fn max_sectors(trace: &IsolatedTrace) -> Sectors {
     let longest = trace.moving().map(|request| Sectors::new(request.sectors.into())).max();
     longest.unwrap_or_default().max(Limits::default().max_sectors)
 }
 
-/// Which share of completions comes with the next: a host that is busy, or an interrupt that is held back, tells several at once, while a
-/// device that serves one after another is done with them at different times. Machines whose requests so come in step go on in step, and
-/// the device moves between machines less often.
-fn coalesced(trace: &IsolatedTrace) -> f64 {
+/// Share of completions that are reported only with the next one.
+///
+/// A busy host or a held-back interrupt reports several completions at once. A device that serves one request after
+/// another completes them at different times. Processes of a VM that resume together stay in step, so the device
+/// switches between VMs less often.
+fn coalesced_share(trace: &IsolatedTrace) -> f64 {
     let moving = trace.requests.iter().filter(|request| request.moves_data());
     let mut served: Vec<(Timestamp, Timestamp)> = moving.map(|request| (request.completed, request.issued)).collect();
     served.sort();
-    // The machine has to have another request at the device for a completion to wait for.
+    // A completion can be held back only if another request of the VM is in flight.
     let waited = || served.windows(2).map(|pair| (pair[0].0, pair[1])).filter(|(before, (_, issued))| issued < before);
     let between = |from: Nanos, to: Nanos| {
         waited().filter(|(before, (completed, _))| (from..to).contains(&completed.since(*before))).count() as f64
     };
-    // Some come so close to one another by chance, as many as come in the next such time.
-    let by_chance = between(TOLD_TOGETHER, TOLD_TOGETHER + TOLD_TOGETHER);
-    (between(Nanos::ZERO, TOLD_TOGETHER) - by_chance).max(0.0) / waited().count().max(1) as f64
+    // Some completions are close by chance: as many as lie in the next window of the same length.
+    let by_chance = between(COALESCED_GAP_MAX, COALESCED_GAP_MAX + COALESCED_GAP_MAX);
+    (between(Nanos::ZERO, COALESCED_GAP_MAX) - by_chance).max(0.0) / waited().count().max(1) as f64
 }
 
-/// How many writes that nobody waits for a machine lets be at the device at once: those that had to wait went when one fewer was there.
-/// Linux throttles them so that they do not stand in the way of reads (`block/blk-wbt.c`).
-pub(crate) fn background(trace: &IsolatedTrace) -> u32 {
+/// The most background writes (which no process waits for) that the VM has in flight at once.
+///
+/// Linux throttles background writes so that they do not delay reads (`block/blk-wbt.c`). A throttled write is issued
+/// as soon as one fewer is in flight, so the limit is one more than the median number in flight at that time.
+pub(crate) fn background_depth(trace: &IsolatedTrace) -> u32 {
     let writes = trace.moving().filter(|request| !request.sync);
     let mut found = Vec::new();
     each_issued(writes, |request, in_flight| {
-        if request.issued.saturating_since(request.arrival) > HAD_TO_WAIT {
+        if request.issued.saturating_since(request.arrival) > THROTTLED_WAIT_MIN {
             found.push(in_flight.len());
         }
     });
     found.sort_unstable();
-    if found.len() < WAITED_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
+    if found.len() < THROTTLED_WRITES_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
 }
 
-/// The most requests that were at the device at once.
-fn deepest(trace: &IsolatedTrace) -> u32 {
-    let mut deepest = 1;
-    each_issued(trace.moving(), |_, in_flight| deepest = deepest.max(in_flight.len() as u32 + 1));
-    deepest
+/// The most requests that the VM had in flight at once.
+fn max_in_flight(trace: &IsolatedTrace) -> u32 {
+    let mut most = 1;
+    each_issued(trace.moving(), |_, in_flight| most = most.max(in_flight.len() as u32 + 1));
+    most
 }
 
 #[cfg(test)]
@@ -100,7 +123,7 @@ mod tests {
     use super::*;
     use crate::isolated_trace::TracedRequest;
 
-    /// Pairs of requests under way at once, whose second completes so many microseconds after the first.
+    /// Pairs of requests in flight at once. The second completes `apart_us` microseconds after the first.
     fn pairs(apart_us: impl Fn(u64) -> u64) -> IsolatedTrace {
         let mut trace = IsolatedTrace::default();
         for n in 0..1000 {
@@ -112,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn completions_that_come_together_count_but_for_those_that_do_by_chance() {
-        assert_eq!(coalesced(&pairs(|_| 3000)), 0.0);
-        assert_eq!(coalesced(&pairs(|n| if n % 2 == 0 { 50 } else { 3000 })), 0.5);
-        // As many come within one time as within the next: they have nothing to do with one another.
-        assert!(coalesced(&pairs(|n| n * 7 % 4000)) < 0.02);
+    fn coalesced_share_counts_close_completions_beyond_those_expected_by_chance() {
+        assert_eq!(coalesced_share(&pairs(|_| 3000)), 0.0);
+        assert_eq!(coalesced_share(&pairs(|n| if n % 2 == 0 { 50 } else { 3000 })), 0.5);
+        // As many lie in the first window as in the second, so they are close by chance.
+        assert!(coalesced_share(&pairs(|n| n * 7 % 4000)) < 0.02);
     }
 }

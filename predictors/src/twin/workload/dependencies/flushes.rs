@@ -1,12 +1,17 @@
-//! Flushes that end with a write.
+//! Flushes that complete together with a write.
+//!
+//! A flush completes when the device has made durable what was outstanding. Linux shares flushes: one waits for an
+//! outstanding write with a flush of its own (`block/blk-flush.c`), and both then complete together.
 
-use traces::Operation;
+use traces::{Nanos, Operation};
 
-use super::batches::TOGETHER;
 use crate::isolated_trace::TracedRequest;
 
-/// With which write under way each flush of `requests` ends, if with any; by request.
-pub(crate) fn ends(requests: &[TracedRequest]) -> Vec<Option<u32>> {
+/// Longest time between the completions of a flush and of the write that it ends with. Set by judgement; not varied.
+const FLUSH_WRITE_GAP_MAX: Nanos = Nanos::from_ms(1);
+
+/// By request: the outstanding durable write that it completes with, if it is such a flush.
+pub(crate) fn flush_ends(requests: &[TracedRequest]) -> Vec<Option<u32>> {
     let mut durable: Vec<u32> = Vec::new();
     let of = |(index, request): (usize, &TracedRequest)| {
         durable.retain(|&write| requests[write as usize].completed > request.arrival);
@@ -18,7 +23,7 @@ pub(crate) fn ends(requests: &[TracedRequest]) -> Vec<Option<u32>> {
             a.max(b).since(a.min(b))
         };
         let nearest = durable.iter().copied().min_by_key(apart)?;
-        (request.operation == Operation::Flush && apart(&nearest) <= TOGETHER).then_some(nearest)
+        (request.operation == Operation::Flush && apart(&nearest) <= FLUSH_WRITE_GAP_MAX).then_some(nearest)
     };
     requests.iter().enumerate().map(of).collect()
 }

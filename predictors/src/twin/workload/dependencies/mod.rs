@@ -1,21 +1,32 @@
-//! What each request of a machine alone waited for.
+//! Infers what each request of an isolated trace waited for: its dependency.
 //!
-//! A request comes some time after an event of its machine: its own process' request completed and the process thought; another
-//! process' request completed that it waited for (a process that syncs waits for the journal's thread); its process sent the request
-//! before in one go; or a timer ran out. Which it was shows in the correlogram of the two processes: how often a completion of q lies so long
-//! before an arrival of p, by how often it would by chance. Think times that repeat make a peak, and what has nothing to do with p lies
-//! flat. Each request's cause is the event since its process' arrival before whose distance is the most conspicuous, its own
-//! process' completions first.
+//! A request arrives some think time after an event of its own VM. A process (a stream of the trace) sends it because
 //!
-//! *Write-back* is what the kernel writes later for processes that do not wait. Where processes write synchronously, too, it is what these leave
-//! behind, and follows them: each time it begins after the latest of their writes. Where they do not, it follows
-//! its own clock, as do writers that only ever fill the page cache.
+//! 1. an earlier request of the same process completed,
+//! 2. a request of another process completed (a process that syncs waits for the journal's thread),
+//! 3. the process has just sent the request before it: both belong to one batch,
+//! 4. or a timer expired, which runs from the process's previous arrival.
 //!
-//! A *flush* ends when the device has made durable what was under way. In Linux it waits for the end of a write with a flush of its own
-//! (`block/blk-flush.c`: a flush is shared, and kept back while such writes are under way), which is how the two then end together.
+//! The method takes four steps:
 //!
-//! The causes of a recording are a forest over its requests, by which it can be played again on another device: what waited
-//! then waits now.
+//! - `candidates`: the events that a request may depend on are the previous arrival of its process and all
+//!   recent completions since then.
+//! - `correlogram`: for each pair of processes p and q, it counts how often an arrival of p follows a completion of q
+//!   after each time. It divides that by the number expected by chance. Think times repeat and make a peak; processes
+//!   that do not wait for one another give a flat line.
+//! - `choose` (this file): the dependency of a request is the candidate with the highest such ratio. Completions of
+//!   the own process come first unless another process is by far the better explanation.
+//! - `batches`: a process that goes on when a whole batch has completed depends on the batch.
+//!
+//! *Write-back* is what the kernel writes later for processes that do not wait. Where processes also write
+//! synchronously, write-back is what those writes leave behind: each batch of it depends on the latest of them.
+//! Otherwise it follows a timer, as do programs that only ever fill the page cache.
+//!
+//! *Flushes* may complete together with an outstanding write (`flushes`). The kernel's journal may also keep a process
+//! from sending: see [`super::journal_waits`].
+//!
+//! The dependencies form a forest over the requests of the trace. The simulation follows it on another device: each
+//! request waits for the same event as in the trace.
 
 mod batches;
 mod candidates;
@@ -25,48 +36,51 @@ mod flushes;
 use traces::{Nanos, Operation, Timestamp};
 
 pub(crate) use self::batches::batches;
-use self::batches::{TOGETHER, wait_for_all};
+use self::batches::{BATCH_GAP_MAX, wait_for_all};
 pub(crate) use self::candidates::Streams;
 use self::candidates::{Candidate, visit};
 use self::correlogram::{Correlogram, class};
-pub(crate) use self::flushes::ends;
+pub(crate) use self::flushes::flush_ends;
 use crate::isolated_trace::TracedRequest;
 
-/// What a request comes after.
+/// The event that a request depends on. Requests are indexes into the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// The beginning.
+    /// The beginning of the trace.
     Start,
     /// The arrival of this request.
     Arrival(u32),
     /// The completion of this request.
     Completion(u32),
-    /// The last completion of all that were sent in one go with this request, the first of them ([`batches`]).
+    /// The last completion of the batch whose first request this is ([`batches`]).
     Batch(u32),
 }
 
-/// When a request comes.
+/// What a request waited for: an event, and the think time from it to the request's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) after: After,
     pub(crate) think_time: Nanos,
 }
 
-/// Write-back follows synchronous writes and flushes if there is at least one of these for so many of it.
-const LEFT_BEHIND: u64 = 4;
-/// Another process' completion has to be so many times more conspicuous than the process' own.
-const OWN: f64 = 16.0;
-/// A distance is conspicuous if it occurs so much more often than by chance.
-const CONSPICUOUS: f64 = 3.0;
+/// The most background requests for each synchronous write or flush at which write-back still depends on these. Set by
+/// judgement; not varied.
+const BACKGROUND_PER_SYNC_WRITE_MAX: u64 = 4;
+/// How many times higher the ratio of another process's completion must be to be preferred to the own process's. Set by
+/// judgement; not varied.
+const OTHER_PROCESS_LIKELIHOOD_RATIO: f64 = 16.0;
+/// Lowest ratio of observed to chance occurrences at which a think time is evidence of a dependency. Set by judgement;
+/// not varied.
+const LIKELIHOOD_RATIO_MIN: f64 = 3.0;
 
-/// Whether write-back of these follows synchronous writes.
-fn is_left_behind(requests: &[TracedRequest]) -> bool {
+/// Whether write-back among `requests` depends on synchronous writes.
+fn writeback_follows_sync_writes(requests: &[TracedRequest]) -> bool {
     let count = |of: fn(&&TracedRequest) -> bool| requests.iter().filter(of).count() as u64;
-    let waited_for = count(|request| request.sync && request.operation != Operation::Read);
-    LEFT_BEHIND * waited_for >= count(|request| !request.sync)
+    let sync_writes = count(|request| request.sync && request.operation != Operation::Read);
+    BACKGROUND_PER_SYNC_WRITE_MAX * sync_writes >= count(|request| !request.sync)
 }
 
-/// The causes of `requests`, which are in the order of their arrival.
+/// The dependency of each of `requests`, which are in the order of their arrival.
 pub(crate) fn infer(requests: &[TracedRequest]) -> Vec<Dependency> {
     let streams = Streams::of(requests);
     let end = requests.iter().map(|request| request.completed).max().unwrap_or_default();
@@ -76,12 +90,13 @@ pub(crate) fn infer(requests: &[TracedRequest]) -> Vec<Dependency> {
         candidates.iter().for_each(|candidate| correlogram.add(stream, candidate));
     });
     correlogram.settle(requests, &streams);
-    let left_behind = is_left_behind(requests);
+    let writeback_follows = writeback_follows_sync_writes(requests);
     let mut dependencies: Vec<Dependency> = Vec::with_capacity(requests.len());
-    visit(requests, &streams, |request, stream, candidates, written| {
+    visit(requests, &streams, |request, stream, candidates, latest_sync_write| {
         let dependency = choose(&correlogram, request, stream, candidates);
-        let goes_on = matches!(dependency.after, After::Arrival(_)) && dependency.think_time <= TOGETHER;
-        dependencies.push(match written.filter(|_| left_behind && !request.sync && !goes_on) {
+        let in_batch = matches!(dependency.after, After::Arrival(_)) && dependency.think_time <= BATCH_GAP_MAX;
+        let starts_writeback = writeback_follows && !request.sync && !in_batch;
+        dependencies.push(match latest_sync_write.filter(|_| starts_writeback) {
             Some((at, leader)) => {
                 Dependency { after: After::Completion(leader), think_time: request.arrival.saturating_since(at) }
             }
@@ -92,28 +107,33 @@ pub(crate) fn infer(requests: &[TracedRequest]) -> Vec<Dependency> {
     dependencies
 }
 
+/// The most likely dependency of `request`, which process `stream` sent, among `candidates`.
 fn choose(correlogram: &Correlogram, request: &TracedRequest, stream: usize, candidates: &[Candidate]) -> Dependency {
-    let most_conspicuous = |own_only: bool| {
+    let most_likely = |own_only: bool| {
         let mut best: Option<(f64, &Candidate)> = None;
         for candidate in candidates.iter().filter(|candidate| !own_only || candidate.of == Some(stream)) {
             let ratio = correlogram.ratio(stream, candidate);
-            // Of equals the latest.
-            if ratio >= CONSPICUOUS && best.is_none_or(|(most, _)| ratio >= most) {
+            // Of equal ratios the latest candidate.
+            if ratio >= LIKELIHOOD_RATIO_MIN && best.is_none_or(|(most, _)| ratio >= most) {
                 best = Some((ratio, candidate));
             }
         }
         best
     };
-    // Processes that go on in step are conspicuous to one another, too. A process whose own think times repeat needs no other, unless
-    // the other is by far the better reason; and nobody reacts within a microsecond, which is how one request follows another at the device.
-    let best = match (most_conspicuous(true), most_conspicuous(false)) {
-        (Some((own_ratio, own)), Some((ratio, other))) if OWN * own_ratio >= ratio || class(other.think_time) == 0 => {
+    // Processes that run in step have high ratios to one another, too. If a process's own think times repeat, another
+    // process is preferred only if its ratio is far higher. It is never preferred within about a microsecond (class 0):
+    // no process reacts that fast. Such times come from requests that follow one another at the device.
+    let best = match (most_likely(true), most_likely(false)) {
+        (Some((own_ratio, own)), Some((ratio, other)))
+            if OTHER_PROCESS_LIKELIHOOD_RATIO * own_ratio >= ratio || class(other.think_time) == 0 =>
+        {
             Some(own)
         }
         (_, best) => best.map(|(_, candidate)| candidate),
     };
     let best = best.map(|best| correlogram.exact(stream, best, candidates).unwrap_or(best));
-    // Nothing repeats: a process waits for what it sent itself, unless nobody waits for that.
+    // If no think time repeats, a synchronous request waits for its own process's latest completion. Without one, and
+    // for a background request, it is the timer.
     let own = || candidates.iter().rfind(|candidate| request.sync && candidate.of == Some(stream));
     let timer = || candidates.iter().find(|candidate| candidate.of.is_none());
     match best.or_else(own).or_else(timer) {
@@ -131,7 +151,7 @@ mod tests {
         TracedRequest { sync, ..TracedRequest::sent(operation, stream, arrival_us, response_us) }
     }
 
-    /// By arrival; the causes of the requests of `stream`, but the first few.
+    /// The requests of `stream` without the first eight, each with its dependency and all requests by arrival.
     fn of(mut requests: Vec<TracedRequest>, stream: u32) -> Vec<(TracedRequest, Dependency, Vec<TracedRequest>)> {
         requests.sort_by_key(|request| request.arrival);
         let dependencies = infer(&requests);
@@ -139,14 +159,14 @@ mod tests {
         all.skip(8).map(|(request, dependency)| (*request, dependency, requests.clone())).collect()
     }
 
-    /// Something between 0 and `below` that does not repeat.
+    /// A pseudo-random number from 0 to `below`, exclusive.
     fn mixed(n: u64, below: u64) -> u64 {
         (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below
     }
 
     #[test]
-    fn nothing_comes_after_what_is_behind_it() {
-        // All at once, and done at once or later: by completion many are before those that they come after.
+    fn every_dependency_is_on_an_earlier_request_even_if_times_are_equal() {
+        // Arrivals and completions share a few times, so that by completion many requests come before earlier arrivals.
         let requests: Vec<TracedRequest> =
             (0..400).map(|n| request((n % 3) as u32, n / 100, mixed(n, 2), n % 5 > 0 && n % 7 > 0)).collect();
         for (index, dependency) in infer(&requests).iter().enumerate() {
@@ -158,7 +178,7 @@ mod tests {
         }
     }
 
-    /// A reader that thinks for 5 ms after each read, and takes from 1 to 20 ms for one.
+    /// A reader that thinks for 5 ms after each read. A read takes from 1 to 20 ms.
     fn reader(stream: u32) -> Vec<TracedRequest> {
         let mut at = u64::from(stream) * 777;
         let read = |n: u64| {
@@ -171,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_for_its_own_read_whoever_reads_beside_it() {
+    fn reader_depends_on_its_own_reads_beside_other_readers() {
         let readers = (1..=4).flat_map(reader).collect();
         for (request, dependency, all) in of(readers, 2) {
             let After::Completion(leader) = dependency.after else { panic!("{dependency:?}") };
@@ -180,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn who_syncs_waits_for_the_journal() {
-        // 1 writes, which takes 1 to 10 ms, the journal's thread 2 then writes for 10 to 50 ms, and 1 thinks for 3 ms after that.
+    fn syncing_process_depends_on_the_journal() {
+        // Process 1 writes for 1 to 10 ms, the journal's thread 2 then writes for 10 to 50 ms, and 1 thinks for 3 ms.
         let (mut requests, mut at) = (reader(3), 0);
         for n in 0..300 {
             let (data, journal) = (1000 + mixed(n, 9000), 10_000 + mixed(n + 5000, 40_000));
@@ -200,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn who_syncs_and_then_thinks_for_long_still_waits_for_the_journal() {
-        // The journal's thread 2 writes for one of three times, little against the 50 ms for which 1 thinks then.
+    fn syncing_process_with_a_long_think_time_depends_on_the_journal() {
+        // The journal's thread 2 writes for one of three times, which differ little against the think time of 50 ms.
         let (mut requests, mut at) = (reader(3), 0);
         for n in 0..300 {
             let (data, journal) = (1500, 13_000 + 1300 * mixed(n, 3));
@@ -216,8 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_with_completions_of_several_does_not_come_after_what_came_just_before_these() {
-        // 1 and 2 write in turn, the journal's thread 3 begins when they are done; and 4 has always read just before.
+    fn process_started_by_two_others_does_not_depend_on_a_third_that_completes_just_before() {
+        // Processes 1 and 2 write in random turns, and the journal's thread 3 starts at their completion. Process 4
+        // always completes a read just before.
         let (mut requests, mut at) = (Vec::new(), 0);
         for n in 0..400 {
             let (data, journal) = (4000 + mixed(n, 9000), 10_000 + mixed(n + 5000, 40_000));
@@ -233,8 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_in_one_go_stays_together_and_a_timer_runs_on() {
-        // Every 30 ms four writes within 60 us that take far longer; nobody waits for them.
+    fn unawaited_writes_depend_on_the_arrival_before_in_their_batch_or_on_a_timer() {
+        // Every 30 ms four background writes arrive within 60 us. They take far longer than 30 ms.
         let mut requests = reader(1);
         for n in 0..200 {
             for part in 0..4 {
@@ -250,8 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_several_in_one_go_waits_for_all_of_them() {
-        // Three reads in one go, of which now this and now that one takes longest; then 2 ms.
+    fn process_that_sends_batches_depends_on_the_whole_batch() {
+        // Batches of three reads, any of which may take longest, then 2 ms of think time.
         let (mut requests, mut at) = (reader(1), 0);
         for n in 0..300 {
             let responses = [0, 1, 2].map(|part| 1000 + mixed(n * 3 + part, 15_000));
@@ -269,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_before_all_are_done_has_not_waited_for_all() {
+    fn process_that_goes_on_before_its_batch_completes_depends_on_one_request() {
         let (mut requests, mut at) = (reader(1), 0);
         for n in 0..300 {
             let took = 1000 + mixed(n, 9000);
@@ -281,14 +302,14 @@ mod tests {
             let dependencies = self::of(requests.clone(), 2);
             dependencies.iter().filter(|(_, dependency, _)| of(&dependency.after)).count()
         };
-        // Now and then all are done by chance.
+        // By chance a whole batch completes now and then.
         let (one, all) =
             (count(|after| matches!(after, After::Completion(_))), count(|after| matches!(after, After::Batch(_))));
         assert!(one > 200 && 10 * all < one, "{one} {all}");
     }
 
     #[test]
-    fn every_request_comes_after_an_earlier_one_when_it_came() {
+    fn event_time_plus_think_time_is_the_arrival() {
         let requests: Vec<TracedRequest> = (0..2000)
             .map(|n| request(mixed(n, 50) as u32, n * 300 + mixed(n, 299), mixed(n * 3, 30_000), n % 3 > 0))
             .collect();

@@ -1,12 +1,15 @@
-//! Whatever machines did alone, each forecast is figures or an error: recordings as no model would make them.
+//! Every method gives finite figures or an error for isolated traces that no model would generate.
+//!
+//! Times, addresses, lengths and flags are drawn without regard to one another. Correctors learn from the forecasts
+//! that come of these traces, and correct them.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::cell::Cell;
 
 use predictors::profile::Measure;
 use predictors::{
-    Consolidation, Isolated, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, PREDICTORS, PredictError,
-    predictor,
+    Consolidation, Isolated, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, Outcomes, PREDICTORS,
+    PredictError, predictor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -14,16 +17,17 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
+use traces::results::prediction::{Forecast, Outcome, PairPrediction};
 use traces::{Flags, Layer, Lba, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta};
 
-/// How a quantity is drawn.
+/// A distribution that a quantity is drawn from.
 #[derive(Clone, Copy, Debug)]
 enum Draw {
     Always(u64),
     Uniform(u64),
-    /// One or the other; the second with a chance of one in so many.
+    /// Usually the first value. The second has a chance of one in the third.
     Either(u64, u64, u32),
-    /// Of all magnitudes.
+    /// All magnitudes up to this number of bits, each as likely.
     Magnitudes(u32),
 }
 
@@ -58,30 +62,32 @@ fn nanos(most_bits: u32) -> impl Strategy<Value = Draw> {
     ]
 }
 
-/// What a machine does.
+/// An odd VM: the distributions that its records are drawn from.
 #[derive(Clone, Debug)]
-struct Machine {
+struct OddVm {
     requests: usize,
-    /// Between arrivals, between arrival and issue, between issue and completion, ns.
+    /// Time between arrivals, ns.
     gap: Draw,
+    /// Time from arrival to issue, ns.
     wait: Draw,
+    /// Time from issue to completion, ns.
     took: Draw,
-    /// By how much an address is away from the end of the last request, or from the beginning of the device.
+    /// Sectors from the end of the last request (`relative`), or from the beginning of the device, to an address.
     jump: Draw,
     relative: bool,
     sectors: Draw,
     streams: u32,
-    /// Each as likely as the others.
+    /// Operations, each as likely as the others.
     operations: Vec<Operation>,
     flags: Vec<Flags>,
-    /// One in so many never completes.
+    /// One request in this many never completes.
     lost: u32,
     place: u64,
     device: Option<u64>,
     seed: u64,
 }
 
-fn machine() -> impl Strategy<Value = Machine> {
+fn odd_vm() -> impl Strategy<Value = OddVm> {
     let operations = vec![Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
     let of = prop_oneof![Just(vec![Operation::Read]), prop::collection::vec(prop::sample::select(operations), 1..6)];
     let flags = vec![Flags::empty(), Flags::SYNC, Flags::FUA, Flags::PREFLUSH, Flags::SYNC | Flags::FUA];
@@ -107,7 +113,7 @@ fn machine() -> impl Strategy<Value = Machine> {
             (requests, gap, wait, took, jump, relative, sectors),
             (streams, operations, flags, lost, place, device, seed),
         )| {
-            Machine {
+            OddVm {
                 requests,
                 gap,
                 wait,
@@ -127,7 +133,7 @@ fn machine() -> impl Strategy<Value = Machine> {
     )
 }
 
-impl Machine {
+impl OddVm {
     fn records(&self) -> Vec<Record> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let (mut now, mut end) = (Timestamp::ZERO, Lba::ZERO);
@@ -165,8 +171,8 @@ impl Machine {
     }
 }
 
-/// Whether there is a forecast, each figure of which is one.
-fn is_forecast(got: Result<Consolidation, PredictError>) -> bool {
+/// Whether there is a forecast. Panics if one of its figures is not finite or negative.
+fn is_forecast(got: &Result<Consolidation, PredictError>) -> bool {
     let forecast = match got {
         Ok(forecast) => forecast,
         Err(error) => {
@@ -187,27 +193,59 @@ fn is_forecast(got: Result<Consolidation, PredictError>) -> bool {
     true
 }
 
+fn outcome(got: Result<Consolidation, PredictError>) -> Outcome {
+    match got {
+        Ok(consolidation) => Outcome::Forecast(consolidation.forecast()),
+        Err(error) => Outcome::Refused { refused: error.to_string() },
+    }
+}
+
+/// Lets correctors learn from `outcomes` with each forecast in the place of the truth, and checks how they correct
+/// `outcomes`.
+fn check_correctors(outcomes: &Outcomes) {
+    let truths = outcomes.values().filter_map(|outcome| match outcome {
+        Outcome::Forecast(forecast) => Some(forecast.clone()),
+        Outcome::Refused { .. } => None,
+    });
+    let pair = |truth: Forecast| PairPrediction {
+        vms: (0..truth.read_iops.len()).map(|vm| vm.to_string()).collect(),
+        truth: Some(truth),
+        predictors: outcomes.clone(),
+    };
+    let known: Vec<PairPrediction> = truths.map(pair).collect();
+    for mut corrector in PREDICTORS.iter().filter_map(|entry| entry.by_default().unwrap().corrector()) {
+        is_forecast(&corrector.correct(outcomes));
+        corrector.learn(&known.iter().collect::<Vec<_>>());
+        let usable = |name: &&str| matches!(outcomes.get(*name), Some(Outcome::Forecast(_)));
+        let corrected = is_forecast(&corrector.correct(outcomes));
+        assert!(!corrected || corrector.learns_from().iter().all(|name| usable(name)), "corrected a refused forecast");
+    }
+}
+
 #[test]
-fn any_recordings_give_figures_or_an_error() {
+fn odd_isolated_traces_give_finite_figures_or_an_error() {
     let forecasts = Cell::new(0);
     let config = ProptestConfig { max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
     let cases = config.cases;
-    let groups = (prop::collection::vec(machine(), 2..=3), 2..=3usize);
+    let groups = (prop::collection::vec(odd_vm(), 2..=3), 2..=3usize);
     // The same groups each time; PROPTEST_CASES makes more of them.
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let tried = runner.run(&groups, |(machines, played)| {
-        let alone = machines.iter().zip(["a", "b", "c"]).map(|(machine, name)| machine.alone(name));
+    let tried = runner.run(&groups, |(vms, forecast)| {
+        let alone = vms.iter().zip(["a", "b", "c"]).map(|(vm, name)| vm.alone(name));
         let (mut profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) = alone.unzip();
-        profiles.truncate(played);
+        profiles.truncate(forecast);
+        let mut outcomes = Outcomes::new();
         for entry in PREDICTORS {
             let Some(predictor) = entry.by_default().unwrap().predictor() else { continue };
             let alone = Isolated { profiles: &profiles, traces: &traces };
-            // Also what profiles would be refused for, where single requests tell.
+            // Methods that need traces also get profiles that `predictor::predict` would refuse.
             let got =
                 if entry.needs_traces { predictor.predict(alone) } else { predictor::predict(&*predictor, alone) };
-            let is = is_forecast(got);
+            let is = is_forecast(&got);
             forecasts.set(forecasts.get() + u32::from(is && entry.needs_traces));
+            outcomes.insert(entry.name.to_owned(), outcome(got));
         }
+        check_correctors(&outcomes);
         Ok(())
     });
     tried.unwrap();
