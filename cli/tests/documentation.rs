@@ -131,7 +131,8 @@ fn missing(command: &str, targets: &BTreeMap<String, BTreeSet<String>>) -> Optio
     }
     ["test", "example", "bench"].iter().find_map(|kind| {
         let named = after(&[&format!("--{kind}")]);
-        let exists = |name: &&&str| packages.iter().any(|package| targets[*package].contains(&format!("{kind} {name}")));
+        let exists =
+            |name: &&&str| packages.iter().any(|package| targets[*package].contains(&format!("{kind} {name}")));
         named.iter().find(|name| !exists(name)).map(|name| format!("{kind} {name}"))
     })
 }

@@ -4,7 +4,10 @@
 
 mod generated;
 
-use generated::{Block, UPDATE, digest_of, document, joined, parts, printed};
+use generated::{BEGIN, Block, CLOSE, END, digest_of, document, parts, printed};
+
+/// Set to 1, it makes the test write the document instead of comparing it.
+const UPDATE: &str = "IOCAST_UPDATE_DOCS";
 
 #[test]
 fn tables_of_papers_are_what_their_commands_print() {
@@ -29,4 +32,13 @@ fn tables_of_papers_are_what_their_commands_print() {
         path.display(),
         stale.join("`, `iocast ")
     );
+}
+
+/// The document with these blocks: the inverse of [`parts`].
+fn joined(blocks: &[(String, Block)], behind: &str) -> String {
+    let block = |(before, Block { arguments, text, digest }): &(String, Block)| {
+        let arguments = arguments.join(" ");
+        format!("{before}{BEGIN}{arguments}{CLOSE}\n{text}\n{END}{digest}{CLOSE}")
+    };
+    blocks.iter().map(block).collect::<String>() + behind
 }
