@@ -2,7 +2,7 @@
 //!
 //! It is off by more the further it goes from what was recorded: by how much a figure changes together, and by how much the twin misses
 //! the machine alone. How much more was seen in machine rooms ([`crate::replayed`], seed 101) whose machines are other ones than
-//! those that its forecasts are judged on; `docs/VALIDATION.md` has how many truths lie within what is stated.
+//! those that its forecasts are judged on; `docs/validation/forecasts.md` has how many truths lie within what is stated.
 
 use crate::predictor::{OperationForecast, Spread};
 
