@@ -17,7 +17,7 @@ fn lab_captures_measure_as_blkparse_and_btt_say() {
         let path = Path::new(&root).join("lab").join(format!("{name}.blktrace.0.gz"));
         let capture = Capture::measure(&path);
         let (blkparse, btt) = (capture.against_blkparse(), capture.against_btt());
-        // Shown with `--nocapture`: the tables of docs/VALIDATION.md.
+        // Shown with `--nocapture`: the tables of docs/validation/captures.md.
         print_table(&capture, "blkparse", &blkparse);
         print_table(&capture, "btt", &btt);
         assert_same(&capture, &blkparse);
