@@ -187,7 +187,7 @@ fn impossible_plans_are_refused_with_the_remedy() {
         ),
         ("predictor = \"casale\"", "predictor = \"residual\"", "residual simulates traces request by request"),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
-        ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler is in front of a drive"),
+        ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler needs a drive behind it"),
         ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\ndepth = 0", "LUN two: depth 0 lets nothing through"),
         ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\nstack = \"xen-baa\"", "did you mean xen-ba"),
         (
