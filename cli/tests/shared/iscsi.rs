@@ -1,7 +1,5 @@
 //! The lab's captures of iSCSI: every command finds its status, cut captures add nothing, and guest, wire and tshark
 //! agree.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,8 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn lab(name: &str) -> PathBuf {
-    let folder = std::env::var("IOCAST_SHARED_DATA").unwrap_or_else(|_| "../../shared/data".to_owned());
-    let path = Path::new(&folder).join("lab").join(name);
+    let path = crate::root().join("lab").join(name);
     assert!(path.exists(), "{} does not exist; IOCAST_SHARED_DATA names the folder of the shared data", path.display());
     path
 }
