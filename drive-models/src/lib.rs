@@ -26,7 +26,7 @@ pub use mechanical::build_mechanical;
 pub use part::{Part, PartKind, PartText};
 pub use profile::{PROFILES, Profile};
 pub use queued::Queued;
-pub use registry::{BuiltDrive, DriveError, MODELS, ModelRow, Registry, build, build_profile};
+pub use registry::{BuiltDrive, Describe, DriveError, MODELS, ModelRow, Registry, build, build_profile};
 pub use section::{ProfileError, Section, Sections};
 pub use single_server::SingleServer;
 pub use throttle::{Throttle, build_throttle};

@@ -48,12 +48,15 @@ impl From<toml::de::Error> for ProfileError {
     }
 }
 
+/// Parses the table below a section's name.
+type Parse = fn(Spanned<DeValue<'_>>) -> Result<Box<dyn Any>, ProfileError>;
+
 /// A section that a profile must have if its model lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     /// Its name between brackets.
     pub name: &'static str,
-    parse: fn(Spanned<DeValue<'_>>) -> Result<Box<dyn Any>, ProfileError>,
+    parse: Parse,
 }
 
 impl Section {

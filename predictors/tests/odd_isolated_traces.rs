@@ -218,7 +218,7 @@ fn check_correctors(outcomes: &Outcomes) {
         corrector.learn(&known.iter().collect::<Vec<_>>());
         let usable = |name: &&str| matches!(outcomes.get(*name), Some(Outcome::Forecast(_)));
         let corrected = is_forecast(&corrector.correct(outcomes));
-        assert!(!corrected || corrector.learns_from().iter().all(|name| usable(name)), "corrected a refused forecast");
+        assert!(!corrected || corrector.learns_from().iter().all(usable), "corrected a refused forecast");
     }
 }
 

@@ -103,7 +103,7 @@ impl Alignment {
     /// Prints the alignment.
     ///
     /// # Errors
-    /// As [`print()`].
+    /// Standard output cannot be written.
     pub fn print(&self, format: OutputFormat) -> Result<()> {
         if format == OutputFormat::Json {
             return output::print_json(&self.figures);

@@ -16,6 +16,9 @@ use crate::{array, empirical, fixed, flash, linear, mechanical, queued, throttle
 
 pub(crate) use resolved::Resolved;
 
+/// Makes the description of a drive from the sections of its profile.
+pub type Describe = fn(Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError>;
+
 /// One drive model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRow {
@@ -33,7 +36,7 @@ pub struct ModelRow {
     pub sections: &'static [Section],
     /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of a
     /// drive that is named by the model alone.
-    pub describe: fn(Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError>,
+    pub describe: Describe,
 }
 
 /// The `check` of a model whose settings cannot contradict one another.

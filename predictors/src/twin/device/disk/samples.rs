@@ -113,7 +113,7 @@ pub(crate) fn cached(trace: &IsolatedTrace, disk: &CachedDisk<'_>) -> CachedSamp
                     seen.near.push(time - disk.line.time(0, sectors, distance));
                 }
                 Some(sample) if sample.destaged.iter().flatten().all(|run| run.1 >= NEAR_SECTORS_BOUND) => {
-                    seen.samples.push(sample)
+                    seen.samples.push(sample);
                 }
                 _ => {}
             },
