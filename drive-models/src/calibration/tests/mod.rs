@@ -12,7 +12,7 @@ mod empirical_fit;
 mod flash_fit;
 
 /// Four zones of equal capacity, four heads, a turn of 4.0057 ms.
-const KNOWN: &str = include_str!("known.toml");
+const KNOWN: &str = include_str!("../known.toml");
 
 fn simulated(drive: &str) -> SimulatedDevice {
     SimulatedDevice::new(build(&drive.parse().unwrap()).unwrap().drive)
