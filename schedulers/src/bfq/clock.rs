@@ -75,8 +75,12 @@ impl Clock {
     }
 
     pub(super) fn set(&mut self, now: Timestamp) {
-        self.now = now.min(LATEST);
-        self.jiffy = Jiffy(self.now.as_ns() / self.tick.as_ns());
+        let now = now.min(LATEST);
+        if now == self.now {
+            return;
+        }
+        self.now = now;
+        self.jiffy = Jiffy(now.as_ns() / self.tick.as_ns());
     }
 
     /// A span in jiffies, rounded up (`nsecs_to_jiffies`, `msecs_to_jiffies`).
