@@ -1,4 +1,4 @@
-//! Typed indices of the tables that bfq keeps.
+//! Typed indices of the tables that bfq keeps, and those tables.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
