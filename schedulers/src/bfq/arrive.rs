@@ -78,7 +78,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_add_request`.
+    /// Counts and sorts a request in; its queue becomes busy or gets a new next request (`bfq_add_request`).
     fn add_request(&mut self, id: RequestId, queue: QueueId) {
         let request = *self.requests.get(id);
         let raising_before = self.entity(queue).raising;

@@ -41,7 +41,7 @@ impl Rank {
         Rank { class, level }
     }
 
-    /// `bfq_ioprio_to_weight`.
+    /// The weight of a queue of this priority (`bfq_ioprio_to_weight`).
     fn weight(self) -> u64 {
         u64::from(LEVELS - self.level) * WEIGHT_PER_LEVEL
     }
