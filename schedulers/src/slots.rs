@@ -21,13 +21,6 @@ impl<T: Clone + Default> Slots<T> {
     }
 }
 
-impl<T> Slots<T> {
-    /// What is known about a request; `None` if no request with its id or a larger one was ever stored.
-    pub(crate) fn get(&self, id: RequestId) -> Option<&T> {
-        self.values.get(id.index())
-    }
-}
-
 impl<T> Index<RequestId> for Slots<T> {
     type Output = T;
     fn index(&self, id: RequestId) -> &T {

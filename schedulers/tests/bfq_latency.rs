@@ -1,5 +1,5 @@
-//! The rules of bfq that favour a queue for a while, or let another's requests in between: weight
-//! raising, bursts, injection.
+//! The rules of bfq as Linux 6.18 has them that favour a queue for a while, or send requests of other queues meanwhile:
+//! weight raising, bursts and injection.
 
 mod driver;
 
@@ -7,7 +7,7 @@ use driver::Driver;
 use schedulers::{Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
 
-/// Best effort, by level; level 4 is the default, whose queues alone are raised.
+/// Best effort, by level. Level 4 is the default; only its queues are raised.
 fn be(level: u8) -> Priority {
     Priority::new(2, level).expect("a level of Linux")
 }
@@ -25,13 +25,13 @@ fn pass(driver: &mut Driver, ms: u64) {
     driver.dispatch();
 }
 
-/// Sends the one request there is and completes it.
+/// Sends and completes the only waiting request.
 fn serve(driver: &mut Driver, id: u32) {
     assert_eq!(driver.next(), id);
     driver.complete(id);
 }
 
-/// The streams of the next `count` requests, each completing at once.
+/// The streams of the next `count` requests; each completes at once.
 fn served(driver: &mut Driver, count: usize) -> Vec<u32> {
     let mut streams = Vec::new();
     while streams.len() < count {
@@ -47,8 +47,8 @@ fn served(driver: &mut Driver, count: usize) -> Vec<u32> {
     streams
 }
 
-/// A process of weight 50 with a backlog, and one of weight 40 that begins now with one of `sectors`
-/// each. The share of the second among the next `count`, in percent.
+/// A process of weight 50 has a backlog, and a process of `level` begins with a backlog too; requests have `sectors`
+/// sectors. Returns the share of the second process among `count` requests after the first `skip`, in percent.
 fn share_of_new(tunables: &str, level: u8, sectors: u64, skip: usize, count: usize) -> usize {
     let mut driver = Driver::new(&format!("bfq{tunables}"));
     let id = insert(&mut driver, 1, 3, 0, 8);
@@ -65,8 +65,8 @@ fn share_of_new(tunables: &str, level: u8, sectors: u64, skip: usize, count: usi
 }
 
 #[test]
-fn a_new_process_of_the_default_weight_is_raised_until_its_service_or_time_is_up() {
-    // Raised it has 1200 of 1250, otherwise 40 of 90. Turns are long: two thirds of them is a lot.
+fn new_process_of_the_default_weight_is_raised_until_its_service_or_time_is_used_up() {
+    // A raised process has 1200 of 1250 parts, others have 40 of 90. Turns are long, so the bounds are wide.
     let share = share_of_new("", 4, 200, 0, 500);
     assert!(share > 90, "{share}");
     let share = share_of_new(":low_latency=off", 4, 200, 0, 1000);
@@ -75,7 +75,7 @@ fn a_new_process_of_the_default_weight_is_raised_until_its_service_or_time_is_up
     assert!(share < 70, "wr_coeff=1: {share}");
     let share = share_of_new("", 5, 200, 0, 1000);
     assert!(share < 70, "weight 30: {share}");
-    // 120,000 sectors are 600 requests of 200; what follows is shared by plain weight.
+    // Raising ends after 120,000 sectors, 600 requests of 200. The service after that is shared by plain weight.
     let share = share_of_new("", 4, 200, 640, 500);
     assert!(share < 70, "after its service: {share}");
 }
@@ -86,7 +86,7 @@ fn is_raised(driver: &mut Driver) -> bool {
         insert(driver, 1, 0, 8_000_000 + n * 8, 8);
     }
     insert(driver, 3, 7, 9_000_000, 8);
-    // As much as makes up for what stream 2 got before.
+    // Stream 1 receives as much service as makes up for that of stream 2.
     driver.up_to(20);
     let id = insert(driver, 2, 4, 6_000_000, 8);
     driver.next() == id
@@ -104,14 +104,14 @@ fn begun(tunables: &str) -> Driver {
 }
 
 #[test]
-fn a_process_is_raised_again_after_a_rest() {
+fn process_is_raised_again_after_a_rest() {
     for (tunables, rest_ms, raised) in [
         ("", 2100, true),
         ("", 1900, false),
         (":wr_min_idle_time=500ms", 600, true),
         (":wr_min_idle_time=500ms", 400, false),
     ] {
-        // No soft real-time raising, and a raising that is over at once.
+        // Soft real-time raising is off, and interactive raising is over at once.
         let mut driver = begun(&format!(
             "{}wr_max_softrt_rate=0,wr_max_time=1ms",
             if tunables.is_empty() { ":".to_owned() } else { format!("{tunables},") }
@@ -127,8 +127,8 @@ fn a_process_is_raised_again_after_a_rest() {
 }
 
 #[test]
-fn a_process_that_sends_little_at_regular_times_is_soft_real_time() {
-    // 8 sectors in 60 ms are less than the default rate, not less than 100 a second.
+fn process_that_sends_little_at_regular_times_is_soft_real_time() {
+    // 8 sectors in 60 ms are less than the default rate, but more than 100 sectors a second.
     for (rate, seeks, raised) in [(7000, false, true), (0, false, false), (100, false, false), (7000, true, false)] {
         let mut driver = begun(&format!(":wr_max_softrt_rate={rate},wr_max_time=1ms,wr_rt_max_time=20ms"));
         for n in 0..40 {
@@ -141,7 +141,7 @@ fn a_process_that_sends_little_at_regular_times_is_soft_real_time() {
 }
 
 #[test]
-fn a_raised_queue_is_waited_for_20_ms() {
+fn device_idles_20_ms_for_a_raised_queue() {
     for (level, waited_ms) in [(4, 20), (3, 8)] {
         let mut driver = begun("");
         let id = insert(&mut driver, 2, level, 6_000_000, 8);
@@ -153,7 +153,7 @@ fn a_raised_queue_is_waited_for_20_ms() {
 }
 
 #[test]
-fn an_async_queue_is_raised_when_it_has_rested() {
+fn async_queue_is_raised_after_a_rest() {
     let write = |driver: &mut Driver, start: u64| {
         let mut request = Request::new(driver.now, Operation::Write, Lba::new(start), Sectors::new(1000));
         request.stream = StreamId(2);
@@ -163,8 +163,8 @@ fn an_async_queue_is_raised_when_it_has_rested() {
         let mut driver = begun("");
         write(&mut driver, 0);
         pass(&mut driver, rest_ms);
-        // The second request of a busy queue raises it: then it is charged plainly for its requests, of which
-        // more go in a turn.
+        // The second request raises the busy queue. A raised queue is charged for its async requests only once, so it
+        // sends more of them in a turn.
         for n in 1..60 {
             write(&mut driver, n * 1000);
         }
@@ -176,8 +176,8 @@ fn an_async_queue_is_raised_when_it_has_rested() {
 }
 
 #[test]
-fn the_queues_of_a_large_burst_are_not_raised() {
-    // Processes that begin within 180 ms of one another while nothing else is busy.
+fn queues_of_a_large_burst_are_not_raised() {
+    // The processes begin within 180 ms of one another, while no other queue is busy.
     for (count, gap_ms, tunables, raised) in [
         (8, 100, "", false),
         (7, 100, "", true),
@@ -192,7 +192,7 @@ fn the_queues_of_a_large_burst_are_not_raised() {
             serve(&mut driver, id);
             pass(&mut driver, gap_ms);
         }
-        // The last of them.
+        // The last process of the burst.
         let id = insert(&mut driver, 2, 4, 6_000_000, 8);
         assert_eq!(driver.next(), id);
         insert(&mut driver, 3, 7, 9_000_000, 8);
@@ -202,8 +202,8 @@ fn the_queues_of_a_large_burst_are_not_raised() {
     }
 }
 
-/// A heavy process that thinks for `think_ms` between its requests, in service and empty, and a request
-/// of a lighter one.
+/// A heavy process that thinks for `think_ms` between its requests, and a request of a lighter process. The queue of
+/// the heavy process is in service and empty.
 fn thinking(think_ms: u64) -> (Driver, u32) {
     let mut driver = Driver::new("bfq:low_latency=off");
     for (stream, level) in [(2, 7), (1, 0)] {
@@ -214,7 +214,7 @@ fn thinking(think_ms: u64) -> (Driver, u32) {
     for n in 0..12 {
         let id = insert(&mut driver, 1, 0, 1_000_000 + n * 8, 8);
         serve(&mut driver, id);
-        // Longer than it would be waited for, lest it stays in service all along.
+        // The think time is longer than the idling, so the queue does not stay in service.
         driver.now += Nanos::from_ms(think_ms);
     }
     pass(&mut driver, 20);
@@ -227,11 +227,11 @@ fn thinking(think_ms: u64) -> (Driver, u32) {
 }
 
 #[test]
-fn a_request_of_another_is_injected_while_a_queue_of_long_think_time_is_waited_for() {
+fn request_of_another_queue_is_injected_while_a_queue_of_long_think_time_is_waited_for() {
     let (mut driver, other) = thinking(12);
     insert(&mut driver, 2, 7, 2_000_008, 8);
     assert_eq!(driver.next(), other);
-    // One at a time, and the queue in service stays there.
+    // One request is injected at a time, and the queue in service stays in service.
     assert!(matches!(driver.dispatch(), Dispatch::WaitUntil(_)));
     let id = insert(&mut driver, 1, 0, 1_500_008, 8);
     assert_eq!(driver.next(), id);
@@ -256,9 +256,9 @@ fn async_requests_of_the_process_that_is_waited_for_are_injected() {
 }
 
 #[test]
-fn the_queue_that_wakes_another_is_served_while_that_is_waited_for() {
-    // Stream 1 sends 10 ms after its own request completed, right after one of stream 2 has. That is seen
-    // from the second round on, and must be three times.
+fn waker_is_served_while_the_queue_that_it_wakes_is_waited_for() {
+    // Stream 1 sends 10 ms after its own request completed, right after a request of stream 2 completed. This is
+    // detected from the second round on, and must be detected three times.
     for (rounds, pause, woken) in [(8, 1, true), (4, 1, true), (3, 1, false), (8, 9, false)] {
         let mut driver = Driver::new("bfq:low_latency=off");
         for (stream, level) in [(2, 7), (1, 0)] {
@@ -274,7 +274,7 @@ fn the_queue_that_wakes_another_is_served_while_that_is_waited_for() {
             serve(&mut driver, id);
             pass(&mut driver, pause);
         }
-        // Long enough for stream 2 not to have anything to recover.
+        // After this pause stream 2 has no missed service to recover.
         pass(&mut driver, 30);
         let id = insert(&mut driver, 1, 0, 1_500_000, 8);
         assert_eq!(driver.next(), id);
@@ -282,13 +282,13 @@ fn the_queue_that_wakes_another_is_served_while_that_is_waited_for() {
             insert(&mut driver, 2, 7, 2_500_000 + n * 8, 8);
         }
         driver.complete(id);
-        // The limit does not hold for the waker.
+        // The injection limit does not apply to the waker.
         assert_eq!(driver.all().len() == 8, woken, "{rounds} rounds, {pause} ms");
     }
 }
 
 #[test]
-fn sync_writes_are_of_the_queue_of_their_process() {
+fn sync_writes_go_to_the_sync_queue_of_their_process() {
     let mut driver = Driver::new("bfq:low_latency=off");
     insert(&mut driver, 1, 4, 1000, 8);
     let mut request = Request::new(driver.now, Operation::Write, Lba::new(500), Sectors::new(8));
@@ -301,7 +301,7 @@ fn sync_writes_are_of_the_queue_of_their_process() {
 }
 
 #[test]
-fn a_completion_calls_for_a_dispatch_if_the_device_is_idle_and_not_kept_so() {
+fn completion_calls_for_a_dispatch_if_the_device_is_idle_and_waits_for_no_queue() {
     let mut driver = Driver::new("bfq:low_latency=off");
     for (stream, level) in [(2, 7), (1, 0)] {
         let id = insert(&mut driver, stream, level, u64::from(stream) * 1_000_000, 8);

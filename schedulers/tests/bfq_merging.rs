@@ -1,5 +1,5 @@
-//! The rules by which bfq joins the queues of processes and takes them apart again. Whether two
-//! processes share a queue shows in whether their requests may be merged.
+//! The rules of bfq as Linux 6.18 has them by which queues of processes are merged and split. Requests of two processes
+//! may be merged if the processes share a queue; the tests detect shared queues by this.
 
 mod driver;
 
@@ -22,7 +22,7 @@ fn insert(driver: &mut Driver, stream: u32, level: u8, start: u64) -> u32 {
     driver.insert(request).0
 }
 
-/// Whether a request of `stream` would come into the queue in which `id` waits.
+/// Whether a request of `stream` would go to the queue in which `id` waits.
 fn shares(driver: &Driver, stream: u32, id: u32) -> bool {
     driver.scheduler.may_merge(RequestId(id), &request(driver, stream, 4, 1))
 }
@@ -32,7 +32,7 @@ fn pass(driver: &mut Driver, ms: u64) {
 }
 
 #[test]
-fn on_flash_processes_that_begin_together_share_a_queue() {
+fn processes_that_begin_together_share_a_queue_on_flash() {
     for (gap_ms, levels, tunables, together) in [
         (100, [4, 4], "", true),
         (180, [4, 4], "", true),
@@ -48,7 +48,7 @@ fn on_flash_processes_that_begin_together_share_a_queue() {
         assert_eq!(shares(&driver, 1, second), together, "{gap_ms} ms, levels {levels:?} {tunables}");
         assert_eq!(shares(&driver, 2, first), together, "{gap_ms} ms, levels {levels:?} {tunables}");
     }
-    // The third with the first, whoever came between, unless that one is of another priority.
+    // The third process shares the queue of the first, unless a process of another priority began between.
     let mut driver = Driver::new("bfq");
     let first = insert(&mut driver, 1, 4, 1_000_000);
     insert(&mut driver, 2, 4, 2_000_000);
@@ -60,7 +60,7 @@ fn on_flash_processes_that_begin_together_share_a_queue() {
 }
 
 #[test]
-fn a_shared_queue_is_served_in_one_sweep() {
+fn shared_queue_is_served_in_one_sweep() {
     let mut driver = Driver::new("bfq");
     for (stream, start) in [(1, 300), (2, 100), (1, 200), (2, 400)] {
         insert(&mut driver, stream, 4, start);
@@ -69,7 +69,7 @@ fn a_shared_queue_is_served_in_one_sweep() {
 }
 
 #[test]
-fn on_a_rotational_device_they_are_merged_later_if_idling_for_one_would_not_help() {
+fn processes_that_begin_together_are_merged_later_on_a_rotational_device_if_idling_does_not_help() {
     for (seeks, merged) in [(true, true), (false, false)] {
         let mut driver = Driver::new("bfq:rotational=on,low_latency=off");
         insert(&mut driver, 1, 4, 100_000_000);
@@ -82,7 +82,7 @@ fn on_a_rotational_device_they_are_merged_later_if_idling_for_one_would_not_help
             let id = insert(&mut driver, 2, 4, 1_000_000 + n * if seeks { 50_000 } else { 8 });
             insert(&mut driver, 1, 4, 100_000_000 + n * 50_000);
             let together = shares(&driver, 1, id);
-            // Not before 600 ms.
+            // The merge is put off for 600 ms.
             assert!(!together || driver.now.as_ns() > 600_000_000, "at {}", driver.now);
         }
         let id = insert(&mut driver, 2, 4, 70_000_000);
@@ -90,7 +90,7 @@ fn on_a_rotational_device_they_are_merged_later_if_idling_for_one_would_not_help
     }
 }
 
-/// Two processes that begin a second apart on a rotational device, and read close to each other.
+/// Two processes that begin 650 ms apart on a rotational device and read close to each other.
 fn neighbours(tunables: &str, distance: u64, levels: [u8; 2]) -> (Driver, u32) {
     let mut driver = Driver::new(&format!("bfq:rotational=on{tunables}"));
     let id = insert(&mut driver, 9, 4, 500_000_000);
@@ -117,7 +117,7 @@ fn cooperators_that_read_close_together_are_merged() {
 }
 
 #[test]
-fn a_queue_that_has_been_served_for_100_ms_is_merged_no_more() {
+fn queue_is_not_merged_later_than_100_ms_after_its_first_service() {
     for (age_ms, merged) in [(96, true), (108, false)] {
         let mut driver = Driver::new("bfq:rotational=on,low_latency=off,slice_idle=0ns");
         let first = insert(&mut driver, 1, 4, 1_000_000);
@@ -133,7 +133,7 @@ fn a_queue_that_has_been_served_for_100_ms_is_merged_no_more() {
 }
 
 #[test]
-fn cooperators_that_seek_are_taken_apart_again_and_stable_merges_are_not() {
+fn cooperators_that_seek_are_split_again_and_stable_merges_are_not() {
     for stable in [false, true] {
         let (mut driver, first) = if stable {
             let mut driver = Driver::new("bfq:low_latency=off");

@@ -1,59 +1,16 @@
-//! Every rule of cfq as Linux 2.6.30 has it. Ids count the requests of a script from zero. A process
-//! is a stream; requests have 8 sectors.
+//! The rules of cfq as Linux 2.6.30 has them: slices, classes and levels, preemption, and the order within a queue.
+//! Idling and cooperation are tested in `cfq_idling.rs`. Ids count the requests of a script from zero.
 
+mod cfq_processes;
 mod driver;
 
-use driver::{Driver, Ids, ms};
+use cfq_processes::{BE, IDLE, RT, ask, cfq, read, serve, write};
+use driver::{Driver, ms};
 use schedulers::{Capacity, Dispatch};
-use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp};
+use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
-fn cfq(tunables: &str) -> Driver {
-    Driver::new(&if tunables.is_empty() { "cfq".to_owned() } else { format!("cfq:{tunables}") })
-}
-
-fn send(id: u32) -> Dispatch {
-    Dispatch::Send(RequestId(id))
-}
-
-const RT: u8 = 1;
-const BE: u8 = 2;
-const IDLE: u8 = 3;
-
-/// A request of a stream with a priority.
-fn ask(driver: &mut Driver, operation: Operation, start: u64, stream: u32, class: u8, level: u8) -> u32 {
-    let mut request = Request::new(driver.now, operation, Lba::new(start), Sectors::new(8));
-    request.stream = StreamId(stream);
-    request.priority = Priority::new(class, level).expect("a class of Linux");
-    driver.insert(request).0
-}
-
-fn read(driver: &mut Driver, start: u64, stream: u32) -> u32 {
-    ask(driver, Operation::Read, start, stream, 0, 0)
-}
-
-fn write(driver: &mut Driver, start: u64, stream: u32) -> u32 {
-    ask(driver, Operation::Write, start, stream, 0, 0)
-}
-
-/// Sends and completes one request after another, each in `us`, until `count` have completed or none
-/// goes; waits are waited out.
-fn serve(driver: &mut Driver, us: u64, count: usize) -> Ids {
-    let mut served = Ids::new();
-    while served.len() < count {
-        match driver.dispatch() {
-            Dispatch::Send(id) => {
-                driver.now += Nanos::from_us(us);
-                driver.complete(id.0);
-                served.push(id.0);
-            }
-            Dispatch::WaitUntil(until) => driver.now = until,
-            Dispatch::Idle => break,
-        }
-    }
-    served
-}
-
-/// Streams `a` and `b` have `count` requests each far apart, each takes 10 ms: whose turn is how long.
+/// Each stream has `count` requests, far from those of the others; each request takes 10 ms. Returns the streams and
+/// the lengths of their turns.
 fn turns(driver: &mut Driver, count: u64, streams: &[(u32, u8, u8)]) -> Vec<(u32, usize)> {
     for &(stream, class, level) in streams {
         for n in 0..count {
@@ -63,7 +20,7 @@ fn turns(driver: &mut Driver, count: u64, streams: &[(u32, u8, u8)]) -> Vec<(u32
     runs(driver, 10_000)
 }
 
-/// Serves everything; the streams in runs.
+/// Serves all requests; returns the streams with the lengths of their runs.
 fn runs(driver: &mut Driver, us: u64) -> Vec<(u32, usize)> {
     let served = serve(driver, us, usize::MAX);
     let mut runs: Vec<(u32, usize)> = Vec::new();
@@ -77,31 +34,9 @@ fn runs(driver: &mut Driver, us: u64) -> Vec<(u32, usize)> {
     runs
 }
 
-/// The one request that waits goes, after what idling there is.
-fn wait_out(driver: &mut Driver) {
-    match driver.dispatch() {
-        Dispatch::WaitUntil(until) => {
-            driver.now = until;
-            driver.next();
-        }
-        sent => assert_ne!(sent, Dispatch::Idle),
-    }
-}
-
-/// Stream `stream` reads at each place, thinking `think_us` after every completion; each takes 1 ms.
-fn reads_with_thought(driver: &mut Driver, stream: u32, starts: impl IntoIterator<Item = u64>, think_us: u64) {
-    for start in starts {
-        driver.now += Nanos::from_us(think_us);
-        let id = read(driver, start, stream);
-        wait_out(driver);
-        driver.now += Nanos::from_us(1000);
-        driver.complete(id);
-    }
-}
-
 #[test]
-fn a_slice_begins_with_its_first_completion_and_ends_by_time() {
-    // 1 request, then those that begin within 100 ms of its completion; the rest in the second turn.
+fn slice_begins_with_its_first_completion_and_ends_by_time() {
+    // A turn has one request and those that begin within 100 ms of its completion; the others go in the second turn.
     let runs = turns(&mut cfq(""), 15, &[(1, 0, 0), (2, 0, 0)]);
     assert_eq!(runs, [(1, 11), (2, 11), (1, 4), (2, 4)]);
     let runs = turns(&mut cfq("slice_sync=50ms"), 15, &[(1, 0, 0), (2, 0, 0)]);
@@ -120,7 +55,7 @@ fn slices_scale_with_the_level_by_a_fifth() {
 }
 
 #[test]
-fn a_lower_level_waits_longer_for_its_turn() {
+fn queue_of_a_lower_level_waits_longer_for_its_turn() {
     // (busy queues - 1) x (180 ms - its slice): level 7 waits until 141 ms, and level 0 does not.
     for (after, order) in [(139, [1, 3, 2]), (142, [1, 2, 3])] {
         let mut driver = cfq("");
@@ -137,113 +72,18 @@ fn a_lower_level_waits_longer_for_its_turn() {
 }
 
 #[test]
-fn it_idles_for_the_active_process_and_not_longer_than_slice_idle() {
-    for (tunables, wait) in [("", Some(8)), ("slice_idle=3ms", Some(3)), ("slice_idle=0ns", None)] {
-        let mut driver = cfq(tunables);
-        read(&mut driver, 1000, 1);
-        assert_eq!(driver.next(), 0);
-        let other = read(&mut driver, 900_000_000, 2);
-        // What is below may be followed by more of the same process.
-        assert_eq!(driver.dispatch() == send(other), wait.is_none(), "{tunables}");
-        driver.time(ms(10)).complete(0);
-        let Some(wait) = wait else { continue };
-        assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(10 + wait)), "{tunables}");
-        driver.time(ms(10 + wait));
-        assert_eq!(driver.next(), other, "{tunables}");
-    }
-}
-
-#[test]
-fn a_request_of_the_awaited_process_goes_at_once() {
-    let mut driver = cfq("");
-    read(&mut driver, 1000, 1);
-    assert_eq!(driver.next(), 0);
-    read(&mut driver, 900_000_000, 2);
-    driver.time(ms(10)).complete(0);
-    assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(18)));
-    driver.time(ms(17));
-    let awaited = read(&mut driver, 1008, 1);
-    assert_eq!(driver.next(), awaited);
-}
-
-#[test]
-fn it_does_not_idle_for_a_process_that_thinks_longer_than_slice_idle() {
-    for (think_us, idles) in [(1000, true), (7000, true), (9000, false), (100_000, false)] {
-        let mut driver = cfq("");
-        reads_with_thought(&mut driver, 1, (0..20).map(|n| n * 8), think_us);
-        let other = read(&mut driver, 900_000_000, 2);
-        assert_eq!(driver.dispatch() != send(other), idles, "{think_us} us");
-    }
-}
-
-#[test]
-fn it_does_not_idle_for_a_process_that_seeks_on_a_device_that_queues() {
-    for (step, idles) in [(8, true), (7900, true), (8300, false), (20_000, false)] {
-        let mut driver = cfq("");
-        reads_with_thought(&mut driver, 1, (0..40).map(|n| 5_000_000 + n * step), 100);
-        let other = read(&mut driver, 900_000_000, 2);
-        assert_eq!(driver.dispatch() != send(other), idles, "by {step}");
-    }
-}
-
-/// Makes the device seen to take one request at a time under load.
-fn shows_no_queueing(driver: &mut Driver) {
-    for n in 0..60 {
-        read(driver, 1000 + n * 8, 9);
-    }
-    serve(driver, 100, 60);
-}
-
-#[test]
-fn a_device_seen_not_to_queue_is_idled_for_shortly_when_a_process_seeks() {
-    let mut driver = cfq("");
-    shows_no_queueing(&mut driver);
-    reads_with_thought(&mut driver, 1, (0..40).map(|n| 5_000_000 + n * 20_000), 100);
-    read(&mut driver, 900_000_000, 2);
-    let in_2_ms = driver.now + Nanos::from_ms(2);
-    assert_eq!(driver.dispatch(), Dispatch::WaitUntil(in_2_ms));
-}
-
-#[test]
-fn a_device_without_seeks_is_idled_for_only_if_it_does_not_queue() {
-    for (rotational, queues, idles) in [("on", true, true), ("off", true, false), ("off", false, true)] {
-        let mut driver = cfq(&format!("rotational={rotational}"));
-        if !queues {
-            shows_no_queueing(&mut driver);
-        }
-        reads_with_thought(&mut driver, 1, (0..10).map(|n| n * 8), 100);
-        let other = read(&mut driver, 900_000_000, 2);
-        assert_eq!(driver.dispatch() != send(other), idles, "{rotational} {queues}");
-    }
-}
-
-#[test]
-fn sync_writes_are_idled_for_unless_they_are_said_to_be_marked() {
-    for (tunables, idles) in [("", true), ("noidle_writes=on", false)] {
-        let mut driver = cfq(tunables);
-        let mut request = Request::new(driver.now, Operation::Write, Lba::new(1000), Sectors::new(8));
-        request.flags = Flags::SYNC;
-        driver.insert(request);
-        assert_eq!(driver.next(), 0);
-        let other = read(&mut driver, 900_000_000, 2);
-        driver.time(ms(5)).complete(0);
-        assert_eq!(driver.dispatch() != send(other), idles, "{tunables}");
-    }
-}
-
-#[test]
 fn async_requests_of_a_priority_share_a_queue() {
     let mut driver = cfq("slice_idle=0ns");
     for n in 0..3 {
         write(&mut driver, 1000 + n * 100, n as u32);
         ask(&mut driver, Operation::Write, 2_000_000 + n * 100, n as u32, BE, 0);
     }
-    // One queue of level 4 and one of level 0, whoever asked.
+    // There is one queue of level 4 and one of level 0 for all streams.
     assert_eq!(serve(&mut driver, 1000, 9), [0, 2, 4, 1, 3, 5]);
 }
 
 #[test]
-fn async_waits_until_no_sync_is_below() {
+fn async_requests_wait_until_no_sync_request_is_in_flight() {
     let mut driver = cfq("slice_idle=0ns");
     read(&mut driver, 1000, 1);
     assert_eq!(driver.next(), 0);
@@ -254,7 +94,7 @@ fn async_waits_until_no_sync_is_below() {
 }
 
 #[test]
-fn an_async_turn_has_so_many_requests_while_others_wait() {
+fn length_of_an_async_turn_depends_on_level_and_slice_async_rq_while_others_wait() {
     // 2 x slice_async_rq x (8 - level), or 40 ms scaled by the level.
     for (tunables, level, us, requests) in [
         ("slice_sync=1s,slice_async=1s", 4, 10, 16),
@@ -278,7 +118,7 @@ fn an_async_turn_has_so_many_requests_while_others_wait() {
 }
 
 #[test]
-fn a_queue_has_quantum_requests_below_while_others_wait_and_four_times_that_alone() {
+fn queue_has_quantum_requests_in_flight_while_others_wait_and_four_times_as_many_alone() {
     for (tunables, quantum) in [("", 4), ("quantum=2", 2)] {
         let mut driver = cfq(tunables);
         for n in 0..40 {
@@ -295,7 +135,7 @@ fn a_queue_has_quantum_requests_below_while_others_wait_and_four_times_that_alon
 }
 
 #[test]
-fn an_expired_head_goes_first_but_once_in_a_slice() {
+fn expired_request_goes_first_once_in_a_slice() {
     for (operation, expires) in [(Operation::Read, 125), (Operation::Write, 250)] {
         for (age_us, sent) in [(expires * 1000 - 1, [2, 3, 0]), (expires * 1000, [0, 2, 3])] {
             let mut driver = cfq("slice_sync=10s,slice_async=10s");
@@ -310,7 +150,7 @@ fn an_expired_head_goes_first_but_once_in_a_slice() {
 }
 
 #[test]
-fn requests_go_up_from_the_head_with_short_back_seeks() {
+fn requests_are_sent_upwards_from_the_head_with_short_back_seeks() {
     let order = |tunables: &str, starts: &[u64]| {
         let mut driver = cfq(tunables);
         read(&mut driver, 100_000_000, 1);
@@ -342,7 +182,7 @@ fn metadata_goes_before_data() {
 }
 
 #[test]
-fn one_that_waits_at_the_same_sector_gives_way_to_the_dispatch_queue() {
+fn second_request_at_a_sector_moves_the_first_to_the_dispatch_queue() {
     let mut driver = cfq("");
     read(&mut driver, 1000, 1);
     read(&mut driver, 5000, 1);
@@ -352,13 +192,13 @@ fn one_that_waits_at_the_same_sector_gives_way_to_the_dispatch_queue() {
 }
 
 #[test]
-fn real_time_preempts_and_goes_before_best_effort_and_that_before_idle() {
+fn real_time_preempts_best_effort_and_classes_are_served_in_order() {
     let mut driver = cfq("slice_idle=0ns");
     ask(&mut driver, Operation::Read, 1000, 1, IDLE, 0);
     ask(&mut driver, Operation::Read, 2000, 2, BE, 7);
     ask(&mut driver, Operation::Read, 3000, 3, RT, 7);
     assert_eq!(serve(&mut driver, 10, 9), [2, 1, 0]);
-    // In the middle of a slice.
+    // A real-time request preempts in the middle of a slice.
     let mut driver = cfq("");
     for n in 0..4 {
         read(&mut driver, 1000 + n * 8, 1);
@@ -369,7 +209,7 @@ fn real_time_preempts_and_goes_before_best_effort_and_that_before_idle() {
 }
 
 #[test]
-fn the_idle_class_has_one_request_below_and_gives_way_after_each() {
+fn idle_class_has_one_request_in_flight_and_gives_way_after_each() {
     let mut driver = cfq("");
     for n in 0..4 {
         ask(&mut driver, Operation::Read, 1000 + n * 8, 1, IDLE, 0);
@@ -378,12 +218,12 @@ fn the_idle_class_has_one_request_below_and_gives_way_after_each() {
     read(&mut driver, 900_000_000, 2);
     driver.time(ms(1)).complete(0);
     assert_eq!(driver.next(), 4);
-    // And nobody idles for it, while it waits out the idling for others.
+    // The device does not idle for the idle class, but the idle class waits until the idling for others is over.
     driver.time(ms(2)).complete(4);
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(10)));
     driver.time(ms(10));
     assert_eq!(serve(&mut driver, 10, 9), [1, 2, 3]);
-    // Another of the class does not wait for its completion.
+    // A second queue of the idle class does not wait for the completion.
     let mut driver = cfq("");
     for (start, stream) in [(1000, 1), (1008, 1), (900_000, 2), (900_008, 2)] {
         ask(&mut driver, Operation::Read, start, stream, IDLE, 0);
@@ -392,7 +232,7 @@ fn the_idle_class_has_one_request_below_and_gives_way_after_each() {
 }
 
 #[test]
-fn sync_preempts_async() {
+fn sync_request_preempts_an_async_turn() {
     let mut driver = cfq("");
     for n in 0..8 {
         write(&mut driver, 1000 + n * 8, 1);
@@ -403,7 +243,7 @@ fn sync_preempts_async() {
 }
 
 #[test]
-fn metadata_preempts_data() {
+fn metadata_request_preempts_data() {
     for (flags, first) in [(Flags::META, 2), (Flags::empty(), 1)] {
         let mut driver = cfq("");
         read(&mut driver, 1000, 1);
@@ -418,21 +258,9 @@ fn metadata_preempts_data() {
 }
 
 #[test]
-fn a_request_close_to_the_head_preempts_a_process_that_is_waited_for() {
-    // With no seeks known of the awaited process close is 8192 sectors.
-    for (start, goes) in [(1008 + 8192, true), (1008 + 8193, false)] {
-        let mut driver = cfq("");
-        read(&mut driver, 1000, 1);
-        assert_eq!(serve(&mut driver, 10, 1), [0]);
-        read(&mut driver, 900_000_000, 3);
-        let close = read(&mut driver, start, 2);
-        assert_eq!(driver.dispatch() == send(close), goes, "at {start}");
-    }
-}
-
-#[test]
-fn who_is_preempted_queues_up_behind_the_rest_of_its_slice() {
-    // At 20 ms 90 ms of the slice are left: its turn is then, 90 ms and a level's handicap of 80 ms later.
+fn preempted_queue_waits_for_its_next_turn_by_the_rest_of_its_slice() {
+    // At 20 ms 90 ms of the slice are left. The next turn of the queue is due 90 ms later, and the handicap of its
+    // level adds 80 ms.
     for (comes, first) in [(189, 41), (191, 2)] {
         let mut driver = cfq("slice_idle=0ns");
         for n in 0..40 {
@@ -449,69 +277,7 @@ fn who_is_preempted_queues_up_behind_the_rest_of_its_slice() {
 }
 
 #[test]
-fn a_cooperator_takes_over_once_without_idling() {
-    // Process 1 is done for now, and 2 waits right behind the head.
-    let mut driver = cfq("");
-    read(&mut driver, 1000, 1);
-    read(&mut driver, 1008, 2);
-    read(&mut driver, 900_000_000, 3);
-    assert_eq!(driver.next(), 0);
-    driver.time(ms(1)).complete(0);
-    assert_eq!(driver.next(), 1);
-    // 2 took over; right behind it process 1 waits, which did not: it takes over from 2.
-    read(&mut driver, 1016, 1);
-    driver.time(ms(2)).complete(1);
-    assert_eq!(driver.next(), 3);
-    // 2 again, but it has had no turn of its own since: so 1 is idled for.
-    read(&mut driver, 1024, 2);
-    driver.time(ms(3)).complete(3);
-    assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(11)));
-    // A new request that is close ends that all the same.
-    let close = read(&mut driver, 1032, 2);
-    assert_eq!(driver.dispatch(), send(4));
-    driver.complete(4);
-    assert_eq!(driver.next(), close);
-}
-
-#[test]
-fn it_does_not_idle_while_anything_is_below() {
-    for (below, idles) in [(true, false), (false, true)] {
-        let mut driver = cfq("");
-        write(&mut driver, 1000, 1);
-        assert_eq!(driver.next(), 0);
-        read(&mut driver, 1100, 1);
-        assert_eq!(driver.next(), 1);
-        let other = read(&mut driver, 900_000_000, 2);
-        if !below {
-            driver.complete(0);
-        }
-        driver.time(ms(1)).complete(1);
-        assert_eq!(driver.dispatch() != send(other), idles, "a write below: {below}");
-    }
-}
-
-#[test]
-fn only_a_close_queue_of_the_same_level_cooperates() {
-    // The head is at 101_008.
-    for (start, class, level, goes) in [
-        (101_016, BE, 4, true),
-        (101_016, BE, 5, false),
-        (101_008 + 8192, BE, 4, true),
-        (101_008 + 8193, BE, 4, false),
-        (101_008 - 8192, BE, 4, true),
-        (101_008 - 8193, BE, 4, false),
-    ] {
-        let mut driver = cfq("");
-        read(&mut driver, 101_000, 1);
-        assert_eq!(driver.next(), 0);
-        let other = ask(&mut driver, Operation::Read, start, 2, class, level);
-        driver.time(ms(1)).complete(0);
-        assert_eq!(driver.dispatch() == send(other), goes, "{start} of level {level}");
-    }
-}
-
-#[test]
-fn a_merge_stays_within_a_queue() {
+fn requests_are_merged_within_a_queue_only() {
     let mut driver = cfq("");
     read(&mut driver, 1000, 1);
     write(&mut driver, 2000, 1);
@@ -533,7 +299,7 @@ fn a_merge_stays_within_a_queue() {
 }
 
 #[test]
-fn a_front_merged_request_is_sorted_anew() {
+fn front_merged_request_is_sorted_anew() {
     let mut driver = cfq("");
     for start in [100, 2008, 2004] {
         read(&mut driver, start, 1);
@@ -543,7 +309,7 @@ fn a_front_merged_request_is_sorted_anew() {
 }
 
 #[test]
-fn what_there_is_no_room_for_holds_up_the_rest() {
+fn request_without_capacity_holds_up_the_others() {
     let mut driver = cfq("slice_idle=0ns");
     read(&mut driver, 100, 1);
     write(&mut driver, 200, 1);
@@ -554,7 +320,7 @@ fn what_there_is_no_room_for_holds_up_the_rest() {
 }
 
 #[test]
-fn what_comes_back_goes_first() {
+fn request_that_comes_back_goes_first() {
     let mut driver = cfq("");
     read(&mut driver, 100, 1);
     read(&mut driver, 200, 1);

@@ -124,8 +124,10 @@ impl Bfq {
         let short = state.think_time.samples <= SAMPLES_VALID || state.think_time.mean <= half_slice_idle;
         let injection = state.injection;
         self.queues[queue].think_time.short = short;
-        let settled = self.clock.is_as_long_ago(injection.changed, self.clock.jiffies(INJECTION_SETTLED));
-        if short != was_short && !injection.is_measured() && (settled || !short) {
+        if short == was_short || injection.is_measured() {
+            return;
+        }
+        if !short || self.clock.is_as_long_ago(injection.changed, self.clock.jiffies(INJECTION_SETTLED)) {
             self.reset_inject_limit(queue);
         }
     }

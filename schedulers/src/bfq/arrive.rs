@@ -11,7 +11,7 @@ use super::requests::{Place, SeekRule};
 
 /// A smaller request does not end idling for throughput, in sectors.
 const SMALL: u32 = 32;
-/// A queue that rests longer is no longer part of a burst (`idle_for_long_time`, `bfq_bfqq_handle_idle_busy_switch`).
+/// A queue that rests longer is no longer part of a burst (`bfq_bfqq_handle_idle_busy_switch`).
 const BURST_FORGOTTEN: Nanos = Nanos::from_s(10);
 /// A request that comes within this number of times `slice_idle` after the last completion comes in time
 /// (`bfq_bfqq_handle_idle_busy_switch`).
@@ -78,7 +78,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_add_request`.
+    /// Counts and sorts a request in; its queue becomes busy or gets a new next request (`bfq_add_request`).
     fn add_request(&mut self, id: RequestId, queue: QueueId) {
         let request = *self.requests.get(id);
         let raising_before = self.entity(queue).raising;

@@ -62,7 +62,7 @@ impl Bfq {
         self.burst.parent = parent;
     }
 
-    /// `bfq_add_to_burst`.
+    /// Adds a queue to the burst, which may become large (`bfq_add_to_burst`).
     fn add_to_burst(&mut self, queue: QueueId) {
         self.burst.size += 1;
         if self.burst.size != self.tunables.large_burst_thresh {

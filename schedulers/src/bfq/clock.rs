@@ -75,16 +75,20 @@ impl Clock {
     }
 
     pub(super) fn set(&mut self, now: Timestamp) {
-        self.now = now.min(LATEST);
-        self.jiffy = Jiffy(self.now.as_ns() / self.tick.as_ns());
+        let now = now.min(LATEST);
+        if now == self.now {
+            return;
+        }
+        self.now = now;
+        self.jiffy = Jiffy(now.as_ns() / self.tick.as_ns());
     }
 
-    /// A span in jiffies, rounded up (`nsecs_to_jiffies`, `msecs_to_jiffies`).
+    /// A span in jiffies, rounded up (`msecs_to_jiffies`).
     pub(super) fn jiffies(&self, span: Nanos) -> Jiffies {
         Jiffies(span.as_ns().div_ceil(self.tick.as_ns()))
     }
 
-    /// A span in jiffies, rounded down.
+    /// A span in jiffies, rounded down (`nsecs_to_jiffies`).
     pub(super) fn whole_jiffies(&self, span: Nanos) -> Jiffies {
         Jiffies(span.as_ns() / self.tick.as_ns())
     }

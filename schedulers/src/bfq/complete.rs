@@ -24,7 +24,7 @@ impl Bfq {
         self.free_if_unused(queue);
     }
 
-    /// `bfq_completed_request`.
+    /// A request of this queue is no longer in flight (`bfq_completed_request`).
     fn complete(&mut self, queue: QueueId) {
         self.update_queueing();
         self.load.in_flight -= 1;

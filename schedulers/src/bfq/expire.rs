@@ -96,6 +96,7 @@ impl Bfq {
         self.free_if_unused(queue);
     }
 
+    /// Records when raising ended, and until when the queue must rest to count as soft real-time.
     fn update_soft_rt_on_expiry(&mut self, queue: QueueId, raised: bool) {
         let state = &mut self.queues[queue];
         if !raised {
@@ -110,7 +111,7 @@ impl Bfq {
         }
     }
 
-    /// `__bfq_bfqq_expire`.
+    /// Takes a queue out of service; an empty one is no longer busy (`__bfq_bfqq_expire`).
     fn leave_service(&mut self, queue: QueueId, reason: Reason) {
         let state = &mut self.queues[queue];
         let is_empty = state.is_empty();

@@ -71,7 +71,7 @@ impl Bfq {
         self.idling_raises_throughput(queue) || self.idling_keeps_guarantees(queue)
     }
 
-    /// `bfq_bfqq_must_idle`.
+    /// Whether a queue is empty and the device idles for it (`bfq_bfqq_must_idle`).
     pub(super) fn must_idle(&self, queue: QueueId) -> bool {
         self.queues[queue].is_empty() && self.better_to_idle(queue)
     }

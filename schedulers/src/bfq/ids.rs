@@ -1,9 +1,9 @@
-//! Typed indices of the tables that bfq keeps. An index is stored plus one, so an `Option` of it takes four bytes
-//! as well.
+//! Typed indices of the tables that bfq keeps, and those tables.
 
 use std::marker::PhantomData;
-use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
+
+use traces::RequestId;
 
 /// An index into a [`Table`].
 pub(super) trait Id: Copy {
@@ -15,15 +15,17 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) struct $name(NonZeroU32);
+        pub(super) struct $name(u32);
 
         impl Id for $name {
+            #[inline]
             fn new(index: usize) -> Self {
-                $name(NonZeroU32::MIN.saturating_add(index as u32))
+                $name(index as u32)
             }
 
+            #[inline]
             fn index(self) -> usize {
-                self.0.get() as usize - 1
+                self.0 as usize
             }
         }
     )*};
@@ -42,7 +44,17 @@ ids! {
 
 impl GroupId {
     /// The group that holds all others.
-    pub(super) const ROOT: GroupId = GroupId(NonZeroU32::MIN);
+    pub(super) const ROOT: GroupId = GroupId(0);
+}
+
+impl Id for RequestId {
+    fn new(index: usize) -> Self {
+        RequestId(index as u32)
+    }
+
+    fn index(self) -> usize {
+        RequestId::index(self)
+    }
 }
 
 /// A vector that is indexed by one kind of index.
@@ -81,6 +93,10 @@ impl<I: Id, T> Table<I, T> {
         self.rows[id.index()] = row;
     }
 
+    pub(super) fn get(&self, id: I) -> Option<&T> {
+        self.rows.get(id.index())
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.rows.iter_mut()
     }
@@ -89,12 +105,14 @@ impl<I: Id, T> Table<I, T> {
 impl<I: Id, T> Index<I> for Table<I, T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, id: I) -> &T {
         &self.rows[id.index()]
     }
 }
 
 impl<I: Id, T> IndexMut<I> for Table<I, T> {
+    #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {
         &mut self.rows[id.index()]
     }

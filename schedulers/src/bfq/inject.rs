@@ -8,7 +8,7 @@ use super::access::LARGE_ON_FLASH;
 use super::clock::{Clock, Jiffy};
 use super::ids::QueueId;
 
-/// The limit is measured anew after this time without a decrease.
+/// The limit is measured anew when its last decrease is this long ago.
 const LIMIT_VALID: Nanos = Nanos::from_s(1);
 /// A measurement waits this long after a decrease of the limit.
 const MEASUREMENT_PAUSE: Nanos = Nanos::from_ms(10);

@@ -100,13 +100,13 @@ impl Bfq {
         Some(into)
     }
 
-    /// `bfq_too_late_for_merging`.
+    /// Whether a queue was first served too long ago to be merged (`bfq_too_late_for_merging`).
     pub(super) fn is_too_late_to_merge(&self, queue: QueueId) -> bool {
         let backlog = &self.queues[queue].backlog;
         backlog.service > 0 && self.clock.is_longer_ago(backlog.first_service, self.clock.jiffies(MERGE_WITHIN))
     }
 
-    /// `bfq_may_be_close_cooperator`.
+    /// Whether two queues may be merged because their processes read close together (`bfq_may_be_close_cooperator`).
     fn may_cooperate(&self, queue: QueueId, other: QueueId) -> bool {
         let (a, b) = (&self.queues[queue], &self.queues[other]);
         let classes = (self.entity(queue).class, self.entity(other).class);

@@ -41,7 +41,7 @@ impl Rank {
         Rank { class, level }
     }
 
-    /// `bfq_ioprio_to_weight`.
+    /// The weight of a queue of this priority (`bfq_ioprio_to_weight`).
     fn weight(self) -> u64 {
         u64::from(LEVELS - self.level) * WEIGHT_PER_LEVEL
     }
@@ -83,12 +83,14 @@ impl Processes {
 impl Index<ProcessId> for Processes {
     type Output = Process;
 
+    #[inline]
     fn index(&self, process: ProcessId) -> &Process {
         &self.table[process]
     }
 }
 
 impl IndexMut<ProcessId> for Processes {
+    #[inline]
     fn index_mut(&mut self, process: ProcessId) -> &mut Process {
         &mut self.table[process]
     }
@@ -132,12 +134,14 @@ pub(super) struct Queues {
 impl Index<QueueId> for Queues {
     type Output = Queue;
 
+    #[inline]
     fn index(&self, queue: QueueId) -> &Queue {
         &self.table[queue]
     }
 }
 
 impl IndexMut<QueueId> for Queues {
+    #[inline]
     fn index_mut(&mut self, queue: QueueId) -> &mut Queue {
         &mut self.table[queue]
     }

@@ -13,7 +13,7 @@ use super::requests::Waiting;
 const RATE_SHIFT: u32 = 16;
 /// The number of requests that a window needs (`BFQ_RATE_MIN_SAMPLES`).
 const SAMPLES_MIN: u64 = 32;
-/// The largest request is the largest of so many (`bfq_update_rate_reset`).
+/// The size of the largest request is reset after this number of requests (`bfq_update_peak_rate`).
 const LARGEST_OF: u64 = 32;
 /// The length that a window needs (`BFQ_RATE_MIN_INTERVAL`).
 const INTERVAL_MIN: Nanos = Nanos::from_ms(300);

@@ -4,9 +4,8 @@
 use traces::{Flags, Operation, Request, RequestId, Timestamp};
 
 use crate::order::Order;
-use crate::slots::Slots;
 
-use super::ids::{Id, ProcessId, QueueId};
+use super::ids::{Id, ProcessId, QueueId, Table};
 
 /// The bits of a sector that the order distinguishes: 8 PiB. Requests beyond it are ordered by age.
 const SECTOR_BITS: u32 = 44;
@@ -14,6 +13,8 @@ const SECTOR_BITS: u32 = 44;
 /// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
+    /// Nowhere: unknown, completed or cancelled.
+    Gone,
     /// Waits in its queue.
     Queued,
     /// Came back unserved and goes before all requests in queues.
@@ -80,7 +81,7 @@ impl SeekRule {
 /// All requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    slots: Slots<Option<Waiting>>,
+    table: Table<RequestId, Waiting>,
     /// By queue, then sector, then age.
     sorted: Order,
     inserted: u64,
@@ -94,40 +95,38 @@ fn key(queue: QueueId, sector: u64) -> u64 {
 impl Requests {
     /// Begins to keep a request of this queue and process.
     pub(super) fn add(&mut self, id: RequestId, place: Place, queue: QueueId, process: ProcessId, request: &Request) {
-        self.slots.set(
-            id,
-            Some(Waiting {
-                place,
-                queue,
-                process,
-                sector: request.lba.sector(),
-                sectors: request.sectors().count() as u32,
-                sync: request.is_sync(),
-                meta: request.flags.contains(Flags::META),
-                operation: request.operation,
-                expires: Timestamp::ZERO,
-                before: None,
-                after: None,
-            }),
-        );
+        let waiting = Waiting {
+            place,
+            queue,
+            process,
+            sector: request.lba.sector(),
+            sectors: request.sectors().count() as u32,
+            sync: request.is_sync(),
+            meta: request.flags.contains(Flags::META),
+            operation: request.operation,
+            expires: Timestamp::ZERO,
+            before: None,
+            after: None,
+        };
+        self.table.set(id, waiting, Waiting { place: Place::Gone, ..waiting });
     }
 
     /// A request completed or was cancelled.
     pub(super) fn forget(&mut self, id: RequestId) {
-        self.slots[id] = None;
+        self.table[id].place = Place::Gone;
     }
 
     /// A request that may be unknown: never inserted, completed or cancelled.
     pub(super) fn known(&self, id: RequestId) -> Option<&Waiting> {
-        self.slots.get(id)?.as_ref()
+        self.table.get(id).filter(|request| request.place != Place::Gone)
     }
 
     pub(super) fn get(&self, id: RequestId) -> &Waiting {
-        self.slots[id].as_ref().expect("the request is known")
+        &self.table[id]
     }
 
     pub(super) fn get_mut(&mut self, id: RequestId) -> &mut Waiting {
-        self.slots[id].as_mut().expect("the request is known")
+        &mut self.table[id]
     }
 
     /// Sorts a request in by its sector.

@@ -186,7 +186,7 @@ impl Service {
         self.insert_active(entity);
     }
 
-    /// `__bfq_activate_entity`.
+    /// Puts an entity on its active tree that was idle or forgotten (`__bfq_activate_entity`).
     fn activate_entity(&mut self, entity: EntityId, waited: bool) {
         let vtime = self.tree_of(entity).vtime;
         let Entity { finish, place, weight, .. } = self.entities[entity];
@@ -204,7 +204,7 @@ impl Service {
         self.enqueue(entity, backshifted);
     }
 
-    /// `__bfq_requeue_entity`.
+    /// Puts an entity on its active tree that is in service or already there (`__bfq_requeue_entity`).
     fn requeue_entity(&mut self, entity: EntityId) {
         let Entity { group, service, place, .. } = self.entities[entity];
         if self.groups[group].in_service == Some(entity) {
@@ -236,8 +236,8 @@ impl Service {
         }
     }
 
-    /// `__bfq_deactivate_entity`.
-    fn deactivate_entity(&mut self, entity: EntityId, to_idle: bool) -> bool {
+    /// Takes an entity off its tree or out of service (`__bfq_deactivate_entity`). False if it was on none.
+    fn deactivate_entity(&mut self, entity: EntityId) -> bool {
         let Entity { group, service, place, scheduled, .. } = self.entities[entity];
         if !scheduled {
             return false;
@@ -252,7 +252,7 @@ impl Service {
             Place::Nowhere => {}
         }
         let vtime = self.tree_of(entity).vtime;
-        if to_idle && self.entities[entity].finish.is_after(vtime) {
+        if self.entities[entity].finish.is_after(vtime) {
             self.insert_idle(entity);
         } else {
             self.forget(entity);
@@ -268,7 +268,7 @@ impl Service {
         let mut above = None;
         while let Some(entity) = at {
             let Entity { group, parent, .. } = self.entities[entity];
-            if !self.deactivate_entity(entity, true) {
+            if !self.deactivate_entity(entity) {
                 return;
             }
             if self.groups[group].next == Some(entity) {
