@@ -1,13 +1,21 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants deny samples
+.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants deny samples
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
-	cargo run --release --quiet --package cli -- compare traces/samples/mail.parquet \
+	cargo run --profile demo --quiet --package cli -- compare traces/samples/mail.parquet \
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
 
-# Everything. Installs the Debian packages it needs.
+# Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
 test: tools lint unit live doc scenarios
+
+# The tests that take minutes each. A short test of the same rule is in `make test`.
+test-full: tools
+	$(TEST) --test 'long_*'
+
+# All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*` and `shared`. They are selected by name.
+TEST := cargo test --workspace
 
 # Programs that our results and files are checked against, and their Debian packages. Some are for
 # administrators and lie where others do not look.
@@ -25,31 +33,31 @@ tools:
 
 lint:
 	cargo fmt --all -- --check
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --workspace --all-targets --test '*' -- -D warnings
 
 unit:
-	cargo test --workspace
+	$(TEST)
 
 # What needs root, network namespaces, devices, virtual machines, or other programs that run beside it. Built by
 # whoever calls it, run as root.
-LIVE := --package capture --package serve --package cli --features live --test 'live_*'
+LIVE := $(TEST) --test 'live_*'
 live: tools
-	cargo test $(LIVE) --no-run
+	$(LIVE) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
-	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" cargo test $(LIVE)
+	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(LIVE)
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 # Scheduler comparisons whose figures must come out exactly.
 scenarios:
-	cargo bench --package benches --bench scenarios
+	$(TEST) --bench scenarios
 
 # Tests over data that is not shipped: IOCAST_SHARED_DATA, or ../shared/data.
 IOCAST_SHARED_DATA ?= $(abspath ../shared/data)
 test-shared: tools
 	@test -d "$(IOCAST_SHARED_DATA)" || { echo "$(IOCAST_SHARED_DATA) does not exist; set IOCAST_SHARED_DATA" >&2; exit 1; }
-	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" cargo test --package traces --package cli --features shared-data --test 'shared_*'
+	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" $(TEST) --test shared
 
 # The same generated capture through blkparse, btt, fio-btrace2fio and us, side by side. EVENTS=10000000
 # takes about a minute and 2.5 GB of temporary files.

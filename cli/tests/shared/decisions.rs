@@ -1,15 +1,10 @@
 //! `validate decisions` on the recordings of Linux's own schedulers.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
-
-use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::Value;
 
 fn validate(file: &str, scheduler: &str, more: &[&str]) -> std::process::Output {
-    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
-    let path = Path::new(&root).join("kernel-decisions").join(file);
+    let path = crate::root().join("kernel-decisions").join(file);
     Command::cargo_bin("iocast")
         .unwrap()
         .args(["validate", "decisions", path.to_str().unwrap(), "--scheduler", scheduler])

@@ -1,15 +1,9 @@
-//! Real traces that are not part of this project, written in every format and read back. Run with
-//! `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
-
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A panic is how a test fails.
-
-mod support;
+//! Real traces that are not part of this project, written in every format and read back.
 
 use std::path::{Path, PathBuf};
 
-use support::line;
-use support::written::{kept, through, written_formats};
+use crate::support::line;
+use crate::support::written::{kept, through, written_formats};
 use traces::formats;
 use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
 use traces::{Operation, Record};
@@ -18,9 +12,7 @@ use traces::{Operation, Record};
 const RECORDS: usize = 100_000;
 
 fn traces() -> Vec<PathBuf> {
-    let root = std::env::var_os("IOCAST_SHARED_DATA")
-        .expect("set IOCAST_SHARED_DATA to the folder of the shared data, or leave out --features shared-data");
-    let folder = Path::new(&root).join("servers");
+    let folder = crate::root().join("servers");
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut traces: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     traces.sort();
@@ -67,7 +59,7 @@ fn load_files_are_written_as_they_were() {
         let records = read(&path);
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.load");
-        support::written::write("blkreplay", &copy, &records, &WriteOptions::default()).unwrap();
+        crate::support::written::write("blkreplay", &copy, &records, &WriteOptions::default()).unwrap();
         let mut text = String::new();
         let compressed = std::fs::File::open(&path).unwrap();
         std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(compressed), &mut text).unwrap();

@@ -1,8 +1,4 @@
 //! `validate drive` on the shared measurements of real drives.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
-
-use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -26,9 +22,9 @@ const DRIVES: &[(&str, &str, f64, f64)] = &[
 
 #[test]
 fn every_measured_drive_is_timed_as_well_as_documented() {
-    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
+    let root = crate::root();
     for (profile, trace, within, relative_rms) in DRIVES {
-        let path = Path::new(&root).join("disks").join(format!("{trace}.first-half.trace.gz"));
+        let path = root.join("disks").join(format!("{trace}.first-half.trace.gz"));
         let mut program = Command::cargo_bin("iocast").unwrap();
         let output = program.args(["validate", "drive", profile]).arg(&path).args(["--output-format", "json"]);
         let output = output.output().unwrap();

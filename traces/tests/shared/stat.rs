@@ -1,20 +1,12 @@
-//! The statistics of the lab's captures are those of blkparse and btt, field by field. Run with
-//! `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
+//! The statistics of the lab's captures are those of blkparse and btt, field by field.
 
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A panic is how a test fails.
-
-mod peers;
-
-use std::path::Path;
-
-use peers::{Capture, Field, assert_same};
+use crate::peers::{Capture, Field, assert_same};
 
 #[test]
 fn lab_captures_measure_as_blkparse_and_btt_say() {
-    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("set IOCAST_SHARED_DATA to the folder of the shared data");
+    let root = crate::root();
     for name in ["virtio-mail", "virtio-web", "virtio-file", "iscsi-mail-alone", "iscsi-web-alone"] {
-        let path = Path::new(&root).join("lab").join(format!("{name}.blktrace.0.gz"));
+        let path = root.join("lab").join(format!("{name}.blktrace.0.gz"));
         let capture = Capture::measure(&path);
         let (blkparse, btt) = (capture.against_blkparse(), capture.against_btt());
         // Shown with `--nocapture`: the tables of docs/VALIDATION.md.

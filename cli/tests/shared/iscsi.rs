@@ -1,6 +1,4 @@
 //! The lab's captures of iSCSI: every command pairs, cut captures make nothing up, guest and wire agree, and so does tshark.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,8 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn lab(name: &str) -> PathBuf {
-    let folder = std::env::var("IOCAST_SHARED_DATA").unwrap_or_else(|_| "../../shared/data".to_owned());
-    let path = Path::new(&folder).join("lab").join(name);
+    let path = crate::root().join("lab").join(name);
     assert!(path.exists(), "{} does not exist; IOCAST_SHARED_DATA names the folder of the shared data", path.display());
     path
 }

@@ -1,11 +1,9 @@
 //! The lab's captures against blkparse, which is run on each, and against a slow pairing of its
-//! text. Run with `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
 
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // In a test, also outside its functions, it is a failure with its place.
+//! text.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use traces::formats;
@@ -34,9 +32,7 @@ struct Line {
 }
 
 fn folder() -> PathBuf {
-    let root = std::env::var_os("IOCAST_SHARED_DATA")
-        .expect("set IOCAST_SHARED_DATA to the folder of the shared data, or leave out --features shared-data");
-    let lab = Path::new(&root).join("lab");
+    let lab = crate::root().join("lab");
     assert!(lab.is_dir(), "IOCAST_SHARED_DATA: there is no folder {}", lab.display());
     lab
 }

@@ -1,8 +1,4 @@
-//! What real schedulers chose, against a slow reading of the same lines. Run with
-//! `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
-
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // In a test, also outside its functions, it is a failure with its place.
+//! What real schedulers chose, against a slow reading of the same lines.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -14,9 +10,7 @@ use traces::{Losses, Priority, Timestamp};
 
 /// The captures, all of one device and with merging off.
 fn captures() -> Vec<PathBuf> {
-    let root = std::env::var_os("IOCAST_SHARED_DATA")
-        .expect("set IOCAST_SHARED_DATA to the folder of the shared data, or leave out --features shared-data");
-    let folder = Path::new(&root).join("kernel-decisions");
+    let folder = crate::root().join("kernel-decisions");
     assert!(folder.is_dir(), "IOCAST_SHARED_DATA: there is no folder {}", folder.display());
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut captures: Vec<PathBuf> = entries.filter(|path| path.to_str().unwrap().ends_with(".txt.gz")).collect();

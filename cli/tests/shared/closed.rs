@@ -1,8 +1,4 @@
 //! `validate closed` on the lab's captures and on recordings of the kernel's schedulers.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
-
-use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -16,10 +12,10 @@ const CAPTURES: &[(&str, f64)] = &[
 
 #[test]
 fn captures_replayed_closed_on_their_own_drive_come_out_as_documented() {
-    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
+    let root = crate::root();
     for (name, bound) in CAPTURES {
         let mut program = Command::cargo_bin("iocast").unwrap();
-        let program = program.args(["validate", "closed"]).arg(Path::new(&root).join(name));
+        let program = program.args(["validate", "closed"]).arg(root.join(name));
         let output = program.args(["--output-format", "json"]).output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();

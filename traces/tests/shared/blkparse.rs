@@ -1,8 +1,4 @@
-//! The lab's captures, as binary and as the text that blkparse prints of them: the same records. Run
-//! with `--features shared-data` and the folder of the data in `IOCAST_SHARED_DATA`.
-
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // In a test, also outside its functions, it is a failure with its place.
+//! The lab's captures, as binary and as the text that blkparse prints of them: the same records.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,9 +10,7 @@ use traces::{Losses, Record, TraceMeta};
 const CAPTURES: [&str; 5] = ["virtio-mail", "virtio-web", "virtio-file", "iscsi-mail-alone", "iscsi-web-alone"];
 
 fn folder() -> PathBuf {
-    let root = std::env::var_os("IOCAST_SHARED_DATA")
-        .expect("set IOCAST_SHARED_DATA to the folder of the shared data, or leave out --features shared-data");
-    let lab = Path::new(&root).join("lab");
+    let lab = crate::root().join("lab");
     assert!(lab.is_dir(), "IOCAST_SHARED_DATA: there is no folder {}", lab.display());
     lab
 }

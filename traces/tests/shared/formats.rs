@@ -1,26 +1,19 @@
 //! Real traces that are not part of this project, read to their end and counted against a second,
-//! slow reading that shares no code with the readers. Run with `--features shared-data` and the
-//! folder of the data in `IOCAST_SHARED_DATA`.
 
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A panic is how a test fails.
-
-mod support;
+//! slow reading that shares no code with the readers.
 
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::support::{Whole, read_as};
 use flate2::read::MultiGzDecoder;
-use support::{Whole, read_as};
 use traces::formats;
 use traces::trace::ReadOptions;
 use traces::{Flags, Operation};
 
 fn folder(name: &str) -> PathBuf {
-    let root = std::env::var_os("IOCAST_SHARED_DATA")
-        .expect("set IOCAST_SHARED_DATA to the folder of the shared data, or leave out --features shared-data");
-    Path::new(&root).join(name)
+    crate::root().join(name)
 }
 
 fn files(name: &str, ending: &str) -> Vec<PathBuf> {

@@ -1,17 +1,15 @@
 //! `compare` on every trace of the shared data: lab captures and real servers.
-#![cfg(feature = "shared-data")]
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use assert_cmd::Command;
 use serde_json::Value;
 
 fn traces() -> Vec<PathBuf> {
-    let root = std::env::var_os("IOCAST_SHARED_DATA").expect("IOCAST_SHARED_DATA names the folder of shared data");
+    let root = crate::root();
     let mut traces = Vec::new();
     for folder in ["lab", "servers"] {
-        let folder = Path::new(&root).join(folder);
+        let folder = root.join(folder);
         let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let is_trace = |path: &PathBuf| {
             let name = path.to_string_lossy();
