@@ -1,5 +1,6 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants deny samples
+.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness \
+  mutants deny samples
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
