@@ -34,7 +34,7 @@ tools:
 
 lint:
 	cargo fmt --all -- --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --test '*' -- -D warnings
 
 unit:
 	$(TEST)

@@ -1,7 +1,7 @@
 //! Runs every scenario of `benches/scenarios/` and fails if a figure is not exactly as expected.
 //! Prints Markdown, and appends it to `$GITHUB_STEP_SUMMARY` where that is set.
 //!
-//! `cargo bench -p benches --bench scenarios [-- NAME…]`
+//! `cargo test --workspace --bench scenarios [-- NAME…]`: the figures are the same in every profile.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -59,7 +59,7 @@ fn load_files_are_written_as_they_were() {
         let records = read(&path);
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.load");
-        support::written::write("blkreplay", &copy, &records, &WriteOptions::default()).unwrap();
+        crate::support::written::write("blkreplay", &copy, &records, &WriteOptions::default()).unwrap();
         let mut text = String::new();
         let compressed = std::fs::File::open(&path).unwrap();
         std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(compressed), &mut text).unwrap();
