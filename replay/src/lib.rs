@@ -22,7 +22,7 @@ pub mod stage;
 pub use decision_log::DecisionLog;
 pub use decisions::Decisions;
 pub use decisions::arrivals::Pacing;
-pub use decisions::free::Recording;
+pub use decisions::free::RecordedRun;
 pub use engine::{Ended, Engine, Outcome};
 pub use host::Host;
 pub use measured::{MeasuredError, Measurements};
