@@ -24,7 +24,7 @@ pub(super) struct Process {
     file: FileId,
     /// The event posted when it ends.
     ends: Event,
-    /// The number of accesses in flight.
+    /// The number of accesses to keep in flight.
     depth: u32,
     longest: u64,
     /// Bytes per second of each direction, 0 for no limit.
@@ -241,7 +241,7 @@ impl Process {
         }
     }
 
-    /// The time at which a direction may continue that has moved this number of bytes.
+    /// The time at which a direction may continue, given the bytes that it has moved.
     fn due(&self, direction: usize) -> Timestamp {
         let rate = self.rates[direction];
         if rate == 0 {
