@@ -172,7 +172,7 @@ fn response_time_includes_the_time_held_back() {
     assert_eq!(held, [(0, 0, 15), (10, 15, 30), (20, 30, 45), (30, 45, 60)]);
     assert!(flag);
     let (_, flag) = times(Open::recorded(workload(&[&TRACE[..2]], TimeWindow::default(), 1000)), "15us", 1);
-    assert!(flag, "the second was taken late, though there was room by then");
+    assert!(flag, "the second was taken late, although the bound allowed it by then");
     let (_, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "10us", 1);
     assert!(!flag, "each is done when the next arrives");
 }

@@ -92,7 +92,7 @@ impl Files {
     pub fn raw_device(capacity: Sectors) -> (Files, FileId) {
         let mut files = Files::new(capacity);
         let whole = Sectors::new(capacity.count() / BLOCK.count() * BLOCK.count());
-        let device = files.create(0, whole).expect("an empty disk has room for itself");
+        let device = files.create(0, whole).expect("an empty disk has its whole capacity free");
         (files, device)
     }
 

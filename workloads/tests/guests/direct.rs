@@ -122,13 +122,13 @@ fn sleep_of_zero_length_after_an_access_takes_no_time() {
 
 #[test]
 fn each_guest_has_its_own_part_of_the_drive() {
-    let machine = |place: u64| {
+    let vm = |place: u64| {
         let (files, disk) = disk();
         let (program, _) = script(&[Step::Access(Access::read(disk, sectors(8), sectors(8)))]);
         let mut guest = guest(files, None, vec![program]);
         guest.place = Lba::new(place);
         guest
     };
-    let seen = run(vec![machine(0), machine(1 << 20)], Until::default()).unwrap();
+    let seen = run(vec![vm(0), vm(1 << 20)], Until::default()).unwrap();
     assert_eq!(seen.arrivals, [(0, Read, 8, 8, 1), (0, Read, (1 << 20) + 8, 8, 1)]);
 }

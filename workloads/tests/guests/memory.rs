@@ -151,7 +151,8 @@ fn writer_at_the_dirty_limit_is_limited_by_the_drive() {
     let (program, times) = script(&writes);
     let seen = run(vec![guest(files, Some(memory(1000)), vec![program])], Until::default()).unwrap();
     let done = *asked(&times).last().unwrap();
-    // All but what may be dirty or under way is on the drive when the last write returns; 128 pages go in a request.
+    // When the last write returns, all pages but those that may be dirty or in flight are on the drive; a request has
+    // 128 pages.
     let pages: u64 = seen.arrivals.iter().take_while(|arrival| arrival.0 < done).map(|arrival| arrival.3 / 8).sum();
     assert!((3799..4000).contains(&pages), "{pages}");
     assert!(seen.arrivals.iter().all(|arrival| arrival.1 == Write && arrival.3 <= 1024));

@@ -116,9 +116,9 @@ impl Places {
     /// A length that fits, if there is one.
     fn length(&self, direction: usize, offset: u64, generator: &mut impl Rng) -> Option<u64> {
         let lengths = &self.lengths[direction];
-        let room = self.end - offset;
+        let available = self.end - offset;
         let shortest = shortest(lengths);
-        if shortest > room {
+        if shortest > available {
             return None;
         }
         if lengths.len() == 1 {
@@ -129,7 +129,7 @@ impl Places {
             let mut drawn = generator.random_range(0..weights);
             for &(bytes, weight) in lengths {
                 if drawn < weight {
-                    if bytes <= room {
+                    if bytes <= available {
                         return Some(bytes);
                     }
                     break;

@@ -143,7 +143,7 @@ pub(super) fn judge(name: &str, value: &str) -> Option<Result<(), String>> {
         return Some(Err(format!("`{name}` is not modelled; {instead}")));
     }
     let (_, default) = AT_DEFAULT.iter().find(|(known, _)| *known == name)?;
-    Some(Err(format!("`{name}` is not modelled but as {name}={default}")))
+    Some(Err(format!("`{name}` is modelled with {name}={default} only")))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn an_option_may_have_its_default_or_is_refused_with_a_remedy() {
         assert_eq!(judge("nrfiles", "1"), Some(Ok(())));
-        assert_eq!(judge("nrfiles", "2"), Some(Err("`nrfiles` is not modelled but as nrfiles=1".to_owned())));
+        assert_eq!(judge("nrfiles", "2"), Some(Err("`nrfiles` is modelled with nrfiles=1 only".to_owned())));
         assert_eq!(judge("verify", "0"), Some(Ok(())));
         assert!(judge("verify", "md5").is_some_and(|judged| judged.is_err()));
         assert_eq!(judge("group_reporting", ""), Some(Ok(())));
