@@ -68,7 +68,7 @@ impl Storage {
 
     fn run<H: Host>(&self, host: H, workload: MergedTraces, vms: &[&Vm]) -> Result<Vec<Ran>> {
         let ended = Engine::on(Closed::new(workload), host, Tap::new(vms.len())).run().context(self.drive.clone())?;
-        let read = ended.source.workload().read();
+        let read = ended.source.traces().read();
         let until = ended.observer.until();
         let names = vms.iter().map(|vm| vm.name.clone());
         let mut ran = ended.observer.ran(names, Timestamp::ZERO, until, self.capacity);

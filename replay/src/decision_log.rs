@@ -1,4 +1,4 @@
-//! Writes every decision of the scheduler as a line of tab-separated values.
+//! Writes each dispatch of the scheduler as a line of tab-separated values.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::observer::Observer;
 
-/// Logs when what left the scheduler, and among how many it was chosen.
+/// Logs when each request left the scheduler and how many requests were waiting then.
 pub struct DecisionLog<W> {
     out: W,
     waiting: u64,
@@ -14,7 +14,7 @@ pub struct DecisionLog<W> {
 }
 
 impl<W: Write> DecisionLog<W> {
-    /// A log that begins with its header line.
+    /// A log with its header line written.
     pub fn new(out: W) -> DecisionLog<W> {
         let mut log = DecisionLog { out, waiting: 0, error: None };
         log.line(format_args!("time_ns\tarrival_ns\toperation\tlba_sectors\tsectors\tvm\tstream\twaiting\n"));

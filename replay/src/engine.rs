@@ -1,4 +1,4 @@
-//! The engine: one source, one host that serves it, one clock.
+//! The engine of a replay: one source of arrivals, one host that serves them, one simulated clock.
 
 use drive_models::DriveModel;
 use schedulers::Scheduler;
@@ -9,28 +9,28 @@ use crate::observer::Observer;
 use crate::source::{Next, ReplayError, Source};
 use crate::stage::Stage;
 
-/// How a replay ended.
+/// The end of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// When the last arrival completed.
     pub finished: Timestamp,
-    /// Whether an arrival that was due had to be held back, because the bound was reached.
+    /// Whether a due arrival was held back because the bound on outstanding arrivals was reached.
     pub held_back: bool,
 }
 
-/// A replay that has ended, with what took part in it.
+/// A replay that has ended, with its parts.
 pub struct Ended<Src, Obs, Hst = ()> {
-    /// How it ended.
+    /// When and how it ended.
     pub outcome: Outcome,
     /// The source, exhausted.
     pub source: Src,
-    /// What was observed.
+    /// The observer, with its measurements.
     pub observer: Obs,
     /// The host, idle.
     pub host: Hst,
 }
 
-/// A replay. Generic over its parts, so that a benchmark runs concrete types; boxed ones do as well.
+/// A replay. It is generic over its parts, so that a benchmark runs concrete types; boxed parts work as well.
 pub struct Engine<Src, Hst, Obs> {
     source: Src,
     host: Hst,
@@ -43,7 +43,7 @@ pub struct Engine<Src, Hst, Obs> {
 }
 
 impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Single<Sch, Drv>, Obs> {
-    /// A replay on one stage over a drive that has not begun.
+    /// A replay on one stage over a drive, before its start.
     pub fn new(source: Src, stage: Stage<Sch>, drive: Drv, observer: Obs) -> Self {
         Engine::on(source, Single::new(stage, drive), observer)
     }
@@ -53,7 +53,7 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
     /// The default bound on outstanding arrivals: far above any real queue, and about 20 MB.
     pub const MAX_OUTSTANDING: usize = 100_000;
 
-    /// A replay on `host` that has not begun.
+    /// A replay on `host`, before its start.
     pub fn on(source: Src, host: Hst, observer: Obs) -> Self {
         Engine {
             source,
@@ -66,22 +66,22 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         }
     }
 
-    /// Bounds the number of outstanding arrivals and parts; further ones are held back at the source.
+    /// Bounds the number of outstanding arrivals and parts; further arrivals are held back at the source.
     #[must_use]
     pub fn max_outstanding(mut self, arrivals: usize) -> Self {
         self.max_outstanding = arrivals;
         self
     }
 
-    /// Runs to the end: the source exhausted and nothing outstanding. At equal times completions
-    /// come before arrivals and arrivals before dispatches.
+    /// Runs until the source is exhausted and nothing is outstanding. At equal times completions come before arrivals
+    /// and arrivals before dispatches.
     ///
     /// # Errors
-    /// The source's.
+    /// The errors of the source.
     ///
     /// # Panics
-    /// If requests are outstanding and nothing will ever happen: a scheduler that strands requests
-    /// or a source that waits for a completion nobody owes it.
+    /// If requests are outstanding and no event will ever come: the scheduler keeps requests for ever, or the source
+    /// waits for a completion of no request.
     pub fn run(mut self) -> Result<Ended<Src, Obs, Hst>, ReplayError> {
         while let Some(now) = self.next_time()? {
             self.now = now;

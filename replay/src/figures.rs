@@ -1,4 +1,4 @@
-//! From what was measured to the figures that are stored and printed.
+//! Converts the measurements of a replay into the figures that are stored and printed.
 
 use traces::results::{ClassFigures, QueueFigures, Ratio, Run, Status, VmFigures};
 use traces::{Nanos, SECTOR_BYTES};
@@ -6,7 +6,7 @@ use traces::{Nanos, SECTOR_BYTES};
 use crate::metrics::{Class, ClassMetrics, Metrics};
 
 impl ClassMetrics {
-    /// The class's figures over a run of this span.
+    /// The figures of the class over a run of this span.
     pub fn figures(&self, span: Nanos) -> ClassFigures {
         let seconds = span.as_s_f64();
         let per_s = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
@@ -29,7 +29,7 @@ impl ClassMetrics {
 }
 
 impl Metrics {
-    /// The figures of the whole run and, if VMs were kept apart, of each of `vms`.
+    /// The figures of the whole run and, if VMs were measured separately, of each of `vms`.
     pub fn run(&self, scheduler: traces::results::Part, status: Status, vms: &[String]) -> Run {
         let span = self.span();
         let totals = [Class::Read, Class::Write, Class::Other].map(|class| self.total(class));
@@ -69,7 +69,7 @@ impl Metrics {
     }
 }
 
-/// Reads, writes, both together, others.
+/// The figures of reads, of writes, of both together and of other operations.
 fn classes(measured: [&ClassMetrics; 3], span: Nanos) -> [ClassFigures; 4] {
     let [read, write, other] = measured;
     let mut all = read.clone();
@@ -77,7 +77,7 @@ fn classes(measured: [&ClassMetrics; 3], span: Nanos) -> [ClassFigures; 4] {
     [read.figures(span), write.figures(span), all.figures(span), other.figures(span)]
 }
 
-/// `run` over `baseline`, if both may be compared.
+/// The ratios of `run` to `baseline`, if both are comparable.
 pub fn ratio(run: &Run, baseline: &Run) -> Option<Ratio> {
     if run.status != Status::Comparable || baseline.status != Status::Comparable {
         return None;

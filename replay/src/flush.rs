@@ -1,25 +1,25 @@
-//! The flush machine: one flush of the drive's cache serves everybody who waited for one when it
-//! began; who comes later waits for the next (Linux `block/blk-flush.c`, in simplified form: a
-//! pending flush starts when the running one ends, not earlier).
+//! The flush machine of a stage: one flush of the drive's cache serves all requests that were waiting for a flush when
+//! it began. Later requests wait for the next flush. After Linux `block/blk-flush.c`, simplified: a pending flush
+//! starts when the running one ends, not earlier.
 
 use traces::RequestId;
 
 #[derive(Debug, Default)]
 pub(crate) struct FlushMachine {
-    /// Served by the flush that the drive is executing.
+    /// Requests that the flush in flight serves.
     running: Vec<RequestId>,
-    /// Served by the next.
+    /// Requests that the next flush will serve.
     pending: Vec<RequestId>,
     in_flight: bool,
 }
 
 impl FlushMachine {
-    /// `id` needs a flush that begins from now on.
+    /// Makes `id` wait for a flush that begins from now on.
     pub(crate) fn join(&mut self, id: RequestId) {
         self.pending.push(id);
     }
 
-    /// If a flush is to be sent to the drive now: takes those pending on board and names the first.
+    /// If a flush is to be sent to the drive now: makes it serve all pending requests and returns the first of them.
     pub(crate) fn start(&mut self) -> Option<RequestId> {
         let first = self.pending.first().copied().filter(|_| !self.in_flight)?;
         std::mem::swap(&mut self.running, &mut self.pending);
@@ -27,7 +27,7 @@ impl FlushMachine {
         Some(first)
     }
 
-    /// The drive's flush is done: appends whom it served, in the order in which they joined.
+    /// The flush has completed: appends the requests that it served, in the order in which they joined.
     pub(crate) fn finished(&mut self, served: &mut Vec<RequestId>) {
         self.in_flight = false;
         served.append(&mut self.running);

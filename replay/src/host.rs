@@ -1,4 +1,4 @@
-//! What a replay's requests go to: one stage over a drive, or a whole room of stages.
+//! The host of a replay, which serves its requests: one stage over a drive, or a whole stack of stages.
 
 use drive_models::{Completion, DriveModel};
 use schedulers::Scheduler;
@@ -7,23 +7,22 @@ use traces::{Request, RequestId, Timestamp};
 use crate::observer::Observer;
 use crate::stage::Stage;
 
-/// Takes requests in and gives them back done. The engine calls [`Host::complete`], [`Host::arrive`] for each that
-/// arrives and [`Host::dispatch`], in this order, at every time at which anything happens; times never
-/// decrease.
+/// Serves requests. At every time with an event the engine calls [`Host::complete`], then [`Host::arrive`] for each
+/// arrival, then [`Host::dispatch`]; times never decrease.
 pub trait Host {
     /// The id that the next arrival will have.
     fn next_id(&self) -> RequestId;
 
-    /// Arrivals and parts that are not done.
+    /// Arrivals and parts of arrivals that have not completed.
     fn outstanding(&self) -> usize;
 
-    /// When something will happen inside next, if nothing else arrives.
+    /// The time of the next event inside the host, if nothing else arrives.
     fn next_event(&self) -> Option<Timestamp>;
 
-    /// Lets everything complete that does by `now`; appends the arrivals that are done by it.
+    /// Completes all requests that are due by `now`; appends the completed arrivals to `done`.
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<(RequestId, Request)>);
 
-    /// Takes an arrival in, with the id that was announced; appends it to `done` if there is nothing to do for it.
+    /// Accepts an arrival under the id that [`Host::next_id`] announced; appends it to `done` if it needs no work.
     fn arrive<O: Observer>(
         &mut self,
         now: Timestamp,
@@ -32,7 +31,7 @@ pub trait Host {
         done: &mut Vec<(RequestId, Request)>,
     );
 
-    /// Sends on what there is room for.
+    /// Sends on requests as far as the layers below have capacity.
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O);
 }
 
@@ -60,8 +59,8 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         self.stage.outstanding()
     }
 
-    /// The earlier of the drive's next event and the scheduler's wake-up. A drive's idle work is no
-    /// reason to go on.
+    /// The earlier of the next event of the drive and the wake-up of the scheduler. Idle work of a drive does not keep
+    /// a replay running.
     fn next_event(&self) -> Option<Timestamp> {
         let drive = if self.stage.outstanding() > 0 { self.drive.next_event() } else { None };
         [drive, self.stage.wake()].into_iter().flatten().min()

@@ -1,5 +1,6 @@
-//! The replay engine: a [`Source`] of requests and a [`Host`] that serves them, a scheduling [`Stage`]
-//! over a drive or a whole [`Stack`] of stages, on a simulated clock, watched by [`Observer`]s. Start with [`Engine::run`]: it is the whole engine on a screen.
+//! The replay engine. A [`Source`] decides when requests arrive. A [`Host`] serves them on a simulated clock: a
+//! scheduling [`Stage`] over a drive, or a whole [`Stack`] of stages. [`Observer`]s measure the replay. The main loop
+//! is [`Engine::run`].
 
 pub mod decision_log;
 pub mod decisions;
@@ -21,7 +22,7 @@ pub mod stage;
 pub use decision_log::DecisionLog;
 pub use decisions::Decisions;
 pub use decisions::arrivals::Pacing;
-pub use decisions::free::Recording;
+pub use decisions::free::RecordedRun;
 pub use engine::{Ended, Engine, Outcome};
 pub use host::Host;
 pub use measured::{MeasuredError, Measurements};

@@ -1,9 +1,9 @@
-//! Finds the waiting request that an arrival is adjacent to: by its end for a back merge, by its
-//! start for a front merge, as the elevator's hash and sort tree do (Linux `block/elevator.c`).
+//! Finds the waiting requests that an arrival is adjacent to: by their end for a back merge, by their start for a front
+//! merge. Linux uses the hash and the sort tree of its elevator for that (`block/elevator.c`).
 //!
-//! Both are exact-match look-ups by sector, so both are chained hash tables whose links live in
-//! vectors indexed by request: nothing is allocated per request and removal is O(1). Of several
-//! requests with the same key the one inserted last is found first, as in the kernel.
+//! Both are exact-match look-ups by sector. So both are chained hash tables whose links are in vectors indexed by
+//! request: no memory is allocated per request and removal is O(1). Of several requests with the same key, the one
+//! inserted last is found first, as in the kernel.
 
 use traces::{Lba, RequestId};
 
@@ -30,8 +30,8 @@ impl Chains {
     }
 
     fn bucket(&self, key: u64) -> usize {
-        // Fibonacci hashing: addresses differ in their low bits or by strides, the high bits of the
-        // product depend on all of them.
+        // Fibonacci hashing: addresses differ in their low bits or by strides; the high bits of the product depend on
+        // all bits of the address.
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.heads.len().trailing_zeros())) as usize
     }
 
@@ -87,7 +87,7 @@ impl Chains {
         }
     }
 
-    /// Requests with this key, the one inserted last first.
+    /// The requests with this key, the one inserted last first.
     fn find(&self, key: Lba) -> impl Iterator<Item = RequestId> {
         let key = key.sector();
         let mut id = self.heads[self.bucket(key)];
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growing_keeps_the_newest_first() {
+    fn growing_the_table_keeps_the_newest_request_first() {
         let mut chains = Chains::new();
         for id in 0..1000 {
             chains.insert(Lba::new(u64::from(id % 3)), RequestId(id));
@@ -160,9 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the obvious list, newest first.
-        #[test]
-        fn finds_what_a_list_finds(steps in prop::collection::vec((0u64..40, any::<bool>()), 1..400)) {
+                #[test]
+        fn look_ups_agree_with_a_list_searched_newest_first(steps in prop::collection::vec((0u64..40, any::<bool>()), 1..400)) {
             let mut chains = Chains::new();
             let mut list: Vec<(u64, u32)> = Vec::new();
             let mut ids: BTreeMap<u32, ()> = (0..1000).map(|id| (id, ())).collect();

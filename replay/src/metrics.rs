@@ -1,11 +1,11 @@
-//! Measures a replay: integer sums and one histogram of response times per class.
+//! Measures a replay with integer sums, and one histogram of response times per class.
 
 use traces::statistics::{Distribution, QueueLength, Spans};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 use crate::observer::{Observer, Served};
 
-/// The classes of requests that are measured apart.
+/// The classes of requests that are measured separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Reads.
@@ -26,25 +26,25 @@ impl Class {
     }
 }
 
-/// What is measured of one class.
+/// The measurements of one class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassMetrics {
     /// Response times of arrivals.
     pub response: Distribution,
-    /// Bytes that arrivals asked for.
+    /// The bytes of the arrivals.
     pub bytes: u64,
     /// Device times of device requests.
     pub device: Spans,
-    /// From leaving the scheduler to completion, of device requests.
+    /// Times from leaving the scheduler to completion, of device requests.
     pub dispatch_to_completion: Spans,
-    /// Total distance of the head.
+    /// The sum of the distances that the head moved, in sectors.
     pub seek_sectors: u128,
     /// Device requests served from the drive's cache.
     pub hits: u64,
 }
 
 impl ClassMetrics {
-    /// Adds all that `other` has measured.
+    /// Adds the measurements of `other`.
     pub fn merge(&mut self, other: &ClassMetrics) {
         self.response.merge(&other.response);
         self.bytes += other.bytes;
@@ -55,18 +55,18 @@ impl ClassMetrics {
     }
 }
 
-/// Everything that is measured of a replay.
+/// All measurements of a replay.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Per VM, or all in the first: reads, writes, others.
+    /// Reads, writes and others: of each VM, or of all VMs in the first element.
     vms: Vec<[ClassMetrics; 3]>,
-    /// Whether VMs are kept apart.
+    /// Whether VMs are measured separately.
     per_vm: bool,
     /// Arrivals outstanding.
     pub outstanding: QueueLength,
     /// Requests waiting in the scheduler.
     pub waiting: QueueLength,
-    /// Requests at the drive.
+    /// Requests in flight at the drive.
     pub at_drive: QueueLength,
     /// Arrivals merged into a waiting request.
     pub merged: u64,
@@ -75,7 +75,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Measures everything together, or per VM.
+    /// Measures all VMs together, or each VM separately.
     pub fn new(per_vm: bool) -> Metrics {
         Metrics {
             vms: vec![Default::default()],
@@ -89,12 +89,12 @@ impl Metrics {
         }
     }
 
-    /// From the first arrival to the last completion.
+    /// The time from the first arrival to the last completion.
     pub fn span(&self) -> Nanos {
         self.first_arrival.map_or(Nanos::ZERO, |first| self.last_completion.saturating_since(first))
     }
 
-    /// One class over all VMs.
+    /// The measurements of one class over all VMs.
     pub fn total(&self, class: Class) -> ClassMetrics {
         let mut total = ClassMetrics::default();
         for vm in &self.vms {
@@ -103,7 +103,7 @@ impl Metrics {
         total
     }
 
-    /// One class of one VM; `None` if VMs are not kept apart or it sent nothing.
+    /// The measurements of one class of one VM; `None` if VMs are not measured separately or if it sent nothing.
     pub fn vm(&self, vm: usize, class: Class) -> Option<&ClassMetrics> {
         if self.per_vm { self.vms.get(vm).map(|classes| &classes[class as usize]) } else { None }
     }

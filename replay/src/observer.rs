@@ -1,13 +1,13 @@
-//! What can be watched during a replay. Observers change nothing.
+//! The observer of a replay: it receives the events of the replay and does not change it.
 
 use traces::{Request, RequestId, Sectors, Timestamp};
 
-/// A request that the drive has served, with the times at which it passed.
+/// A request that the drive has served, with the times of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Which.
+    /// Its id.
     pub id: RequestId,
-    /// As the drive saw it: grown by merges, or a part of what arrived.
+    /// The request as the drive saw it: grown by merges, or a part of an arrival.
     pub request: Request,
     /// When it left the scheduler. With a look-ahead this is before it was issued.
     pub dispatched: Timestamp,
@@ -15,7 +15,7 @@ pub struct Served {
     pub issued: Timestamp,
     /// When the drive began to serve it.
     pub started: Timestamp,
-    /// When the drive was done (C).
+    /// When the drive completed it (C).
     pub finished: Timestamp,
     /// How far the head moved for it.
     pub seek: Sectors,
@@ -23,23 +23,23 @@ pub struct Served {
     pub hit: bool,
 }
 
-/// Watches a replay. An *arrival* is what the source emits and what completes to it; a *request* is
-/// what the scheduler orders and the drive serves: an arrival, several merged into one, or a part.
+/// Receives the events of a replay. An *arrival* is an I/O that the source emits and that completes to it. A *request*
+/// is ordered by the scheduler and served by the drive: one arrival, several merged arrivals, or a part of an arrival.
 pub trait Observer {
     /// A request arrived (Q).
     fn arrived(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
     /// A request was given to the scheduler (I).
     fn inserted(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-    /// The arrival or waiting request `from` was merged into the waiting `into`, which is now
-    /// `request`. `was_waiting` tells a waiting request from an arrival.
+    /// `from` was merged into the waiting request `into`, which is now `request`. `was_waiting`: whether `from` was a
+    /// waiting request; otherwise it is an arrival.
     fn merged(&mut self, _now: Timestamp, _into: RequestId, _from: RequestId, _request: &Request, _was_waiting: bool) {}
     /// A request left the scheduler.
     fn dispatched(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
     /// A request was sent to the drive (D).
     fn issued(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-    /// The drive is done with a request (C).
+    /// The drive has completed a request (C).
     fn served(&mut self, _served: &Served) {}
-    /// All of an arrival is done; its response time is `now` - `request.arrival` (Q2C).
+    /// All parts of an arrival have completed; its response time is `now` - `request.arrival` (Q2C).
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 }
 

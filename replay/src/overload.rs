@@ -1,18 +1,21 @@
-//! Tells an open loop that the drive cannot sustain from one that it can.
+//! Detects an open loop whose load the drive cannot sustain.
 //!
-//! Two signs, either is enough: the offered load (all service times over the span of the arrivals)
-//! is at least 1; or the backlog keeps growing: of the four quarters of the span each has on average
-//! at least 1.3 times the outstanding requests of the one before, the last at least 32, and the
-//! second at least 8, so that a burst at the end of a quiet run is none. (A backlog that grows
-//! linearly from zero has quarters as 1:3:5:7.) The response times of such a run depend on how long
-//! it lasted more than on the scheduler. Requests that all arrive at once are a batch, not a load.
+//! A run counts as overloaded if one of two signs is present:
+//! 1. The offered load (all service times over the span of the arrivals) is at least 1.
+//! 2. The backlog keeps growing. The span is divided into four quarters. The mean number of outstanding requests of
+//!    each quarter is at least 1.3 times that of the quarter before; it is at least 8 in the second quarter and at
+//!    least 32 in the last. The bound on the second quarter excludes a burst at the end of a quiet run. (A backlog that
+//!    grows linearly from zero has quarters as 1:3:5:7.)
+//!
+//! The response times of an overloaded run depend on its length more than on the scheduler. Requests that all arrive at
+//! once are a batch and not a load.
 
 use traces::{Request, RequestId, Timestamp};
 
 use crate::observer::{Observer, Served};
 
 const BINS: usize = 128;
-/// The least mean backlog of the second and the last quarter that is called one.
+/// The least mean backlog, in requests, of the second and the last quarter of a growing backlog.
 const BACKLOG_MIN: [u128; 2] = [8, 32];
 
 /// Watches the backlog of an open loop in bounded memory.
@@ -42,17 +45,17 @@ impl Default for Overload {
     }
 }
 
-/// What [`Overload`] found.
+/// The signs of overload that [`Overload`] has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// Service times over the span of the arrivals; absent if all arrived at once.
+    /// The sum of the service times over the span of the arrivals; absent if all arrived at once.
     pub offered_load: Option<f64>,
     /// Whether the backlog kept growing.
     pub growing: bool,
 }
 
 impl Verdict {
-    /// Whether either sign was seen.
+    /// Whether one of the two signs is present.
     pub fn overloaded(&self) -> bool {
         self.offered_load.is_some_and(|load| load >= 1.0) || self.growing
     }
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_growing_backlog_alone_is_overload() {
-        // An idling scheduler: the drive works half of the time and yet the queue grows.
+        // An idling scheduler: the drive works half of the time and the queue grows all the same.
         let mut overload = Overload::default();
         for index in 0..1000u64 {
             let request =
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_at_the_end_of_a_quiet_run_is_none() {
+    fn a_burst_at_the_end_of_a_quiet_run_is_not_a_growing_backlog() {
         let mut overload = Overload::default();
         let mut arrive = |ns: u64, stays: bool| {
             let request = Request::new(Timestamp::from_ns(ns), Operation::Read, Lba::ZERO, Sectors::new(8));
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_backlog_is_lost_when_bins_are_joined() {
+    fn joining_bins_keeps_the_sum_of_the_backlog() {
         let mut overload = Overload::default();
         let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
         let mut area = 0u128;

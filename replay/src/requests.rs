@@ -1,5 +1,5 @@
-//! The outstanding requests of a stage, in slots that are reused: memory follows the number
-//! outstanding, never the length of the trace.
+//! The outstanding requests of a stage, in slots that are reused: memory grows with the number of outstanding requests,
+//! never with the length of the trace.
 
 use traces::{Request, RequestId, Timestamp};
 
@@ -12,27 +12,27 @@ pub(crate) struct Sequence {
     pub(crate) postflush: bool,
 }
 
-/// One outstanding request. An arrival that is merged keeps its slot, linked to the request that
-/// leads; one that is split keeps its slot until its last part is done.
+/// One outstanding request. An arrival that is merged keeps its slot, linked to the first arrival of the merged
+/// request. An arrival that is split keeps its slot until its last part has completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// As it arrived; what its source is told on completion.
+    /// The request as it arrived; the source receives it on completion.
     pub(crate) arrived: Request,
-    /// As scheduler and drive see it: grown by merges.
+    /// The request as the scheduler and the drive see it: grown by merges.
     pub(crate) request: Request,
-    /// The arrival or sequence that this is a part of.
+    /// The arrival or flush sequence that this request is a part of.
     pub(crate) parent: Option<RequestId>,
-    /// Parts that are not done yet.
+    /// The number of parts that have not completed.
     pub(crate) parts: u32,
-    /// Steps that are not begun yet.
+    /// The steps of the flush sequence that have not begun.
     pub(crate) sequence: Sequence,
     /// The next arrival that was merged into the same request.
     pub(crate) next: Option<RequestId>,
     /// The last arrival of the request that this one leads.
     pub(crate) tail: RequestId,
-    /// How many arrivals the request holds.
+    /// The number of arrivals that the request was merged of.
     pub(crate) segments: u32,
-    /// Whether it never went through the scheduler.
+    /// Whether it bypasses the scheduler.
     pub(crate) bypass: bool,
     pub(crate) dispatched: Timestamp,
     pub(crate) issued: Timestamp,
@@ -76,12 +76,12 @@ impl Requests {
         id
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn release(&mut self, id: RequestId) {
         self.free.push(id);
     }
 
-    /// How many slots are taken.
+    /// The number of slots in use.
     pub(crate) fn outstanding(&self) -> usize {
         self.slots.len() - self.free.len()
     }

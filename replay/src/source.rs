@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use traces::{ReadError, Request, RequestId, Sectors, Timestamp};
 
-/// What a source has to say about its next arrival.
+/// The next event of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It comes at this time, or then the source goes on by itself and knows more.
+    /// The next arrival comes at this time, or the source acts by itself then and must be asked again.
     At(Timestamp),
-    /// It waits for a completion.
+    /// The next arrival waits for a completion.
     Blocked,
-    /// There is none.
+    /// No arrival is left.
     Exhausted,
 }
 
@@ -62,30 +62,29 @@ pub enum ReplayError {
     NoCompletions {
         /// The trace.
         trace: PathBuf,
-        /// How many were looked at.
+        /// The number of requests that were read.
         requests: u64,
     },
 }
 
-/// A process of arrivals.
+/// Decides when each request arrives.
 pub trait Source {
-    /// When the next request arrives. Asked repeatedly without anything changing in between.
+    /// When the next request arrives. The engine may ask repeatedly without any change in between.
     ///
     /// # Errors
-    /// What is wrong with a trace.
+    /// The error of a trace.
     fn next(&mut self) -> Result<Next, ReplayError>;
 
-    /// Lets what the source does by itself happen, up to and including `now`. Told before arrivals are
-    /// taken, and after completions.
+    /// Advances the source's own events up to and including `now`. Called before arrivals are taken, and after
+    /// completions.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// The error of the generator.
     fn advance(&mut self, _now: Timestamp) -> Result<(), ReplayError> {
         Ok(())
     }
 
-    /// The request whose arrival was announced by [`Next::At`], which has come; it will be known as
-    /// `id` until it completes.
+    /// Takes the request whose arrival [`Next::At`] announced and is due now. Its id is `id` until it completes.
     ///
     /// # Errors
     /// A request that does not fit the drive.

@@ -1,5 +1,5 @@
-//! A stage: a scheduler, what it may have in flight below it, a look-ahead, merging, splitting and
-//! flush sequences. What the kernel's block layer does around its elevator.
+//! A stage: a scheduler with limits on the requests in flight below it, a look-ahead, merging, splitting and flush
+//! sequences. It models the block layer of Linux around its elevator.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,22 @@ use crate::merge::MergeIndex;
 use crate::observer::{Observer, Served};
 use crate::requests::{Requests, Sequence};
 
-/// What a stage allows.
+/// The limits of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests in flight below the stage, at least 1.
+    /// The most requests in flight below the stage, at least 1.
     pub depth: u32,
-    /// How many of them may be other than reads, at least 1.
+    /// The most requests among them that are not reads, at least 1.
     pub write_depth: u32,
-    /// Whether the next request is taken from the scheduler before there is room for it; it then
-    /// waits in the stage, as in Linux, where the scheduler is asked before the device.
+    /// Whether the stage takes the next request from the scheduler before the layer below has capacity for it. The
+    /// request then waits in the stage, as in Linux, which asks the scheduler before the device.
     pub look_ahead: bool,
     /// Whether adjacent waiting requests are merged.
     pub merge: bool,
-    /// The longest read or write that merging makes, and above which one is split
-    /// (`queue/max_sectors_kb`, 1,280 KiB by default since Linux 4.0). Discards move no data and are
-    /// left whole.
+    /// The longest read or write that merging makes; longer ones are split (`queue/max_sectors_kb`, 1,280 KiB by
+    /// default since Linux 4.0). Discards move no data and are not split.
     pub max_sectors: Sectors,
-    /// The most arrivals one request is merged of (`queue/max_segments`; an arrival is at least
-    /// one segment).
+    /// The most arrivals that are merged into one request (`queue/max_segments`; an arrival is at least one segment).
     pub max_segments: u32,
 }
 
@@ -46,16 +44,16 @@ impl Default for Limits {
     }
 }
 
-/// A scheduler with everything around it.
+/// A scheduler and the block layer around it.
 pub struct Stage<S> {
     scheduler: S,
     limits: Limits,
     requests: Requests,
     merge: MergeIndex,
     flush: FlushMachine,
-    /// Requests of flush sequences: they go ahead of the scheduler's.
+    /// Requests of flush sequences, which are sent before the requests of the scheduler.
     bypass: VecDeque<RequestId>,
-    /// The request that left the scheduler and waits for room.
+    /// The request that has left the scheduler and waits for capacity below.
     held: Option<RequestId>,
     reads_in_flight: u32,
     writes_in_flight: u32,
@@ -87,17 +85,18 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// When the scheduler asked to be asked again.
+    /// The time at which the scheduler wants to be asked again.
     pub fn wake(&self) -> Option<Timestamp> {
         self.wake
     }
 
-    /// There is no room below, so the scheduler is not asked before there is, whatever it asked for.
-    pub(crate) fn wait_for_room(&mut self) {
+    /// The layer below has no capacity, so the scheduler is not asked before it has, whatever time the scheduler has
+    /// named.
+    pub(crate) fn wait_for_capacity(&mut self) {
         self.wake = None;
     }
 
-    /// Arrivals and parts that are not done.
+    /// Arrivals and parts of arrivals that have not completed.
     pub fn outstanding(&self) -> usize {
         self.requests.outstanding()
     }
@@ -107,8 +106,8 @@ impl<S: Scheduler> Stage<S> {
         self.requests.next_id()
     }
 
-    /// Takes an arrival in: into a waiting request, in parts, as a flush sequence, or as it is.
-    /// What has nothing to do for the drive is `done` at once.
+    /// Accepts an arrival: merges it into a waiting request, splits it, makes a flush sequence of it, or queues it as
+    /// it is. An arrival that needs no work from the drive is appended to `done` at once.
     pub fn arrive<D: DriveModel, O: Observer>(
         &mut self,
         now: Timestamp,
@@ -145,12 +144,12 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// Sends to the drive whatever there is room for.
+    /// Sends requests to the drive as far as it has capacity.
     pub fn dispatch<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &mut D, observer: &mut O) {
         while self.dispatch_one(now, drive, observer) {}
     }
 
-    /// Sends one request to the drive if there is one to send and room for it; whether it did.
+    /// Sends one request to the drive if one is ready and the drive has capacity; returns whether it did.
     pub fn dispatch_one<D: DriveModel, O: Observer>(
         &mut self,
         now: Timestamp,
@@ -176,7 +175,7 @@ impl<S: Scheduler> Stage<S> {
         issued
     }
 
-    /// Asks the scheduler for the next request, if there is room for one or the look-ahead makes it.
+    /// Asks the scheduler for the next request if the drive has capacity, or if the look-ahead is free.
     fn ask<D: DriveModel, O: Observer>(&mut self, now: Timestamp, drive: &D, observer: &mut O) -> Option<RequestId> {
         let capacity = self.capacity_to_ask();
         if capacity.reads == 0 && capacity.writes == 0 {
@@ -202,15 +201,15 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// The arrivals that `id` was made of, which complete with it or wait for their other parts; none
-    /// for a flush, which belongs to whom it serves.
+    /// The arrivals that `id` was made of; they complete with it or wait for their other parts. A flush has none: it
+    /// belongs to all requests that it serves.
     pub(crate) fn arrivals(&self, id: RequestId) -> impl Iterator<Item = RequestId> + '_ {
         let first = (self.requests[id].request.operation != Operation::Flush).then_some(id);
         std::iter::successors(first, |&member| self.requests[member].next)
             .map(|member| self.requests[member].parent.unwrap_or(member))
     }
 
-    /// The drive is done with a request; appends the arrivals that are done by it.
+    /// The drive has completed a request; appends the arrivals that have completed by it.
     pub fn complete<O: Observer>(
         &mut self,
         now: Timestamp,
@@ -240,7 +239,7 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// One arrival, or part of one, is done.
+    /// One arrival, or part of an arrival, has completed.
     fn member_done(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<(RequestId, Request)>) {
         let slot = &self.requests[id];
         let (parent, arrived) = (slot.parent, slot.arrived);
@@ -256,7 +255,7 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// Begins the next step of a sequence; after the last (or if there is none) the arrival is done.
+    /// Begins the next step of a flush sequence; after the last step, or without one, the arrival has completed.
     fn next_step(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<(RequestId, Request)>) {
         let sequence = &mut self.requests[id].sequence;
         if sequence.preflush {
@@ -296,7 +295,7 @@ impl<S: Scheduler> Stage<S> {
         self.start_flush(now);
     }
 
-    /// Cuts a request into parts that the limits allow; it is done when the last of them is.
+    /// Splits a request into parts within the limits; it completes with the last of them.
     fn split<O: Observer>(&mut self, now: Timestamp, id: RequestId, way: Way, observer: &mut O) {
         let whole = self.requests[id].request;
         self.requests[id].parts = whole.sectors().count().div_ceil(self.limits.max_sectors.count()) as u32;
@@ -319,7 +318,7 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// Gives a request to the scheduler, unless it can be merged into one that waits.
+    /// Inserts a request into the scheduler, unless it can be merged into a waiting one.
     fn enqueue<O: Observer>(&mut self, now: Timestamp, id: RequestId, observer: &mut O) {
         let request = self.requests[id].request;
         if self.limits.merge {
@@ -332,8 +331,8 @@ impl<S: Scheduler> Stage<S> {
         observer.inserted(now, id, &request);
     }
 
-    /// Tries a back merge, then a front merge, as `elv_merge` does; a request that has grown up to
-    /// its neighbour is joined with it (`attempt_back_merge`, `attempt_front_merge`).
+    /// Tries a back merge, then a front merge, as `elv_merge` does. A request that has grown up to its neighbour is
+    /// joined with it (`attempt_back_merge`, `attempt_front_merge`).
     fn merge_into_waiting<O: Observer>(
         &mut self,
         now: Timestamp,
@@ -400,7 +399,7 @@ impl<S: Scheduler> Stage<S> {
         observer.merged(now, into, next, &grown, true);
     }
 
-    /// Adds the sectors and the members of `id` to `into`.
+    /// Adds the sectors and the arrivals of `id` to `into`.
     fn absorb(&mut self, into: RequestId, id: RequestId) -> Request {
         let other = &self.requests[id];
         let (other_tail, segments, other) = (other.tail, other.segments, other.request);
@@ -414,7 +413,7 @@ impl<S: Scheduler> Stage<S> {
         slot.request
     }
 
-    /// Sends a request to the drive if the limits and the drive have room for it.
+    /// Sends a request to the drive if the limits and the drive admit it.
     fn issue<D: DriveModel, O: Observer>(
         &mut self,
         now: Timestamp,
@@ -446,15 +445,15 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    /// What may be sent to the drive now.
+    /// The capacity that the limits leave now.
     fn capacity(&self) -> Capacity {
         let total = self.limits.depth - (self.reads_in_flight + self.writes_in_flight).min(self.limits.depth);
         let writes = self.limits.write_depth.saturating_sub(self.writes_in_flight);
         Capacity { reads: total, writes: total.min(writes) }
     }
 
-    /// What the scheduler may be asked for: with a look-ahead one more than the depth has room for.
-    /// Where writes have used up their share none is asked for, since it would hold up the reads.
+    /// The capacity that the scheduler is asked with: with a look-ahead, at least one request even if the depth is used
+    /// up. No write is asked for if the writes have used up their limit, since it would delay the reads.
     fn capacity_to_ask(&self) -> Capacity {
         let capacity = self.capacity();
         let ahead = u32::from(self.limits.look_ahead);
@@ -463,16 +462,16 @@ impl<S: Scheduler> Stage<S> {
     }
 }
 
-/// How a part goes to the drive.
+/// The way of a part to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Scheduler,
-    /// Ahead of the scheduler, as the kernel's flush machine re-queues at the head.
+    /// Before the requests of the scheduler, as the flush machine of the kernel re-queues at the head.
     Bypass,
 }
 
-/// The flush sequence that `request` needs in front of a drive with this cache, if any; takes the
-/// flags that the sequence stands for off the request.
+/// The flush sequence that `request` needs on a drive with this cache, if any; removes the flags that the sequence
+/// replaces from the request.
 fn sequence_of(request: &mut Request, cache: WriteCache) -> Option<Sequence> {
     let WriteCache::Volatile { fua } = cache else { return None };
     let is_flush = request.operation == Operation::Flush;

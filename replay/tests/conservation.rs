@@ -1,6 +1,5 @@
-//! Whatever the scheduler, the drive, the limits and the load: each arrival completes exactly once
-//! and not before it arrived, every sector is served, the limits are kept, and Little's law holds to
-//! the nanosecond.
+//! Conservation laws, for every scheduler, drive, limit and load: each arrival completes exactly once and not before it
+//! arrived, every sector is served, the limits are kept, and Little's law holds to the nanosecond.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeMap;
@@ -31,7 +30,7 @@ impl Source for Listed {
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 }
 
-/// Checks everything that an observer can see.
+/// Checks all events that an observer sees.
 #[derive(Default)]
 struct Auditor {
     limits: Limits,
@@ -51,7 +50,7 @@ struct Auditor {
 
 impl Auditor {
     fn time(&mut self, now: Timestamp) {
-        assert!(now >= self.now, "time goes forward");
+        assert!(now >= self.now, "time does not decrease");
         self.now = now;
     }
 }
@@ -118,7 +117,7 @@ fn request() -> impl Strategy<Value = (u64, Request)> {
     let operation = prop_oneof![
         6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
     ];
-    // Few places, so that neighbours meet and merge.
+    // Few addresses, so that adjacent requests meet and merge.
     let place = prop_oneof![0u64..40, 0u64..4000];
     (operation, place, 1u64..40, 0u64..6_000_000, 0u8..32, 0u16..3, 0u32..4, 0u8..2).prop_map(
         |(operation, place, eights, gap, flags, vm, stream, level)| {
@@ -129,7 +128,7 @@ fn request() -> impl Strategy<Value = (u64, Request)> {
             request.vm = VmId(vm);
             request.stream = StreamId(stream);
             request.priority = Priority::new(2, level).unwrap();
-            // Bursts: most arrive with the one before.
+            // Bursts: most arrive at the time of the one before.
             (if gap > 3_000_000 { gap } else { 0 }, request)
         },
     )
@@ -214,7 +213,7 @@ fn audit(spec: &Spec, drive: Box<dyn DriveModel>, limits: Limits, requests: &[Re
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn everything_is_served_once_and_the_limits_are_kept(
+    fn every_request_is_served_once_within_the_limits(
         load in prop::collection::vec(request(), 1..60), limits in limits(),
     ) {
         let mut now = Timestamp::ZERO;

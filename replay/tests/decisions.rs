@@ -1,4 +1,4 @@
-//! How decisions are rebuilt from the block layer's events, and compared.
+//! The reconstruction of decisions from the events of the block layer, and their comparison with a scheduler.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use replay::Decisions;
@@ -56,8 +56,8 @@ fn counts(agreement: &Agreement) -> (u64, u64) {
 }
 
 #[test]
-fn candidates_are_what_was_inserted_before_the_previous_issue() {
-    // 10 arrives before 300 is issued, but after 300 was chosen.
+fn candidates_are_the_requests_inserted_before_the_previous_issue() {
+    // 10 is inserted before 300 is issued, but after 300 was chosen.
     let lines = [
         (0, I, 100),
         (1, D, 100),
@@ -85,7 +85,7 @@ fn candidates_are_what_was_inserted_before_the_previous_issue() {
 }
 
 #[test]
-fn a_choice_cannot_fall_before_its_insertion() {
+fn request_is_not_chosen_before_its_insertion() {
     // 50 went although it was inserted after the previous issue: then it was chosen later, from three.
     let lines =
         [(0, I, 100), (1, D, 100), (2, I, 300), (3, I, 400), (4, D, 300), (5, I, 310), (6, D, 310), (7, D, 400)];
@@ -100,7 +100,7 @@ fn a_choice_cannot_fall_before_its_insertion() {
 }
 
 #[test]
-fn after_a_miss_the_captures_choice_is_followed() {
+fn after_a_miss_the_choice_of_the_capture_is_followed() {
     let mut lines: Vec<(u64, u8, u64)> = vec![(0, I, 1000), (1, D, 1000)];
     lines.extend((0..6).map(|n| (2 + n, I, 2000 + 100 * n)));
     // The kernel goes downwards once, and on from there.
@@ -113,7 +113,7 @@ fn after_a_miss_the_captures_choice_is_followed() {
         let missed: Vec<u64> = agreement.misses.iter().map(|miss| miss.kernel.sector.sector()).collect();
         assert_eq!(missed, [2500], "{scheduler}");
     }
-    // One that cannot be copied is told as well as can be.
+    // A scheduler that cannot be forked is informed as far as possible.
     let agreement = reads("deadline", &lines);
     assert_eq!(agreement.misses[0].kernel.sector.sector(), 2500);
 }
@@ -152,7 +152,7 @@ fn completions_and_classes_reach_the_scheduler() {
 }
 
 #[test]
-fn a_request_queues_on_the_cpu_where_it_was_allocated() {
+fn request_queues_on_the_cpu_of_its_allocation() {
     let lines: [Line<'_>; 10] = [
         (0, I, "R", 0, 8, 0, 0),
         (1, D, "R", 0, 8, 0, 0),
@@ -195,7 +195,7 @@ fn merges_requeues_and_partial_completions_are_followed() {
 }
 
 #[test]
-fn a_miss_that_a_tick_or_a_race_explains_says_so() {
+fn reason_of_a_miss_names_a_tick_or_a_race() {
     let line = |time, code, sector| (time, code, sector);
     // The oldest expires 1 ms after the decision, if expiries are not counted in ticks.
     let lines = [
@@ -210,11 +210,11 @@ fn a_miss_that_a_tick_or_a_race_explains_says_so() {
     let agreement = reads("mq-deadline:fifo_batch=1,tick=1ns", &lines);
     assert_eq!(agreement.misses.len(), 1);
     assert!(agreement.misses[0].reason.contains("a tick later"), "{}", agreement.misses[0].reason);
-    // 660 was not seen yet.
+    // The kernel chose before it saw 660.
     let lines = [(0, I, 500), (1, D, 500), (2, I, 600), (3, I, 700), (4, I, 660), (5, D, 600), (6, D, 700)];
     let agreement = reads("mq-deadline", &lines);
     assert!(agreement.misses[0].reason.ends_with("1 fewer inserted"), "{}", agreement.misses[0].reason);
-    // 660 was seen already.
+    // The kernel chose after it saw 660.
     let lines = [(0, I, 500), (1, D, 500), (2, I, 600), (3, I, 700), (3, I, 50), (5, D, 600), (6, I, 660), (7, D, 50)];
     let agreement = reads("cscan", &lines);
     assert_eq!(agreement.misses.len(), 1);
@@ -232,7 +232,7 @@ fn a_capture_without_decisions_is_refused_with_the_reason() {
 }
 
 #[test]
-fn ticks_are_those_of_the_captures_clock() {
+fn ticks_are_aligned_to_the_clock_of_the_capture() {
     // 10 is inserted 2 ms after the first event, which is 3.9 ms after a tick: 1.9 ms into the next.
     let decided = |first: u64, expires: u64| {
         let lines = [(0, I, 500), (1, D, 500), (2 * MS, I, 600), (2 * MS, I, 10), (expires, I, 700), (expires, D, 600)];
@@ -245,8 +245,8 @@ fn ticks_are_those_of_the_captures_clock() {
         }
         decisions.finish().unwrap()
     };
-    // 600 goes at the first moment that the capture shows, and then 10 is due or not; what the capture
-    // did at that time is 10 before 700.
+    // 600 is issued at the first time that the capture shows; by then 10 has expired or not. In the capture 10 goes
+    // before 700.
     let first = 5_620 * 1000 * MS + 3_900_000;
     let agreement = decided(first, 502 * MS - 1_900_000);
     assert_eq!(agreement.decisions, 1);
@@ -257,7 +257,7 @@ fn ticks_are_those_of_the_captures_clock() {
 }
 
 #[test]
-fn a_gap_of_days_is_not_asked_through() {
+fn gap_of_days_is_passed_in_bounded_time() {
     // sfq has nothing to send before the completion that comes a month later.
     let month = 30 * 86_400 * 1000 * MS;
     let lines = [(0, I, 0), (1, D, 0), (2, I, 8), (2, I, 16), (month, C, 0), (month + 1, D, 8), (month + 2, D, 16)];
@@ -267,9 +267,9 @@ fn a_gap_of_days_is_not_asked_through() {
 }
 
 #[test]
-fn what_a_process_collected_is_there_when_the_first_of_it_is_decided_about() {
+fn all_requests_of_a_plug_are_candidates_at_its_first_decision() {
     let line = |time, code, operation, sector| (time, code, operation, sector, 8, 0, 0);
-    // The read passes the write if that is there: then it is the write's turn, otherwise it is not.
+    // If the write is there, the read passes it and then it is its turn; otherwise it is not.
     let decided = |order: [(u8, &'static str, u64); 4], next: [(&'static str, u64); 2]| {
         // Reads have begun: the first batch would be one of writes.
         let mut lines = vec![line(0, I, "R", 400), line(0, D, "R", 400)];
@@ -286,23 +286,23 @@ fn what_a_process_collected_is_there_when_the_first_of_it_is_decided_about() {
 }
 
 #[test]
-fn an_allocation_that_nobody_inserts_is_forgotten() {
+fn allocation_without_an_insertion_is_dropped() {
     let lines = [(0, G, 7000), (1, G, 500), (2, I, 500), (3, G, 300), (4, I, 300), (5, D, 500), (6, D, 300)];
     assert_eq!(reads("fifo", &lines).misses.len(), 0);
 }
 
 #[test]
-fn a_completion_is_an_opportunity_only_after_something_waited_for_room() {
-    // Best effort waits for real time in flight. If it is asked when that completes, 10 is next in order; if
-    // only at the second tick from when it was in vain, at 8 ms, 500 has expired.
+fn completion_leads_to_a_decision_only_after_a_request_waited_for_capacity() {
+    // Best effort waits for real time in flight. If the scheduler is asked when that completes, 10 is next in order. If
+    // it is asked only at the second tick after the attempt in vain, at 8 ms, 500 has expired.
     let of = |time_ms: u64, code, sector, class| (time_ms * MS, code, "R", sector, 8, class, 0);
     let misses = |lines: &[Line<'_>]| events("mq-deadline:fifo_batch=0,read_expire=8ms", lines).unwrap().misses.len();
     let begun = [of(1, I, 100, 1), of(1, D, 100, 1), of(2, I, 500, 2), of(3, I, 10, 2), of(3, I, 200, 1)];
     let ended = |next: [u64; 2]| [of(5, C, 200, 1), of(9, D, next[0], 2), of(9, D, next[1], 2)];
-    // 200 goes at once, or when 100 has completed.
-    let had_room = [&begun[..], &[of(3, D, 200, 1), of(4, C, 100, 1)]].concat();
+    // 200 is issued at once, or when 100 has completed.
+    let had_capacity = [&begun[..], &[of(3, D, 200, 1), of(4, C, 100, 1)]].concat();
     let waited = [&begun[..], &[of(4, C, 100, 1), of(4, D, 200, 1)]].concat();
-    for (lines, next) in [(had_room, [500, 10]), (waited, [10, 500])] {
+    for (lines, next) in [(had_capacity, [500, 10]), (waited, [10, 500])] {
         assert_eq!(misses(&[&lines[..], &ended(next)].concat()), 0, "{next:?}");
         assert_eq!(misses(&[&lines[..], &ended([next[1], next[0]])].concat()), 1, "{next:?}");
     }

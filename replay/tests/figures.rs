@@ -1,4 +1,4 @@
-//! Every figure of a run against one worked out by hand, and ratios against the definition.
+//! The figures of a run against values worked out by hand, and the ratios of runs against their definition.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use replay::ReplayError;
@@ -26,8 +26,8 @@ fn request(ms: u64, operation: Operation, lba: u64, sectors: u64, vm: u16) -> Re
     request
 }
 
-/// At 10 ms a read goes to the drive (1 ms for everything). At 10 ms too arrive two reads that merge
-/// and, behind them, a write. Two VMs.
+/// At 10 ms a read goes to the drive (service time 1 ms). At 10 ms also arrive two reads that merge and then a write.
+/// Two VMs.
 fn load() -> Vec<Request> {
     vec![
         request(10, Operation::Read, 0, 8, 0),
@@ -52,7 +52,7 @@ fn run(metrics: &Metrics) -> Run {
 }
 
 #[test]
-fn a_run_worked_out_by_hand() {
+fn figures_of_a_run_equal_those_worked_out_by_hand() {
     // 10-11 ms the first read, 11-12 the merged pair, 12-13 the write.
     let run = run(&replay(load(), Limits::default(), "fixed"));
     assert_eq!(run.span_ns.as_ns(), 3_000_000);
@@ -82,8 +82,8 @@ fn a_run_worked_out_by_hand() {
 }
 
 #[test]
-fn joined_requests_wait_as_one() {
-    // Three wait apart, then what joins two of them: two wait for 1 ms, one for another.
+fn joined_requests_count_as_one_waiting_request() {
+    // Three wait separately, then an arrival joins two of them: two wait for 1 ms, one for another 1 ms.
     let read = |lba| request(10, Operation::Read, lba, 8, 0);
     let load = vec![read(0), read(100), read(116), read(500), read(108)];
     let run = run(&replay(load, Limits::default(), "fixed"));
@@ -92,7 +92,7 @@ fn joined_requests_wait_as_one() {
 }
 
 #[test]
-fn a_pause_is_not_busy_and_percentiles_do_not_pass_the_largest() {
+fn pauses_do_not_count_as_busy_and_percentiles_do_not_exceed_the_maximum() {
     let run = run(&replay(
         vec![request(5, Operation::Read, 0, 8, 0), request(9, Operation::Read, 8, 8, 0)],
         Limits::default(),
@@ -103,7 +103,7 @@ fn a_pause_is_not_busy_and_percentiles_do_not_pass_the_largest() {
 }
 
 #[test]
-fn a_look_ahead_shows_between_dispatch_and_device_time() {
+fn look_ahead_adds_to_dispatch_to_completion_only() {
     let limits = Limits { look_ahead: true, merge: false, ..Limits::default() };
     let run = run(&replay(load(), limits, "fixed"));
     assert_eq!(run.all.device_time.mean_ns, Some(1e6));
@@ -112,14 +112,14 @@ fn a_look_ahead_shows_between_dispatch_and_device_time() {
 }
 
 #[test]
-fn waiting_at_the_drive_is_device_time() {
+fn device_time_includes_waiting_at_the_drive() {
     let limits = Limits { depth: 3, merge: false, ..Limits::default() };
     let run = run(&replay(load()[..3].to_vec(), limits, "fixed"));
     assert_eq!(run.all.device_time.mean_ns, Some(2e6));
 }
 
 #[test]
-fn flushes_and_discards_are_a_class_of_their_own_and_of_their_vm() {
+fn flushes_and_discards_are_a_separate_class_of_their_vm() {
     let mut write = request(0, Operation::Write, 0, 8, 1);
     write.flags = Flags::PREFLUSH;
     let load = vec![write, request(0, Operation::Discard, 8, 8, 1), request(0, Operation::Flush, 0, 0, 1)];
@@ -131,7 +131,7 @@ fn flushes_and_discards_are_a_class_of_their_own_and_of_their_vm() {
 }
 
 #[test]
-fn a_ratio_is_the_run_over_the_baseline_and_only_between_comparable_runs() {
+fn ratio_is_run_over_baseline_for_comparable_runs_only() {
     let base = run(&replay(load(), Limits::default(), "fixed:service=1ms"));
     let slow = run(&replay(load(), Limits::default(), "fixed:service=4ms"));
     let ratio = replay::figures::ratio(&slow, &base).unwrap();
@@ -145,7 +145,7 @@ fn a_ratio_is_the_run_over_the_baseline_and_only_between_comparable_runs() {
 }
 
 #[test]
-fn decisions_as_they_are_logged() {
+fn decision_log_has_one_line_per_dispatch() {
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
     let mut out = Vec::new();
@@ -167,7 +167,7 @@ fn decisions_as_they_are_logged() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_says_so() {
+fn log_reports_its_first_write_error() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -195,7 +195,7 @@ fn verdict(requests: u64, gap_us: u64, drive: &str) -> replay::overload::Verdict
 }
 
 #[test]
-fn the_offered_load_is_service_over_span_also_at_a_depth() {
+fn offered_load_is_service_time_over_span_at_any_depth() {
     let sustained = verdict(1001, 2000, "fixed");
     assert_eq!(sustained.offered_load, Some(1001.0 / 2000.0));
     assert!(!sustained.overloaded());

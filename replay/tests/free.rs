@@ -1,8 +1,8 @@
-//! A scheduler that runs freely on a capture: worked out by hand.
+//! Schedulers that run freely on a capture, with expected figures worked out by hand.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use replay::decisions::DecisionsError;
-use replay::{Pacing, Recording};
+use replay::{Pacing, RecordedRun};
 use traces::events::{Category, Event, Watch, action};
 use traces::results::free_run::FreeRun;
 use traces::{Priority, Timestamp};
@@ -16,8 +16,8 @@ const M: u8 = action::BACK_MERGE;
 /// One line of a script: time in ns, event, process, first sector; reads of 8 sectors.
 type Line = (u64, u8, u32, u64);
 
-fn recording(lines: &[Line]) -> Recording {
-    let mut recording = Recording::default();
+fn recorded(lines: &[Line]) -> RecordedRun {
+    let mut run = RecordedRun::default();
     for &(time, code, pid, sector) in lines {
         let event = Event {
             time,
@@ -28,22 +28,22 @@ fn recording(lines: &[Line]) -> Recording {
             priority: Priority::new(2, 4).unwrap(),
             ..Event::default()
         };
-        recording.event(Timestamp::from_ns(time), &event);
+        run.event(Timestamp::from_ns(time), &event);
     }
-    recording
+    run
 }
 
 fn free(scheduler: &str, pacing: Pacing, lines: &[Line]) -> Result<FreeRun, DecisionsError> {
     let built = schedulers::build(&scheduler.parse().unwrap()).unwrap();
-    recording(lines).run(scheduler, built.scheduler, pacing)
+    recorded(lines).run(scheduler, built.scheduler, pacing)
 }
 
-/// Mean response times in ns, the capture's and ours.
+/// Mean response times in ns: in the capture and in the run.
 fn means(run: &FreeRun) -> (f64, f64) {
     (run.all.kernel.moments.mean_ns.unwrap(), run.all.ours.moments.mean_ns.unwrap())
 }
 
-/// First come, first served: 100, 200, 900 and 210 take 100, 150, 50 and 60 ns.
+/// Served in order of arrival: 100, 200, 900 and 210 take 100, 150, 50 and 60 ns.
 const IN_ORDER: [Line; 12] = [
     (0, I, 1, 100),
     (0, D, 1, 100),
@@ -60,7 +60,7 @@ const IN_ORDER: [Line; 12] = [
 ];
 
 #[test]
-fn each_request_takes_what_it_took_in_whatever_order() {
+fn service_times_stay_the_same_in_any_order() {
     let run = free("fifo", Pacing::Recorded, &IN_ORDER).unwrap();
     assert_eq!((run.requests, run.unfinished, run.depth), (4, 0, 1));
     assert_eq!(means(&run), (237.5, 237.5));
@@ -78,7 +78,7 @@ fn each_request_takes_what_it_took_in_whatever_order() {
     assert_eq!((run.classes.len(), run.classes[0].class, run.operations.len()), (1, 2, 1));
 }
 
-/// Process 1 asks for the next 5 ns after it got the first; process 2 has three outstanding.
+/// Process 1 sends its next request 5 ns after a completion; process 2 has three outstanding.
 const DEPENDENT: [Line; 15] = [
     (0, I, 2, 100),
     (0, D, 2, 100),
@@ -98,7 +98,7 @@ const DEPENDENT: [Line; 15] = [
 ];
 
 #[test]
-fn a_process_thinks_as_long_or_arrives_at_its_times() {
+fn closed_pacing_keeps_think_times_and_recorded_pacing_arrival_times() {
     // 116 goes before 1000, which completes at 400; 1008 arrives at 405 to an idle device, or at 305.
     let run = free("sstf", Pacing::Closed, &DEPENDENT).unwrap();
     let of_1 = &run.processes[0].responses;
@@ -115,7 +115,7 @@ fn a_process_thinks_as_long_or_arrives_at_its_times() {
 }
 
 #[test]
-fn as_many_are_in_flight_as_the_capture_has_and_overlap_is_taken_for_a_queue() {
+fn depth_is_that_of_the_capture_and_overlapping_requests_count_as_queued() {
     let lines = [
         (0, I, 1, 8),
         (0, D, 1, 8),
@@ -126,23 +126,23 @@ fn as_many_are_in_flight_as_the_capture_has_and_overlap_is_taken_for_a_queue() {
         (150, C, 1, 0),
         (160, D, 1, 16),
         (200, C, 1, 16),
-        // This one never completes, and that one is never issued.
+        // The first of these never completes, the second is never issued.
         (210, I, 1, 24),
         (210, D, 1, 24),
         (211, I, 1, 32),
     ];
     let run = free("fifo", Pacing::Recorded, &lines).unwrap();
     assert_eq!((run.requests, run.unfinished, run.depth), (3, 2, 2));
-    // 100, 50 and 40 one after another: the device is never without one.
+    // 100, 50 and 40 one after another: the device is never idle.
     assert_eq!(run.all.ours.moments.max_ns, Some(188));
     assert_eq!(run.all.kernel.moments.max_ns, Some(198));
 }
 
 #[test]
-fn merged_and_requeued_requests_take_part_as_they_were_issued_last() {
+fn merged_and_requeued_requests_take_part_as_last_issued() {
     let mut lines = vec![(0, I, 1, 100), (1, I, 1, 108), (2, M, 1, 108), (3, D, 1, 100), (4, R, 1, 100)];
     lines.extend([(5, I, 1, 100), (7, D, 1, 100)]);
-    let mut recording = recording(&lines);
+    let mut run = recorded(&lines);
     let complete = Event {
         time: 57,
         sector: 100,
@@ -150,9 +150,9 @@ fn merged_and_requeued_requests_take_part_as_they_were_issued_last() {
         action: u32::from(C) | Category::READ.in_action(),
         ..Event::default()
     };
-    recording.event(Timestamp::from_ns(57), &complete);
+    run.event(Timestamp::from_ns(57), &complete);
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
-    let run = recording.run("fifo", scheduler, Pacing::Closed).unwrap();
+    let run = run.run("fifo", scheduler, Pacing::Closed).unwrap();
     assert_eq!((run.requests, run.unfinished, run.depth), (1, 0, 1));
     assert_eq!(run.all.kernel.moments.max_ns, Some(57));
     assert_eq!(run.all.ours.moments.max_ns, Some(50), "it is issued at once");
@@ -160,7 +160,7 @@ fn merged_and_requeued_requests_take_part_as_they_were_issued_last() {
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_the_reason() {
+fn captures_without_requests_are_refused_with_the_reason() {
     let refused = |lines: &[Line]| free("fifo", Pacing::Closed, lines).unwrap_err();
     assert_eq!(refused(&[(0, D, 1, 0), (1, C, 1, 0)]), DecisionsError::NoInsertions);
     assert_eq!(refused(&[(0, I, 1, 0)]), DecisionsError::NoIssues);

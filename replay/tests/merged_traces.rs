@@ -1,4 +1,5 @@
-//! What of a trace is replayed, and when: windows, limits, several VMs, and the pacings' exact times.
+//! The part of a trace that is replayed and its arrival times: windows, limits, several VMs, and the exact times of
+//! each pacing.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use traces::{
     TraceMeta, TraceReader,
 };
 
-/// Arrival (us), first sector and sectors; zero sectors are a flush. Completed 1 us later.
+/// Arrival (us), first sector and sectors; zero sectors mean a flush. Completed 1 us later.
 struct Listed {
     records: VecDeque<(u64, u64, u64)>,
     meta: TraceMeta,
@@ -58,7 +59,7 @@ fn workload(traces: &[&[(u64, u64, u64)]], window: TimeWindow, capacity: u64) ->
     MergedTraces::new(traces.iter().enumerate().map(trace).collect(), window, Sectors::new(capacity))
 }
 
-/// Arrival in us, VM and first sector of everything that is emitted.
+/// The arrival in us, VM and first sector of every emitted request.
 fn emitted(mut workload: MergedTraces) -> Vec<(u64, u16, u64)> {
     let mut all = Vec::new();
     while let Some(record) = workload.take().unwrap() {
@@ -76,7 +77,7 @@ fn window(from: u64, to: Option<u64>, limit: Option<u64>) -> TimeWindow {
 const TRACE: &[(u64, u64, u64)] = &[(100, 0, 8), (110, 8, 8), (120, 16, 8), (130, 24, 8)];
 
 #[test]
-fn a_window_holds_its_beginning_and_not_its_end_and_starts_the_clock() {
+fn window_includes_its_beginning_excludes_its_end_and_starts_the_clock() {
     assert_eq!(emitted(workload(&[TRACE], window(0, None, None), 1000)).len(), 4);
     assert_eq!(emitted(workload(&[TRACE], window(10, Some(30), None), 1000)), [(0, 0, 8), (10, 0, 16)]);
     assert_eq!(emitted(workload(&[TRACE], window(5, Some(30), None), 1000)), [(5, 0, 8), (15, 0, 16)]);
@@ -84,7 +85,7 @@ fn a_window_holds_its_beginning_and_not_its_end_and_starts_the_clock() {
 }
 
 #[test]
-fn traces_start_together_and_are_merged_by_arrival_the_first_named_first() {
+fn traces_start_together_and_merge_by_arrival_then_by_vm() {
     let other: &[(u64, u64, u64)] = &[(5000, 500, 8), (5010, 508, 8), (5011, 516, 8)];
     let all = emitted(workload(&[TRACE, other], window(0, None, None), 1000));
     let order = [(0, 0, 0), (0, 1, 500), (10, 0, 8), (10, 1, 508), (11, 1, 516), (20, 0, 16), (30, 0, 24)];
@@ -93,8 +94,8 @@ fn traces_start_together_and_are_merged_by_arrival_the_first_named_first() {
 }
 
 #[test]
-fn a_limit_reads_nothing_behind_it() {
-    // The second request does not fit the drive; nobody asked for it.
+fn no_record_beyond_the_limit_is_read() {
+    // The second request does not fit the drive, but it is never read.
     let beyond: &[(u64, u64, u64)] = &[(0, 0, 8), (1, 5000, 8)];
     assert_eq!(emitted(workload(&[beyond], window(0, None, Some(1)), 1000)).len(), 1);
     assert_eq!(emitted(workload(&[&[(0, 5000, 8)]], window(0, None, Some(0)), 1000)).len(), 0);
@@ -122,7 +123,7 @@ fn super_long() -> ReplayError {
 }
 
 #[test]
-fn the_extent_is_that_of_what_will_be_replayed() {
+fn extent_covers_the_replayed_requests_only() {
     let records = [(100, 900, 8), (110, 0, 0), (120, 50, 8), (130, 70, 4)];
     let all = extent(&mut listed(&records), TimeWindow::default()).unwrap();
     assert_eq!((all.records, all.lba_min.sector(), all.lba_end.sector()), (4, 50, 908));
@@ -135,7 +136,7 @@ fn the_extent_is_that_of_what_will_be_replayed() {
     assert_eq!((flushes.lba_min, flushes.lba_end), (Lba::ZERO, Lba::ZERO));
 }
 
-/// Recorded arrival, when it came and when it was done, in us.
+/// The recorded arrival, the replayed arrival and the completion, in us.
 #[derive(Default)]
 struct Times(Vec<(u64, u64, u64)>);
 
@@ -158,7 +159,7 @@ fn times(source: impl Source, service: &str, bound: usize) -> (Vec<(u64, u64, u6
 }
 
 #[test]
-fn an_open_loop_keeps_recorded_times_or_scales_them() {
+fn open_loop_keeps_or_scales_recorded_times() {
     let all = || workload(&[TRACE], TimeWindow::default(), 1000);
     assert_eq!(times(Open::recorded(all()), "4us", 99).0, [(0, 0, 4), (10, 10, 14), (20, 20, 24), (30, 30, 34)]);
     let scale = Fraction { numerator: 5, denominator: 10 };
@@ -166,18 +167,18 @@ fn an_open_loop_keeps_recorded_times_or_scales_them() {
 }
 
 #[test]
-fn an_arrival_that_was_held_back_counts_its_wait() {
+fn response_time_includes_the_time_held_back() {
     let (held, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "15us", 1);
     assert_eq!(held, [(0, 0, 15), (10, 15, 30), (20, 30, 45), (30, 45, 60)]);
     assert!(flag);
     let (_, flag) = times(Open::recorded(workload(&[&TRACE[..2]], TimeWindow::default(), 1000)), "15us", 1);
-    assert!(flag, "the second was taken late, though there was room by then");
+    assert!(flag, "the second was taken late, although the bound allowed it by then");
     let (_, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "10us", 1);
     assert!(!flag, "each is done when the next arrives");
 }
 
 #[test]
-fn as_fast_as_possible_keeps_so_many_outstanding() {
+fn asap_keeps_the_number_of_outstanding_requests() {
     let asap = |outstanding| Asap::new(workload(&[TRACE], TimeWindow::default(), 1000), outstanding);
     assert_eq!(times(asap(1), "4us", 99).0, [(0, 0, 4), (4, 4, 8), (8, 8, 12), (12, 12, 16)]);
     assert_eq!(times(asap(2), "4us", 99).0, [(0, 0, 4), (0, 0, 8), (4, 4, 12), (8, 8, 16)]);

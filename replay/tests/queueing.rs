@@ -1,6 +1,5 @@
-//! The engine against queueing theory: M/D/1, M/G/1 (Pollaczek–Khinchine), the machine repairman
-//! (M/M/1//N) and the closed system without think time. Seeds are fixed; tolerances are several
-//! standard errors wide.
+//! The engine against queueing theory: M/D/1, M/G/1 (Pollaczek–Khinchine), the machine repairman model (M/M/1//N) and
+//! the closed system without think time. Seeds are fixed; tolerances are several standard errors wide.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use rand::{RngExt, SeedableRng};
@@ -83,7 +82,8 @@ fn poisson<F: FnMut(&mut Xoshiro256PlusPlus) -> u64>(gap_ns: f64, length: F) -> 
 
 fn mean_wait_ns(metrics: &Metrics) -> f64 {
     let reads = metrics.total(Class::Read).figures(metrics.span());
-    // With a depth of one the drive begins as soon as it is issued, so waiting is response less device time.
+    // With a depth of one the drive begins as soon as a request is issued, so the wait is the response time less the
+    // device time.
     reads.response_time.mean_ns.unwrap() - reads.device_time.mean_ns.unwrap()
 }
 
@@ -92,7 +92,7 @@ fn assert_close(what: &str, measured: f64, theory: f64, tolerance: f64) {
 }
 
 #[test]
-fn m_d_1_waits_as_theory_says() {
+fn mean_wait_of_m_d_1_agrees_with_theory() {
     for load in [0.3, 0.6, 0.8] {
         let service = 1e6;
         let metrics = run(poisson(service / load, |_| 8), "fixed:service=1ms");
@@ -102,7 +102,7 @@ fn m_d_1_waits_as_theory_says() {
 }
 
 #[test]
-fn m_g_1_waits_as_pollaczek_and_khinchine_say() {
+fn mean_wait_of_m_g_1_agrees_with_pollaczek_khinchine() {
     // 1 ms and 128 us a sector; lengths 1 (90 %) or 91 (10 %).
     let drive = "linear:cache=off,a=1ms,b=0,per_byte_ps=250000";
     for load in [0.3, 0.6, 0.8] {
@@ -116,7 +116,7 @@ fn m_g_1_waits_as_pollaczek_and_khinchine_say() {
 }
 
 #[test]
-fn the_machine_repairman_has_the_throughput_of_its_formula() {
+fn throughput_of_the_machine_repairman_model_agrees_with_theory() {
     // Exponential service of mean 1.024 ms: 1.024 us a sector, on average 1,000 sectors.
     let (drive, service_ms) = ("linear:cache=off,a=0,b=0,per_byte_ps=2000", 1.024);
     for (terminals, think_ms) in [(1u32, 1.0), (4, 5.0), (10, 8.0)] {
@@ -143,7 +143,7 @@ fn the_machine_repairman_has_the_throughput_of_its_formula() {
 }
 
 #[test]
-fn without_think_time_the_drive_never_rests() {
+fn drive_is_always_busy_without_think_time() {
     let load = RandomLoad {
         requests: 10_000,
         outstanding: 32,

@@ -1,8 +1,8 @@
-//! What a stage does around its scheduler, rule by rule, on a drive that takes 1 ms for everything.
+//! The rules of a stage around its scheduler, on a drive with a service time of 1 ms.
 //!
-//! The expected lines read like blktrace: time in us, letter (Q arrived, I inserted, M merged into
-//! a waiting request, J two waiting requests joined, S left the scheduler, D to the drive, C drive
-//! done, F all of an arrival done), then operation, first sector and sectors.
+//! The expected lines are as in blktrace: time in us, letter, operation, first sector, sectors. The letters are Q
+//! (arrived), I (inserted), M (merged into a waiting request), J (two waiting requests joined), S (left the scheduler),
+//! D (issued to the drive), C (completed by the drive) and F (all parts of an arrival completed).
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -90,7 +90,7 @@ fn only(log: &[String], letters: &str) -> Vec<String> {
     log.iter().filter(|line| letters.contains(line.split(' ').nth(1).unwrap())).cloned().collect()
 }
 
-/// A first request keeps the drive busy until 1,000 us; what follows waits and may merge.
+/// A first request keeps the drive busy until 1,000 us; the following ones wait and may merge.
 fn merged(limits: Limits, waiting: &[Request]) -> Vec<String> {
     let mut requests = vec![read(0, 100_000, 8)];
     requests.extend_from_slice(waiting);
@@ -98,7 +98,7 @@ fn merged(limits: Limits, waiting: &[Request]) -> Vec<String> {
 }
 
 #[test]
-fn one_request_passes_every_point_in_order() {
+fn one_request_causes_every_event_in_order() {
     let log = run(Limits::default(), &[read(5, 16, 8)]);
     let points = ["Q", "I", "S", "D"].map(|letter| format!("5 {letter} R 16+8"));
     assert_eq!(log[..4], points);
@@ -115,18 +115,18 @@ fn back_front_and_joining_merges() {
 }
 
 #[test]
-fn all_members_of_a_merged_request_are_done_with_it() {
+fn all_arrivals_of_a_merged_request_complete_with_it() {
     let log = run(Limits::default(), &[read(0, 1000, 8), read(1, 16, 8), read(2, 32, 8), read(3, 24, 8)]);
     assert_eq!(only(&log, "F"), ["1000 F R 1000+8", "2000 F R 16+8", "2000 F R 24+8", "2000 F R 32+8"]);
 }
 
-/// How many requests reach the drive of those that wait together.
+/// The number of requests that reach the drive of those that wait together.
 fn devices(limits: Limits, waiting: &[Request]) -> usize {
     only(&merged(limits, waiting), "D").len()
 }
 
 #[test]
-fn what_may_not_merge_does_not() {
+fn requests_that_must_not_merge_stay_separate() {
     let limits = Limits::default();
     assert_eq!(devices(limits, &[read(1, 16, 8), read(2, 24, 8)]), 1, "the plain case merges");
     let mut other_vm = read(2, 24, 8);
@@ -143,7 +143,7 @@ fn what_may_not_merge_does_not() {
 }
 
 #[test]
-fn a_merge_may_reach_the_limits_and_not_pass_them() {
+fn merges_reach_the_limits_and_do_not_exceed_them() {
     let limits = Limits::default();
     let pair = [read(1, 16, 8), read(2, 24, 8)];
     assert_eq!(devices(Limits { max_sectors: Sectors::new(16), ..limits }, &pair), 1);
@@ -154,25 +154,25 @@ fn a_merge_may_reach_the_limits_and_not_pass_them() {
 }
 
 #[test]
-fn joins_keep_the_limits_too_and_count_all_members() {
+fn joins_keep_the_limits_and_count_all_arrivals() {
     let limits = Limits::default();
-    // Two pairs, then what closes the gap: five members in one.
+    // Two pairs, then the arrival between them: five arrivals in one request.
     let pairs = [read(1, 16, 8), read(2, 24, 8), read(3, 40, 8), read(4, 48, 8), read(5, 32, 8)];
     let log = merged(limits, &pairs);
     assert_eq!(only(&log, "JD"), ["5 J R 16+40", "1000 D R 16+40"]);
-    // The arrival fits the first pair, the join with the second would pass the limit.
+    // The arrival fits the first pair; the join with the second would exceed the limit.
     assert_eq!(devices(Limits { max_sectors: Sectors::new(39), ..limits }, &pairs), 2);
     assert_eq!(devices(Limits { max_segments: 4, ..limits }, &pairs), 2);
     assert_eq!(devices(Limits { max_segments: 5, ..limits }, &pairs), 1);
-    // After the join one more would be the sixth member.
+    // After the join one more would be the sixth arrival.
     let six = [&pairs[..], &[read(6, 56, 8)]].concat();
     assert_eq!(devices(Limits { max_segments: 5, ..limits }, &six), 2);
     assert_eq!(devices(Limits { max_segments: 6, ..limits }, &six), 1);
 }
 
 #[test]
-fn a_front_merge_joins_with_what_is_before_it() {
-    // 8 long at the front of 16; nothing ends at 8 but the request before does after the front merge.
+fn front_merge_joins_with_the_request_before() {
+    // 8 sectors at the front of 16. No request ends at 8; the request before does after the front merge.
     let waiting = [read(1, 32, 8), read(2, 0, 8), read(3, 16, 16), read(4, 8, 8)];
     let log = merged(Limits::default(), &waiting);
     assert_eq!(only(&log, "D"), ["1000 D R 0+40"]);
@@ -183,7 +183,7 @@ fn a_front_merge_joins_with_what_is_before_it() {
 }
 
 #[test]
-fn members_of_joined_requests_are_all_done() {
+fn all_arrivals_of_joined_requests_complete() {
     let waiting = [read(1, 16, 8), read(2, 24, 8), read(3, 40, 8), read(4, 48, 8), read(5, 32, 8)];
     let log = run(Limits::default(), &[&[read(0, 100_000, 8)][..], &waiting].concat());
     assert_eq!(only(&log, "F").len(), 6);
@@ -192,25 +192,25 @@ fn members_of_joined_requests_are_all_done() {
 
 #[test]
 fn a_scheduler_may_refuse_a_merge() {
-    // deadline takes no merge into a request that a later one at its sector has pushed out.
+    // deadline refuses a merge into a request that a later one at its sector has displaced.
     let waiting = [read(0, 100_000, 8), read(1, 16, 8), read(2, 16, 16), read(3, 24, 8)];
     let devices = |scheduler: &str| only(&run_with(scheduler, "fixed", Limits::default(), &waiting), "D").len();
     assert_eq!((devices("fifo"), devices("deadline")), (3, 4));
 }
 
 #[test]
-fn a_discard_is_left_whole_and_a_long_write_in_a_sequence_is_split() {
+fn discard_is_not_split_and_a_long_write_of_a_sequence_is() {
     let limits = Limits { max_sectors: Sectors::new(16), ..Limits::default() };
     let log = run(limits, &[at(0, Operation::Discard, 0, 1_000_000)]);
     assert_eq!(only(&log, "D"), ["0 D D 0+1000000"]);
     let write = [write(0, 8, 40, Flags::PREFLUSH), read(1, 5000, 8)];
     let log = run_with("fifo", "fixed:write_cache=volatile", limits, &write);
-    // The sequence's parts go ahead of what the scheduler holds.
+    // The parts of the sequence go before the requests in the scheduler.
     let order = ["0 D F 0+0", "1000 D W 8+16", "2000 D W 24+16", "3000 D W 40+8", "4000 D R 5000+8"];
     assert_eq!(only(&log, "D"), order);
 }
 
-/// FIFO that insists on being told of the completion of what it sent, once, and of nothing else.
+/// FIFO that checks that it receives the completion of each request that it sent, once, and of no other.
 #[derive(Default)]
 struct Strict {
     fifo: schedulers::fifo::Fifo,
@@ -247,7 +247,7 @@ impl Scheduler for Strict {
 }
 
 #[test]
-fn a_scheduler_is_told_of_what_it_sent_and_of_nothing_else() {
+fn scheduler_receives_completions_of_its_own_requests_only() {
     let requests = [write(0, 8, 8, Flags::PREFLUSH | Flags::FUA), read(1, 500, 8), read(2, 700, 8), read(9000, 1, 1)];
     let drive = drive_models::build(&"fixed:write_cache=volatile".parse().unwrap()).unwrap().drive;
     let stage = Stage::new(Strict::default(), Limits::default());
@@ -265,12 +265,12 @@ fn only_writes_begin_flush_sequences() {
 }
 
 #[test]
-fn with_a_look_ahead_a_write_without_room_does_not_hold_up_reads() {
+fn with_a_look_ahead_a_write_without_capacity_does_not_delay_reads() {
     let limits = Limits { depth: 2, write_depth: 1, look_ahead: true, ..Limits::default() };
     let requests = [write(0, 0, 8, Flags::empty()), write(1, 1000, 8, Flags::empty()), read(2, 2000, 8)];
     let log = run_with("sstf", "fixed", limits, &requests);
     assert_eq!(only(&log, "D")[..2], ["0 D W 0+8", "2 D R 2000+8"]);
-    // Reads take nothing of the writes' share.
+    // Reads do not count against the write depth.
     let limits = Limits { depth: 4, write_depth: 1, ..Limits::default() };
     let log = run_with("sstf", "fixed", limits, &[read(0, 0, 8), read(1, 64, 8), write(2, 128, 8, Flags::empty())]);
     assert_eq!(only(&log, "D").len(), 3);
@@ -278,7 +278,7 @@ fn with_a_look_ahead_a_write_without_room_does_not_hold_up_reads() {
 }
 
 #[test]
-fn fua_keeps_a_write_from_merging_only_where_it_means_something() {
+fn fua_prevents_merging_only_on_a_volatile_cache() {
     let writes = [read(0, 100_000, 8), write(1, 16, 8, Flags::FUA), write(2, 24, 8, Flags::empty())];
     let devices = |drive| only(&run_with("fifo", drive, Limits::default(), &writes), "D");
     assert_eq!(devices("fixed"), ["0 D R 100000+8", "1000 D W 16+16"]);
@@ -296,14 +296,14 @@ fn deadline_with_front_merges_off_refuses_them() {
 }
 
 #[test]
-fn a_long_arrival_is_split_and_done_with_its_last_part() {
+fn long_arrival_is_split_and_completes_with_its_last_part() {
     let limits = Limits { max_sectors: Sectors::new(16), ..Limits::default() };
     let log = run(limits, &[read(0, 8, 40)]);
     assert_eq!(only(&log, "QDF"), ["0 Q R 8+40", "0 D R 8+16", "1000 D R 24+16", "2000 D R 40+8", "3000 F R 8+40"]);
 }
 
 #[test]
-fn depth_limits_what_is_at_the_drive_and_writes_have_a_limit_of_their_own() {
+fn depth_and_write_depth_limit_requests_in_flight() {
     let requests: Vec<Request> =
         (0..4).map(|i| write(i, 1000 * i, 8, Flags::empty())).chain([read(4, 9000, 8)]).collect();
     let issued = |depth, write_depth| {
@@ -311,16 +311,16 @@ fn depth_limits_what_is_at_the_drive_and_writes_have_a_limit_of_their_own() {
         only(&run_with("sstf", "fixed", limits, &requests), "D")
     };
     assert_eq!(issued(5, 5).iter().filter(|line| line.starts_with(|c| ('0'..='4').contains(&c))).count(), 5);
-    // The second write finds the writes' share full; the read passes it.
+    // The second write finds the write depth used up; the read passes it.
     assert_eq!(issued(5, 1)[..2], ["0 D W 0+8", "4 D R 9000+8"]);
-    // One at a time: the second is issued when the first is done.
+    // With depth 1 the second is issued when the first has completed.
     assert!(issued(1, 1)[1].starts_with("1000 D"));
 }
 
 #[test]
-fn a_look_ahead_takes_the_next_request_before_there_is_room() {
-    // At 0 the first goes to the drive and nothing else is there. At 10 the second leaves the
-    // scheduler at once and waits in the stage; the third, nearer to the head, comes too late.
+fn look_ahead_takes_the_next_request_before_the_drive_has_capacity() {
+    // At 0 the first goes to the drive; no other has arrived. At 10 the second leaves the scheduler at once and waits
+    // in the stage. The third, nearer to the head, comes too late.
     let requests = [read(0, 0, 8), read(10, 5000, 8), read(20, 16, 8)];
     let order = |look_ahead| {
         let limits = Limits { look_ahead, ..Limits::default() };
@@ -337,13 +337,13 @@ fn a_look_ahead_takes_the_next_request_before_there_is_room() {
 }
 
 #[test]
-fn without_a_volatile_cache_a_flush_has_nothing_to_do() {
+fn flush_without_a_volatile_cache_completes_at_once() {
     let log = run(Limits::default(), &[at(7, Operation::Flush, 0, 0)]);
     assert_eq!(log, ["7 Q F 0+0", "7 F F 0+0"]);
 }
 
 #[test]
-fn a_discard_the_drive_does_not_know_is_done_at_once() {
+fn discard_on_a_drive_without_discards_completes_at_once() {
     let log = run_with("fifo", "linear", Limits::default(), &[at(7, Operation::Discard, 0, 8)]);
     assert_eq!(log, ["7 Q D 0+8", "7 F D 0+8"]);
 }
@@ -362,7 +362,7 @@ fn flush_sequences_on_a_volatile_cache() {
 }
 
 #[test]
-fn flushes_that_wait_share_the_next_one() {
+fn waiting_flushes_share_the_next_one() {
     let flush = |us| at(us, Operation::Flush, 0, 0);
     let log = run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[flush(0), flush(10), flush(20)]);
     assert_eq!(only(&log, "D"), ["0 D F 0+0", "1000 D F 0+0"]);
@@ -373,7 +373,7 @@ fn flushes_that_wait_share_the_next_one() {
 fn at_equal_times_completions_come_first_then_arrivals_then_dispatches() {
     let log = run_with("sstf", "fixed", Limits::default(), &[read(0, 0, 8), read(1, 500, 8), read(1000, 16, 8)]);
     let at_1000: Vec<&String> = log.iter().filter(|line| line.starts_with("1000 ")).collect();
-    // The arrival at 1,000 us is nearer and is dispatched in that instant.
+    // The arrival at 1,000 us is nearer and is dispatched at once.
     assert_eq!(
         at_1000,
         ["1000 C R 0+8", "1000 F R 0+8", "1000 Q R 16+8", "1000 I R 16+8", "1000 S R 16+8", "1000 D R 16+8"]
@@ -381,7 +381,7 @@ fn at_equal_times_completions_come_first_then_arrivals_then_dispatches() {
 }
 
 #[test]
-fn a_bounded_queue_holds_arrivals_back_and_says_so() {
+fn bound_on_outstanding_arrivals_holds_arrivals_back_and_reports_it() {
     let requests: Vec<Request> = (0..10).map(|i| read(i, 1000 * i, 8)).collect();
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;

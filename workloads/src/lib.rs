@@ -1,8 +1,9 @@
-//! Workloads that are generated, not recorded: programs run in guests with a file system, a journal and a page cache, and their
-//! block I/O enters a replay through the source [`Guests`].
+//! Workloads that are generated and not recorded. Programs run in guests with a file system, a journal and a page
+//! cache. Their block I/O enters a replay through the source [`Guests`].
 //!
-//! A [`guest::Program`] is one process. It is asked for its next [`guest::Step`] when the step before is done, so that a slower drive
-//! delays requests instead of piling them up. [`programs`] lists the programs; [`surge`] is the web server of Barford and Crovella 1998.
+//! A [`guest::Program`] is one process. It is asked for its next [`guest::Step`] when the step before is complete, so a
+//! slower drive delays requests and they do not pile up. [`programs`] lists the programs; [`surge`] is the web server
+//! of Barford and Crovella 1998.
 
 #![forbid(unsafe_code)]
 

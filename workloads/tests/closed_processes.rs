@@ -1,5 +1,5 @@
-//! Processes of known rules, recorded on a fast drive: their records replayed closed on a drive half as fast must take what
-//! the processes themselves take on it.
+//! Processes of known rules, recorded on a fast drive. The closed replay of their traces on a drive of half the speed
+//! must take the time that the processes themselves take on it.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::VecDeque;
@@ -96,18 +96,18 @@ fn within(ratio: f64, error: f64) {
 }
 
 #[test]
-fn a_chain_takes_the_same_time() {
+fn closed_replay_of_a_chain_takes_the_time_of_the_process() {
     within(ratio(|disk| vec![repeated(500, |n| vec![Step::Access(read(disk, n)), us(1 + n % 7 * 300)])], 1000), 0.0);
 }
 
 #[test]
-fn a_depth_of_four_takes_the_same_time() {
+fn closed_replay_of_a_depth_of_four_takes_the_time_of_the_process() {
     let steps = |disk| vec![repeated(500, |n| vec![Step::Start(read(disk, n)), Step::AwaitAtMost(3), us(n % 5 * 50)])];
     within(ratio(steps, 100), 0.01);
 }
 
 #[test]
-fn batches_take_the_same_time() {
+fn closed_replay_of_batches_takes_the_time_of_the_process() {
     fn batch(disk: FileId, n: u64) -> Vec<Step> {
         let mut steps = repeated(12, |m| vec![Step::Start(read(disk, n * 12 + m)), us(23)]);
         steps.extend([Step::AwaitAtMost(0), us(900)]);
@@ -117,7 +117,7 @@ fn batches_take_the_same_time() {
 }
 
 #[test]
-fn a_reader_does_not_wait_for_the_flusher_beside_it() {
+fn reader_does_not_wait_for_the_flusher_of_its_stream() {
     let steps = |disk| {
         let reader = repeated(500, |n| vec![Step::Access(read(disk, n)), us(3000)]);
         let write = |n: u64| Access::write(disk, Sectors::new(n * 8), Sectors::new(8));
@@ -133,7 +133,7 @@ fn a_reader_does_not_wait_for_the_flusher_beside_it() {
 }
 
 #[test]
-fn two_threads_of_one_stream_think_side_by_side() {
+fn two_threads_of_one_stream_keep_separate_think_times() {
     // By the latest completion each would wait for the other: a fifth longer.
     let steps = |disk| vec![repeated(500, |n| vec![Step::Access(read(disk, n)), us(3000)]); 2];
     within(ratio(steps, 1000), 0.02);

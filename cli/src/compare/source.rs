@@ -33,19 +33,19 @@ pub fn paced(traces: MergedTraces, pacing: Pacing) -> Box<dyn ReplaySource> {
 
 impl ReplaySource for Open {
     fn read(&self) -> Vec<TraceRead> {
-        self.workload().read()
+        self.traces().read()
     }
 }
 
 impl ReplaySource for Asap {
     fn read(&self) -> Vec<TraceRead> {
-        self.workload().read()
+        self.traces().read()
     }
 }
 
 impl ReplaySource for Closed {
     fn read(&self) -> Vec<TraceRead> {
-        self.workload().read()
+        self.traces().read()
     }
 
     fn notes(&self, held_back: bool) -> Vec<String> {

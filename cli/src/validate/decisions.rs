@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
-use replay::{Decisions, Recording};
+use replay::{Decisions, RecordedRun};
 use traces::Losses;
 use traces::events::{EventReader, Watch};
 use traces::formats;
@@ -42,11 +42,11 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     let look = |position| counter.store(position, Ordering::Relaxed);
     let path = || arguments.input.display().to_string();
     if arguments.free {
-        let mut recording = Recording::default();
-        watch(&mut *reader, &mut recording, look)?;
+        let mut recorded = RecordedRun::default();
+        watch(&mut *reader, &mut recorded, look)?;
         drop(progress);
         warn_of(reader.losses());
-        let run = recording.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
+        let run = recorded.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
         return match arguments.output_format {
             OutputFormat::Json => print_json(&run),
             format => print(&free::render(&run, format)),

@@ -1,21 +1,21 @@
-//! When the requests of a capture arrive again.
+//! The source that replays the arrivals of a capture.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use traces::{Nanos, Request, RequestId, StreamId, Timestamp};
 
-use super::free::Recorded;
+use super::free::RecordedRequest;
 use crate::source::{Next, ReplayError, Source};
 
-/// What keeps the arrivals of a capture as they were.
+/// The way in which arrivals are repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pacing {
-    /// The spans: a request of a process arrives as long after a completion as in the capture, namely
-    /// after as many of its completions as there, and after the last of them. A process that waits
-    /// for its requests waits for them here too, and has as many outstanding.
+    /// Keeps think times. A request of a process arrives one recorded span after the completion that it followed in the
+    /// capture: after the same number of completions of its process. So a process that waits for its requests waits for
+    /// them here too, and has the same number outstanding.
     #[default]
     Closed,
-    /// The times, though a process may then ask for the next before it has got what it waited for.
+    /// Keeps arrival times. A process may then send its next request before the one that it waited for has completed.
     Recorded,
 }
 
@@ -23,42 +23,42 @@ pub enum Pacing {
 #[derive(Clone, Copy, Debug)]
 struct Dependent {
     request: Request,
-    /// How many requests of its process complete before.
+    /// The number of requests of its process that complete before it.
     completions: u64,
-    /// How long after the last of them, or after the beginning.
+    /// The time after the last of them, or after the beginning.
     think: Nanos,
 }
 
-/// The requests of a process that have no time yet, in the order of their arrivals.
+/// The requests of a process without an arrival time yet, in order of arrival.
 #[derive(Debug, Default)]
 struct Process {
     dependents: VecDeque<Dependent>,
     completions: u64,
-    /// No arrival of it comes before the one before.
+    /// The latest arrival; no further arrival of the process comes before it.
     latest: Timestamp,
 }
 
 /// The requests of a capture as a source.
 pub(super) struct Arrivals {
     processes: BTreeMap<StreamId, Process>,
-    /// By time, then by `requests`.
+    /// Due arrivals by time, then by index in `requests`.
     due: BTreeSet<(Timestamp, u32)>,
-    /// In the order in which they got a time.
+    /// All requests with an arrival time, in the order in which it became known.
     requests: Vec<Request>,
 }
 
 impl Arrivals {
-    /// `recorded` is in the order of arrival.
-    pub(super) fn new(recorded: &[Recorded], pacing: Pacing) -> Arrivals {
+    /// The arrivals of `recorded`, which is in order of arrival.
+    pub(super) fn new(recorded: &[RecordedRequest], pacing: Pacing) -> Arrivals {
         let mut arrivals = Arrivals { processes: BTreeMap::new(), due: BTreeSet::new(), requests: Vec::new() };
         let mut completed: BTreeMap<StreamId, Vec<Timestamp>> = BTreeMap::new();
         if pacing == Pacing::Closed {
-            for Recorded { request, completed: at, .. } in recorded {
+            for RecordedRequest { request, completed: at, .. } in recorded {
                 completed.entry(request.stream).or_default().push(*at);
             }
         }
         completed.values_mut().for_each(|of_process| of_process.sort_unstable());
-        for Recorded { request, .. } in recorded {
+        for RecordedRequest { request, .. } in recorded {
             let of_process = completed.get(&request.stream).map_or(&[][..], Vec::as_slice);
             let completions = of_process.partition_point(|&at| at <= request.arrival);
             let last = completions.checked_sub(1).map_or(Timestamp::ZERO, |last| of_process[last]);
@@ -75,7 +75,7 @@ impl Arrivals {
 }
 
 impl Arrivals {
-    /// Gives a time to whatever of this process has waited for no more than has completed.
+    /// Sets the arrival times of all requests of this process that depend on no further completion.
     fn release(&mut self, now: Timestamp, stream: StreamId) {
         let Some(process) = self.processes.get_mut(&stream) else { return };
         while let Some(next) = process.dependents.front().filter(|next| next.completions <= process.completions) {

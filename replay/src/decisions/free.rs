@@ -1,15 +1,15 @@
-//! A scheduler let loose on a capture: the same requests arrive as they were inserted there
-//! ([`Pacing`]), each takes the device as long as it took there, and the scheduler's own order decides the rest.
+//! Lets a scheduler order the requests of a capture freely. The same requests arrive as they were inserted in the
+//! capture ([`Pacing`]), each occupies the device as long as in the capture, and the scheduler alone decides the order.
 //!
-//! The device is taken to serve one request at a time in the order of issues, so what a request took is
-//! the time from its issue, or from the completion before if that is later, to its own completion. A
-//! device that serves several at once delivers the same throughput by this reckoning, but its requests
-//! do not overlap. As many requests may be in flight as the capture has at most, and the next is taken
-//! from the scheduler before there is room, as in the kernel.
+//! The device is assumed to serve one request at a time in the order of issues. So the service time of a request lasts
+//! from its issue, or from the completion before if that is later, to its own completion. For a device that serves
+//! several requests at once this gives the same throughput, but the requests do not overlap. The number of requests in
+//! flight is limited to the maximum in the capture. As in the kernel, the next request is taken from the scheduler
+//! before the device has capacity.
 //!
-//! Only requests that were inserted, issued and completed take part, as they were when
-//! they were issued: with what had been merged into them, at the time of the first insertion. The
-//! whole capture is held in memory.
+//! Only requests that were inserted, issued and completed take part. They take part as they were issued: with the
+//! requests that had been merged into them, and with the time of the first insertion. The whole capture is held in
+//! memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,22 +31,22 @@ use crate::stage::{Limits, Stage};
 
 /// A request of the capture that completed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recorded {
+pub(super) struct RecordedRequest {
     /// As it was issued; its arrival is the insertion.
     pub(super) request: Request,
     pub(super) completed: Timestamp,
-    /// What it took the device.
+    /// The service time.
     service: Nanos,
 }
 
-/// Watches a capture and remembers it, to let a scheduler run on it.
+/// The requests of a capture with their service times, to run a scheduler on them.
 #[derive(Debug, Default)]
-pub struct Recording {
+pub struct RecordedRun {
     requests: Requests,
     clock: Clock,
-    /// The request and the time of the last issue, by the number of the insertion, until it completes.
+    /// The request and the time of its last issue, by the number of its insertion, until it completes.
     issued: BTreeMap<u64, (Request, Timestamp)>,
-    recorded: Vec<Recorded>,
+    recorded: Vec<RecordedRequest>,
     issues: u64,
     joined: u64,
     depth: usize,
@@ -54,7 +54,7 @@ pub struct Recording {
     end: u64,
 }
 
-impl Watch for Recording {
+impl Watch for RecordedRun {
     fn event(&mut self, since_first: Timestamp, event: &Event) {
         let now = self.clock.at(since_first, event);
         if event.bytes == 0 {
@@ -83,7 +83,7 @@ impl Watch for Recording {
     }
 }
 
-impl Recording {
+impl RecordedRun {
     fn issue(&mut self, now: Timestamp, event: &Event) {
         let Some(id) = self.requests.find_to_issue(event) else { return };
         self.requests.issue(id);
@@ -100,13 +100,14 @@ impl Recording {
         let Some((request, issued)) = self.issued.remove(&known.number) else { return };
         let service = now.saturating_since(issued.max(self.last_completion));
         self.last_completion = self.last_completion.max(now);
-        self.recorded.push(Recorded { request: as_one(request), completed: now, service });
+        self.recorded.push(RecordedRequest { request: as_one(request), completed: now, service });
     }
 
-    /// Lets the scheduler run, and compares. `name` is how it was asked for.
+    /// Runs the scheduler on the requests and compares the result with the capture. `name` is its specification on the
+    /// command line.
     ///
     /// # Errors
-    /// If the capture holds nothing to run on, with the reason.
+    /// The capture holds no request to run on, with the reason.
     pub fn run(
         mut self,
         name: impl Into<String>,
@@ -122,11 +123,11 @@ impl Recording {
         if self.recorded.is_empty() {
             return Err(DecisionsError::NoCompletions);
         }
-        // Those that arrived together keep the order of their completions.
+        // Requests that arrived together keep the order of their completions.
         self.recorded.sort_by_key(|recorded| recorded.request.arrival);
         let recorded = self.recorded;
         let mut kernel = Measured::default();
-        for Recorded { request, completed, .. } in &recorded {
+        for RecordedRequest { request, completed, .. } in &recorded {
             kernel.completed(*completed, RequestId(0), request);
         }
         let depth = u32::try_from(self.depth).unwrap_or(u32::MAX);
@@ -142,7 +143,7 @@ impl Recording {
     }
 }
 
-/// A request that is not taken apart into a sequence with flushes.
+/// The request without the flags that would split it into a sequence with flushes.
 fn as_one(mut request: Request) -> Request {
     let is_sync = request.is_sync();
     request.flags.remove(Flags::FUA | Flags::PREFLUSH);
@@ -152,16 +153,16 @@ fn as_one(mut request: Request) -> Request {
     request
 }
 
-/// What took a device how long. Requests of one process that do not differ are interchangeable.
+/// The recorded service times. Equal requests of one process are interchangeable.
 struct Device {
     services: BTreeMap<(StreamId, Operation, Lba, Sectors), VecDeque<Nanos>>,
     position: DistanceCost,
 }
 
 impl Device {
-    fn new(recorded: &[Recorded], capacity: Sectors) -> Device {
+    fn new(recorded: &[RecordedRequest], capacity: Sectors) -> Device {
         let mut services: BTreeMap<_, VecDeque<Nanos>> = BTreeMap::new();
-        for Recorded { request, service, .. } in recorded {
+        for RecordedRequest { request, service, .. } in recorded {
             services.entry(Device::key(request)).or_default().push_back(*service);
         }
         Device { services, position: DistanceCost { position: Lba::ZERO, capacity } }
@@ -200,7 +201,7 @@ impl ServiceModel for Device {
     }
 }
 
-/// Response times of a run.
+/// The response times of a run.
 #[derive(Default)]
 struct Measured {
     first_arrival: Option<Timestamp>,

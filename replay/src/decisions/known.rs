@@ -1,4 +1,4 @@
-//! The requests of a capture, from their insertion to their completion.
+//! The requests of a capture from their insertion to their completion, found by the sector and operation of an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,13 @@ use traces::{Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 pub(super) struct Known {
     pub(super) request: Request,
     pub(super) inserted: Timestamp,
-    /// Its place in the order of insertions.
+    /// Its number in the order of insertions.
     pub(super) number: u64,
-    /// Whether its completion is told to the scheduler.
-    pub(super) is_told: bool,
+    /// Whether the scheduler is informed of its completion.
+    pub(super) is_completion_reported: bool,
 }
 
-/// Finds requests by what events tell of them. Several at one sector are taken in the order of
-/// insertion.
+/// Finds requests by the data of events. Of several requests at one sector, the first inserted comes first.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     known: Vec<Option<Known>>,
@@ -29,7 +28,7 @@ pub(super) struct Requests {
     by_age: BTreeSet<(u64, u32)>,
     in_flight: BTreeSet<(u64, u64, u32)>,
     came_back: BTreeSet<(u64, u64, u32)>,
-    /// On which CPU the request at a sector was allocated.
+    /// The CPU on which the request at a sector was allocated.
     allocated: BTreeMap<u64, u32>,
 }
 
@@ -47,7 +46,7 @@ impl Requests {
         self.inserted
     }
 
-    /// A request was allocated; it is queued on the CPU where that was, wherever it is inserted from.
+    /// A request was allocated. It is queued on the CPU of its allocation, wherever it is inserted.
     pub(super) fn allocate(&mut self, event: &Event) {
         self.allocated.insert(event.sector, event.cpu);
     }
@@ -62,7 +61,7 @@ impl Requests {
         request.priority = event.priority;
         let number = self.inserted;
         self.inserted += 1;
-        let known = Some(Known { request, inserted: now, number, is_told: false });
+        let known = Some(Known { request, inserted: now, number, is_completion_reported: false });
         let id = if let Some(id) = self.free.pop() {
             self.known[id as usize] = known;
             id
@@ -75,7 +74,7 @@ impl Requests {
         RequestId(id)
     }
 
-    /// The request that is inserted again after it came back, if it is one.
+    /// Returns the request that is inserted again after a requeue, if it is one.
     pub(super) fn insert_again(&mut self, event: &Event) -> Option<RequestId> {
         let id = self.at(&self.came_back, event)?;
         let key = self.key(id);
@@ -85,13 +84,13 @@ impl Requests {
         Some(id)
     }
 
-    /// The waiting request that an issue is about.
+    /// The waiting request that an issue event is about.
     pub(super) fn find_to_issue(&mut self, event: &Event) -> Option<RequestId> {
         self.allocated.remove(&event.sector);
         self.at(&self.waiting, event)
     }
 
-    /// A waiting request is issued.
+    /// Marks a waiting request as issued.
     pub(super) fn issue(&mut self, id: RequestId) {
         let key = self.key(id);
         self.waiting.remove(&key);
@@ -99,7 +98,7 @@ impl Requests {
         self.in_flight.insert(key);
     }
 
-    /// The request in flight that the device could not take.
+    /// Takes back the request in flight that the device could not accept.
     pub(super) fn take_back(&mut self, event: &Event) -> Option<RequestId> {
         let id = self.at(&self.in_flight, event)?;
         let key = self.key(id);
@@ -108,7 +107,7 @@ impl Requests {
         Some(id)
     }
 
-    /// The request that is complete with this event; of one that is not, what is left.
+    /// The request that has completed with this event. Of a partly completed request, the rest stays in flight.
     pub(super) fn complete(&mut self, event: &Event) -> Option<(RequestId, Known)> {
         let id = self.at(&self.in_flight, event)?;
         let key = self.key(id);
@@ -126,8 +125,8 @@ impl Requests {
         self.known[id.index()].take().map(|known| (id, known))
     }
 
-    /// A merge: the waiting request that has grown, and the one that was joined to it if it was no
-    /// mere bio. `None` if neither waits, as with merges into what a process still collects.
+    /// Handles a merge: returns the waiting request that has grown, and the request that was joined to it, unless it
+    /// was a bio. `None` if neither waits, as for merges into requests that a process still collects.
     pub(super) fn merge(&mut self, event: &Event, at_end: bool) -> Option<(RequestId, Option<RequestId>)> {
         let into = if at_end { self.ending_at(event.sector, event) } else { self.starting_at(event.end(), event) }?;
         let joined = self
@@ -153,20 +152,20 @@ impl Requests {
         Some((into, joined))
     }
 
-    /// The oldest of those that wait and were inserted before `number`.
+    /// The oldest waiting request that was inserted before `number`.
     pub(super) fn oldest(&self, before: u64) -> Option<RequestId> {
         self.by_age.first().filter(|(number, _)| *number < before).map(|&(_, id)| RequestId(id))
     }
 
-    /// The first from `sector` upwards of those that wait and were inserted before `number`, or the
-    /// first of all.
+    /// The first waiting request from `sector` upwards that was inserted before `number`, or else the first from sector
+    /// 0.
     pub(super) fn upwards(&self, sector: u64, before: u64) -> Option<RequestId> {
         let above = self.waiting.range((sector, 0, 0)..);
         let found = above.chain(&self.waiting).find(|(_, number, _)| *number < before);
         found.map(|&(_, _, id)| RequestId(id))
     }
 
-    /// Of those that wait and were inserted by `time`, the youngest but `skipped`.
+    /// Of the waiting requests that were inserted by `time`, the youngest one after `skipped` younger ones.
     pub(super) fn youngest_before(&self, time: Timestamp, skipped: usize) -> Option<(RequestId, &Known)> {
         let ids = self.by_age.iter().rev().map(|&(_, id)| (RequestId(id), self.known(RequestId(id))));
         ids.filter(|(_, known)| known.inserted <= time).nth(skipped)
@@ -177,7 +176,7 @@ impl Requests {
         (known.request.lba.sector(), known.number, id.0)
     }
 
-    /// The oldest of `among` that begins where the event says and asks for the same.
+    /// The oldest request of `among` with the first sector and the operation of the event.
     fn at(&self, among: &BTreeSet<(u64, u64, u32)>, event: &Event) -> Option<RequestId> {
         let there = among.range((event.sector, 0, 0)..=(event.sector, u64::MAX, u32::MAX));
         let mut same = there.map(|&(_, _, id)| RequestId(id)).filter(|&id| self.is_same(id, event));

@@ -1,21 +1,25 @@
-//! A scheduler held against the decisions that a capture of Linux's block layer holds (the events
-//! insert, issue and complete of one device).
+//! Compares a scheduler with the decisions of Linux in a capture of its block layer (the insert, issue and complete
+//! events of one device).
 //!
-//! The kernel decides one issue ahead: right after a request has been issued it takes the next from
-//! its scheduler, which then waits until the device has room. So the candidates of a choice are what
-//! had been inserted when the *previous* request was issued and had not been chosen. Where nothing was
-//! chosen then (nothing waited, or the scheduler idled), the kernel asks again when something is
-//! inserted (once for all that a process had collected), when a request completes after one had waited for
-//! room, when the scheduler calls for it ([`Scheduler::calls_for_dispatch`]) or its own time has come, and
-//! after a tick or two (Linux 6.18, `block/blk-mq-sched.c`). A completion is told to the scheduler at its
-//! event. A request that was inserted after the previous issue and is the next to be issued shows that
-//! the decision fell later: the scheduler is then asked at its insertion.
+//! The kernel decides one issue ahead. Right after it has issued a request it takes the next one from its scheduler;
+//! that request then waits until the device has capacity. So the candidates of a choice are the requests that had been
+//! inserted, and not chosen, when the *previous* request was issued.
 //!
-//! After a miss the capture's choice is followed ([`Scheduler::follow`]), from the state before the
+//! If nothing was chosen then (no request waited, or the scheduler idled), the kernel asks again at four occasions
+//! (Linux 6.18, `block/blk-mq-sched.c`):
+//! - when requests are inserted, once for all requests that a process had collected;
+//! - when a request completes after another one had waited for capacity;
+//! - when the scheduler calls for it ([`Scheduler::calls_for_dispatch`]) or its own timer expires;
+//! - after one or two ticks.
+//!
+//! The scheduler learns of a completion at its event. If a request was inserted after the previous issue and is the
+//! next to be issued, its decision must have fallen later: the scheduler is then asked at its insertion.
+//!
+//! After a miss the replay follows the choice of the capture ([`Scheduler::follow`]), from the state before the
 //! decision if the scheduler can be forked.
 //!
-//! Left out: the kernel takes several requests at once while the device has not been short of room
-//! lately; two CPUs that ask at the same time.
+//! Left out: the kernel takes several requests at once while the device has had capacity for some time; two CPUs that
+//! ask at the same time.
 
 pub mod arrivals;
 mod clock;
@@ -36,35 +40,35 @@ use self::known::{Known, Requests};
 use self::plugs::Plugs;
 use self::steps::{Span, Step, What};
 
-/// Why a capture cannot be held against.
+/// Why a scheduler cannot be compared with a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionsError {
-    /// There is nothing to decide about.
+    /// The capture holds no insertions.
     #[error(
         "the capture holds no insertions, as with the scheduler `none`, which requests bypass: there are no decisions \
          to compare"
     )]
     NoInsertions,
-    /// It was never seen what was decided.
+    /// The capture holds no issues.
     #[error("the capture holds no issues of inserted requests: there are no decisions to compare")]
     NoIssues,
-    /// It was never seen how long anything took.
+    /// The capture holds no completions.
     #[error("the capture holds no completions of issued requests: there is nothing to run a scheduler against")]
     NoCompletions,
 }
 
-/// Watches a capture and asks a scheduler for each of its decisions.
+/// Reads a capture and asks a scheduler for each of its decisions.
 pub struct Decisions {
     name: String,
     scheduler: Box<dyn Scheduler>,
     requests: Requests,
     plugs: Plugs,
     clock: Clock,
-    /// What has happened since the last issue; the scheduler has not been told yet.
+    /// The steps since the last issue, which the scheduler has not received yet.
     steps: Vec<Step>,
-    /// The last issue.
+    /// The time of the last issue.
     opened: Timestamp,
-    /// The number of the first insertion after it.
+    /// The number of the first insertion after the last issue.
     inserted_then: u64,
     restart: bool,
     cost: DistanceCost,
@@ -77,7 +81,7 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Nothing seen yet. The scheduler is new, and `name` is how it was asked for.
+    /// A comparison before the first event. The scheduler is new, and `name` is its specification on the command line.
     pub fn new(name: impl Into<String>, scheduler: Box<dyn Scheduler>) -> Decisions {
         Decisions {
             name: name.into(),
@@ -99,7 +103,7 @@ impl Decisions {
         }
     }
 
-    /// How well the scheduler agreed.
+    /// The agreement of the scheduler with the capture.
     ///
     /// # Errors
     /// If the capture holds no decision, with the reason.
@@ -123,8 +127,8 @@ impl Decisions {
         })
     }
 
-    /// What could be decided when `id` was. A simple order is given what the scheduler is: also what was
-    /// inserted after the previous issue, up to the choice, if that came after it.
+    /// The candidates when `id` was chosen. The simple orders choose from the same requests as the scheduler: also from
+    /// those inserted after the previous issue, up to `id`, if `id` came after it.
     fn decided(&self, id: RequestId) -> Decided {
         let before = self.inserted_then.max(self.requests.known(id).number + 1);
         Decided {
@@ -138,10 +142,11 @@ impl Decisions {
         self.steps.push(Step { at, what, has_more: false });
     }
 
-    /// The capture's next choice is known: ask the scheduler, compare, and go on from there.
+    /// Handles the next choice of the capture: asks the scheduler, compares, and continues with the choice of the
+    /// capture.
     fn issue(&mut self, now: Timestamp, id: RequestId, decided: &Decided) {
         let steps = std::mem::take(&mut self.steps);
-        // Nothing is chosen before it is there.
+        // A request cannot be chosen before its insertion.
         let not_before = steps.iter().position(|step| step.inserts(id)).map_or(0, |index| index + 1);
         let before = self.scheduler.fork();
         let span = |not_before| Span {
@@ -173,48 +178,48 @@ impl Decisions {
                 });
             }
         }
-        let is_told = if agrees {
-            tell(&steps[chosen.told..], &mut *self.scheduler);
+        let is_reported = if agrees {
+            apply(&steps[chosen.steps_applied..], &mut *self.scheduler);
             true
         } else if let Some(before) = before {
             self.scheduler = before;
-            tell(&steps[..not_before], &mut *self.scheduler);
-            let is_told =
+            apply(&steps[..not_before], &mut *self.scheduler);
+            let is_reported =
                 self.scheduler.follow(if not_before == 0 { self.opened } else { steps[not_before - 1].at }, id);
-            tell(&steps[not_before..], &mut *self.scheduler);
-            is_told
+            apply(&steps[not_before..], &mut *self.scheduler);
+            is_reported
         } else {
-            tell(&steps[chosen.told..], &mut *self.scheduler);
-            // What it chose instead still waits; its age is lost.
+            apply(&steps[chosen.steps_applied..], &mut *self.scheduler);
+            // The request that the scheduler chose instead still waits; its age is lost.
             if let Some(ours) = chosen.id {
                 self.scheduler.insert(now, ours, &self.requests.known(ours).request);
             }
             self.scheduler.follow(now, id)
         };
-        if is_told {
+        if is_reported {
             self.scheduler.issued(now, id);
         }
         let known = self.requests.known_mut(id);
-        known.is_told = is_told;
+        known.is_completion_reported = is_reported;
         self.cost.position = known.request.end();
-        // One that was issued only after a completion had waited for room.
-        let since = if agrees { chosen.told } else { not_before };
+        // A completion since the decision means that the request had waited for capacity.
+        let since = if agrees { chosen.steps_applied } else { not_before };
         self.restart = chosen.restart || steps[since..].iter().any(Step::completes);
         self.opened = now;
         self.inserted_then = self.requests.next_number();
     }
 }
 
-/// What could be decided.
+/// The number of candidates of a decision, and the choices of two simple orders.
 struct Decided {
     candidates: usize,
     oldest: Option<RequestId>,
     upwards: Option<RequestId>,
 }
 
-fn tell(steps: &[Step], scheduler: &mut dyn Scheduler) {
+fn apply(steps: &[Step], scheduler: &mut dyn Scheduler) {
     for step in steps {
-        step.tell(scheduler);
+        step.apply_to(scheduler);
     }
 }
 
@@ -275,7 +280,8 @@ impl Watch for Decisions {
             }
             action::COMPLETE => {
                 if let Some((id, known)) = self.requests.complete(event) {
-                    let what = if known.is_told { What::Complete(id, known.request) } else { What::Other };
+                    let what =
+                        if known.is_completion_reported { What::Complete(id, known.request) } else { What::Other };
                     self.step(now, what);
                 }
             }

@@ -1,19 +1,19 @@
-//! Requests that a process collects before it inserts them together.
+//! The plugs of processes: requests that a process collects before it inserts them together.
 
 use std::collections::BTreeMap;
 
-/// What one process has collected.
+/// The collected requests of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plug {
-    /// Requests allocated and not inserted.
+    /// The number of requests allocated and not inserted.
     collected: u32,
-    /// It has begun to insert them.
+    /// Whether the process has begun to insert them.
     inserts: bool,
 }
 
-/// What each process has collected (Linux 6.18, `block/blk-mq.c`, `blk_mq_dispatch_list`: the scheduler is
-/// asked once all of a plug is inserted). Allocations that are inserted by nobody, as of flushes, are
-/// forgotten with the next allocation.
+/// The collected requests of each process. The scheduler is asked once all requests of a plug are inserted (Linux 6.18,
+/// `block/blk-mq.c`, `blk_mq_dispatch_list`). Allocations without an insertion, such as those of flushes, are dropped
+/// at the next allocation.
 #[derive(Debug, Default)]
 pub(super) struct Plugs {
     processes: BTreeMap<u32, Plug>,
@@ -29,7 +29,7 @@ impl Plugs {
         plug.collected = plug.collected.saturating_add(1);
     }
 
-    /// A process inserts a request. Whether it has more of them.
+    /// A process inserts a request. Returns whether it has collected more.
     pub(super) fn insert(&mut self, process: u32) -> bool {
         let Some(plug) = self.processes.get_mut(&process) else { return false };
         plug.inserts = true;

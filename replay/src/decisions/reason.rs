@@ -1,4 +1,4 @@
-//! What a miss may come from.
+//! Explains a miss: the difference between the two choices, and whether a race or a tick accounts for it.
 
 use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Nanos, RequestId};
@@ -7,11 +7,11 @@ use super::clock::TICK;
 use super::known::Requests;
 use super::steps::{Span, What};
 
-/// How far apart, by the capture's clock, the event of an issue and the decision behind it may lie.
+/// The most time, on the clock of the capture, between the event of an issue and the decision after it.
 const RACE: Nanos = Nanos::from_us(500);
 
-/// Tries whether a decision somewhat later or earlier would have been the capture's, and says what the
-/// two choices differ in.
+/// Describes the difference between the two choices, and tries whether a somewhat later or earlier decision would have
+/// agreed with the capture.
 pub(super) fn reason(
     requests: &Requests,
     kernel: RequestId,
@@ -30,7 +30,7 @@ fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &R
     let mut later = before.fork()?;
     let mut inserted = 0;
     for step in span.steps.iter().take_while(|step| step.at.saturating_since(span.opened) <= RACE) {
-        step.tell(&mut *later);
+        step.apply_to(&mut *later);
         inserted += u32::from(matches!(step.what, What::Insert(..)));
         let answer = later.fork()?.dispatch(step.at, Capacity::UNLIMITED, span.cost);
         if answer == Dispatch::Send(kernel) {
@@ -38,13 +38,13 @@ fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &R
             return Some(format!("it agrees {late} after the issue before, with {inserted} more inserted"));
         }
     }
-    // The kernel's expiries are counted in ticks, and so may come up to one early.
+    // The kernel counts expiries in ticks, so they may come up to one tick early.
     if before.fork()?.dispatch(span.opened.saturating_add(TICK), Capacity::UNLIMITED, span.cost)
         == Dispatch::Send(kernel)
     {
         return Some(format!("it agrees a tick later ({TICK}), as where an expiry is rounded to ticks"));
     }
-    // What was inserted just before may not have been there yet.
+    // Requests inserted just before the decision may have been missing in the kernel.
     let mut earlier = before.fork()?;
     let mut missing = 0;
     while let Some((id, known)) = requests.youngest_before(span.opened, missing) {

@@ -1,24 +1,24 @@
-//! What happened between two issues, told to a scheduler step by step, and when the kernel would
-//! have asked it.
+//! The steps between two issues of a capture: passes them to a scheduler one by one and asks it whenever the kernel
+//! would have.
 
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Request, RequestId, Timestamp};
 
 use super::clock::TICK;
 
-/// When the kernel asks again a scheduler that had nothing to send though it has requests. Its delay of
-/// 3 ms (Linux 6.18, `BLK_MQ_BUDGET_DELAY`) is a tick, counted from the last one; and a timer fires with
-/// the tick after that it is due at (`kernel/time/timer.c`, `calc_index`).
+/// The time at which the kernel asks a scheduler again that had nothing to send though it has requests. The delay of 3
+/// ms (Linux 6.18, `BLK_MQ_BUDGET_DELAY`) is one tick, counted from the last tick, and a timer fires at the tick after
+/// the one at which it is due (`kernel/time/timer.c`, `calc_index`).
 fn asked_again(now: Timestamp) -> Timestamp {
     let ticks = now.as_ns() / TICK.as_ns();
     Timestamp::from_ns(ticks.saturating_add(2).saturating_mul(TICK.as_ns()))
 }
 
-/// After so many times in vain, some seconds, nothing but an event or the scheduler's own time makes it worth asking
-/// again; a gap in a capture may be of days.
+/// After this many attempts without a choice (some seconds), only an event or the timer of the scheduler leads to
+/// another attempt; a gap in a capture may last days.
 const ASKED_IN_VAIN_MAX: u32 = 1000;
 
-/// What a scheduler is told.
+/// A change that a scheduler is informed of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     Insert(RequestId, Request),
@@ -33,16 +33,16 @@ pub(super) enum What {
         from: RequestId,
         request: Request,
     },
-    /// A request completed that the scheduler was not told to be in flight.
+    /// A request completed that the scheduler does not know to be in flight.
     Other,
 }
 
-/// One step, and when it happened.
+/// One step and its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) at: Timestamp,
     pub(super) what: What,
-    /// It is an insertion, and its process has more that it inserts before the scheduler is asked.
+    /// Whether it is an insertion and its process inserts more requests before the scheduler is asked.
     pub(super) has_more: bool,
 }
 
@@ -51,12 +51,12 @@ impl Step {
         matches!(self.what, What::Insert(inserted, _) | What::InsertAgain(inserted, _) if inserted == id)
     }
 
-    /// A request completes, and with it there is room.
+    /// Whether a request completes, so that the device has capacity.
     pub(super) fn completes(&self) -> bool {
         matches!(self.what, What::Complete(..) | What::Other)
     }
 
-    pub(super) fn tell(&self, scheduler: &mut dyn Scheduler) {
+    pub(super) fn apply_to(&self, scheduler: &mut dyn Scheduler) {
         match self.what {
             What::Insert(id, request) => scheduler.insert(self.at, id, &request),
             What::InsertAgain(id, request) => scheduler.requeue(self.at, id, &request),
@@ -68,24 +68,24 @@ impl Step {
     }
 }
 
-/// What a scheduler chose in a span.
+/// The choice of a scheduler in a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) id: Option<RequestId>,
-    /// How many steps it had been told.
-    pub(super) told: usize,
-    /// Whether a completion would still make the kernel ask.
+    /// The number of steps that it had received by then.
+    pub(super) steps_applied: usize,
+    /// Whether a further completion would make the kernel ask.
     pub(super) restart: bool,
 }
 
 /// The span from one issue to the next.
 pub(super) struct Span<'a> {
     pub(super) steps: &'a [Step],
-    /// When the last request was issued: the kernel asks for the next right then.
+    /// The time of the last issue: the kernel asks for the next request right then.
     pub(super) opened: Timestamp,
-    /// When the next was.
+    /// The time of the next issue.
     pub(super) closed: Timestamp,
-    /// The first step before which nothing can have been chosen.
+    /// The first step before which no request can have been chosen.
     pub(super) not_before: usize,
     /// Whether the next completion makes the kernel ask (`BLK_MQ_S_SCHED_RESTART`).
     pub(super) restart: bool,
@@ -93,12 +93,12 @@ pub(super) struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// Tells the steps one after another and asks whenever the kernel would, until something is
-    /// chosen.
+    /// Passes the steps to the scheduler one after another and asks it whenever the kernel would, until it chooses a
+    /// request.
     pub(super) fn ask(&self, scheduler: &mut dyn Scheduler) -> Chosen {
         let mut asking = Asking { scheduler, cost: self.cost, timer: None, polled: None, in_vain: 0 };
         let mut restart = self.restart;
-        let chosen = |id, told, restart| Chosen { id: Some(id), told, restart };
+        let chosen = |id, steps_applied, restart| Chosen { id: Some(id), steps_applied, restart };
         if self.not_before == 0
             && let Some(id) = asking.ask(self.opened)
         {
@@ -108,12 +108,12 @@ impl Span<'_> {
             if let Some(id) = asking.ask_until(step.at) {
                 return chosen(id, index, restart);
             }
-            step.tell(asking.scheduler);
+            step.apply_to(asking.scheduler);
             let is_asked = match step.what {
                 What::Insert(..) | What::InsertAgain(..) => !step.has_more,
                 What::Complete(..) | What::Other => {
                     let runs = std::mem::take(&mut restart) || asking.scheduler.calls_for_dispatch();
-                    // The delayed work is what runs.
+                    // The delayed work runs now.
                     asking.polled = asking.polled.filter(|_| !runs);
                     runs
                 }
@@ -126,20 +126,20 @@ impl Span<'_> {
                 return chosen(id, index + 1, restart);
             }
         }
-        // The capture shows that it was asked by now.
+        // By the next issue the kernel has asked.
         let last = asking.ask_until(self.closed).or_else(|| asking.ask(self.closed));
-        Chosen { id: last, told: self.steps.len(), restart }
+        Chosen { id: last, steps_applied: self.steps.len(), restart }
     }
 }
 
 struct Asking<'a> {
     scheduler: &'a mut dyn Scheduler,
     cost: &'a dyn AccessCost,
-    /// When the scheduler wants to be asked.
+    /// The time at which the scheduler wants to be asked.
     timer: Option<Timestamp>,
-    /// When it is asked again because it had nothing to send; what is pending is not put off.
+    /// The time at which it is asked again because it had nothing to send; a pending time is not put off.
     polled: Option<Timestamp>,
-    /// How often it had nothing to send.
+    /// The number of times that it had nothing to send.
     in_vain: u32,
 }
 
@@ -162,7 +162,7 @@ impl Asking<'_> {
         None
     }
 
-    /// Asks as often as it is asked before `time`.
+    /// Asks at every due time before `time`.
     fn ask_until(&mut self, time: Timestamp) -> Option<RequestId> {
         while let Some(next) = [self.timer, self.polled].into_iter().flatten().min().filter(|next| *next <= time) {
             self.polled = None;

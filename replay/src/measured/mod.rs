@@ -1,5 +1,6 @@
-//! A drive model against what a real drive took, request by request: closed loop as DiskSim's
-//! validation does it, and on the measured time line, where the phase of every request is known.
+//! Judges a drive model against the service times that a real drive was measured with, request by request. The model is
+//! run as a closed loop, as in DiskSim's validation, and on the measured time line, where the phase of every request is
+//! known.
 
 mod timeline;
 
@@ -16,66 +17,66 @@ use traces::{Nanos, Record};
 
 use timeline::Errors;
 
-/// How often what depends on chance is repeated.
+/// The number of repetitions of everything that depends on chance.
 const DRAWS: u32 = 20;
-/// Seed of the draws.
+/// Seed of the random draws.
 const SEED: u64 = 0x1994_0301;
 
-/// Why a trace cannot judge a drive.
+/// Why a drive cannot be judged by a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
     /// The drive cannot be built.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// There is nothing to judge with.
+    /// The trace holds no request.
     #[error("the trace holds no request: give one with issue and completion times, such as a disksim-validate file")]
     Empty,
-    /// A request's times are not known.
+    /// A request has no issue or no completion time.
     #[error(
         "request {nth} has no issue or completion time: a drive is judged against measured service times, such as \
          those of a disksim-validate file"
     )]
     NotMeasured {
-        /// Which, from 1.
+        /// The number of the request, from 1.
         nth: u64,
     },
     /// Requests overlap.
     #[error(
-        "request {nth} was issued before the one ahead had completed: only traces of one request at a time tell a \
-         drive's service times"
+        "request {nth} was issued before the one ahead had completed: service times can only be \
+         measured with one request at a time"
     )]
     Overlap {
-        /// Which, from 1.
+        /// The number of the request, from 1.
         nth: u64,
     },
-    /// It reaches beyond the drive.
+    /// The trace reaches beyond the drive.
     #[error("request {nth} ends at sector {end}, but the drive has {capacity}: is it the right profile?")]
     Beyond {
-        /// Which, from 1.
+        /// The number of the request, from 1.
         nth: u64,
-        /// Its end.
+        /// The sector at which the request ends.
         end: u64,
         /// The drive's capacity.
         capacity: u64,
     },
 }
 
-/// A judgement and the times it rests on.
+/// A judgement and the times that it is based on.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The judgement.
     pub result: DriveValidation,
-    /// What it was judged against.
+    /// The measurements that the drive was judged against.
     pub measured: Measurements,
-    /// The model's service times, closed loop.
+    /// The service times of the model in the closed loop.
     pub closed_loop: Vec<Nanos>,
-    /// The same on the measured time line, for a drive with a phase.
+    /// The service times of the model on the measured time line, for a drive with a phase.
     pub time_line: Option<Vec<Nanos>>,
 }
 
 impl Judged {
-    /// Of two readings of one trace, the one on whose time line the model is nearer to the
-    /// measurements; without a phase, this one.
+    /// Of two readings of one trace, returns the one on whose time line the model is nearer to the measurements.
+    /// Without a phase it returns this one.
     #[must_use]
     pub fn or_nearer(self, other: Judged) -> Judged {
         let error = |judged: &Judged| judged.result.per_request.map(|one| one.mean_abs_error_ns);
@@ -91,10 +92,10 @@ impl Judged {
 pub struct Measurements(Vec<Measurement>);
 
 impl Measurements {
-    /// Takes one more.
+    /// Adds one request.
     ///
     /// # Errors
-    /// Times that are not known, and requests that overlap.
+    /// The request has no issue or completion time, or it overlaps with the one before.
     pub fn push(&mut self, record: &Record) -> Result<(), MeasuredError> {
         let nth = self.0.len() as u64 + 1;
         let (Some(issued), Some(completed)) = (record.observed.issued, record.observed.completed) else {
@@ -108,7 +109,7 @@ impl Measurements {
         Ok(())
     }
 
-    /// The measurements.
+    /// The measurements, in the order of the trace.
     pub fn all(&self) -> &[Measurement] {
         &self.0
     }
@@ -117,10 +118,10 @@ impl Measurements {
         self.0.iter().map(|measured| measured.service).collect()
     }
 
-    /// Judges the drive that `spec` names; `think_time` says how the trace was read.
+    /// Judges the drive that `spec` names; `think_time` is the way in which the trace was read.
     ///
     /// # Errors
-    /// A drive that cannot be built, a trace that is empty or reaches beyond it.
+    /// The drive cannot be built, or the trace is empty or reaches beyond the drive.
     pub fn judge(self, spec: &Spec, think_time: Option<ThinkTime>) -> Result<Judged, MeasuredError> {
         let measured = self.services();
         let mut drive = drive_models::build(spec)?.drive;
@@ -179,7 +180,7 @@ impl Measurements {
     }
 }
 
-/// The mean in ns; none of nothing, nor where all are zero.
+/// The mean in ns; `None` if there are no times or all are zero.
 fn mean(times: &[Nanos]) -> Option<f64> {
     let total: u64 = times.iter().fold(0, |sum, time| sum.saturating_add(time.as_ns()));
     (total > 0).then(|| total as f64 / times.len() as f64)

@@ -1,3 +1,5 @@
+//! The judgement of drives, on traces that drive models have made.
+
 use traces::{Lba, Observed, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::*;
@@ -6,7 +8,7 @@ fn spec(text: &str) -> Spec {
     text.parse().unwrap()
 }
 
-/// What a model of our own takes for random reads and writes, in the shape of a measured trace.
+/// The service times of a drive model for random reads and writes, in the form of a measured trace.
 fn measurements(drive: &str, requests: u64) -> Measurements {
     let mut drive = drive_models::build(&spec(drive)).unwrap().drive;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -26,7 +28,7 @@ fn measurements(drive: &str, requests: u64) -> Measurements {
 }
 
 #[test]
-fn a_drive_of_our_own_is_recognised_with_its_period_and_phase() {
+fn period_and_phase_of_a_simulated_drive_are_recovered() {
     let measured = measurements("cheetah-15k5:period_ps=3995900000,phase=1ms", 1500);
     let judged = measured.judge(&spec("cheetah-15k5"), None).unwrap().result;
     let fitted = judged.per_request.unwrap();
@@ -39,7 +41,7 @@ fn a_drive_of_our_own_is_recognised_with_its_period_and_phase() {
 }
 
 #[test]
-fn the_same_run_is_at_distance_zero_and_a_shift_at_its_size() {
+fn distance_of_equal_runs_is_zero_and_of_a_shifted_run_the_shift() {
     let measured = measurements("cheetah-15k5", 300);
     assert_eq!(measured.judge(&spec("cheetah-15k5"), None).unwrap().result.closed_loop.rms_ns, 0.0);
     let times: Vec<Nanos> = [5, 1, 9].map(Nanos::from_us).to_vec();
@@ -49,9 +51,9 @@ fn the_same_run_is_at_distance_zero_and_a_shift_at_its_size() {
 }
 
 #[test]
-fn of_two_readings_of_the_think_times_the_one_in_phase_is_taken() {
+fn reading_of_think_times_that_is_in_phase_is_chosen() {
     let right = measurements("cheetah-15k5", 300);
-    // The same pauses, each before the request it stood behind.
+    // The same pauses, each before the request that it followed.
     let mut wrong = Measurements::default();
     let pauses =
         right.0.windows(2).map(|pair| pair[1].issued.saturating_since(pair[0].issued.saturating_add(pair[0].service)));
@@ -70,14 +72,14 @@ fn of_two_readings_of_the_think_times_the_one_in_phase_is_taken() {
 }
 
 #[test]
-fn a_drive_without_a_phase_has_no_floor() {
+fn drive_without_a_phase_has_no_floor() {
     let judged = measurements("cheetah-15k4", 50).judge(&spec("cheetah-15k4"), None).unwrap().result;
     assert!(judged.floor.is_none() && judged.per_request.is_none());
     assert_eq!(judged.closed_loop.rms_ns, 0.0);
 }
 
 #[test]
-fn what_cannot_judge_says_why() {
+fn unusable_traces_are_refused_with_the_reason() {
     let judged = |measured: Measurements| measured.judge(&spec("cheetah-15k4"), None).unwrap_err().to_string();
     assert!(judged(Measurements::default()).starts_with("the trace holds no request"));
     assert!(judged(measurements("cheetah-15k5", 20)).contains("is it the right profile?"));

@@ -1,6 +1,7 @@
-//! A mechanical drive on the measured time line. One turn and one phase are fitted on the judged
-//! trace, nothing else: first the period at which the ends of all requests on the medium come
-//! together at one phase, then both around that by the errors themselves.
+//! Compares a mechanical drive with the measurements on the measured time line. Only the rotation period and the start
+//! phase are fitted to the judged trace. The fit has two steps. The first searches the period at which the completions
+//! of all requests on the medium agree best on one phase. The second refines both around these values by the errors of
+//! the service times.
 
 use drive_models::mechanical::{Angle, Mechanical};
 use drive_models::single_server::ServiceModel;
@@ -9,14 +10,14 @@ use traces::results::drive::PerRequest;
 
 use super::Measurement;
 
-/// Phases are counted in so many classes.
+/// The number of classes of phases.
 const BINS: usize = 256;
-/// How far from the profile's period the search goes, in parts per million.
+/// The search range around the period of the profile, in parts per million.
 const PERIOD_PPM: u64 = 500;
-/// Rounds of refinement, each half as wide as the one before.
+/// The rounds of refinement; each halves the step width.
 const ROUNDS: u32 = 9;
 
-/// Errors of single requests.
+/// The errors of single requests.
 pub(super) struct Errors {
     pub mean_abs: f64,
     pub within_250us: f64,
@@ -26,7 +27,7 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// Between the times of the same requests; a rotation is missed from `half_turn` ns on.
+    /// The errors between the times of the same requests. An error above `half_turn` ns counts as a missed rotation.
     pub(super) fn between(measured: &[Nanos], ours: &[Nanos], mean: f64, half_turn: u64) -> Errors {
         let offs: Vec<u64> = measured.iter().zip(ours).map(|(a, b)| a.as_ns().abs_diff(b.as_ns())).collect();
         let share = |limit: u64| offs.iter().filter(|&&off| off <= limit).count() as f64 / offs.len() as f64;
@@ -40,13 +41,12 @@ impl Errors {
     }
 }
 
-/// Fits period and phase and judges.
-/// Also gives the service times.
+/// Fits the period and the phase and judges the drive. Also returns the service times of the model.
 pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> (PerRequest, Vec<Nanos>) {
     let (mut period, mut start) = coarse(measured, drive);
     let span = measured.last().map_or(0, |last| last.issued.as_ns()).max(1);
     let turns = (span * 1000 / period).max(1);
-    // A step of the period that moves the last phase by 1/32 turn, and as much of the phase.
+    // The first step of the period moves the last phase by 1/32 turn; the first step of the phase is as large.
     let (mut period_step, mut start_step) = ((period / turns / 32).max(1), 1u32 << 27);
     let mut best = total_error(measured, drive, period, start);
     for _ in 0..ROUNDS {
@@ -79,8 +79,7 @@ pub(super) fn fit(measured: &[Measurement], drive: &Mechanical, mean: f64) -> (P
     (result, ours)
 }
 
-/// The period in ps near the drive's at which the phases of all completions agree best, and the
-/// start phase for it.
+/// The period in ps, near that of the drive, at which the phases of all completions agree best, and its start phase.
 fn coarse(measured: &[Measurement], drive: &Mechanical) -> (u64, u32) {
     let nominal = drive.rotation().period_ps();
     let span = measured.last().map_or(0, |last| last.issued.as_ns()).max(1);
@@ -92,7 +91,8 @@ fn coarse(measured: &[Measurement], drive: &Mechanical) -> (u64, u32) {
         let mut bins = [0u64; BINS];
         for measured in measured {
             let ends = measured.issued.saturating_add(measured.service);
-            // What the platter has turned beyond what it must have by then.
+            // The difference between the phase of the platter at the measured completion and the phase at which the
+            // request must complete.
             let Some(completes) = drive.completes_at(&rotation, &measured.request) else { continue };
             let phase = completes.until(rotation.phase(ends)) as u32;
             bins[phase as usize / (1 << 24)] += 1;
@@ -108,7 +108,7 @@ fn coarse(measured: &[Measurement], drive: &Mechanical) -> (u64, u32) {
     (period, ((bin as u32 + 1) << 24).wrapping_neg())
 }
 
-/// Requests in a class of phases and the one after it, so that a cluster at their border counts.
+/// The requests in a class of phases and in the next one, so that a cluster at the border of two classes counts.
 fn pair(bins: &[u64; BINS], bin: usize) -> u64 {
     bins[bin] + bins[(bin + 1) % BINS]
 }

@@ -1,18 +1,18 @@
-//! How the addresses of a trace are brought onto a drive.
+//! Maps the addresses of a trace to addresses on a drive.
 
 use traces::{Lba, Request, Sectors};
 
-/// What `--map` asks for.
+/// The mapping that `--map` selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// Addresses stay as they are (but for the VM's place); one beyond the drive is an error.
+    /// Addresses stay as they are, shifted to the place of the VM. An address beyond the drive is an error.
     #[default]
     Exact,
-    /// Addresses are taken modulo the capacity.
+    /// Addresses are taken modulo the drive capacity.
     Wrap,
-    /// If they do not fit, addresses shrink in proportion.
+    /// Addresses shrink in proportion if they do not fit.
     Scale,
-    /// Each VM's footprint is moved as a whole, so that distances within it stay.
+    /// The footprint of each VM is moved as a whole, so that distances within it do not change.
     Remap,
 }
 
@@ -20,40 +20,40 @@ pub enum Mapping {
 /// neighbours, so that sequential runs survive.
 const SCALE_UNIT: u64 = 2048;
 
-/// One VM's addresses on the drive.
+/// The mapping of the addresses of one VM to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressMap {
-    /// `place` is added.
+    /// Adds `place`.
     Shift {
-        /// Where the trace's sector 0 comes to lie.
+        /// The sector on the drive of sector 0 of the trace.
         place: Sectors,
     },
-    /// `place` is added, then the sum taken modulo the capacity; a request over the end is moved
-    /// down to end there.
+    /// Adds `place`, then takes the sum modulo the drive capacity. A request over the end of the drive is moved down to
+    /// end there.
     Wrap {
-        /// Where the trace's sector 0 comes to lie.
+        /// The sector on the drive of sector 0 of the trace.
         place: Sectors,
     },
-    /// `place` is added, then units of 1 MiB of `0..extent` are spread over the capacity in
-    /// proportion; several may fall onto one.
+    /// Adds `place`, then spreads the units of 1 MiB of `0..extent` over the drive capacity in proportion; several
+    /// units may fall onto one.
     Scale {
-        /// Where the trace's sector 0 comes to lie before scaling.
+        /// The sector of sector 0 of the trace before scaling.
         place: Sectors,
         /// The end of all VMs' addresses before scaling.
         extent: Sectors,
     },
-    /// The footprint that starts at `from` is moved to start at `to`.
+    /// Moves the footprint that starts at `from` to start at `to`.
     Move {
         /// The lowest sector that the trace touches.
         from: Lba,
-        /// Where that comes to lie.
+        /// The sector on the drive that it is moved to.
         to: Lba,
     },
 }
 
 impl AddressMap {
-    /// The request on a drive of `capacity`, or `None` if it does not fit there. A request without
-    /// an address (a flush) stays as it is.
+    /// The request on a drive of `capacity`, or `None` if it does not fit. A request without an address (a flush) is
+    /// not changed.
     pub fn apply(self, mut request: Request, capacity: Sectors) -> Option<Request> {
         if request.sectors() == Sectors::ZERO {
             return Some(request);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shift_refuses_what_lies_beyond() {
+    fn shift_refuses_addresses_beyond_the_drive() {
         let map = AddressMap::Shift { place: Sectors::new(100) };
         assert_eq!(mapped(map, 0, 8, 108), Some(100));
         assert_eq!(mapped(map, 1, 8, 108), None);
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn places_count_before_wrapping_and_scaling() {
+    fn place_is_added_before_wrapping_and_scaling() {
         let place = Sectors::new(3 * SCALE_UNIT);
         let wrap = AddressMap::Wrap { place };
         assert_eq!(mapped(wrap, 8, 8, 100 * SCALE_UNIT), Some(3 * SCALE_UNIT + 8));
         assert_eq!(mapped(wrap, 98 * SCALE_UNIT, 8, 100 * SCALE_UNIT), Some(SCALE_UNIT));
-        // 9 and a bit units count as 10: unit 5 of 10 comes to 2 of 5.
+        // Slightly more than 9 units count as 10: unit 5 of 10 is mapped to unit 2 of 5.
         let scale = AddressMap::Scale { place, extent: Sectors::new(9 * SCALE_UNIT + 1) };
         assert_eq!(mapped(scale, 2 * SCALE_UNIT + 16, 8, 5 * SCALE_UNIT), Some(2 * SCALE_UNIT + 16));
         assert_eq!(mapped(scale, 6 * SCALE_UNIT + 16, 8, 9 * SCALE_UNIT), Some(8 * SCALE_UNIT + 16));
@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_mapped_lies_on_the_drive(
+        fn every_mapped_request_lies_on_the_drive(
             lba in any::<u64>(), sectors in 1u64..5000, capacity in 1u64..1_000_000, place in 0u64..1_000_000,
         ) {
             let place = Sectors::new(place);
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn a_move_keeps_distances(a in 100u64..10_000, b in 100u64..10_000) {
+        fn move_keeps_distances(a in 100u64..10_000, b in 100u64..10_000) {
             let map = AddressMap::Move { from: Lba::new(100), to: Lba::new(5) };
             let (x, y) = (mapped(map, a, 1, 1 << 20).unwrap(), mapped(map, b, 1, 1 << 20).unwrap());
             prop_assert_eq!(x.abs_diff(y), a.abs_diff(b));

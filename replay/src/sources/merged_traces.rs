@@ -1,5 +1,5 @@
-//! The traces of one replay, one per VM, as a single stream of records in order of arrival, on the
-//! drive's addresses and on a clock that starts at zero.
+//! Merges the traces of one replay, one per VM, into a single sequence of records in order of arrival. The records have
+//! addresses on the drive and times on a clock that starts at zero.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use traces::{Lba, Losses, Nanos, ReadError, Record, Sectors, Timestamp, TraceMet
 use super::AddressMap;
 use crate::source::ReplayError;
 
-/// Which part of each trace is replayed.
+/// The part of each trace that is replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeWindow {
-    /// Arrivals this long after the trace's first and later.
+    /// The window begins this long after the first arrival of the trace.
     pub from: Nanos,
-    /// Arrivals earlier than this after the trace's first.
+    /// The window ends this long after the first arrival of the trace; the end is not included.
     pub to: Option<Nanos>,
-    /// At most so many requests over all traces.
+    /// The most requests over all traces.
     pub limit: Option<u64>,
 }
 
@@ -26,55 +26,55 @@ pub struct TimeWindow {
 pub struct VmTrace {
     /// The VM's name.
     pub name: String,
-    /// The file, for messages.
+    /// The path of the file, for messages.
     pub path: PathBuf,
     /// The opened trace.
     pub reader: Box<dyn TraceReader>,
-    /// How its addresses come onto the drive.
+    /// The mapping of its addresses to the drive.
     pub map: AddressMap,
 }
 
-/// What was read of one trace.
+/// The counts of one trace.
 #[derive(Clone, Debug)]
 pub struct TraceRead {
     /// The VM's name.
     pub name: String,
     /// The trace's metadata.
     pub meta: TraceMeta,
-    /// What was lost on the way.
+    /// Events and records that the reader could not use.
     pub losses: Losses,
-    /// Requests replayed.
+    /// The number of requests replayed.
     pub requests: u64,
 }
 
 struct Lane {
     trace: VmTrace,
-    /// The next record, rebased and mapped.
+    /// The next record, with its time and address converted.
     head: Option<Record>,
     cursor: Cursor,
     read: u64,
     replayed: u64,
 }
 
-/// Tells which arrivals of one trace lie within a window.
+/// Determines which arrivals of one trace lie within a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     first_arrival: Option<Timestamp>,
 }
 
-/// Where an arrival lies.
+/// The position of an arrival relative to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// Before the window.
     Before,
-    /// Within; the window begins at this time.
+    /// Within the window, which begins at this time.
     Within(Timestamp),
-    /// Behind the window, and so are all further ones.
+    /// After the window, as are all further arrivals.
     After,
 }
 
 impl Cursor {
-    /// Where the trace's next arrival lies; the first that is asked for sets the window's zero.
+    /// The position of the next arrival of the trace. The first arrival of the trace sets the zero of the window.
     pub fn position(&mut self, arrival: Timestamp, window: TimeWindow) -> Position {
         let first = *self.first_arrival.get_or_insert(arrival);
         let since_first = arrival.saturating_since(first);
@@ -88,10 +88,10 @@ impl Cursor {
     }
 }
 
-/// Reads a trace for the times and addresses that a replay of its `window` will touch.
+/// Reads a trace and returns the times and addresses that a replay of its `window` will use.
 ///
 /// # Errors
-/// What is wrong with the trace.
+/// The error of the trace.
 pub fn extent(reader: &mut dyn TraceReader, window: TimeWindow) -> Result<Extent, ReadError> {
     let mut cursor = Cursor::default();
     let mut extent: Option<Extent> = None;
@@ -129,7 +129,7 @@ pub fn extent(reader: &mut dyn TraceReader, window: TimeWindow) -> Result<Extent
     Ok(Extent { lba_min: extent.lba_min.min(extent.lba_end), ..extent })
 }
 
-/// Several traces merged by arrival; of equal arrivals the VM named first comes first.
+/// Several traces merged by arrival. Of equal arrivals, the one of the VM given first comes first.
 pub struct MergedTraces {
     lanes: Vec<Lane>,
     window: TimeWindow,
@@ -139,11 +139,11 @@ pub struct MergedTraces {
     progress: Arc<AtomicU64>,
 }
 
-/// How often the progress counter is brought up to date, in records.
+/// The number of records between two updates of the progress counter.
 const PROGRESS_EVERY: u64 = 4096;
 
 impl MergedTraces {
-    /// The `traces` on a drive of `capacity`.
+    /// The `traces` of VMs on a drive of `capacity`.
     pub fn new(traces: Vec<VmTrace>, window: TimeWindow, capacity: Sectors) -> MergedTraces {
         let lanes = traces
             .into_iter()
@@ -152,7 +152,7 @@ impl MergedTraces {
         MergedTraces { lanes, window, capacity, emitted: 0, started: false, progress: Arc::default() }
     }
 
-    /// Counts the bytes consumed of all traces, for a progress bar.
+    /// Stores the bytes read of all traces in `progress`, for a progress bar.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<AtomicU64>) -> MergedTraces {
         self.progress = progress;
@@ -168,7 +168,7 @@ impl MergedTraces {
     /// The next record.
     ///
     /// # Errors
-    /// What is wrong with a trace; a request beyond the drive.
+    /// The error of a trace, or a request beyond the drive.
     pub fn take(&mut self) -> Result<Option<Record>, ReplayError> {
         let Some(index) = self.next_lane()? else { return Ok(None) };
         let lane = &mut self.lanes[index];
@@ -185,7 +185,7 @@ impl MergedTraces {
         Ok(record)
     }
 
-    /// What has been read of each trace.
+    /// The counts of each trace.
     pub fn read(&self) -> Vec<TraceRead> {
         let report = |lane: &Lane| TraceRead {
             name: lane.trace.name.clone(),
@@ -196,7 +196,7 @@ impl MergedTraces {
         self.lanes.iter().map(report).collect()
     }
 
-    /// A VM's trace, for messages.
+    /// The path of the trace of a VM, for messages.
     pub(crate) fn path_of(&self, vm: VmId) -> PathBuf {
         self.lanes[usize::from(vm.0)].trace.path.clone()
     }
@@ -220,7 +220,7 @@ impl MergedTraces {
         self.window.limit.is_some_and(|limit| self.emitted >= limit)
     }
 
-    /// Reads the lane's next record within the window.
+    /// Reads the next record of the lane within the window.
     fn refill(&mut self, index: usize) -> Result<(), ReplayError> {
         let lane = &mut self.lanes[index];
         while let Some(record) = lane.trace.reader.next()? {
@@ -237,7 +237,7 @@ impl MergedTraces {
     }
 }
 
-/// The record on a clock whose zero is `zero`.
+/// The record with times relative to `zero`.
 fn rebased(mut record: Record, zero: Timestamp) -> Record {
     let Record { request, observed } = &mut record;
     let times = [&mut observed.inserted, &mut observed.issued, &mut observed.completed];
@@ -247,7 +247,7 @@ fn rebased(mut record: Record, zero: Timestamp) -> Record {
     record
 }
 
-/// The record as its VM's, on the drive's addresses.
+/// The record with the number of its VM and its address on the drive.
 fn placed(lane: &Lane, index: usize, mut record: Record, capacity: Sectors) -> Result<Record, ReplayError> {
     record.request.vm = VmId(index as u16);
     let mapped = lane.trace.map.apply(record.request, capacity);
@@ -262,7 +262,7 @@ fn placed(lane: &Lane, index: usize, mut record: Record, capacity: Sectors) -> R
     Ok(record)
 }
 
-/// Where the request would lie if the drive were large enough.
+/// The request with its address on a drive that is large enough, for messages.
 fn shifted(record: Record, map: AddressMap) -> traces::Request {
     let mut request = record.request;
     if let AddressMap::Shift { place } = map {

@@ -1,5 +1,5 @@
-//! The sources that replay traces: as recorded or scaled ([`Open`]), as fast as possible ([`Asap`]), closed over think times
-//! ([`Closed`]); and a source of random requests ([`RandomClosed`]).
+//! The sources of arrivals for a replay. Traces are replayed as recorded or scaled ([`Open`]), as fast as possible
+//! ([`Asap`]) or closed over think times ([`Closed`]). [`RandomClosed`] generates random requests.
 
 pub mod addresses;
 pub mod asap;

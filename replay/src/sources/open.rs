@@ -1,4 +1,4 @@
-//! Open loop: requests arrive when they were recorded, or at scaled times, whatever the drive does.
+//! Open loop: requests arrive at the recorded times, or at scaled times, whatever the drive does.
 
 use traces::quantity::Fraction;
 use traces::{Nanos, Request, RequestId, Timestamp};
@@ -8,39 +8,39 @@ use crate::sources::MergedTraces;
 
 /// Arrivals as recorded, every span between them times a fraction.
 pub struct Open {
-    workload: MergedTraces,
+    traces: MergedTraces,
     scale: Fraction,
 }
 
 impl Open {
     /// Arrivals as recorded.
-    pub fn recorded(workload: MergedTraces) -> Open {
-        Open::scaled(workload, Fraction { numerator: 1, denominator: 1 })
+    pub fn recorded(traces: MergedTraces) -> Open {
+        Open::scaled(traces, Fraction { numerator: 1, denominator: 1 })
     }
 
-    /// Arrivals with every span between them multiplied by `scale`: 0.5 is twice as fast.
-    pub fn scaled(workload: MergedTraces, scale: Fraction) -> Open {
-        Open { workload, scale }
+    /// Arrivals with each time between two of them multiplied by `scale`: 0.5 is twice as fast.
+    pub fn scaled(traces: MergedTraces, scale: Fraction) -> Open {
+        Open { traces, scale }
     }
 
-    /// The workload, to ask what was read of it.
-    pub fn workload(&self) -> &MergedTraces {
-        &self.workload
+    /// The traces, with the counts of what was read.
+    pub fn traces(&self) -> &MergedTraces {
+        &self.traces
     }
 }
 
 impl Source for Open {
     fn next(&mut self) -> Result<Next, ReplayError> {
         let scale = self.scale;
-        Ok(match self.workload.peek()? {
+        Ok(match self.traces.peek()? {
             Some(record) => Next::At(scaled(record.request.arrival, scale)),
             None => Next::Exhausted,
         })
     }
 
     fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
-        let mut request = self.workload.take()?.expect("the engine takes what was announced").request;
-        // Where arrivals are held back it is earlier than now: the wait counts as response time.
+        let mut request = self.traces.take()?.expect("the engine takes what was announced").request;
+        // If arrivals are held back, it is earlier than now: the wait counts as response time.
         request.arrival = scaled(request.arrival, self.scale);
         Ok(request)
     }

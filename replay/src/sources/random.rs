@@ -1,5 +1,5 @@
-//! A generated process: a fixed number of requests outstanding, each at a random place. The load of
-//! the engine's benchmarks and of the queueing formulas for closed systems.
+//! A generated process that keeps a fixed number of requests outstanding, each at a random address. It is the load of
+//! the engine's benchmarks and of the tests against queueing formulas for closed systems.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -7,26 +7,26 @@ use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Times
 
 use crate::source::{Next, ReplayError, Source};
 
-/// What [`RandomClosed`] generates.
+/// The parameters of [`RandomClosed`].
 #[derive(Clone, Copy, Debug)]
 pub struct RandomLoad {
-    /// How many requests in all.
+    /// The number of requests.
     pub requests: u64,
-    /// How many are outstanding at any time.
+    /// The number of requests outstanding at any time.
     pub outstanding: u32,
-    /// The least length of each.
+    /// The least length of a request.
     pub sectors: Sectors,
-    /// The greatest: lengths are uniform over the multiples of the least up to this.
+    /// The greatest length: lengths are uniform over the multiples of the least length up to this.
     pub sectors_max: Sectors,
     /// Addresses are uniform over this capacity, in multiples of the least length.
     pub capacity: Sectors,
-    /// Reads in a hundred; the rest are writes.
+    /// Percentage of reads; the other requests are writes.
     pub reads_percent: u32,
     /// Seed of the xoshiro256++ generator.
     pub seed: u64,
 }
 
-/// Requests at random places; the next arrives as soon as one completes.
+/// Requests at random addresses; the next one arrives as soon as one completes.
 #[derive(Debug)]
 pub struct RandomClosed {
     load: RandomLoad,
@@ -42,7 +42,7 @@ impl RandomClosed {
     /// The process described by `load`.
     ///
     /// # Panics
-    /// If not one request fits the capacity, or the greatest length is below the least.
+    /// If no request fits the capacity, or if the greatest length is below the least.
     pub fn new(load: RandomLoad) -> RandomClosed {
         let (least, greatest) = (load.sectors.count(), load.sectors_max.count());
         assert!(least > 0 && (least..=load.capacity.count()).contains(&greatest), "a request fits the capacity");

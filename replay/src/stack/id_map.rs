@@ -1,18 +1,18 @@
-//! Who has sent what: the stages of a layer number their requests apart, what lies below them numbers
-//! all of them together.
+//! Translates the ids of requests between a layer and the layer below it. Each stage of a layer numbers its requests
+//! separately; the layer below numbers the requests of all these stages together.
 
 use traces::RequestId;
 
-/// A request of one of a layer's stages.
+/// The stage that sent a request, and its id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
-    /// Its stage.
+    /// The index of the stage in its layer.
     pub(super) stage: usize,
-    /// Its id there.
+    /// The id of the request in that stage.
     pub(super) id: RequestId,
 }
 
-/// The requests below a layer, under dense ids that are reused.
+/// The senders of the requests below a layer, under dense ids that are reused.
 #[derive(Debug, Default)]
 pub(super) struct IdMap {
     senders: Vec<Sender>,
@@ -20,7 +20,7 @@ pub(super) struct IdMap {
 }
 
 impl IdMap {
-    /// The id below for a request of `sender`.
+    /// Assigns the id below to a request of `sender`.
     pub(super) fn put(&mut self, sender: Sender) -> RequestId {
         if let Some(id) = self.free.pop() {
             self.senders[id.index()] = sender;
@@ -31,7 +31,7 @@ impl IdMap {
         id
     }
 
-    /// Whose request this was; its id is free again.
+    /// The sender of the request `id`; its id below is free again.
     pub(super) fn take(&mut self, id: RequestId) -> Sender {
         self.free.push(id);
         self.senders[id.index()]

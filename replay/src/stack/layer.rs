@@ -1,4 +1,5 @@
-//! One layer of a room: a stage for all, or a stage for each VM, above one way down.
+//! One layer of a stack: a single stage for all VMs, or one stage for each VM, above one line to the layer below.
+//! A layer translates request ids between the layers, takes its stages in turn and keeps its own counts.
 
 use drive_models::{Completion, DriveModel, WriteCache};
 use schedulers::{AccessCost, Scheduler};
@@ -10,25 +11,25 @@ use super::watch::{Counts, Watch};
 use crate::observer::Observer;
 use crate::stage::{Limits, Stage};
 
-/// What a layer does beside scheduling.
+/// The settings of a layer, apart from its schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// Each stage's limits.
+    /// The limits of each stage.
     pub limits: Limits,
     /// Whether each VM has a stage of its own.
     pub per_vm: bool,
-    /// Requests that the layer holds, waiting or sent on (`nr_requests`, a ring's length); what comes
-    /// beyond waits above it.
+    /// The most requests that the layer holds, waiting or sent on (`nr_requests`, the length of a ring). Further
+    /// requests wait above the layer.
     pub queue: u32,
-    /// Whether the layer knows VMs alone, and neither their processes nor their priorities: a back end
-    /// serves a whole guest in one thread.
+    /// Whether the layer tells requests apart by VM only and drops their stream and priority: a back end serves a whole
+    /// guest in one thread.
     pub by_vm: bool,
     /// Whether writes become synchronous here, as in a back end that submits them as direct I/O
     /// (Linux 3.x `drivers/block/xen-blkback/blkback.c`, `WRITE_ODIRECT`).
     pub sync_writes: bool,
-    /// How long a request takes from here to the layer below.
+    /// The time that a request takes from here to the layer below.
     pub delay_down: Nanos,
-    /// How long a completion takes from the layer below to here.
+    /// The time that a completion takes from the layer below to here.
     pub delay_up: Nanos,
 }
 
@@ -46,42 +47,42 @@ impl Default for LayerConfig {
     }
 }
 
-/// Makes a scheduler for each stage of a layer.
+/// Makes the scheduler of each stage of a layer.
 pub type MakeScheduler = Box<dyn Fn() -> Box<dyn Scheduler> + Send>;
 
-/// What a layer knows of an arrival that is not done.
+/// The state of an arrival at a layer until it completes.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
-    /// Its id above.
+struct ArrivalState {
+    /// Its id in the layer above.
     above: RequestId,
-    /// When the drive began with the first part of it.
+    /// When the drive began to serve the first part of it.
     started: Option<Timestamp>,
-    /// What it has moved the head by.
+    /// How far the head has moved for it.
     seek: Sectors,
-    /// Whether everything so far came from the drive's cache.
+    /// Whether all its parts so far were served from the drive's cache.
     hit: bool,
 }
 
-/// A stage and its arrivals, by their id in the stage.
+/// A stage and the state of its arrivals, by their id in the stage.
 struct LayerStage {
     stage: Stage<Box<dyn Scheduler>>,
-    taken: Vec<Taken>,
+    states: Vec<ArrivalState>,
 }
 
-/// A layer.
+/// A layer of a stack.
 pub struct Layer {
-    passage: LayerConfig,
+    config: LayerConfig,
     make: MakeScheduler,
-    desks: Vec<LayerStage>,
-    /// The desk of each VM that was seen, by number.
-    desk_of: Vec<Option<usize>>,
-    /// Whose turn it is to send when there is room.
+    stages: Vec<LayerStage>,
+    /// The index of the stage of each VM that was seen, by VM number.
+    stage_of: Vec<Option<usize>>,
+    /// The stage that may send next.
     turn: usize,
-    /// Arrivals that are not done.
+    /// Arrivals that have not completed.
     held: u32,
-    sent: IdMap,
+    ids: IdMap,
     pub(super) line: Line,
-    /// What is done and was not handed up yet.
+    /// Completions that the layer above has not received yet.
     pub(super) finished: Vec<Completion>,
     counts: Counts,
     last_vm: Option<VmId>,
@@ -89,26 +90,28 @@ pub struct Layer {
     done: Vec<(RequestId, Request)>,
 }
 
-/// Where in the room a layer stands, for who watches.
+/// Which events of a layer the observer of the replay sees.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Watched {
+    /// Whether the observer sees the decisions of the layer.
     pub(super) decides: bool,
+    /// Whether the layer is the last one: the observer sees the requests that it sends to the drive.
     pub(super) last: bool,
 }
 
 impl Layer {
-    /// An empty layer whose stages have a scheduler of `make` each.
-    pub fn new(make: MakeScheduler, passage: LayerConfig) -> Layer {
-        let desks = if passage.per_vm { Vec::new() } else { vec![LayerStage::new(make(), passage.limits)] };
+    /// An idle layer. `make` makes the scheduler of each stage.
+    pub fn new(make: MakeScheduler, config: LayerConfig) -> Layer {
+        let stages = if config.per_vm { Vec::new() } else { vec![LayerStage::new(make(), config.limits)] };
         Layer {
-            passage,
+            config,
             make,
-            desks,
-            desk_of: Vec::new(),
+            stages,
+            stage_of: Vec::new(),
             turn: 0,
             held: 0,
-            sent: IdMap::default(),
-            line: Line::new(passage.delay_down, passage.delay_up),
+            ids: IdMap::default(),
+            line: Line::new(config.delay_down, config.delay_up),
             finished: Vec::new(),
             counts: Counts::default(),
             last_vm: None,
@@ -116,145 +119,145 @@ impl Layer {
         }
     }
 
-    /// With a stage for `vm` that has a scheduler and limits of its own; for layers with a stage for each VM.
+    /// Adds a stage for `vm` with a scheduler and limits of its own; for layers with one stage for each VM.
     ///
     /// # Panics
-    /// If all VMs share a stage, or this one has its own already.
+    /// If all VMs share a stage, or if `vm` has a stage already.
     #[must_use]
     pub fn with_stage(mut self, vm: VmId, scheduler: Box<dyn Scheduler>, limits: Limits) -> Layer {
-        assert!(self.passage.per_vm, "all VMs share the stage of this layer");
+        assert!(self.config.per_vm, "all VMs share the stage of this layer");
         let vm = usize::from(vm.0);
-        if vm >= self.desk_of.len() {
-            self.desk_of.resize(vm + 1, None);
+        if vm >= self.stage_of.len() {
+            self.stage_of.resize(vm + 1, None);
         }
-        let before = self.desk_of[vm].replace(self.desks.len());
+        let before = self.stage_of[vm].replace(self.stages.len());
         assert!(before.is_none(), "VM {vm} has a stage");
-        self.desks.push(LayerStage::new(scheduler, limits));
+        self.stages.push(LayerStage::new(scheduler, limits));
         self
     }
 
-    /// What it has counted.
+    /// The counts of the layer so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Arrivals and parts that are not done.
+    /// Arrivals and parts of arrivals that have not completed.
     pub(super) fn outstanding(&self) -> usize {
-        self.desks.iter().map(|desk| desk.stage.outstanding()).sum()
+        self.stages.iter().map(|layer_stage| layer_stage.stage.outstanding()).sum()
     }
 
-    /// Whether it takes one more when `coming` are on their way to it.
-    pub(super) fn has_room(&self, coming: usize) -> bool {
-        self.held as usize + coming < self.passage.queue as usize
+    /// Whether the layer accepts one more request when `coming` requests are on their way to it.
+    pub(super) fn has_capacity(&self, coming: usize) -> bool {
+        self.held as usize + coming < self.config.queue as usize
     }
 
-    /// When one of its schedulers wants to be asked again.
+    /// The earliest time at which one of its schedulers wants to be asked again.
     pub(super) fn wake(&self) -> Option<Timestamp> {
-        self.desks.iter().filter_map(|desk| desk.stage.wake()).min()
+        self.stages.iter().filter_map(|layer_stage| layer_stage.stage.wake()).min()
     }
 
-    /// Takes a request in that is `above` in the layer above.
+    /// Accepts a request whose id in the layer above is `above`.
     pub(super) fn arrive<D: DriveModel, O: Observer>(
         &mut self,
         now: Timestamp,
         above: RequestId,
         mut request: Request,
         drive: &D,
-        place: Place,
+        watched: Watched,
         observer: &mut O,
     ) {
-        if self.passage.by_vm {
+        if self.config.by_vm {
             request.stream = StreamId(0);
             request.priority = Priority::NONE;
         }
-        if self.passage.sync_writes && request.operation == Operation::Write {
+        if self.config.sync_writes && request.operation == Operation::Write {
             request.flags |= Flags::SYNC;
         }
-        let index = self.desk(request.vm);
+        let index = self.stage_for(request.vm);
         self.held += 1;
-        let Layer { desks, counts, last_vm, done, .. } = self;
-        let desk = &mut desks[index];
-        desk.take(above);
-        let mut watch = Watch { counts, last_vm, decides: place.decides, last: place.last, observer };
-        desk.stage.arrive(now, request, drive, &mut watch, done);
+        let Layer { stages, counts, last_vm, done, .. } = self;
+        let layer_stage = &mut stages[index];
+        layer_stage.take(above);
+        let mut watch = Watch { counts, last_vm, decides: watched.decides, last: watched.last, observer };
+        layer_stage.stage.arrive(now, request, drive, &mut watch, done);
         self.hand_up(now, index, now);
     }
 
-    /// Something sent down is done.
+    /// A request that the layer sent down has completed.
     pub(super) fn complete<O: Observer>(
         &mut self,
         now: Timestamp,
         completion: &Completion,
-        place: Place,
+        watched: Watched,
         observer: &mut O,
     ) {
-        let Sender { stage: index, id } = self.sent.take(completion.id);
-        let Layer { desks, counts, last_vm, done, .. } = self;
-        let desk = &mut desks[index];
-        desk.account(id, completion);
-        let mut watch = Watch { counts, last_vm, decides: place.decides, last: place.last, observer };
-        // For this layer it is done when it hears of it.
+        let Sender { stage: index, id } = self.ids.take(completion.id);
+        let Layer { stages, counts, last_vm, done, .. } = self;
+        let layer_stage = &mut stages[index];
+        layer_stage.account(id, completion);
+        let mut watch = Watch { counts, last_vm, decides: watched.decides, last: watched.last, observer };
+        // For this layer the request completes when the completion reaches it.
         let completion = Completion { id, finished: now, ..*completion };
-        desk.stage.complete(now, &completion, &mut watch, done);
+        layer_stage.stage.complete(now, &completion, &mut watch, done);
         self.hand_up(now, index, completion.started);
     }
 
-    /// The next stage in turn that has something to send, and room for it, sends one request down the
-    /// line; false when none has. Who has sent goes to the end of the row.
+    /// Lets the next stage in turn that has a request, and capacity below for it, send one request down the line.
+    /// Returns false if no stage has. After sending, a stage is the last in turn.
     pub(super) fn send_one<O: Observer>(
         &mut self,
         now: Timestamp,
         below: Option<&Layer>,
         drive: &mut dyn DriveModel,
-        place: Place,
+        watched: Watched,
         observer: &mut O,
     ) -> bool {
-        let Layer { passage, desks, turn, sent, line, counts, last_vm, .. } = self;
-        let several = desks.len() > 1;
-        for _ in 0..desks.len() {
-            // Wrapped here and not before, since a VM may have come in between.
-            let index = if *turn < desks.len() { *turn } else { 0 };
+        let Layer { config, stages, turn, ids, line, counts, last_vm, .. } = self;
+        let several = stages.len() > 1;
+        for _ in 0..stages.len() {
+            // Wrapped here and not before, since a VM may have been added in between.
+            let index = if *turn < stages.len() { *turn } else { 0 };
             *turn = index + 1;
-            let stage = &mut desks[index].stage;
+            let stage = &mut stages[index].stage;
             if several && stage.outstanding() == 0 && stage.wake().is_none() {
                 continue;
             }
-            let full = below.map(|below| !below.has_room(line.travelling()));
-            // Without a look-ahead a scheduler keeps its choice until the layer below has room.
-            if full == Some(true) && !passage.limits.look_ahead {
-                stage.wait_for_room();
+            let full = below.map(|below| !below.has_capacity(line.travelling()));
+            // Without a look-ahead a scheduler keeps its choice until the layer below has capacity.
+            if full == Some(true) && !config.limits.look_ahead {
+                stage.wait_for_capacity();
                 continue;
             }
-            let mut watch = Watch { counts, last_vm, decides: place.decides, last: place.last, observer };
-            let mut way = WayDown { full, drive, line, sent, stage: index };
-            if stage.dispatch_one(now, &mut way, &mut watch) {
+            let mut watch = Watch { counts, last_vm, decides: watched.decides, last: watched.last, observer };
+            let mut below = Below { full, drive, line, ids, stage: index };
+            if stage.dispatch_one(now, &mut below, &mut watch) {
                 return true;
             }
         }
         false
     }
 
-    /// The desk of a VM, set up when its first request comes.
-    fn desk(&mut self, vm: VmId) -> usize {
-        if !self.passage.per_vm {
+    /// The index of the stage of a VM. The first request of a VM creates its stage.
+    fn stage_for(&mut self, vm: VmId) -> usize {
+        if !self.config.per_vm {
             return 0;
         }
         let vm = usize::from(vm.0);
-        if vm >= self.desk_of.len() {
-            self.desk_of.resize(vm + 1, None);
+        if vm >= self.stage_of.len() {
+            self.stage_of.resize(vm + 1, None);
         }
-        *self.desk_of[vm].get_or_insert_with(|| {
-            self.desks.push(LayerStage::new((self.make)(), self.passage.limits));
-            self.desks.len() - 1
+        *self.stage_of[vm].get_or_insert_with(|| {
+            self.stages.push(LayerStage::new((self.make)(), self.config.limits));
+            self.stages.len() - 1
         })
     }
 
-    /// What is done goes to the layer above. What no part of was served began when `started`.
+    /// Hands the completed arrivals to the layer above. An arrival without a served part counts as begun at `started`.
     fn hand_up(&mut self, now: Timestamp, index: usize, started: Timestamp) {
-        let Layer { desks, held, finished, done, .. } = self;
-        let desk = &mut desks[index];
+        let Layer { stages, held, finished, done, .. } = self;
+        let layer_stage = &mut stages[index];
         for (id, _) in done.drain(..) {
-            let Taken { above, started: begun, seek, hit } = desk.taken[id.index()];
+            let ArrivalState { above, started: begun, seek, hit } = layer_stage.states[id.index()];
             *held -= 1;
             let (started, hit) = (begun.unwrap_or(started), hit && begun.is_some());
             finished.push(Completion { id: above, started, finished: now, seek, hit });
@@ -264,44 +267,45 @@ impl Layer {
 
 impl LayerStage {
     fn new(scheduler: Box<dyn Scheduler>, limits: Limits) -> LayerStage {
-        LayerStage { stage: Stage::new(scheduler, limits), taken: Vec::new() }
+        LayerStage { stage: Stage::new(scheduler, limits), states: Vec::new() }
     }
 
-    /// The next arrival is `above` in the layer above.
+    /// Registers the next arrival, whose id in the layer above is `above`.
     fn take(&mut self, above: RequestId) {
-        let taken = Taken { above, started: None, seek: Sectors::ZERO, hit: true };
+        let state = ArrivalState { above, started: None, seek: Sectors::ZERO, hit: true };
         let id = self.stage.next_id().index();
-        if id >= self.taken.len() {
-            self.taken.resize(id + 1, taken);
+        if id >= self.states.len() {
+            self.states.resize(id + 1, state);
         }
-        self.taken[id] = taken;
+        self.states[id] = state;
     }
 
-    /// Charges what was served to the arrivals it was made of: the way of the head to the first, so
-    /// that it is counted once.
+    /// Adds a served request to the state of the arrivals that it was made of. The seek distance goes to the first
+    /// arrival, so that it is counted once.
     fn account(&mut self, id: RequestId, completion: &Completion) {
         let mut seek = completion.seek;
         for arrival in self.stage.arrivals(id) {
-            let taken = &mut self.taken[arrival.index()];
-            let earliest = taken.started.map_or(completion.started, |started| started.min(completion.started));
-            taken.started = Some(earliest);
-            taken.hit &= completion.hit;
-            taken.seek += std::mem::replace(&mut seek, Sectors::ZERO);
+            let state = &mut self.states[arrival.index()];
+            let earliest = state.started.map_or(completion.started, |started| started.min(completion.started));
+            state.started = Some(earliest);
+            state.hit &= completion.hit;
+            state.seek += std::mem::replace(&mut seek, Sectors::ZERO);
         }
     }
 }
 
-/// What lies below a layer, as one of its stages sees it.
-struct WayDown<'a> {
-    /// Whether the layer below has no room for another; the drive answers for itself.
+/// The line and the layer or drive below a layer, as one of its stages sees them: a drive that accepts requests while
+/// there is capacity.
+struct Below<'a> {
+    /// Whether the layer below is without capacity; absent above the drive, which answers for itself.
     full: Option<bool>,
     drive: &'a mut dyn DriveModel,
     line: &'a mut Line,
-    sent: &'a mut IdMap,
+    ids: &'a mut IdMap,
     stage: usize,
 }
 
-impl DriveModel for WayDown<'_> {
+impl DriveModel for Below<'_> {
     fn capacity(&self) -> Sectors {
         self.drive.capacity()
     }
@@ -314,7 +318,7 @@ impl DriveModel for WayDown<'_> {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let below = self.sent.put(Sender { stage: self.stage, id });
+        let below = self.ids.put(Sender { stage: self.stage, id });
         self.line.send(now, below, request);
     }
 

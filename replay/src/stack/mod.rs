@@ -1,15 +1,17 @@
-//! The machine room: layers of stages above one drive, as requests pass them in a data centre. Guests
-//! with a scheduler each, a hypervisor that shares out, a queue for each LUN, an array or a disk.
+//! The stack: layers of stages above one drive, as requests pass them in a data centre. Examples of layers are guests
+//! with a scheduler each, a hypervisor that divides the device among VMs, a queue for each LUN, and an array or a disk.
 //!
-//! Each layer is one stage, or one for each VM; together they form a tree whose leaves are the guests
-//! and whose root stands above the drive. What a layer sends down arrives at the next; what the next is
-//! done with completes in the layer. At one time all completions come first, from the drive up,
-//! then the arrivals, then the dispatches from the top down, so that each stage sees at its
-//! turn everything that has reached it by then, as a stage alone does in [`crate::Engine`].
+//! Each layer is one stage, or one stage for each VM. Together they form a tree: its leaves are the guests and its root
+//! stands above the drive. A request that a layer sends down arrives at the next layer. When the next layer completes
+//! it, it completes in the layer that sent it.
 //!
-//! Flush sequences are made by the first layer; those below it see plain flushes and join them to
-//! their own. Every layer knows the drive's [`schedulers::AccessCost`] and where its head is, which
-//! is more than a guest does.
+//! At one point of time all completions come first, from the drive up, then the arrivals, then the dispatches from the
+//! top down. So each stage sees at its turn all events that have reached it by then, as a single stage does in
+//! [`crate::Engine`].
+//!
+//! The first layer makes the flush sequences; the layers below it see plain flushes and join them to their own.
+//! Simplified: every layer knows the drive's [`schedulers::AccessCost`] and the position of its head, which is more
+//! than a guest knows.
 
 mod id_map;
 mod layer;
@@ -24,7 +26,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::host::Host;
 use crate::observer::Observer;
-use layer::Place;
+use layer::Watched;
 
 pub use layer::{Layer, LayerConfig, MakeScheduler};
 pub use presets::{PRESETS, Preset};
@@ -32,7 +34,7 @@ pub use shares::Shares;
 pub use spec::{LAYER_SETTINGS, LayerSpec, StackError, StackSpec};
 pub use watch::Counts;
 
-/// A room.
+/// Layers of stages above a drive.
 pub struct Stack {
     /// From the guests down; at least one.
     layers: Vec<Layer>,
@@ -40,7 +42,7 @@ pub struct Stack {
     /// The layer whose decisions the observer sees.
     watched: usize,
     now: Timestamp,
-    /// Arrivals as they came, by id.
+    /// Arrivals as the source sent them, by id.
     arrivals: Vec<Request>,
     free: Vec<RequestId>,
     // Reused so that nothing is allocated per request.
@@ -48,12 +50,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// An idle room of `layers`, the guests' first, above `drive`.
+    /// An idle stack of `layers`, the layer of the guests first, above `drive`.
     ///
     /// # Panics
     /// If there is no layer.
     pub fn new(layers: Vec<Layer>, drive: Box<dyn DriveModel>) -> Stack {
-        assert!(!layers.is_empty(), "a room has at least one layer");
+        assert!(!layers.is_empty(), "a stack has at least one layer");
         Stack {
             watched: layers.len() - 1,
             layers,
@@ -65,8 +67,8 @@ impl Stack {
         }
     }
 
-    /// Shows the observer the decisions of this layer instead of the last one's. What was sent to the
-    /// drive and served by it is the last layer's in any case.
+    /// Shows the observer the decisions of this layer instead of those of the last one. The requests sent to the drive
+    /// and served by it are always those of the last layer.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -77,25 +79,25 @@ impl Stack {
         self
     }
 
-    /// The layers, the guests' first.
+    /// The layers, the layer of the guests first.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    fn place(&self, layer: usize) -> Place {
-        Place { decides: layer == self.watched, last: layer + 1 == self.layers.len() }
+    fn watched_of(&self, layer: usize) -> Watched {
+        Watched { decides: layer == self.watched, last: layer + 1 == self.layers.len() }
     }
 
-    /// Takes to the layer or drive below `layer` what has come to the end of the line.
+    /// Delivers to the layer or drive below `layer` the requests that have reached the end of the line.
     fn deliver<O: Observer>(&mut self, now: Timestamp, layer: usize, observer: &mut O) {
-        let place = if layer + 1 < self.layers.len() { Some(self.place(layer + 1)) } else { None };
+        let watched = if layer + 1 < self.layers.len() { Some(self.watched_of(layer + 1)) } else { None };
         let (upper, lower) = self.layers.split_at_mut(layer + 1);
         let line = &mut upper[layer].line;
         while let Some((id, request)) = line.arriving(now) {
-            match (lower.first_mut(), place) {
-                (Some(below), Some(place)) => {
-                    below.arrive(now, id, request, &self.drive, place, observer);
-                    // What there is nothing to do for has ended in the first layer.
+            match (lower.first_mut(), watched) {
+                (Some(below), Some(watched)) => {
+                    below.arrive(now, id, request, &self.drive, watched, observer);
+                    // Requests that need no work from the drive have completed in the first layer.
                     debug_assert!(below.finished.is_empty(), "below the first layer every request is the drive's");
                 }
                 _ if self.drive.accepts(&request) => self.drive.submit(now, id, &request),
@@ -105,7 +107,7 @@ impl Stack {
         }
     }
 
-    /// What the first layer is done with leaves the room.
+    /// Moves the completions of the first layer to `done`.
     fn leave(&mut self, done: &mut Vec<(RequestId, Request)>) {
         for completion in self.layers[0].finished.drain(..) {
             self.free.push(completion.id);
@@ -121,7 +123,7 @@ impl Host for Stack {
         })
     }
 
-    /// Of the first layer: what lies below is a part of these.
+    /// Counts the first layer only: the requests below it are parts of these.
     fn outstanding(&self) -> usize {
         self.layers[0].outstanding()
     }
@@ -136,7 +138,7 @@ impl Host for Stack {
         self.now = now;
         self.drive.advance(now, &mut self.completions);
         for layer in (0..self.layers.len()).rev() {
-            let place = self.place(layer);
+            let watched = self.watched_of(layer);
             let (upper, lower) = self.layers.split_at_mut(layer + 1);
             let current = &mut upper[layer];
             let finished = lower.first_mut().map_or(&mut self.completions, |below| &mut below.finished);
@@ -144,7 +146,7 @@ impl Host for Stack {
                 current.line.give_back(now, completion);
             }
             while let Some(completion) = current.line.returned(now) {
-                current.complete(now, &completion, place, observer);
+                current.complete(now, &completion, watched, observer);
             }
         }
         self.leave(done);
@@ -164,18 +166,18 @@ impl Host for Stack {
             self.arrivals.push(request);
         }
         observer.arrived(now, id, &request);
-        let place = self.place(0);
-        self.layers[0].arrive(now, id, request, &self.drive, place, observer);
+        let watched = self.watched_of(0);
+        self.layers[0].arrive(now, id, request, &self.drive, watched, observer);
         self.leave(done);
     }
 
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O) {
         for layer in 0..self.layers.len() {
-            let place = self.place(layer);
+            let watched = self.watched_of(layer);
             loop {
                 self.deliver(now, layer, observer);
                 let (upper, lower) = self.layers.split_at_mut(layer + 1);
-                if !upper[layer].send_one(now, lower.first(), &mut *self.drive, place, observer) {
+                if !upper[layer].send_one(now, lower.first(), &mut *self.drive, watched, observer) {
                     break;
                 }
             }

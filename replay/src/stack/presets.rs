@@ -1,15 +1,15 @@
-//! The shipped stacks: how requests travelled in the systems that papers measured, and do in today's.
+//! The shipped stacks: the layers that requests passed in the systems measured in papers, and pass in current systems.
 
 /// A shipped stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it is.
+    /// A summary in one line.
     pub summary: &'static str,
-    /// Where it and its numbers come from.
+    /// The source of the stack and of its numbers.
     pub origin: &'static str,
-    /// The stack.
+    /// The stack, in the notation of [`super::spec`].
     pub line: &'static str,
 }
 
@@ -17,8 +17,8 @@ pub struct Preset {
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "bare",
-        summary: "one stage for all VMs above the drive, as compare has without a stack",
-        origin: "no system: the least there can be",
+        summary: "one stage for all VMs above the drive, as `compare` uses without --stack",
+        origin: "no real system: the smallest possible stack",
         line: "device=deadline",
     },
     Preset {
@@ -34,7 +34,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "xen-ba",
-        summary: "the same with the burstiness-aware scheduler between Blkback and cfq",
+        summary: "as xen-cfq, with the burstiness-aware scheduler between Blkback and cfq",
         origin: "Kim, Kang, Choi 2015, section 4; as xen-cfq, ba holds the control domain's cfq. A ring \
                  holds 1.4 MB and B_threshold is 4 MB, so a VM that is held back is judged by what ba says of such \
                  VMs: the paper does not say how its demand is seen",

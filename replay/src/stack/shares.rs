@@ -1,4 +1,4 @@
-//! Who was served how much, over the run and in each interval of it.
+//! The bytes served to each VM and their fairness (Jain's index), over the run and in each interval of it.
 
 use traces::results::Fairness;
 use traces::results::stack::{VmInterval, VmSeriesWriter};
@@ -6,22 +6,22 @@ use traces::{Nanos, Operation, Request, RequestId, Timestamp, WriteError};
 
 use crate::observer::Observer;
 
-/// One VM.
+/// The counts of one VM.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
-    /// Bytes over the run.
+    /// Bytes served over the run.
     bytes: u64,
     /// Reads and writes that have not completed.
     outstanding: u64,
-    /// Whether it had any in the interval.
+    /// Whether it had any outstanding in the interval.
     active: bool,
-    /// Whether it ever had any.
+    /// Whether it ever had any outstanding.
     seen: bool,
     interval: VmInterval,
 }
 
-/// Watches the bytes of reads and writes by the VM that asked for them and the time they completed. Intervals
-/// without anything outstanding are left out.
+/// Counts the bytes of reads and writes by VM and time of completion. Intervals without an outstanding request are left
+/// out.
 pub struct Shares {
     length: Nanos,
     vms: Vec<Share>,
@@ -34,7 +34,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// In intervals of that length, which go to `series` as well.
+    /// Counts in intervals of this length; each interval is also written to `series`.
     ///
     /// # Panics
     /// If the length is zero.
@@ -52,10 +52,10 @@ impl Shares {
         }
     }
 
-    /// The indexes, once all is done. Completes the series.
+    /// The fairness indexes, after the run. Completes the series.
     ///
     /// # Errors
-    /// The first of writing the series.
+    /// The first error of writing the series.
     pub fn finish(mut self) -> Result<Fairness, WriteError> {
         self.close();
         if let Some(error) = self.error {
@@ -80,7 +80,7 @@ impl Shares {
         &mut self.vms[vm]
     }
 
-    /// Ends the interval if `now` is not in it, and those up to `now` in which there were only requests
+    /// Ends the interval if `now` lies behind it, and every further interval before `now` in which requests were only
     /// waiting.
     fn at(&mut self, now: Timestamp) {
         while now.since(self.start) >= self.length {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_fair_over_the_run_and_not_within() {
+    fn vms_served_in_alternate_intervals_are_fair_over_the_run_only() {
         let fairness = watched(&[(read(0, 0, 8), 50), (read(0, 1, 8), 150), (read(50, 0, 8), 250)]);
         // 0 to 100 ms: 8 and 0. 100 to 200: 0 and 8. 200 to 300: VM 0 alone.
         assert_eq!((fairness.intervals, fairness.jain_interval_mean), (2, Some(0.5)));
@@ -205,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_vm_that_waits_counts_and_one_that_asks_for_nothing_does_not() {
-        // VMs 0 and 2 are never there; VM 3 waits from 0 to 450 ms.
+    fn interval_index_counts_waiting_vms_and_leaves_out_idle_ones() {
+        // VMs 0 and 2 send nothing; VM 3 waits from 0 to 450 ms.
         let fairness = watched(&[(read(0, 3, 8), 450), (read(10, 1, 8), 50), (read(250, 1, 8), 260)]);
         // In the 2nd and 4th interval nothing is served, in the last VM 3 is alone.
         assert_eq!((fairness.intervals, fairness.jain_interval_min), (2, Some(0.5)));

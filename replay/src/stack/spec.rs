@@ -1,9 +1,9 @@
-//! A room described: as a line, as a file, or by the name of one that is shipped.
+//! The description of a stack: a line of text, a TOML file, or the name of a shipped stack.
 //!
-//! A line is `LAYER/LAYER/…` from the guests down, each `NAME=SCHEDULER` or
-//! `NAME=SCHEDULER@setting=value,…`, with the scheduler's tunables where they always are:
-//! `guest=cfq-3.5@depth=32/hypervisor=ba:S_quantum=2s/lun=fifo@depth=32,write_depth=16`. No character of it means
-//! anything to a shell.
+//! A line is `LAYER/LAYER/…` from the guests down. Each layer is `NAME=SCHEDULER` or `NAME=SCHEDULER@setting=value,…`;
+//! the tunables of the scheduler follow its name as everywhere:
+//! `guest=cfq-3.5@depth=32/hypervisor=ba:S_quantum=2s/lun=fifo@depth=32,write_depth=16`. None of these characters is
+//! special to a shell.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,16 +20,21 @@ use super::presets::{PRESETS, Preset};
 use super::{Counts, Layer, LayerConfig, Stack};
 use crate::stage::Limits;
 
-/// What a layer can be told beside its scheduler. Numbers without a limit are the largest there are.
+/// The settings of a layer, apart from its scheduler. A setting without a limit defaults to the largest number.
 pub const LAYER_SETTINGS: &[Tunable] = &[
-    Tunable::new("depth", Unit::Count, "1", "requests below each stage at most").within(1, U32_MAX),
-    Tunable::new("write_depth", Unit::Count, "4294967295", "how many of them may be other than reads")
+    Tunable::new("depth", Unit::Count, "1", "the most requests below each stage").within(1, U32_MAX),
+    Tunable::new("write_depth", Unit::Count, "4294967295", "the most requests below each stage that are not reads")
         .within(1, U32_MAX),
-    Tunable::new("look_ahead", Unit::Switch, "off", "whether the next request is chosen before there is room for it"),
+    Tunable::new(
+        "look_ahead",
+        Unit::Switch,
+        "off",
+        "whether the next request is chosen before the layer below has capacity for it",
+    ),
     Tunable::new("merge", Unit::Switch, "on", "whether adjacent waiting requests are merged"),
     Tunable::new("max_request", Unit::Bytes, "1280k", "the longest request made by merging; longer ones are split")
         .within(SECTOR_BYTES, Request::SECTORS_MAX.bytes()),
-    Tunable::new("max_segments", Unit::Count, "128", "requests of the layer above merged into one at most")
+    Tunable::new("max_segments", Unit::Count, "128", "the most requests of the layer above that are merged into one")
         .within(1, U32_MAX),
     Tunable::new("queue", Unit::Count, "4294967295", "requests that the layer holds; more wait above it")
         .within(1, U32_MAX),
@@ -37,13 +42,13 @@ pub const LAYER_SETTINGS: &[Tunable] = &[
         "per_vm",
         Unit::Choice(&["first", "on", "off"]),
         "first",
-        "a stage for each VM; first: in the first of several layers",
+        "one stage for each VM; first: only in the first of several layers",
     ),
     Tunable::new(
         "streams",
         Unit::Choice(&["guest", "vm"]),
         "guest",
-        "vm: a VM's processes and priorities are not seen, it is one stream",
+        "vm: all requests of a VM are one stream without priorities",
     ),
     Tunable::new(
         "writes",
@@ -51,12 +56,12 @@ pub const LAYER_SETTINGS: &[Tunable] = &[
         "guest",
         "sync: writes become synchronous, as in a back end that submits them directly",
     ),
-    Tunable::new("delay_down", Unit::Time, "0s", "how long a request takes to the layer below").within(0, DAY_NS),
-    Tunable::new("delay_up", Unit::Time, "0s", "how long a completion takes from the layer below").within(0, DAY_NS),
+    Tunable::new("delay_down", Unit::Time, "0s", "time that a request takes to the layer below").within(0, DAY_NS),
+    Tunable::new("delay_up", Unit::Time, "0s", "time that a completion takes from the layer below").within(0, DAY_NS),
 ];
 
 const U32_MAX: u64 = u32::MAX as u64;
-/// Longer delays are slips of the pen.
+/// Longer delays are taken for typing errors.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// One layer of a description.
@@ -64,15 +69,15 @@ const DAY_NS: u64 = 86_400_000_000_000;
 pub struct LayerSpec {
     /// Its name, unique in the stack.
     pub name: String,
-    /// Its scheduler, known to be one.
+    /// Its scheduler, checked to exist.
     pub scheduler: Spec,
-    /// What was given of [`LAYER_SETTINGS`].
+    /// The settings of [`LAYER_SETTINGS`] that were given.
     pub given: Vec<(String, String)>,
-    /// All of [`LAYER_SETTINGS`].
+    /// The values of all [`LAYER_SETTINGS`].
     pub settings: Settings,
 }
 
-/// The description of a room.
+/// The description of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackSpec {
     /// The name of a shipped one, the path of a file, or the line itself.
@@ -84,7 +89,7 @@ pub struct StackSpec {
 /// Why a description was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
-    /// A name that is none of the shipped ones, or no layer of the stack.
+    /// The name of no shipped stack, scheduler or layer.
     #[error("{0}")]
     Name(#[from] SpecError),
     /// There is no such layer.
@@ -97,10 +102,10 @@ pub enum StackError {
         /// Its layers.
         layers: Vec<String>,
     },
-    /// Something in the description.
+    /// Something in the description is wrong.
     #[error(transparent)]
     Text(#[from] DescriptionError),
-    /// What the operating system says of the file.
+    /// The file cannot be read.
     #[error("stack {path}: {error}")]
     File {
         /// The file.
@@ -130,7 +135,7 @@ struct LayerText {
     settings: BTreeMap<Spanned<String>, Spanned<Value>>,
 }
 
-/// A setting as one likes to write it.
+/// The value of a setting, as a TOML boolean, integer or string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
@@ -149,16 +154,16 @@ impl fmt::Display for Value {
     }
 }
 
-/// What of a layer is to blame.
+/// The part of a layer that an error is about.
 enum Blame {
     Name,
     Scheduler,
-    /// The setting at this place.
+    /// The setting with this index.
     Setting(usize),
 }
 
 impl LayerSpec {
-    /// A layer behind `others`, which it must differ from in name.
+    /// A layer below `others`; its name must differ from theirs.
     fn new(
         name: &str,
         scheduler: &str,
@@ -193,8 +198,8 @@ impl LayerSpec {
         Ok(LayerSpec { name: name.to_owned(), scheduler, given, settings })
     }
 
-    /// `first`: whether it is the first of several.
-    fn passage(&self, first: bool) -> LayerConfig {
+    /// The configuration of the layer. `first`: whether it is the first of several layers.
+    fn config(&self, first: bool) -> LayerConfig {
         let count = |name: &str| u32::try_from(self.settings.count(name)).unwrap_or(u32::MAX);
         let limits = Limits {
             depth: count("depth"),
@@ -240,13 +245,14 @@ impl fmt::Display for StackSpec {
 }
 
 impl StackSpec {
-    /// The name that the layer has which schedulers are compared in, unless another is asked for.
+    /// The default name of the layer in which schedulers are compared.
     pub const HYPERVISOR: &str = "hypervisor";
 
-    /// What a user names: a file if it ends in `.toml`, a line if it has a `=`, else a shipped stack.
+    /// The stack that a user names: a file if the text ends in `.toml`, a line if it contains `=`, else a shipped
+    /// stack.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The error in the description, and its position.
     pub fn of(text: &str) -> Result<StackSpec, StackError> {
         if StackSpec::is_file(text) {
             let file = std::fs::read_to_string(text);
@@ -265,7 +271,7 @@ impl StackSpec {
         StackSpec::shipped(preset)
     }
 
-    /// Whether what a user names is a file.
+    /// Whether the text names a file.
     pub fn is_file(text: &str) -> bool {
         Path::new(text).extension().is_some_and(|extension| extension == "toml")
     }
@@ -273,7 +279,7 @@ impl StackSpec {
     /// A shipped stack.
     ///
     /// # Errors
-    /// None for those of the table, which a test excludes.
+    /// None for the stacks in the table; a test checks that.
     pub fn shipped(preset: &Preset) -> Result<StackSpec, StackError> {
         StackSpec::from_line(preset.name, preset.line)
     }
@@ -281,7 +287,7 @@ impl StackSpec {
     /// Reads a line.
     ///
     /// # Errors
-    /// The first layer that is not one.
+    /// The first layer that is invalid.
     pub fn from_line(name: &str, line: &str) -> Result<StackSpec, StackError> {
         let fail = |problem: String| refused(name, None, problem);
         let mut layers = Vec::new();
@@ -306,7 +312,7 @@ impl StackSpec {
     /// Reads a file's text: an array of tables `[[layer]]`, each with `name`, `scheduler` and a table `settings`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first error, with its line.
     pub fn from_toml(name: &str, text: &str) -> Result<StackSpec, StackError> {
         let fail = |offset: Option<usize>, problem: String| {
             refused(name, offset.map(|offset| described::line_of(text, offset)), problem)
@@ -336,7 +342,7 @@ impl StackSpec {
     /// The layer in which schedulers are compared: the one named, or `hypervisor`, or the last.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No layer has that name.
     pub fn layer(&self, name: Option<&str>) -> Result<usize, StackError> {
         let find = |name: &str| self.layers.iter().position(|layer| layer.name == name);
         let Some(name) = name else { return Ok(find(Self::HYPERVISOR).unwrap_or(self.layers.len() - 1)) };
@@ -347,10 +353,10 @@ impl StackSpec {
         })
     }
 
-    /// The same with another scheduler in one layer.
+    /// The same stack with another scheduler in one layer.
     ///
     /// # Errors
-    /// It is no scheduler.
+    /// The scheduler does not exist or has an invalid tunable.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -360,7 +366,7 @@ impl StackSpec {
         Ok(self)
     }
 
-    /// What a room that was made from this has counted.
+    /// The figures of a stack that was built from this description.
     pub fn figures(&self, built: &Stack, fairness: Fairness) -> StackFigures {
         let figures = |(spec, layer): (&LayerSpec, &Layer)| {
             let Counts { issued, switches, merged, flushes, to_drive, below, seek_sectors, hits } = layer.counts();
@@ -386,12 +392,12 @@ impl StackSpec {
     /// The stack above `drive`.
     ///
     /// # Panics
-    /// If a layer's scheduler was put there unchecked.
+    /// If the scheduler of a layer was set without a check.
     pub fn build(&self, drive: Box<dyn DriveModel>) -> Stack {
         let layer = |(index, spec): (usize, &LayerSpec)| {
             let scheduler = spec.scheduler.clone();
             let build = move || schedulers::build(&scheduler).expect("checked when it was described").scheduler;
-            Layer::new(Box::new(build), spec.passage(index == 0 && self.layers.len() > 1))
+            Layer::new(Box::new(build), spec.config(index == 0 && self.layers.len() > 1))
         };
         Stack::new(self.layers.iter().enumerate().map(layer).collect(), drive)
     }

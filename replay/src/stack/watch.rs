@@ -1,40 +1,39 @@
-//! What a layer counts of what passes it.
+//! The counts of a layer: the requests that pass it, by an observer between its stages and the observer of the replay.
 
 use traces::statistics::Spans;
 use traces::{Operation, Request, RequestId, Timestamp, VmId};
 
 use crate::observer::{Observer, Served};
 
-/// What a layer has counted. All of it is about requests as they leave the layer: merged and split by
-/// it, and by those above.
+/// The counts of a layer. All of them are about requests as they leave the layer, after merging and splitting by it and
+/// by the layers above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests sent on, without flushes.
     pub issued: u64,
-    /// How many of them were from another VM than the one before (Kim et al. 2015, Fig. 7: context
-    /// switches).
+    /// Requests among them that came from another VM than the one before (Kim et al. 2015, Fig. 7: context switches).
     pub switches: u64,
     /// Arrivals at the layer that were merged into a waiting request.
     pub merged: u64,
     /// Flushes sent on.
     pub flushes: u64,
-    /// From sending a request on until the drive began with it, or with the first part of it.
+    /// Time from sending a request on until the drive began to serve it or the first part of it.
     pub to_drive: Spans,
-    /// From sending a request on until it came back.
+    /// Time from sending a request on until its completion came back.
     pub below: Spans,
-    /// What the requests moved the head by, in sectors: the same for every layer.
+    /// How far the head moved for the requests, in sectors: the same sum for every layer.
     pub seek_sectors: u128,
-    /// Requests that came from the drive's cache altogether.
+    /// Requests that were served from the drive's cache completely.
     pub hits: u64,
 }
 
-/// Counts, and passes on to the replay's observer what it is to see of this layer.
+/// Counts the events of a layer and passes on those that the observer of the replay sees.
 pub(super) struct Watch<'a, O> {
     pub(super) counts: &'a mut Counts,
     pub(super) last_vm: &'a mut Option<VmId>,
-    /// Whether the observer sees what the layer decides.
+    /// Whether the observer sees the layer's decisions.
     pub(super) decides: bool,
-    /// Whether the observer sees what the layer sends down: it is the last, above the drive.
+    /// Whether the observer sees the requests that the layer sends down: it is the last one, above the drive.
     pub(super) last: bool,
     pub(super) observer: &'a mut O,
 }

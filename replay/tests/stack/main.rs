@@ -1,4 +1,4 @@
-//! The machine room.
+//! Tests of stacks: layers of stages above one drive.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod equal;

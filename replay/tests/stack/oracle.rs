@@ -1,4 +1,4 @@
-//! A room of first-in-first-out stages against a simulation that looks at every microsecond.
+//! A stack of first-in-first-out stages against a simple simulation that advances microsecond by microsecond.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use replay::Limits;
 use replay::stack::LayerConfig;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
-use crate::support::{in_room, layer};
+use crate::support::{layer, run_stack};
 
-/// What the drive takes for everything.
+/// The service time of the drive.
 const SERVICE_US: u64 = 7;
 
-/// A layer in microseconds.
+/// The settings of a layer, with delays in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     per_vm: bool,
@@ -22,34 +22,34 @@ struct Plan {
     up: u64,
 }
 
-/// A layer of the slow simulation. Requests are their numbers.
+/// A layer of the simple simulation. Requests are named by their number.
 #[derive(Default)]
-struct Slow {
-    /// VMs (or 0 for all) in the order in which they came, with what waits and how many are below.
+struct Simple {
+    /// The stages: VM (or 0 for all), waiting requests and number of requests below, in order of the first request.
     stages: Vec<(u16, VecDeque<usize>, usize)>,
-    /// The place behind the one that sent last.
+    /// The index after that of the stage that sent last.
     turn: usize,
     held: usize,
     down: VecDeque<(u64, usize)>,
     up: VecDeque<(u64, usize)>,
 }
 
-/// When each request is done, in us.
-fn slow(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
-    let mut layers: Vec<Slow> = plans.iter().map(|_| Slow::default()).collect();
+/// The completion time of each request, in us.
+fn simple(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
+    let mut layers: Vec<Simple> = plans.iter().map(|_| Simple::default()).collect();
     let (mut drive, mut done) = (VecDeque::<(u64, usize)>::new(), vec![None; load.len()]);
     let stage_of = |layer: usize, request: usize| if plans[layer].per_vm { load[request].1 } else { 0 };
-    let arrive = |layers: &mut Vec<Slow>, layer: usize, request: usize| {
+    let arrive = |layers: &mut Vec<Simple>, layer: usize, request: usize| {
         let vm = stage_of(layer, request);
-        let slow = &mut layers[layer];
-        slow.held += 1;
-        match slow.stages.iter_mut().find(|stage| stage.0 == vm) {
+        let simple = &mut layers[layer];
+        simple.held += 1;
+        match simple.stages.iter_mut().find(|stage| stage.0 == vm) {
             Some(stage) => stage.1.push_back(request),
-            None => slow.stages.push((vm, VecDeque::from([request]), 0)),
+            None => simple.stages.push((vm, VecDeque::from([request]), 0)),
         }
     };
     for now in 0.. {
-        // Up.
+        // Completions, from the drive up.
         let mut finished: Vec<usize> = Vec::new();
         while drive.front().is_some_and(|&(end, _)| end == now) {
             finished.extend(drive.pop_front().map(|(_, request)| request));
@@ -68,9 +68,9 @@ fn slow(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
         if done.iter().all(Option::is_some) {
             return done.into_iter().flatten().collect();
         }
-        // In.
+        // Arrivals.
         (0..load.len()).filter(|&request| load[request].0 == now).for_each(|request| arrive(&mut layers, 0, request));
-        // Down.
+        // Dispatches, from the top down.
         for layer in 0..plans.len() {
             loop {
                 while layers[layer].down.front().is_some_and(|&(due, _)| due <= now) {
@@ -84,7 +84,7 @@ fn slow(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
                 }
                 let travelling = layers[layer].down.len();
                 let full = layers.get(layer + 1).is_some_and(|below| below.held + travelling >= plans[layer + 1].queue);
-                let Slow { stages, turn, down, .. } = &mut layers[layer];
+                let Simple { stages, turn, down, .. } = &mut layers[layer];
                 let in_turn = (*turn..stages.len()).chain(0..(*turn).min(stages.len()));
                 let ready =
                     in_turn.into_iter().find(|&at| !stages[at].1.is_empty() && stages[at].2 < plans[layer].depth);
@@ -107,7 +107,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn every_request_is_done_when_the_slow_simulation_says(
+    fn completion_times_equal_those_of_the_simple_simulation(
         plans in prop::collection::vec(plan(), 1..5),
         gaps in prop::collection::vec((prop_oneof![Just(0u64), 0u64..15], 0u16..4), 1..60),
     ) {
@@ -122,18 +122,18 @@ proptest! {
             delay_up: Nanos::from_us(plan.up),
             ..LayerConfig::default()
         })).collect();
-        // The address tells which request it is.
+        // The address identifies the request.
         let requests: Vec<Request> = load.iter().enumerate().map(|(number, &(us, vm))| {
             let at = Timestamp::ZERO + Nanos::from_us(us);
             let mut request = Request::new(at, Operation::Read, Lba::new(number as u64 * 1000), Sectors::new(8));
             request.vm = VmId(vm);
             request
         }).collect();
-        let log = in_room(layers, "fixed:service=7us", &requests);
+        let log = run_stack(layers, "fixed:service=7us", &requests);
         let mut done = vec![0; load.len()];
         for (now, _, request) in log.events.iter().filter(|(_, letter, _)| *letter == 'F') {
             done[request.lba.sector() as usize / 1000] = now.as_ns() / 1000;
         }
-        prop_assert_eq!(done, slow(&plans, &load));
+        prop_assert_eq!(done, simple(&plans, &load));
     }
 }

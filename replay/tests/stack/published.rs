@@ -1,4 +1,5 @@
-//! Shipped stacks against what the papers found in the systems that they stand for, in direction.
+//! Shipped stacks against the results of the papers about the systems that they model. Only the direction of the
+//! results is checked.
 
 use replay::ReplayError;
 use replay::metrics::Class;
@@ -9,11 +10,11 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Times
 
 use crate::support::{drive, replay_in};
 
-/// VMs that each read their own part of the disk from its beginning, so many requests of 128 KB at a time, until
-/// the end of the run.
+/// VMs that each read their own part of the disk sequentially, with a fixed number of requests of 128 KB outstanding,
+/// until the end of the run.
 struct Streams {
     end: Timestamp,
-    /// What each VM sends next, and who has one to send.
+    /// The next request number of each VM, and the VMs with a request to send.
     next: Vec<u64>,
     due: Vec<VmId>,
     now: Timestamp,
@@ -39,7 +40,7 @@ impl Source for Streams {
     fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
         let vm = self.due.pop().unwrap();
         let number = &mut self.next[usize::from(vm.0)];
-        // A tenth of the 500 GB lies between the VMs' partitions.
+        // The partitions of the VMs lie a tenth of the 500 GB apart.
         let lba = Lba::new(u64::from(vm.0) * 100_000_000 + *number * 256);
         let mut request = Request::new(now, Operation::Read, lba, Sectors::new(256));
         *number += 1;
@@ -55,7 +56,7 @@ impl Source for Streams {
     }
 }
 
-/// What four VMs got of the disk in 20 s: bytes a second, the hypervisor's counts, fairness.
+/// The throughput of four VMs in 20 s in bytes per second, the counts of the hypervisor layer, and the fairness.
 fn four_vms(stack: &str) -> (f64, Counts, Fairness) {
     let stack = StackSpec::of(stack).unwrap();
     let observer = (Metrics::new(false), Shares::new(Nanos::from_ms(1000), None));
@@ -65,8 +66,8 @@ fn four_vms(stack: &str) -> (f64, Counts, Fairness) {
     (per_second, ended.host.layers()[stack.layer(None).unwrap()].counts(), shares.finish().unwrap())
 }
 
-/// Kim, Kang, Choi 2015, Figs. 6 to 9: fewer switches between VMs, shorter ways of the head, more throughput, one VM
-/// at a time, and near-equal shares over the run.
+/// Kim, Kang, Choi 2015, Figs. 6 to 9: fewer switches between VMs, shorter seeks, more throughput, one VM at a time,
+/// and nearly equal shares over the run.
 #[test]
 fn bursty_vms_take_long_turns_under_ba_and_short_ones_under_cfq() {
     let (cfq_rate, cfq, cfq_fairness) = four_vms("xen-cfq");
@@ -75,7 +76,7 @@ fn bursty_vms_take_long_turns_under_ba_and_short_ones_under_cfq() {
     assert!(ba.seek_sectors * 2 < cfq.seek_sectors, "{} sectors, {} under cfq", ba.seek_sectors, cfq.seek_sectors);
     assert!(ba_rate > 1.05 * cfq_rate, "{ba_rate} bytes a second, {cfq_rate} under cfq");
     assert!(ba_fairness.jain.unwrap() > 0.98 && cfq_fairness.jain.unwrap() > 0.98, "{ba_fairness:?} {cfq_fairness:?}");
-    // Who has the disk to himself for a second makes the index a quarter.
+    // If one of four VMs has the disk alone for an interval, the index is a quarter.
     assert!(ba_fairness.jain_interval_mean.unwrap() < 0.4, "{ba_fairness:?}");
     assert!(cfq_fairness.jain_interval_mean.unwrap() > 0.9, "{cfq_fairness:?}");
 }
@@ -83,7 +84,7 @@ fn bursty_vms_take_long_turns_under_ba_and_short_ones_under_cfq() {
 /// Casale, Kraft, Krishnamurthy 2011, Fig. 2: the storage has at most 32 requests, of which writes are at most 16, and
 /// reads pass writes that wait.
 #[test]
-fn the_lun_of_esx_has_32_requests_of_which_16_are_writes() {
+fn lun_of_esx_has_at_most_32_requests_and_16_writes() {
     let load: Vec<Request> = (0..200)
         .map(|n| {
             let operation = if n < 100 { Operation::Write } else { Operation::Read };
@@ -105,7 +106,7 @@ fn the_lun_of_esx_has_32_requests_of_which_16_are_writes() {
         (most, most_writes) = (most.max(reads + writes), most_writes.max(writes));
     }
     assert_eq!((most, most_writes), (32, 16));
-    // All 32 of a guest's places are taken by writes at first, 25 a guest: 7 reads of each go past them.
+    // At first the 25 writes of each guest take 25 of its 32 slots; the other 7 go to reads, which pass the writes.
     let first_read = log.events.iter().find(|(_, letter, r)| *letter == 'D' && r.operation == Operation::Read).unwrap();
     assert_eq!(first_read.0, Timestamp::ZERO);
 }

@@ -1,4 +1,4 @@
-//! Descriptions of rooms: what is read, what is refused and how that is said.
+//! Descriptions of stacks: the accepted forms, the refused forms and their messages.
 
 use replay::stack::{LAYER_SETTINGS, PRESETS, StackSpec};
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp};
@@ -14,7 +14,7 @@ fn toml_refusal(text: &str) -> String {
 }
 
 #[test]
-fn every_shipped_stack_is_one_and_says_where_it_comes_from() {
+fn every_shipped_stack_is_valid_and_names_its_origin() {
     for preset in PRESETS {
         let stack = StackSpec::of(preset.name).unwrap();
         assert_eq!(stack.to_string(), preset.line, "{} is not written as it is read", preset.name);
@@ -27,7 +27,7 @@ fn every_shipped_stack_is_one_and_says_where_it_comes_from() {
 }
 
 #[test]
-fn a_line_and_a_file_that_say_the_same_are_the_same() {
+fn line_and_file_with_equal_content_give_equal_stacks() {
     let line = "guest=cfq-3.5@depth=32,look_ahead=on,max_request=44k/hypervisor=ba:S_quantum=2s,depth=8@queue=64\
                 /lun=fifo@depth=32,write_depth=16,delay_up=200us,per_vm=off";
     let file = r#"
@@ -59,7 +59,7 @@ fn a_line_and_a_file_that_say_the_same_are_the_same() {
 }
 
 #[test]
-fn what_a_layer_is_not_told_is_as_compare_has_it_without_a_stack() {
+fn defaults_of_a_layer_are_those_of_compare_without_a_stack() {
     let stack = StackSpec::of("device=deadline").unwrap();
     let settings = &stack.layers[0].settings;
     assert_eq!(settings.iter().count(), LAYER_SETTINGS.len());
@@ -68,8 +68,8 @@ fn what_a_layer_is_not_told_is_as_compare_has_it_without_a_stack() {
 }
 
 #[test]
-fn the_first_of_several_layers_has_a_stage_for_each_vm() {
-    // With a stage for each VM both send at once what a shared stage of depth 1 sends one after the other.
+fn first_of_several_layers_has_a_stage_for_each_vm() {
+    // With one stage for each VM both VMs send a request at once; a shared stage of depth 1 sends one after the other.
     let served = |line: &str| {
         let log = replay_in(&StackSpec::of(line).unwrap(), "fixed", &requests_of(2, 2));
         log.events.iter().filter(|(now, letter, _)| *letter == 'D' && now.as_ns() == 0).count()
@@ -81,7 +81,7 @@ fn the_first_of_several_layers_has_a_stage_for_each_vm() {
 }
 
 #[test]
-fn each_setting_of_a_layer_reaches_it() {
+fn each_setting_of_a_layer_takes_effect() {
     let load: Vec<Request> = (0..6)
         .map(|n| {
             let mut request = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(n * 8), Sectors::new(8));
@@ -103,7 +103,7 @@ fn each_setting_of_a_layer_reaches_it() {
     assert_eq!(sent("writes=sync"), [(0, 48, 7, true)]);
     assert_eq!(sent("max_segments=4"), [(0, 32, 7, false), (1000, 16, 7, false)]);
     assert_eq!(sent("max_request=12k"), [(0, 24, 7, false), (1000, 24, 7, false)]);
-    // What stands in the queue can merge, the rest waits above.
+    // Requests in the queue can merge; the others wait above.
     assert_eq!(sent("queue=2"), [(0, 16, 7, false), (1000, 16, 7, false), (2000, 16, 7, false)]);
     assert_eq!(sent("merge=off,depth=6,write_depth=5")[4..], [(0, 8, 7, false), (1000, 8, 7, false)]);
     assert_eq!(sent("merge=off,depth=4")[3..5], [(0, 8, 7, false), (1000, 8, 7, false)]);
@@ -112,7 +112,7 @@ fn each_setting_of_a_layer_reaches_it() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_said_with_what_would_be_right() {
+fn error_in_a_line_is_reported_with_the_right_form() {
     for (line, message) in [
         ("xen-ccfq", "unknown stack `xen-ccfq`; did you mean xen-cfq"),
         ("mainframe", "unknown stack `mainframe`; `iocast list stacks` names them all"),
@@ -140,7 +140,7 @@ fn what_is_wrong_with_a_line_is_said_with_what_would_be_right() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line() {
+fn error_in_a_file_is_reported_with_its_line() {
     let layer = "[[layer]]\nname = \"guest\"\nscheduler = \"cfq\"\n";
     for (text, message) in [
         (String::new(), "stack my.toml at line 1: missing field `layer`"),
@@ -162,7 +162,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
 }
 
 #[test]
-fn schedulers_are_compared_in_the_hypervisor_or_the_last_layer_or_where_one_says() {
+fn schedulers_are_compared_in_the_named_layer_else_the_hypervisor_else_the_last() {
     let stack = StackSpec::of("guest=cfq/hypervisor=sfq/lun=fifo").unwrap();
     assert_eq!((stack.layer(None).unwrap(), stack.layer(Some("guest")).unwrap()), (1, 0));
     assert_eq!(StackSpec::of("guest=cfq/lun=fifo").unwrap().layer(None).unwrap(), 1);

@@ -1,4 +1,4 @@
-//! What the room's tests share: loads, drives, and an observer that keeps every line.
+//! Shared by the tests of stacks: loads, drives, and an observer that logs every event.
 
 use proptest::prelude::*;
 use replay::ReplayError;
@@ -42,14 +42,14 @@ impl Source for Listed {
     }
 }
 
-/// Everything that happened, but for ids, which are each engine's own.
+/// A log of all events, without ids, which differ between hosts.
 #[derive(Default)]
 pub struct Log {
     /// Every event: time, letter as in blktrace, request.
     pub events: Vec<(Timestamp, char, Request)>,
-    /// Time and request of each completion, by time and arrival.
+    /// The time and the request of each completion, sorted by time.
     pub completed: Vec<(u64, String)>,
-    /// What the head moved by.
+    /// How far the head moved, in sectors.
     pub seek: u64,
     /// Requests that the drive served.
     pub served: Vec<Served>,
@@ -89,8 +89,8 @@ impl Observer for Log {
     }
 }
 
-/// A request and the time since the one before, mostly none: bursts. Few places, so that neighbours
-/// meet and merge.
+/// A request and the time since the one before, mostly zero, so that requests come in bursts. Addresses are few, so
+/// that adjacent requests meet and merge.
 pub fn request() -> impl Strategy<Value = (u64, Request)> {
     let operation = prop_oneof![
         6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
@@ -110,7 +110,7 @@ pub fn request() -> impl Strategy<Value = (u64, Request)> {
     )
 }
 
-/// The requests at their times.
+/// The requests with their arrival times.
 pub fn requests(load: &[(u64, Request)]) -> Vec<Request> {
     let mut now = Timestamp::ZERO;
     let place = |&(gap, mut request): &(u64, Request)| {
@@ -155,13 +155,13 @@ pub fn drive(spec: &str) -> Box<dyn drive_models::DriveModel> {
     drive_models::build(&spec.parse().unwrap()).unwrap().drive
 }
 
-pub fn layer(scheduler: &Spec, passage: LayerConfig) -> Layer {
+pub fn layer(scheduler: &Spec, config: LayerConfig) -> Layer {
     let scheduler = scheduler.clone();
-    Layer::new(Box::new(move || schedulers::build(&scheduler).unwrap().scheduler), passage)
+    Layer::new(Box::new(move || schedulers::build(&scheduler).unwrap().scheduler), config)
 }
 
-/// Passes everything on at once, as it is.
-pub fn open_door() -> LayerConfig {
+/// A layer that passes every request on at once, unchanged.
+pub fn pass_through() -> LayerConfig {
     let limits = Limits {
         depth: u32::MAX,
         merge: false,
@@ -172,13 +172,13 @@ pub fn open_door() -> LayerConfig {
     LayerConfig { limits, ..LayerConfig::default() }
 }
 
-/// On one stage over a drive.
+/// Runs the load on one stage over a drive.
 pub fn alone(spec: &Spec, drive: &str, limits: Limits, load: &[Request]) -> Log {
     let stage = Stage::new(schedulers::build(spec).unwrap().scheduler, limits);
     Engine::new(Listed::new(load), stage, self::drive(drive), Log::default()).run().unwrap().observer
 }
 
-pub fn in_room(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Log {
+pub fn run_stack(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Log {
     replay(layers, drive, load).observer
 }
 
@@ -186,7 +186,7 @@ pub fn replay(layers: Vec<Layer>, drive: &str, load: &[Request]) -> Ended<Listed
     Engine::on(Listed::new(load), Stack::new(layers, self::drive(drive)), Log::default()).run().unwrap()
 }
 
-/// `each` reads of 4 KB of every one of `vms`, one behind another at a place of its own, all at once.
+/// For each of `vms`, `each` sequential reads of 4 KB in an own area, all at time zero.
 pub fn requests_of(vms: u16, each: u64) -> Vec<Request> {
     let read = |vm: u16, n: u64| {
         let lba = u64::from(vm) * 1000 + n * 8;

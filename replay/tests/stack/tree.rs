@@ -1,4 +1,4 @@
-//! Layers above one another: what each does to what passes, and that nothing is lost on the way.
+//! Stacks of several layers: the effect of each layer on requests, and the conservation of requests.
 
 use proptest::prelude::*;
 use replay::stack::{Counts, LayerConfig};
@@ -6,7 +6,9 @@ use replay::{Engine, Limits, Metrics, Stack};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
-use crate::support::{Listed, Log, drive, in_room, layer, limits, open_door, replay, request, requests, schedulers};
+use crate::support::{
+    Listed, Log, drive, layer, limits, pass_through, replay, request, requests, run_stack, schedulers,
+};
 
 fn fifo() -> Spec {
     "fifo".parse().unwrap()
@@ -41,29 +43,29 @@ fn shared(limits: Limits) -> LayerConfig {
 }
 
 #[test]
-fn delays_are_added_on_the_way_down_and_up() {
-    let far = LayerConfig { delay_down: Nanos::from_us(30), delay_up: Nanos::from_us(500), ..open_door() };
-    let log = in_room(
-        vec![layer(&fifo(), far), layer(&fifo(), open_door()), layer(&fifo(), far)],
+fn delays_add_to_the_times_of_requests_and_completions() {
+    let far = LayerConfig { delay_down: Nanos::from_us(30), delay_up: Nanos::from_us(500), ..pass_through() };
+    let log = run_stack(
+        vec![layer(&fifo(), far), layer(&fifo(), pass_through()), layer(&fifo(), far)],
         "fixed",
         &[read(0, 0, 0), read(10, 0, 8)],
     );
     assert_eq!(only(&log, "DF"), ["30 D 0:0", "40 D 0:8", "2060 F 0:0", "3060 F 0:8"]);
-    // What the drive has done is the drive's time.
+    // The service of the drive has the times of the drive, without the delays.
     let served = &log.served[0];
     assert_eq!((served.started.as_ns(), served.finished.as_ns()), (60_000, 1_560_000));
 }
 
 #[test]
-fn a_request_in_parts_begins_with_the_first_and_is_a_hit_if_all_are() {
-    // 32 sectors in two parts of 16: the first part reads them and what follows into the drive's cache.
+fn split_request_begins_with_its_first_part_and_is_a_hit_if_all_parts_are() {
+    // 32 sectors in two parts of 16: the first part also reads the sectors of the second into the cache of the drive.
     let parts = LayerConfig { limits: Limits { max_sectors: Sectors::new(16), ..depth(1) }, ..LayerConfig::default() };
     let load = [at(0, 0, Operation::Read, 80_000, 32), at(30_000, 0, Operation::Read, 80_000, 32)];
-    let ended = replay(vec![layer(&fifo(), open_door()), layer(&fifo(), parts)], "cheetah-15k4", &load);
+    let ended = replay(vec![layer(&fifo(), pass_through()), layer(&fifo(), parts)], "cheetah-15k4", &load);
     let [above, below] = [0, 1].map(|layer| ended.host.layers()[layer].counts());
     let hits: Vec<bool> = ended.observer.served.iter().map(|served| served.hit).collect();
     assert_eq!((hits.as_slice(), below.hits, above.hits), (&[false, true, true, true][..], 3, 1));
-    // The upper layer's request begins as it is sent; the second part waits for the first.
+    // The request of the upper layer begins as it is sent; the second part waits for the first.
     assert_eq!(above.to_drive.sum_ns(), 0);
     let served = &ended.observer.served;
     let whole = served[1].finished.since(served[0].issued).as_ns() + served[3].finished.since(served[2].issued).as_ns();
@@ -71,8 +73,8 @@ fn a_request_in_parts_begins_with_the_first_and_is_a_hit_if_all_are() {
 }
 
 #[test]
-fn machines_that_wait_for_room_take_turns() {
-    // VM 0 has asked for everything first; VM 1 and VM 2 come while the first is served.
+fn vms_that_wait_for_capacity_take_turns() {
+    // VM 0 sends all its requests first; VM 1 and VM 2 send theirs while the first is served.
     let load: Vec<Request> = (0..4)
         .map(|n| read(0, 0, 100 + n))
         .chain((0..2).map(|n| read(1, 2, 300 + n)))
@@ -80,7 +82,7 @@ fn machines_that_wait_for_room_take_turns() {
         .collect();
     let below = LayerConfig { queue: 1, ..shared(depth(1)) };
     let layers = vec![layer(&fifo(), guests(depth(u32::MAX))), layer(&fifo(), below)];
-    let log = in_room(layers, "fixed", &load);
+    let log = run_stack(layers, "fixed", &load);
     assert_eq!(
         only(&log, "D"),
         [
@@ -97,32 +99,32 @@ fn machines_that_wait_for_room_take_turns() {
 }
 
 #[test]
-fn a_scheduler_keeps_its_choice_until_the_layer_below_has_room() {
-    // The nearest request comes last, at 500 us; without a look-ahead it still goes second.
+fn scheduler_chooses_only_when_the_layer_below_has_capacity() {
+    // The nearest request arrives last, at 500 us; without a look-ahead it still goes second.
     let load = [read(0, 0, 0), read(10, 0, 5000), read(500, 0, 16)];
     let order = |look_ahead| {
         let limits = Limits { look_ahead, ..depth(8) };
         let below = LayerConfig { queue: 1, ..shared(depth(1)) };
         let sstf: Spec = "sstf".parse().unwrap();
-        only(&in_room(vec![layer(&sstf, shared(limits)), layer(&fifo(), below)], "fixed", &load), "D")
+        only(&run_stack(vec![layer(&sstf, shared(limits)), layer(&fifo(), below)], "fixed", &load), "D")
     };
     assert_eq!(order(false), ["0 D 0:0", "1000 D 0:16", "2000 D 0:5000"]);
     assert_eq!(order(true), ["0 D 0:0", "1000 D 0:5000", "2000 D 0:16"]);
 }
 
 #[test]
-fn a_scheduler_that_waits_for_a_time_waits_for_room_when_there_is_none() {
-    // VM 0 may send its second request at 400 ms; then VM 1 has the only place below, until 450 ms.
+fn scheduler_whose_timer_expires_without_capacity_waits_for_capacity() {
+    // VM 0 may send its second request at 400 ms; then VM 1 has the only slot below, until 450 ms.
     let slow: Spec = "token-bucket:rate=10k,burst=8k".parse().unwrap();
     let load = [at(0, 0, Operation::Read, 0, 16), read(1, 0, 500), read(350_000, 1, 1000)];
     let below = LayerConfig { queue: 1, ..shared(depth(1)) };
     let layers = vec![layer(&slow, guests(depth(8))), layer(&fifo(), below)];
-    let log = in_room(layers, "fixed:service=100ms", &load);
+    let log = run_stack(layers, "fixed:service=100ms", &load);
     assert_eq!(only(&log, "D"), ["0 D 0:0", "350000 D 1:1000", "450000 D 0:500"]);
 }
 
 #[test]
-fn two_waiting_requests_that_are_joined_are_one_merge_of_the_arrival_between() {
+fn arrival_that_joins_two_waiting_requests_counts_as_one_merge() {
     let load = [read(0, 0, 1000), read(1, 0, 16), read(2, 0, 32), read(3, 0, 24)];
     let ended =
         replay(vec![layer(&fifo(), guests(depth(9))), layer(&fifo(), shared(Limits::default()))], "fixed", &load);
@@ -134,23 +136,23 @@ fn two_waiting_requests_that_are_joined_are_one_merge_of_the_arrival_between() {
 fn each_layer_keeps_its_own_limits() {
     let load: Vec<Request> = (0..12).map(|n| at(0, n as u16 % 3, Operation::Write, 100 * n, 8)).collect();
     let lun = Limits { depth: 8, write_depth: 2, ..depth(8) };
-    let log = in_room(vec![layer(&fifo(), guests(depth(1))), layer(&fifo(), shared(lun))], "fixed", &load);
-    // Each guest has one below it, the LUN two writes.
+    let log = run_stack(vec![layer(&fifo(), guests(depth(1))), layer(&fifo(), shared(lun))], "fixed", &load);
+    // Each guest has one request below it, the LUN has two writes.
     assert_eq!(only(&log, "I").iter().filter(|line| line.starts_with("0 ")).count(), 3);
     assert_eq!(only(&log, "D").iter().filter(|line| line.starts_with("0 ")).count(), 2);
 }
 
 #[test]
-fn what_arrives_at_a_time_is_there_for_what_is_decided_at_it() {
-    // At 1,000 us the first completes, and the guest sends the request near the head in that instant; the
-    // layer below has one far away and yet takes the near one.
+fn decision_sees_all_arrivals_of_the_same_time() {
+    // At 1,000 us the first completes, and the guest sends the request near the head at the same time. The layer below
+    // has one far away, and still chooses the near one.
     let load = [read(0, 0, 0), read(1, 0, 8), read(2, 1, 5000)];
     let layers = vec![layer(&fifo(), guests(depth(1))), layer(&"sstf".parse().unwrap(), shared(depth(1)))];
-    assert_eq!(only(&in_room(layers, "fixed", &load), "D"), ["0 D 0:0", "1000 D 0:8", "2000 D 1:5000"]);
+    assert_eq!(only(&run_stack(layers, "fixed", &load), "D"), ["0 D 0:0", "1000 D 0:8", "2000 D 1:5000"]);
 }
 
 #[test]
-fn requests_of_one_machine_merge_below_and_complete_apart() {
+fn requests_of_one_vm_merge_below_and_complete_separately() {
     let load = [read(0, 1, 1000), read(1, 0, 16), read(2, 0, 24), read(3, 1, 32)];
     let below = shared(Limits::default());
     let ended = replay(vec![layer(&fifo(), guests(depth(4))), layer(&fifo(), below)], "fixed", &load);
@@ -184,7 +186,7 @@ fn the_first_layer_makes_flush_sequences_and_the_others_pass_flushes_on() {
 }
 
 #[test]
-fn flushes_of_several_machines_join_below() {
+fn flushes_of_several_vms_join_below() {
     let load = [at(0, 0, Operation::Flush, 0, 0), at(10, 1, Operation::Flush, 0, 0), at(20, 2, Operation::Flush, 0, 0)];
     let layers = vec![layer(&fifo(), guests(depth(4))), layer(&fifo(), shared(depth(4)))];
     let ended = replay(layers, "fixed:write_cache=volatile", &load);
@@ -198,8 +200,8 @@ fn a_back_end_hides_processes_and_makes_writes_synchronous() {
     let mut write = at(0, 3, Operation::Write, 16, 8);
     write.stream = StreamId(77);
     write.priority = traces::Priority::new(1, 2).unwrap();
-    let back_end = LayerConfig { by_vm: true, sync_writes: true, ..open_door() };
-    let log = in_room(vec![layer(&fifo(), guests(depth(4))), layer(&fifo(), back_end)], "fixed", &[write]);
+    let back_end = LayerConfig { by_vm: true, sync_writes: true, ..pass_through() };
+    let log = run_stack(vec![layer(&fifo(), guests(depth(4))), layer(&fifo(), back_end)], "fixed", &[write]);
     let request = |letter| log.events.iter().find(|(_, l, _)| *l == letter).unwrap().2;
     let below = request('D');
     assert_eq!((below.vm, below.stream, below.priority.class()), (VmId(3), StreamId(0), 0));
@@ -208,14 +210,14 @@ fn a_back_end_hides_processes_and_makes_writes_synchronous() {
 }
 
 #[test]
-fn a_drive_that_takes_no_time_holds_nothing_up() {
+fn drive_without_service_time_completes_all_at_once() {
     let load: Vec<Request> = (0..100).map(|n| read(0, n as u16 % 4, 64 * n)).collect();
     let layers = vec![layer(&fifo(), guests(depth(1))), layer(&fifo(), shared(depth(1)))];
-    let log = in_room(layers, "fixed:service=0", &load);
+    let log = run_stack(layers, "fixed:service=0", &load);
     assert_eq!(log.completed.iter().filter(|(time, _)| *time == 0).count(), 100);
 }
 
-fn passage() -> impl Strategy<Value = LayerConfig> {
+fn config() -> impl Strategy<Value = LayerConfig> {
     let delay = prop_oneof![3 => Just(0u64), 1 => 0u64..3_000_000];
     let queue = prop_oneof![Just(u32::MAX), 1u32..8];
     (limits(), queue, any::<bool>(), any::<bool>(), delay.clone(), delay).prop_map(
@@ -234,15 +236,15 @@ fn passage() -> impl Strategy<Value = LayerConfig> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn nothing_is_lost_in_any_room(
+    fn no_request_is_lost_in_any_stack(
         load in prop::collection::vec(request(), 1..60),
-        passages in prop::collection::vec((passage(), 0usize..100), 1..4),
+        configs in prop::collection::vec((config(), 0usize..100), 1..4),
     ) {
         let load = requests(&load);
         let known = schedulers();
         for drive in crate::support::drives() {
-            let layers = || passages.iter().map(|(passage, n)| layer(&known[n % known.len()], *passage)).collect();
-            let log = in_room(layers(), drive, &load);
+            let layers = || configs.iter().map(|(config, n)| layer(&known[n % known.len()], *config)).collect();
+            let log = run_stack(layers(), drive, &load);
             prop_assert_eq!(log.completed.len(), load.len());
             let sum = |operation, log: &Log| log.served.iter().filter(|s| s.request.operation == operation)
                 .map(|s| s.request.sectors().count()).sum::<u64>();
@@ -253,17 +255,17 @@ proptest! {
             for served in &log.served {
                 prop_assert!(served.issued <= served.started && served.started <= served.finished);
             }
-            // The same again gives the same.
-            prop_assert_eq!(&in_room(layers(), drive, &load).events, &log.events);
+            // A second run gives the same events.
+            prop_assert_eq!(&run_stack(layers(), drive, &load).events, &log.events);
         }
     }
 
-    /// What the head moves is charged once in each layer, wherever requests were merged and split.
+    /// The seek distance is counted once in each layer, wherever requests were merged and split.
     #[test]
-    fn the_way_of_the_head_is_counted_once(
-        load in prop::collection::vec(request(), 1..60), passages in prop::collection::vec(passage(), 1..4),
+    fn seek_distance_is_counted_once(
+        load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4),
     ) {
-        let layers = passages.iter().map(|passage| layer(&fifo(), *passage)).collect();
+        let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
         let ended = replay(layers, "cheetah-15k4", &requests(&load));
         for layer in ended.host.layers() {
             prop_assert_eq!(layer.counts().seek_sectors, u128::from(ended.observer.seek));
@@ -274,9 +276,9 @@ proptest! {
     }
 
     #[test]
-    fn metrics_of_a_room_obey_little(load in prop::collection::vec(request(), 1..60), passages in prop::collection::vec(passage(), 1..4)) {
+    fn metrics_of_a_stack_obey_littles_law(load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4)) {
         let load = requests(&load);
-        let layers = passages.iter().map(|passage| layer(&fifo(), *passage)).collect();
+        let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
         let stack = Stack::new(layers, drive("cheetah-15k4"));
         let (metrics, log) =
             Engine::on(Listed::new(&load), stack, (Metrics::new(false), Log::default())).run().unwrap().observer;

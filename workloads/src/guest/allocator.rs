@@ -1,22 +1,22 @@
-//! Which blocks a file gets, after ext3 (Linux 2.6.30 `fs/ext3/balloc.c`, `ialloc.c`): block groups,
-//! a home group for each directory, and the first free blocks behind a goal, preferably in pieces of
-//! some length, as its reservation windows make them.
+//! The block allocator of a guest's file system, after ext3 (Linux 2.6.30 `fs/ext3/balloc.c`, `ialloc.c`): block
+//! groups, a home group for each directory, and the first free blocks after a goal, preferably in runs of a minimum
+//! length as ext3's reservation windows make them.
 //!
-//! Left out: windows held for files that may grow, the inode tables, bitmaps and superblocks that
-//! stand at the start of a group, indirect blocks, and what is reserved for root.
+//! Left out: windows held for files that may grow; the inode tables, bitmaps and superblocks at the start of a group;
+//! indirect blocks; and the blocks reserved for root.
 
-/// Blocks of a group: as many as a bitmap of one 4 KiB block has bits, 128 MiB.
+/// Blocks of a group, 128 MiB: one for each bit of a bitmap of one 4 KiB block.
 const GROUP: u32 = 32_768;
 
-/// The shortest piece looked for before any free block is taken (`EXT3_DEFAULT_RESERVE_BLOCKS`).
+/// The shortest run that is searched before any free block is taken (`EXT3_DEFAULT_RESERVE_BLOCKS`).
 const WINDOW: u32 = 8;
 
 /// Consecutive blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
-    /// The first.
+    /// The first block.
     pub(super) block: u32,
-    /// How many.
+    /// The number of blocks.
     pub(super) blocks: u32,
 }
 
@@ -26,7 +26,7 @@ impl Run {
     }
 }
 
-/// The free blocks of a disk: a bit for each, set where it is used.
+/// The free blocks of a disk: one bit for each block, set if it is used.
 #[derive(Clone, Debug)]
 pub(super) struct Allocator {
     used: Vec<u64>,
@@ -53,13 +53,13 @@ impl Allocator {
         self.free_in_group.len() as u32
     }
 
-    /// The first block of the group that a directory's files begin in: directories are spread over
-    /// the groups one after another.
+    /// The first block of the group in which the files of a directory begin. Directories are spread over the groups one
+    /// after another.
     pub(super) fn home_of(&self, directory: u32) -> u32 {
         directory % self.free_in_group.len().max(1) as u32 * GROUP
     }
 
-    /// Takes `needed` blocks from `goal` on, over the end to the start: all of them or none.
+    /// Allocates `needed` blocks from `goal` on, continuing at the start of the disk: all of them or none.
     pub(super) fn allocate(&mut self, goal: u32, needed: u32, runs: &mut Vec<Run>) -> bool {
         if u64::from(needed) > self.free_blocks() {
             return false;
@@ -82,11 +82,11 @@ impl Allocator {
         self.set(run, false);
     }
 
-    /// The first run of at least `least` free blocks at or behind `goal`, then from the start.
+    /// The first run of at least `least` free blocks at or after `goal`, or else from the start of the disk.
     fn find(&self, goal: u32, least: u32) -> Option<Run> {
         let goal = if goal < self.blocks { goal } else { 0 };
         self.find_within(goal, self.blocks, least).or_else(|| {
-            // A run that begins before the goal may reach over it.
+            // A run that begins before the goal may extend beyond it.
             self.find_within(0, goal.saturating_add(least).min(self.blocks), least)
         })
     }
@@ -117,7 +117,7 @@ impl Allocator {
         None
     }
 
-    /// How many blocks are free in a row from a free one on, counting to `most`.
+    /// The number of consecutive free blocks from a free one on, at most `most`.
     fn free_from(&self, block: u32, most: u32) -> u32 {
         let mut end = block;
         while end < self.blocks && end - block < most {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_a_window_go_before_single_blocks() {
+    fn runs_of_a_window_are_preferred_to_single_blocks() {
         let mut allocator = Allocator::new(200);
         let mut runs = Vec::new();
         assert!(allocator.allocate(0, 200, &mut runs));

@@ -1,6 +1,5 @@
-//! The files of a guest and where they lie: extents that an allocator in the manner of ext3 gives
-//! them. No names and no directories as data; what a file system reads and writes about its files is
-//! in [`super::journal`].
+//! The files of a guest and their extents, which an allocator after ext3 assigns. File names and directories are not
+//! stored; [`super::metadata`] and [`super::journal`] model the reads and writes of a file system about its files.
 
 use traces::{Lba, Sectors};
 
@@ -9,41 +8,41 @@ use super::allocator::{Allocator, Run};
 /// Sectors of a block, the unit of allocation: 4 KiB.
 pub const BLOCK: Sectors = Sectors::new(8);
 
-/// Blocks of metadata that a file's creation or removal changes: its directory's and its inode's.
+/// Blocks of metadata that the creation or removal of a file changes: those of its directory and of its inode.
 const CHANGED_BY_NAME: u64 = 2;
 
-/// Those that giving it blocks changes: its inode's and the bitmap's.
+/// Blocks of metadata that the growth of a file changes: that of its inode and of the bitmap.
 const CHANGED_BY_GROWTH: u64 = 2;
 
 /// A file of a guest: an index, small and dense.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-/// A stretch of a file that lies in one piece.
+/// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins on the guest's disk.
+    /// The sector on the disk of the guest where it begins.
     pub lba: Lba,
-    /// How long it is.
+    /// Its length.
     pub sectors: Sectors,
 }
 
-/// There is no room for another block.
+/// The disk has no free block left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the file system of {capacity} sectors is full: a larger disk or fewer or smaller files are needed")]
 pub struct OutOfSpace {
-    /// Capacity of the guest's disk.
+    /// The capacity of the disk of the guest.
     pub capacity: Sectors,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Placed {
-    /// The first of its blocks within the file.
+    /// The first block of the run within the file.
     logical: u32,
     run: Run,
 }
 
-/// Most files lie in one piece, so that one is kept in place.
+/// Most files have one extent, so that one is stored in place.
 #[derive(Clone, Debug, Default)]
 struct File {
     sectors: u64,
@@ -55,7 +54,7 @@ struct File {
     exists: bool,
 }
 
-/// All files of a guest's disk.
+/// The files on the disk of a guest.
 #[derive(Clone, Debug)]
 pub struct Files {
     files: Vec<File>,
@@ -93,12 +92,12 @@ impl Files {
     pub fn raw_device(capacity: Sectors) -> (Files, FileId) {
         let mut files = Files::new(capacity);
         let whole = Sectors::new(capacity.count() / BLOCK.count() * BLOCK.count());
-        let device = files.create(0, whole).expect("an empty disk has room for itself");
+        let device = files.create(0, whole).expect("an empty disk has its whole capacity free");
         (files, device)
     }
 
-    /// Makes a file of this size in a directory; the files of a directory lie near one another.
-    /// Identities of removed files are used again, the last removed first.
+    /// Creates a file of this size in a directory; the files of a directory lie near one another. Ids of removed files
+    /// are reused, the last removed first.
     ///
     /// # Errors
     /// The disk is full; then nothing has changed.
@@ -123,7 +122,7 @@ impl Files {
     /// The disk is full; then nothing has changed.
     ///
     /// # Panics
-    /// If there is no such file; so do the other methods.
+    /// If there is no such file; the same holds for the other methods.
     pub fn grow(&mut self, id: FileId, sectors: Sectors) -> Result<(), OutOfSpace> {
         let full = OutOfSpace { capacity: self.capacity };
         let file = &self.files[id.0 as usize];
@@ -149,7 +148,7 @@ impl Files {
         Ok(())
     }
 
-    /// Removes the file; its blocks are free for others.
+    /// Removes the file and frees its blocks.
     pub fn remove(&mut self, id: FileId) {
         let file = std::mem::take(&mut self.files[id.0 as usize]);
         assert!(file.exists, "there is no file {}", id.0);
@@ -162,57 +161,56 @@ impl Files {
         self.removed.push(id);
     }
 
-    /// Calls with the file, the first block and the number of blocks of every run freed since it was
-    /// last called.
+    /// Calls `each` with the file, the first block and the number of blocks of every run freed since the last call.
     pub(crate) fn drain_freed(&mut self, mut each: impl FnMut(FileId, u32, u32)) {
         for (file, run) in self.freed.drain(..) {
             each(file, run.block, run.blocks);
         }
     }
 
-    /// Whether metadata has changed since it was last taken.
+    /// Whether metadata has changed since the last call of [`Files::take_changes`].
     pub(crate) fn has_changes(&self) -> bool {
         self.changes > 0
     }
 
-    /// Blocks of metadata changed since it was last called, counting a block changed twice as two.
+    /// The number of blocks of metadata changed since the last call; a block changed twice counts as two.
     pub(crate) fn take_changes(&mut self) -> u64 {
         std::mem::take(&mut self.changes)
     }
 
-    /// Its size.
+    /// The size of a file.
     pub fn size(&self, id: FileId) -> Sectors {
         Sectors::new(self.files[id.0 as usize].sectors)
     }
 
-    /// In how many pieces it lies.
+    /// The number of extents of a file.
     pub fn pieces(&self, id: FileId) -> usize {
         let file = &self.files[id.0 as usize];
         usize::from(file.blocks > 0) + file.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// Files that exist.
+    /// The number of files.
     pub fn count(&self) -> usize {
         self.files.len() - self.removed.len()
     }
 
-    /// Blocks that are free.
+    /// The number of free blocks.
     pub fn free_blocks(&self) -> u64 {
         self.allocator.free_blocks()
     }
 
-    /// Block groups of the disk.
+    /// The number of block groups of the disk.
     pub fn groups(&self) -> u32 {
         self.allocator.groups()
     }
 
-    /// Capacity of the disk.
+    /// The capacity of the disk.
     pub fn capacity(&self) -> Sectors {
         self.capacity
     }
 
-    /// Where the file lies from `offset` on: the rest of the piece that holds that sector, cut at the
-    /// end of the file. `None` at or behind the end.
+    /// The extent of the file from `offset` on: the rest of the run that holds that sector, cut at the end of the file.
+    /// `None` at or after the end.
     pub fn extent_at(&self, id: FileId, offset: Sectors) -> Option<Extent> {
         let file = &self.files[id.0 as usize];
         let left = file.sectors.checked_sub(offset.count()).filter(|&left| left > 0)?;
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_device_is_one_file_at_its_own_addresses() {
+    fn raw_device_is_one_file_at_the_addresses_of_the_disk() {
         let (files, device) = Files::raw_device(Sectors::new(8003));
         assert_eq!(files.size(device), Sectors::new(8000));
         let extent = files.extent_at(device, Sectors::new(17)).unwrap();
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_says_so_and_changes_nothing() {
+    fn full_disk_is_reported_and_nothing_changes() {
         let mut files = Files::new(Sectors::new(800));
         let file = files.create(0, Sectors::new(400)).unwrap();
         assert_eq!(files.create(0, Sectors::new(401)), Err(OutOfSpace { capacity: Sectors::new(800) }));
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_filled_and_leaves_a_file_in_pieces() {
+    fn file_that_fills_a_hole_has_several_extents() {
         let mut files = Files::new(Sectors::new(8 * 100));
         let created: Vec<FileId> = (0..10).map(|_| files.create(0, Sectors::new(80)).unwrap()).collect();
         files.remove(created[3]);
@@ -303,9 +301,9 @@ mod tests {
     }
 
     proptest! {
-        /// No sector belongs to two files, none is lost, and a file keeps what it has when it grows.
+        /// No sector belongs to two files, no sector is lost, and a file keeps its sectors when it grows.
         #[test]
-        fn files_share_nothing_and_lose_nothing(
+        fn files_share_no_sector_and_lose_none(
             steps in prop::collection::vec((0_u8..4, 0_usize..20, 0_u32..4, 1_u64..400), 1..120),
         ) {
             let capacity = 8 * 600;

@@ -1,46 +1,44 @@
-//! The journal of a guest's file system, a named approximation of ext3's and ext4's (`fs/jbd2/commit.c`,
-//! ordered data): what a commit writes, and which processes wait for it. A commit writes the blocks of
-//! metadata changed since the last in sequence, then one commit block behind a flush of the drive. A
-//! process that asks for a commit while one is under way waits for the next, which serves all that ask
-//! in the meantime.
+//! The journal of a guest's file system, a simplified model of that of ext3 and ext4 (`fs/jbd2/commit.c`, ordered
+//! data): the writes of a commit and the processes that wait for it. A commit sequentially writes the blocks of
+//! metadata changed since the last one, then a commit block after a flush of the drive. A process that asks for a
+//! commit while one is running waits for the next, which serves all processes that ask in the meantime.
 //!
-//! Approximated: which blocks of metadata a change touches (a fixed number for each creation,
-//! removal and growth of a file). Left out: checkpoints, which write metadata to its place, and
-//! revocations.
+//! Approximated: the number of metadata blocks that a change touches (fixed for each creation, removal and growth of a
+//! file). Left out: checkpoints, which write metadata to its final place, and revocations.
 
 use traces::{Flags, Lba, Operation, Request, Sectors, Timestamp};
 
 use super::files::{BLOCK, FileId, Files, OutOfSpace};
 
-/// Size of the journal: 128 MiB, what `mke2fs` gives a disk of some tens of gigabytes.
+/// The size of the journal: 128 MiB, the default of `mke2fs` for a disk of some tens of gigabytes.
 const SIZE: Sectors = Sectors::new(262_144);
 
-/// The most blocks of one commit: many changes touch the same blocks.
+/// The most blocks of one commit, since many changes touch the same blocks.
 const COMMIT_BLOCKS_MAX: u64 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Idle,
-    /// The blocks are being written.
+    /// The metadata blocks are being written.
     Blocks,
     /// The commit block is being written.
     Commit,
 }
 
-/// The journal with its state.
+/// The journal and its state.
 #[derive(Debug)]
 pub struct Journal {
     place: Lba,
     head: Sectors,
     state: State,
-    /// Processes that the commit under way is for, and those of the next.
+    /// The processes that the running commit serves, and those of the next one.
     current: Vec<u32>,
     next: Vec<u32>,
     is_wanted: bool,
 }
 
 impl Journal {
-    /// The journal of an empty file system, at its start.
+    /// The journal of an empty file system, at the start of the disk.
     ///
     /// # Errors
     /// The disk is too small.
@@ -59,18 +57,18 @@ impl Journal {
         })
     }
 
-    /// A process waits for a commit of what it has done so far.
+    /// Makes a process wait for a commit of its changes so far.
     pub fn wait(&mut self, process: u32) {
         self.next.push(process);
         self.is_wanted = true;
     }
 
-    /// A commit is wanted, and nobody waits for it.
+    /// Requests a commit for which no process waits.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// The first write of the next commit, if one is wanted and none under way.
+    /// The first write of the next commit, if one is requested and none is running.
     pub fn begin(&mut self, now: Timestamp, files: &mut Files) -> Option<Request> {
         if self.state != State::Idle || !self.is_wanted {
             return None;
@@ -78,12 +76,12 @@ impl Journal {
         self.is_wanted = false;
         std::mem::swap(&mut self.current, &mut self.next);
         self.state = State::Blocks;
-        // The descriptor block and the changed ones.
+        // The descriptor block and the changed blocks.
         let blocks = 1 + files.take_changes().min(COMMIT_BLOCKS_MAX);
         Some(self.write(now, files, blocks, Flags::SYNC | Flags::META))
     }
 
-    /// A write has completed: the next one, or else appends the processes whose wait is over.
+    /// A write has completed. Returns the next one; after the last, appends the processes whose wait is over to `done`.
     pub fn completed(&mut self, now: Timestamp, files: &Files, done: &mut Vec<u32>) -> Option<Request> {
         if self.state == State::Blocks {
             self.state = State::Commit;
@@ -114,7 +112,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::ZERO;
 
     #[test]
-    fn a_commit_serves_who_asked_before_it_and_others_wait_for_the_next() {
+    fn commit_serves_processes_that_asked_before_it_and_others_wait() {
         let mut files = Files::new(Sectors::new(1 << 23));
         let mut journal = Journal::new(&mut files).unwrap();
         files.create(0, Sectors::new(8)).unwrap();
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_round_within_its_place() {
+    fn journal_wraps_around_within_its_extent() {
         let mut files = Files::new(Sectors::new(16 * 80));
         let mut journal = Journal::new(&mut files).unwrap();
         for _ in 0..20 {

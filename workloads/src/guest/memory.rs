@@ -1,10 +1,10 @@
-//! The memory of a guest: its page cache, what of it is dirty, and when that is written back, after
-//! Linux 2.6.30 to 3.5 (`mm/page-writeback.c`, `fs/fs-writeback.c`): a periodic sweep of files that have
-//! been dirty for long, writing in the background above one limit, and processes that wait above
-//! another.
+//! The memory of a guest: its page cache, its dirty pages and their write-back, after Linux 2.6.30 to 3.5
+//! (`mm/page-writeback.c`, `fs/fs-writeback.c`). A periodic sweep writes files that have been dirty for a long time.
+//! Above a first limit dirty pages are written in the background; above a second limit processes that write have to
+//! wait.
 //!
-//! Left out: the limits' shares per device and per process (every process waits at the same limit),
-//! and pauses that grow smoothly towards it (3.2 and later).
+//! Left out: the shares of the limits per device and per process (every process waits at the same limit), and pauses
+//! that grow smoothly towards the limit (3.2 and later).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use traces::{Nanos, Timestamp};
 use super::files::FileId;
 use super::page_cache::{PageCache, PageFlags, PageNumber, Slot};
 
-/// What a guest's memory allows.
+/// The settings of the memory of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
-    /// Pages of 4 KiB that the cache holds, at least 64.
+    /// The capacity of the cache in pages of 4 KiB, at least 64.
     pub pages: u32,
-    /// The longest read-ahead window in pages (`read_ahead_kb`); 0: none.
+    /// The longest read-ahead window in pages (`read_ahead_kb`); 0 for none.
     pub read_ahead_pages: u32,
-    /// Share of the cache in hundredths that may be dirty or being written before processes that write
-    /// wait (`vm.dirty_ratio`).
+    /// The percentage of the cache that may be dirty or being written before processes that write wait
+    /// (`vm.dirty_ratio`).
     pub dirty_percent: u32,
-    /// Share in hundredths above which it is written in the background (`vm.dirty_background_ratio`).
+    /// The percentage above which dirty pages are written in the background (`vm.dirty_background_ratio`).
     pub background_percent: u32,
-    /// How long a file may be dirty before the sweep writes it (`vm.dirty_expire_centisecs`).
+    /// The time that a file may be dirty before the sweep writes it (`vm.dirty_expire_centisecs`).
     pub dirty_expire: Nanos,
-    /// How often the sweep looks (`vm.dirty_writeback_centisecs`), and how often a journal commits.
+    /// The interval of the sweep (`vm.dirty_writeback_centisecs`), and of commits of the journal.
     pub writeback_interval: Nanos,
-    /// Time to copy a page from or to the cache.
+    /// The time to copy a page from or to the cache.
     pub page_copy: Nanos,
 }
 
@@ -48,23 +48,22 @@ impl Default for MemorySettings {
     }
 }
 
-/// Pages of one file that lie together on the disk.
+/// Pages of one file that are contiguous on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
-    /// Whose they are.
+    /// The file.
     pub file: FileId,
-    /// The first.
+    /// The first page.
     pub start: PageNumber,
-    /// How many.
+    /// The number of pages.
     pub pages: u32,
 }
 
-/// The longest run written at once, 512 KiB, and how many writes a sweep has under way at most
-/// (`nr_requests`).
+/// The longest run of one write, 512 KiB, and the most writes of a sweep in flight (`nr_requests`).
 const RUN: u32 = 128;
 const WRITES_UNDER_WAY: u32 = 128;
 
-/// How many pages of a file are written before another's turn (`MAX_WRITEBACK_PAGES`).
+/// The number of pages of a file that are written before the turn of another file (`MAX_WRITEBACK_PAGES`).
 const TURN: u32 = 1024;
 
 #[derive(Debug)]
@@ -75,22 +74,22 @@ struct DirtyFile {
     pages: BTreeSet<PageNumber>,
 }
 
-/// Memory with its state.
+/// The memory of a guest and its state.
 #[derive(Debug)]
 pub struct Memory {
     settings: MemorySettings,
-    /// The pages.
+    /// The page cache.
     pub cache: PageCache,
     files: BTreeMap<FileId, DirtyFile>,
-    /// Files that are dirty, in the order in which they are written.
+    /// Dirty files, in the order in which they are written.
     queue: BTreeMap<u64, FileId>,
     order: u64,
     dirty: u64,
     writeback: u64,
-    /// Writes under way of each file.
+    /// The number of writes in flight of each file.
     writes: BTreeMap<FileId, u32>,
     writes_under_way: u32,
-    /// Files dirty since then or before are being swept.
+    /// The sweep writes files that have been dirty since this time or longer.
     sweep: Option<Timestamp>,
 }
 
@@ -115,7 +114,7 @@ impl Memory {
         }
     }
 
-    /// What it was made with.
+    /// The settings.
     pub fn settings(&self) -> &MemorySettings {
         &self.settings
     }
@@ -136,12 +135,12 @@ impl Memory {
         entry.pages.insert(number);
     }
 
-    /// Whether a process that writes has to wait.
+    /// Whether a process that writes must wait.
     pub fn is_over_limit(&self) -> bool {
         self.dirty + self.writeback > self.share(self.settings.dirty_percent)
     }
 
-    /// Pages that are dirty and not being written.
+    /// The number of pages that are dirty and not being written.
     pub fn dirty_pages(&self) -> u64 {
         self.dirty
     }
@@ -154,7 +153,7 @@ impl Memory {
         }
     }
 
-    /// The next pages to be written in the background, if any are; they count as being written.
+    /// The next pages to be written in the background, if any; they count as being written.
     pub fn next_write(&mut self) -> Option<PageRun> {
         if self.writes_under_way >= WRITES_UNDER_WAY {
             return None;
@@ -168,7 +167,7 @@ impl Memory {
             }
         }
         let run = self.take_run(file)?;
-        // A sweep goes through a file to its end; in the background files take turns.
+        // A sweep writes a file to its end; in the background files take turns.
         if !is_old && let Some(entry) = self.files.get_mut(&file) {
             entry.written_in_turn += run.pages;
             if entry.written_in_turn >= TURN {
@@ -221,12 +220,12 @@ impl Memory {
         }
     }
 
-    /// Whether nothing of the file is being written.
+    /// Whether no page of the file is being written.
     pub fn is_quiet(&self, file: FileId) -> bool {
         !self.writes.contains_key(&file)
     }
 
-    /// Forgets pages of a file that is gone; what was dirty of them is never written.
+    /// Drops pages of a removed file; its dirty pages are never written.
     pub fn forget(&mut self, run: PageRun) {
         for number in run.start..run.start + run.pages {
             if let Some(slot) = self.cache.find(number) {
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_background_limit_writing_goes_on_until_below_it() {
+    fn above_the_background_limit_pages_are_written_until_below_it() {
         let mut memory = memory();
         dirty(&mut memory, 0, A, 0..100);
         assert_eq!(memory.next_write(), None, "at the limit is not above it");
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_while_it_is_dirtied_again_is_written_again() {
+    fn page_dirtied_again_while_being_written_is_written_again() {
         let mut memory = memory();
         dirty(&mut memory, 0, A, 7..8);
         let first = memory.take_run(A).unwrap();

@@ -1,23 +1,23 @@
-//! What a file system reads to open a file, a named approximation of ext3's (Linux 2.6.30
-//! `fs/ext3/namei.c`, `inode.c`): the block of its directory that holds its name and the block of the
-//! inode table that holds its inode, both through the page cache and without read-ahead. Inode tables
-//! stand at the start of the block groups; directories lie among the files.
+//! The reads of a file system that opens a file, a simplified model of ext3 (Linux 2.6.30 `fs/ext3/namei.c`,
+//! `inode.c`). Two blocks are read through the page cache and without read-ahead: the block of the directory that holds
+//! the name, and the block of the inode table that holds the inode. Inode tables lie at the start of the block groups;
+//! directories lie among the files.
 //!
-//! Approximated: names are spread over a directory's blocks evenly, as their hashes are. Left out:
-//! the directories above, indirect blocks, and updates of access times (`noatime`).
+//! Approximated: names are spread evenly over the blocks of a directory, as their hashes are. Left out: parent
+//! directories, indirect blocks, and updates of access times (`noatime`).
 
 use traces::{Flags, Sectors};
 
 use super::files::{BLOCK, FileId, Files, OutOfSpace};
 use super::program::Access;
 
-/// Inodes in a block: of 256 bytes, the default of `mke2fs` since 2008.
+/// Inodes in a block; an inode has 256 bytes, the default of `mke2fs` since 2008.
 const INODES_PER_BLOCK: u32 = 16;
 
-/// Names in a block of a directory: entries of about 24 bytes, three quarters full.
+/// Names in a block of a directory: entries of about 24 bytes in blocks that are three quarters full.
 const NAMES_PER_BLOCK: u32 = 128;
 
-/// Directories and inode tables of a guest's file system.
+/// The directories and inode tables of a guest's file system.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     directories: Vec<FileId>,
@@ -27,7 +27,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Takes from an empty file system what so many directories of so many names and their inodes need.
+    /// Allocates the directories and the inode tables in an empty file system, for `names_per_directory` names in each
+    /// directory.
     ///
     /// # Errors
     /// The disk is too small.
@@ -43,12 +44,12 @@ impl Metadata {
         Ok(Metadata { directories, tables, names_per_directory })
     }
 
-    /// What is read to open the file with this number, counted over the directories one after another.
+    /// The reads that open the file with this number. Numbers count over the directories one after another.
     pub fn to_open(&self, name: u32) -> [Access; 2] {
         let directory = name / self.names_per_directory % self.directories.len() as u32;
         let within = name % self.names_per_directory;
         let leaves = self.names_per_directory.div_ceil(NAMES_PER_BLOCK).max(1);
-        // A multiplicative hash (Knuth): evenly spread and the same everywhere.
+        // A multiplicative hash (Knuth): evenly spread and equal on all platforms.
         let leaf = ((u64::from(within.wrapping_mul(2_654_435_769)) * u64::from(leaves)) >> 32) as u32;
         let groups = self.tables.len() as u32;
         let inode = directory / groups * self.names_per_directory + within;
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_in_a_directory_share_a_block_of_inodes_and_every_access_lies_in_its_file() {
+    fn adjacent_names_share_an_inode_block_and_accesses_lie_within_their_files() {
         let mut files = Files::new(Sectors::new(8 * 32_768 * 3));
         let metadata = Metadata::new(&mut files, 7, 300).unwrap();
         let [leaf, inode] = metadata.to_open(0);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_directory_takes_one_inode_table() {
+    fn one_directory_needs_one_inode_table() {
         let mut files = Files::new(Sectors::new(8 * 32_768 * 9));
         let all = files.free_blocks();
         let metadata = Metadata::new(&mut files, 1, 1600).unwrap();

@@ -1,5 +1,5 @@
-//! Guests: virtual machines whose processes generate their requests. A [`Program`] says what a
-//! process does, [`Files`] where its files lie.
+//! Guests: the inside of VMs, whose processes generate their requests. A [`Program`] defines the steps of a process,
+//! [`Files`] the places of its files.
 
 pub mod files;
 pub mod journal;

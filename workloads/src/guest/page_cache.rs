@@ -1,41 +1,41 @@
-//! The page cache of a guest: which pages of its disk are in memory, and which of them go when
-//! others need room. Two lists in the manner of Linux 2.6.28 and later (`mm/swap.c`, `mm/vmscan.c`): a
-//! page enters the inactive list, a second use moves it to the active one, and pages are taken from
-//! the end of the inactive list, which is refilled from the active when it has become the shorter.
+//! The page cache of a guest: the pages of its disk that are in memory, and the order of their eviction. It has two
+//! lists, as Linux 2.6.28 and later (`mm/swap.c`, `mm/vmscan.c`). A page enters the inactive list; a second use moves
+//! it to the active list. Pages are evicted from the end of the inactive list. That list is refilled from the active
+//! list when it has become the shorter one.
 //!
-//! Left out: what processes map, the pressure between kinds of pages, refaults (3.15 and later).
+//! Left out: mapped pages, the balance between kinds of pages, and refaults (3.15 and later).
 
 use bitflags::bitflags;
 
 /// A page of the guest's disk: its sector divided by eight.
 pub type PageNumber = u32;
 
-/// Where a page is kept: an index that stays its as long as it is in the cache.
+/// The slot of a page: an index that does not change while the page is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
 impl Slot {
-    /// As an index below the cache's capacity.
+    /// The index, below the capacity of the cache.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 bitflags! {
-    /// What is so about a page.
+    /// The flags of a page.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct PageFlags: u8 {
-        /// Being read: its data is not there yet.
+        /// Being read: its data has not arrived.
         const LOADING = 1;
         /// Changed and not yet being written.
         const DIRTY = 1 << 1;
         /// Being written.
         const WRITEBACK = 1 << 2;
-        /// Used once since it came to its list.
+        /// Used once since it entered its list.
         const REFERENCED = 1 << 3;
         /// On the active list.
         const ACTIVE = 1 << 4;
-        /// Who reads it begins the next read-ahead window.
+        /// A process that reads it begins the next read-ahead window.
         const MARKER = 1 << 5;
     }
 }
@@ -52,7 +52,7 @@ struct Page {
     next: u32,
 }
 
-/// A list through the pages; the head is what came last.
+/// A linked list of pages; its head is the page added last.
 #[derive(Clone, Copy, Debug)]
 struct List {
     head: u32,
@@ -62,26 +62,26 @@ struct List {
 
 const EMPTY: List = List { head: NONE, tail: NONE, length: 0 };
 
-/// Entries of a leaf of the index.
+/// The number of entries of a leaf of the index.
 const LEAF: usize = 1024;
 
-/// The cache.
+/// A page cache.
 #[derive(Debug)]
 pub struct PageCache {
     pages: Vec<Page>,
     free: Vec<u32>,
     capacity: usize,
-    /// Slot of each page number, in leaves that exist where something has been cached.
+    /// The slot of each page number, in leaves that exist where a page has been cached.
     index: Vec<Option<Box<[u32; LEAF]>>>,
     active: List,
     inactive: List,
 }
 
 impl PageCache {
-    /// An empty cache of so many pages.
+    /// An empty cache of `capacity` pages.
     ///
     /// # Panics
-    /// If it has no room for a page.
+    /// If the capacity is zero.
     pub fn new(capacity: u32) -> PageCache {
         assert!(capacity > 0, "a page cache holds a page");
         PageCache {
@@ -94,15 +94,15 @@ impl PageCache {
         }
     }
 
-    /// Where this page is kept, if it is.
+    /// The slot of a page, if it is in the cache.
     pub fn find(&self, number: PageNumber) -> Option<Slot> {
         let leaf = self.index.get(number as usize / LEAF)?.as_ref()?;
         let slot = leaf[number as usize % LEAF];
         (slot != NONE).then_some(Slot(slot))
     }
 
-    /// Brings a page in that is not there; another goes if there is no room. `None` if none can go,
-    /// because all are being read or are not written yet.
+    /// Adds a page that is not in the cache; if the cache is full, another is evicted. `None` if no page can be
+    /// evicted, because all are being read or have not been written.
     pub fn insert(&mut self, number: PageNumber, flags: PageFlags) -> Option<Slot> {
         debug_assert!(self.find(number).is_none(), "a page is cached once");
         let page = Page { number, flags, previous: NONE, next: NONE };
@@ -139,35 +139,35 @@ impl PageCache {
         }
     }
 
-    /// What is so about the page.
+    /// The flags of a page.
     pub fn flags(&self, Slot(slot): Slot) -> PageFlags {
         self.pages[slot as usize].flags
     }
 
-    /// The page, to set what is so about it; not its place in the lists.
+    /// Sets or clears flags of a page; not its place in the lists.
     pub fn set(&mut self, Slot(slot): Slot, flags: PageFlags, value: bool) {
         debug_assert!(!flags.intersects(PageFlags::ACTIVE | PageFlags::REFERENCED), "the lists' own");
         self.pages[slot as usize].flags.set(flags, value);
     }
 
-    /// Forgets a page, whatever is so about it: its file is gone.
+    /// Drops a page, whatever its flags: its file was removed.
     pub fn remove(&mut self, Slot(slot): Slot) {
         self.unlink(slot);
         self.forget(slot);
         self.free.push(slot);
     }
 
-    /// Pages in the cache.
+    /// The number of pages in the cache.
     pub fn len(&self) -> usize {
         (self.active.length + self.inactive.length) as usize
     }
 
-    /// Whether there is none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A page's slot, made free.
+    /// Evicts a page and returns its slot.
     fn reclaim(&mut self) -> Option<u32> {
         for _ in 0..self.pages.len() {
             if self.inactive.length < self.active.length || self.inactive.length == 0 {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_stays_and_a_cache_full_of_it_has_no_room() {
+    fn pinned_pages_stay_and_a_cache_full_of_them_accepts_none() {
         let mut cache = PageCache::new(3);
         for number in 0..3 {
             cache.insert(number, PageFlags::LOADING).unwrap();
@@ -275,12 +275,12 @@ mod tests {
     }
 
     proptest! {
-        /// Against two lists kept as vectors.
+        /// Compared with two lists kept as vectors.
         #[test]
-        fn it_evicts_what_two_plain_lists_evict(steps in prop::collection::vec((0_u8..5, 0_u32..24), 1..400)) {
+        fn evicts_the_same_pages_as_two_plain_lists(steps in prop::collection::vec((0_u8..5, 0_u32..24), 1..400)) {
             const CAPACITY: usize = 7;
             let mut cache = PageCache::new(CAPACITY as u32);
-            // Number and whether referenced; the last of each goes first.
+            // Page number and whether it was used; the last of each is evicted first.
             let mut active: Vec<(u32, bool)> = Vec::new();
             let mut inactive = active.clone();
             for (kind, number) in steps {

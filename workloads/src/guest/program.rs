@@ -1,4 +1,4 @@
-//! What a process does: the trait that every generated workload implements.
+//! The behaviour of a process: the trait that every generated workload implements.
 
 use traces::{Flags, Nanos, Operation, Sectors, Timestamp};
 
@@ -7,17 +7,17 @@ use super::files::{FileId, Files, OutOfSpace};
 /// An access to a part of a file. The raw device is a file too ([`Files::raw_device`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// A read or a write; a discard goes past the cache.
+    /// A read or a write; a discard bypasses the cache.
     pub operation: Operation,
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// Where in the file it begins.
+    /// The offset in the file.
     pub offset: Sectors,
-    /// How much; what lies behind the end of the file is cut off.
+    /// The length; the part after the end of the file is cut off.
     pub sectors: Sectors,
-    /// Whether it goes past the page cache (`O_DIRECT`). Without a cache every access does.
+    /// Whether it bypasses the page cache (`O_DIRECT`). Without a cache every access does.
     pub direct: bool,
-    /// Flags of the requests it becomes, beside [`Flags::SYNC`] where somebody waits.
+    /// The flags of its requests, in addition to [`Flags::SYNC`] if a process waits.
     pub flags: Flags,
 }
 
@@ -32,7 +32,7 @@ impl Access {
         Access { operation: Operation::Write, ..Access::read(file, offset, sectors) }
     }
 
-    /// The same past the page cache.
+    /// The same access, bypassing the page cache.
     #[must_use]
     pub fn direct(mut self) -> Access {
         self.direct = true;
@@ -44,32 +44,32 @@ impl Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event(pub u32);
 
-/// What a process does next.
+/// The next step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Computes or sleeps for so long.
+    /// Computes or sleeps for this time.
     Sleep(Nanos),
-    /// Makes an access and waits until it is done.
+    /// Makes an access and waits until it is complete.
     Access(Access),
-    /// Begins an access and goes on (asynchronous I/O). Only direct accesses are asynchronous; one
-    /// through the page cache waits as `Access` does, as in Linux.
+    /// Begins an access and continues (asynchronous I/O). Only direct accesses are asynchronous. An access through the
+    /// page cache waits as `Access` does, as in Linux.
     Start(Access),
-    /// Waits until at most so many of its started accesses are unfinished.
+    /// Waits until at most this number of its started accesses are unfinished.
     AwaitAtMost(u32),
-    /// Makes a file's written data durable and waits for it (`fsync`).
+    /// Makes the written data of a file durable and waits for it (`fsync`).
     Sync(FileId),
     /// Counts one more occurrence of an event.
     Post(Event),
-    /// Waits until an event has occurred so many times.
+    /// Waits until an event has occurred this number of times.
     Await(Event, u64),
     /// Ends the process.
     Exit,
 }
 
-/// The behaviour of one process. It is asked for its next step whenever the one before is done.
-/// Randomness comes from a generator of its own, seeded when it is made.
+/// The behaviour of one process. It is asked for its next step whenever the step before is complete. Random numbers
+/// come from its own generator, seeded when it is created.
 pub trait Program: Send {
-    /// The next step; files are created, grown and removed at once and cost nothing by themselves.
+    /// The next step. Files are created, grown and removed at once and without cost.
     ///
     /// # Errors
     /// The file system is full.

@@ -1,11 +1,11 @@
-//! How much is read ahead of a process: the window of Linux's on-demand read-ahead (`mm/readahead.c`,
-//! 2.6.24 to 3.x). A window is read whole; the page at which the process must arrive for the next one
-//! to be begun carries a marker. In pages of a file.
+//! The window of Linux's on-demand read-ahead (`mm/readahead.c`, 2.6.24 to 3.x). A window is read as a whole. One of
+//! its pages carries a marker: when the process reads that page, the next window begins. All numbers are pages of a
+//! file.
 //!
-//! Left out: the search for traces of other readers in the cache (2.6.31), and what `madvise` and
-//! memory shortage change.
+//! Left out: the search for pages of other readers in the cache (2.6.31), and the effects of `madvise` and of memory
+//! shortage.
 
-/// What made the process look for a window.
+/// The event that makes a process begin a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The page is not in the cache.
@@ -14,14 +14,14 @@ pub enum Trigger {
     Marker,
 }
 
-/// Pages to be read, and where the marker goes.
+/// The pages to be read, and the page that gets the marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The first page.
     pub start: u64,
-    /// How many.
+    /// The number of pages.
     pub pages: u64,
-    /// The page that gets the marker; none in a read that is not sequential.
+    /// The page that gets the marker; none for a read that is not sequential.
     pub marker: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ pub struct ReadAhead {
     start: u64,
     pages: u64,
     ahead: u64,
-    /// The page read last.
+    /// The last page that was read.
     previous: Option<u64>,
 }
 
@@ -46,8 +46,8 @@ impl ReadAhead {
         self.previous
     }
 
-    /// The window for a process that wants `wanted` pages from `page` on; windows are at most `most`
-    /// pages. `cached_behind` is how many pages from the next one on are in the cache, counted to `most`.
+    /// The window for a process that needs `wanted` pages from `page` on; windows have at most `most` pages.
+    /// `cached_behind` is the number of cached pages from the next one on, at most `most`.
     pub fn window(
         &mut self,
         page: u64,
@@ -72,7 +72,7 @@ impl ReadAhead {
             self.pages = next_size(self.pages, most);
             self.ahead = self.pages;
         } else if trigger == Trigger::Marker {
-            // Somebody else's window: go on behind what is cached.
+            // The marker is that of another reader's window: the new window begins after the cached pages.
             if cached_behind >= most {
                 return None;
             }
@@ -84,7 +84,7 @@ impl ReadAhead {
         } else {
             return Some(Window { start: page, pages: wanted.min(most), marker: None });
         }
-        // The process is at the marker of the window to be read: the next one is joined to it.
+        // The process is at the marker of the window to be read: the next window is joined to it.
         if page == self.start && self.pages == self.ahead {
             self.ahead = next_size(self.pages, most);
             self.pages += self.ahead;
@@ -120,7 +120,7 @@ fn next_size(size: u64, most: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The windows that a process which reads page after page makes, with the page it was at.
+    /// The windows of a process that reads page after page, with the page that it had reached.
     fn sequential(pages: u64, wanted: u64) -> Vec<(u64, u64, u64, u64)> {
         let (mut state, mut cached, mut marker, mut windows) = (ReadAhead::default(), 0, None, Vec::new());
         let mut page = 0;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn windows_of_a_sequential_reader_grow_to_the_limit() {
-        // As the kernel's documentation draws it: 4, then 8, 16, 32 pages, begun at the marker.
+        // As in the documentation of the kernel: 4, then 8, 16, 32 pages, begun at the marker.
         assert_eq!(
             sequential(70, 1),
             [(0, 0, 4, 1), (1, 4, 8, 4), (4, 12, 16, 12), (12, 28, 32, 28), (28, 60, 32, 60), (60, 92, 32, 92)]
@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_large_read_at_the_start_begins_with_the_limit() {
+    fn large_read_at_the_start_of_a_file_gets_the_largest_window() {
         assert_eq!(sequential(64, 16)[..2], [(0, 0, 32, 16), (16, 32, 32, 32)]);
         assert_eq!(sequential(8, 32), [(0, 0, 64, 32)]);
     }
 
     #[test]
-    fn a_random_read_reads_what_is_wanted() {
+    fn random_read_reads_the_wanted_pages_only() {
         let mut state = ReadAhead::default();
         assert_eq!(state.window(100, 2, 32, Trigger::Miss, 0), Some(Window { start: 100, pages: 2, marker: None }));
         state.has_read(101);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_of_another_reader_continues_behind_what_is_cached() {
+    fn window_at_another_readers_marker_begins_after_the_cached_pages() {
         let mut state = ReadAhead::default();
         assert_eq!(
             state.window(10, 1, 32, Trigger::Marker, 5),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn without_read_ahead_a_miss_reads_what_is_wanted() {
+    fn without_read_ahead_a_miss_reads_the_wanted_pages_only() {
         let mut state = ReadAhead::default();
         assert_eq!(state.window(0, 3, 0, Trigger::Miss, 0), Some(Window { start: 0, pages: 3, marker: None }));
         assert_eq!(state.window(0, 3, 0, Trigger::Marker, 0), None);

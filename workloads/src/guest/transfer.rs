@@ -1,5 +1,5 @@
-//! An access through the page cache, page by page: what Linux's `do_generic_file_read` and
-//! `generic_perform_write` do (`mm/filemap.c`).
+//! An access through the page cache, page by page, after Linux's `do_generic_file_read` and `generic_perform_write`
+//! (`mm/filemap.c`).
 
 use traces::{Flags, Operation, Sectors, Timestamp};
 
@@ -9,32 +9,32 @@ use super::page_cache::{PageFlags, PageNumber, Slot};
 use super::program::Access;
 use super::read_ahead::{ReadAhead, Trigger};
 
-/// An access under way.
+/// An access in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     access: Access,
-    /// The next page of the file, and the one behind the last.
+    /// The next page of the file, and the page after the last.
     page: u64,
     end: u64,
-    /// Pages copied so far.
+    /// The number of pages copied so far.
     copied: u64,
 }
 
-/// How far an access has come.
+/// The progress of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is done; so many pages were copied.
+    /// It is complete; the number of pages copied.
     Done(u64),
     /// It waits for this page to be read.
     AwaitsPage(Slot),
     /// It waits for any page to become free.
     AwaitsMemory,
-    /// It waits until less is dirty.
+    /// It waits until fewer pages are dirty.
     AwaitsWriting,
 }
 
 impl Transfer {
-    /// An access that has not begun; what lies behind the end of the file is cut off.
+    /// An access before its start; the part after the end of the file is cut off.
     pub fn new(access: Access, files: &Files) -> Transfer {
         let (offset, size) = (access.offset.count(), files.size(access.file).count());
         let end = offset.saturating_add(access.sectors.count()).min(size);
@@ -50,7 +50,7 @@ impl Transfer {
         self.access.file
     }
 
-    /// Goes on until it is done or has to wait; appends the pages that are to be read for it.
+    /// Continues until the access is complete or must wait; appends the pages to be read to `reads`.
     pub fn proceed(
         &mut self,
         now: Timestamp,
@@ -92,7 +92,7 @@ impl Transfer {
             self.read_ahead(memory, files, ahead, trigger, reads);
         }
         let Some(slot) = memory.cache.find(number) else {
-            // The window was not to be had: this page alone.
+            // The window could not be cached: only this page is read.
             return Some(match load(memory, self.access.file, number, reads) {
                 Some(slot) => Progress::AwaitsPage(slot),
                 None => Progress::AwaitsMemory,
@@ -101,7 +101,7 @@ impl Transfer {
         if memory.cache.flags(slot).contains(PageFlags::LOADING) {
             return Some(Progress::AwaitsPage(slot));
         }
-        // A page read in several pieces has been used once.
+        // A page read in several parts counts as used once.
         if ahead.previous() != Some(self.page) {
             memory.cache.used(slot);
         }
@@ -109,7 +109,7 @@ impl Transfer {
         None
     }
 
-    /// Begins the window that the process's place calls for.
+    /// Begins the read-ahead window for the current page.
     fn read_ahead(
         &self,
         memory: &mut Memory,
@@ -173,7 +173,7 @@ impl Transfer {
         None
     }
 
-    /// Whether all of the page that the file has is written, so that nothing of it need be read.
+    /// Whether the write covers all of the page that lies within the file, so that the page need not be read.
     fn covers_page(&self, files: &Files) -> bool {
         let (from, to) = (self.page * BLOCK.count(), (self.page + 1) * BLOCK.count());
         let end = self.access.offset.count() + self.access.sectors.count();
@@ -187,7 +187,7 @@ fn page_number(files: &Files, file: FileId, page: u64) -> PageNumber {
     (extent.lba.sector() / BLOCK.count()) as PageNumber
 }
 
-/// Brings a page in that is to be read, joined to the run before if it lies behind that.
+/// Adds a page that is to be read to the cache, and to the last run if it is contiguous with that.
 fn load(memory: &mut Memory, file: FileId, number: PageNumber, reads: &mut Vec<PageRun>) -> Option<Slot> {
     let slot = memory.cache.insert(number, PageFlags::LOADING)?;
     match reads.last_mut() {

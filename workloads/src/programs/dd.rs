@@ -1,7 +1,7 @@
 //! `dd` (coreutils 9.1): one file read or written from start to end in blocks.
 //!
-//! Left out: `conv=notrunc` is always in force, so a file that is written again keeps its blocks; the
-//! other side of the copy (`/dev/zero`, `/dev/null`) costs nothing.
+//! Simplified: `conv=notrunc` is always in force, so a file that is written again keeps its blocks. The other side of
+//! the copy (`/dev/zero`, `/dev/null`) costs nothing.
 
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ struct Dd {
     whole: Transfer,
     block: u64,
     sync: Option<FileId>,
-    /// This run and the ones behind it, `None` if there is no end.
+    /// The number of runs left, `None` for an endless repetition.
     runs_left: Option<u64>,
     position: u64,
     steps: VecDeque<Step>,

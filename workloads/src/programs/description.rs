@@ -1,5 +1,5 @@
-//! Guests and their workloads as a TOML file: who runs what, on how large a disk, where on the drive,
-//! with how much page cache. It says nothing of schedulers and drives.
+//! Guests and their workloads as a TOML file: the workload of each guest, the size of its disk, its place on the drive
+//! and the size of its page cache. Schedulers and drives are not part of a description.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use super::{Processes, Workload, build, build_jobs};
 use crate::guest::files::{BLOCK, Files, OutOfSpace};
 use crate::guest::program::{Event, Program, Step};
 
-/// Most guests of a description.
+/// The most guests of a description.
 const GUESTS: usize = 1024;
 
-/// Most copies of a workload in a guest.
+/// The most copies of a workload in a guest.
 const COPIES: u64 = 1000;
 
 /// Guests and their workloads.
 #[derive(Debug)]
 pub struct Description {
-    /// Its name or path.
+    /// The name or path of the description.
     pub name: String,
-    /// One line on what it is.
+    /// A summary in one line.
     pub summary: String,
-    /// What it follows.
+    /// The source that it follows.
     pub source: String,
     /// The guests, in the order of their VMs' numbers.
     pub guests: Vec<Guest>,
@@ -39,15 +39,15 @@ pub struct Description {
 pub struct Guest {
     /// Its name.
     pub name: String,
-    /// What it runs.
+    /// The workload that it runs.
     pub workload: Workload,
-    /// How many times, side by side, each with its own files.
+    /// The number of copies of the workload that run side by side, each with its own files.
     pub copies: u64,
-    /// Size of its disk.
+    /// The size of its disk.
     pub capacity: Sectors,
-    /// Where on the drive its disk begins.
+    /// The first sector of its disk on the drive.
     pub place: Lba,
-    /// Bytes of its page cache, 0 for none.
+    /// The size of its page cache in bytes, 0 for none.
     pub cache_bytes: u64,
     line: usize,
 }
@@ -74,7 +74,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("noorshams2014", include_str!("presets/noorshams2014.toml")),
 ];
 
-/// What a description is called in errors.
+/// The kind of the text, for error messages.
 const WHAT: &str = "workload description";
 
 #[derive(Deserialize)]
@@ -98,15 +98,15 @@ struct GuestText {
     cache: Spanned<String>,
 }
 
-/// Where in the text something is wrong, and what.
+/// The position of an error in the text, and its message.
 type Problem = (usize, String);
 
 impl Description {
     /// Reads a description.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line: TOML, a workload or fio job that is not accepted,
-    /// two guests of one name or one place.
+    /// The first error, with its line: invalid TOML, a workload or fio job that is not accepted, or two guests with one
+    /// name or one place.
     pub fn parse(name: &str, text: &str) -> Result<Description, DescriptionError> {
         let line_of = |offset: usize| described::line_of(text, offset);
         let fail = |line: Option<usize>, problem: String| DescriptionError {
@@ -133,7 +133,7 @@ impl Description {
     /// The description that `name` names: a shipped one, or a path (anything that ends in `.toml`).
     ///
     /// # Errors
-    /// As [`Description::parse`], what the operating system says, and an unknown name with near ones.
+    /// As [`Description::parse`]; a file that cannot be read; an unknown name, with similar ones.
     pub fn find(name: &str) -> Result<Description, DescriptionError> {
         let fail = |problem: String| DescriptionError { what: WHAT, name: name.to_owned(), line: None, problem };
         if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
@@ -150,7 +150,7 @@ impl Description {
         Err(fail(format!("there is no such file or description; did you mean {}?", near.join(", "))))
     }
 
-    /// The files and processes of every guest. Each guest has random numbers of its own.
+    /// The files and processes of every guest. Each guest has its own random numbers.
     ///
     /// # Errors
     /// A guest whose files do not fit its disk.
@@ -167,15 +167,15 @@ impl Description {
     }
 }
 
-/// The seeds of guests, in their order, that a replay's seed gives.
+/// The seeds of the guests, in their order, derived from the seed of the replay.
 pub fn seeds(seed: u64) -> impl Iterator<Item = u64> {
     let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
     std::iter::repeat_with(move || seeds.next_u64())
 }
 
 impl Guest {
-    /// A guest that runs one workload once, with a disk of this size at this place on the drive and so many
-    /// bytes of page cache.
+    /// A guest that runs one copy of a workload, with a disk of this size at this place on the drive and a page cache
+    /// of this size in bytes.
     pub fn new(name: String, workload: Workload, capacity: Sectors, place: Lba, cache_bytes: u64) -> Guest {
         Guest { name, workload, copies: 1, capacity, place, cache_bytes, line: 0 }
     }
@@ -190,7 +190,7 @@ impl Guest {
         Ok(Populated { files, processes })
     }
 
-    /// Its processes, whose files are made in this file system, beside what it holds.
+    /// Its processes. Their files are created in this file system, in addition to the files that it holds.
     ///
     /// # Errors
     /// The files do not fit the disk.
@@ -206,7 +206,7 @@ impl Guest {
         Ok(processes)
     }
 
-    /// What its events mean: those of the first copy, then those of the second and so on.
+    /// The names of its events: those of the first copy, then those of the second, and so on.
     pub fn events(&self) -> Vec<String> {
         let names = self.workload.events();
         let of = |copy: u64| {
@@ -217,7 +217,7 @@ impl Guest {
     }
 }
 
-/// A process of one of several copies of a workload, whose events are its own.
+/// A process of one of several copies of a workload; each copy has its own events.
 struct Copy {
     program: Box<dyn Program>,
     base: u32,
@@ -279,12 +279,12 @@ fn read_workload(spec: &Spanned<String>) -> Result<Workload, Problem> {
     build(&spec).map_err(|error| wrong(error.to_string()))
 }
 
-/// The line of an error is that of the job file's, counted within the string.
+/// The line of an error is that in the job file, counted within the string.
 fn read_jobs(jobs: &Spanned<String>, guest: &str, text: &str) -> Result<Workload, Problem> {
     build_jobs(guest, jobs.get_ref()).map_err(|error| {
         let start = jobs.span().start;
         let written = text.get(jobs.span()).unwrap_or("");
-        // A line break directly behind the opening quotes is not part of the string.
+        // A line break right after the opening quotes is not part of the string.
         let content = written.trim_start_matches(['\'', '"']);
         let first = usize::from(content.starts_with('\n') || content.starts_with("\r\n"));
         let line = first + error.line.unwrap_or(1) - 1;

@@ -1,10 +1,9 @@
-//! Random numbers of the processes of a workload: one xoshiro256++ sequence, cut into stretches that
-//! never meet.
+//! The random number generators of the processes of a workload: disjoint parts of one xoshiro256++ sequence.
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The generators of processes 0, 1, 2 …: each starts 2^128 numbers behind the one before.
+/// The generators of processes 0, 1, 2 …: each starts 2^128 numbers after the one before.
 pub(super) struct Generators(Xoshiro256PlusPlus);
 
 impl Generators {
@@ -12,7 +11,7 @@ impl Generators {
         Generators(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// The next process's.
+    /// The generator of the next process.
     pub(super) fn take(&mut self) -> Xoshiro256PlusPlus {
         let taken = self.0.clone();
         self.0.jump();
@@ -20,7 +19,7 @@ impl Generators {
     }
 }
 
-/// A number of `[0, 1)`, a multiple of 2^-53.
+/// A number in `[0, 1)`, a multiple of 2^-53.
 pub(super) fn unit(generator: &mut impl Rng) -> f64 {
     traces::random::unit(generator.next_u64())
 }
@@ -30,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_have_numbers_of_their_own() {
+    fn processes_have_different_random_numbers() {
         let mut generators = Generators::new(7);
         let first: Vec<u64> = (0..3).map(|_| generators.take().next_u64()).collect();
         assert!(first[0] != first[1] && first[1] != first[2]);
@@ -38,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_number_is_below_one_and_even_on_average() {
+    fn unit_numbers_are_below_one_with_mean_one_half() {
         let mut generator = Generators::new(1).take();
         let numbers: Vec<f64> = (0..100_000).map(|_| unit(&mut generator)).collect();
         assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));

@@ -1,9 +1,9 @@
-//! IOzone (3.4xx, `iozone -i 0 -i 1`): a file written, written again, read and read again, record by
-//! record. With `threads` it is the throughput mode (`-t`): a file each, and all begin a phase together.
+//! IOzone (3.4xx, `iozone -i 0 -i 1`): a file is written, written again, read and read again, record by record. With
+//! `threads` it is the throughput mode (`-t`): each thread has its own file, and all begin a phase together.
 //!
-//! A file that was written is made durable before the next phase: within the phase's time with `-e`,
-//! after it without, as IOzone does before it closes the file. Left out: tests other than 0 and 1;
-//! unmounting between phases (`-U`), so that a file smaller than the page cache is read from it.
+//! A written file is made durable before the next phase: within the time of the phase with `-e`, after it without, as
+//! IOzone does before it closes the file. Left out: tests other than 0 and 1, and unmounting between phases (`-U`), so
+//! that a file smaller than the page cache is read from it.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: Build::Processes(build),
 };
 
-/// Phases in their order; each has two events, its begin and its end.
+/// The phases in their order; each has two events, for its begin and its end.
 const PHASES: [Operation; 4] = [Operation::Write, Operation::Write, Operation::Read, Operation::Read];
 
 fn begins(phase: usize) -> Event {
@@ -90,9 +90,9 @@ struct Iozone {
     sync_in_time: bool,
     threads: u64,
     phase: usize,
-    /// The phase behind the last.
+    /// The number of the phase after the last.
     last: usize,
-    /// Where in the file, once the phase has begun.
+    /// The offset in the file, once the phase has begun.
     position: Option<u64>,
     steps: VecDeque<Step>,
 }

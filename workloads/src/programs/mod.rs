@@ -1,11 +1,11 @@
-//! Generated workloads: what the processes of a guest do, after benchmarks that people run.
+//! Generated workloads: the processes of a guest, modelled on common benchmarks.
 //!
-//! [`PROGRAMS`] is the table of all. A workload is named by a [`Spec`] (`dd:size=2g,bs=64k`) or is a
-//! fio job file (a name that ends in `.fio`); [`build`] makes a [`Workload`] of it, which makes the
-//! files and the processes of a guest. A [`description`] names the workloads of several guests.
+//! [`PROGRAMS`] is the table of all programs. A workload is named by a [`Spec`] (`dd:size=2g,bs=64k`) or is a fio job
+//! file (its name ends in `.fio`). [`build`] makes a [`Workload`] of it, which creates the files and the processes of a
+//! guest. A [`description`] names the workloads of several guests.
 //!
-//! A process that goes through the page cache takes time of the processor for every access, so that
-//! it cannot run for ever at one point of time.
+//! A process that uses the page cache takes processor time for every access, so that it cannot run for ever at one
+//! point of time.
 
 mod dd;
 pub mod description;
@@ -28,30 +28,30 @@ use fio::{JobError, Jobs};
 /// The processes of a guest.
 pub type Processes = Vec<Box<dyn Program>>;
 
-/// One program.
+/// A program in the registry.
 pub struct Entry {
     /// The name on the command line and in descriptions.
     pub name: &'static str,
-    /// One line on what it does.
+    /// A summary in one line.
     pub summary: &'static str,
     /// The program, version or paper that it follows.
     pub origin: &'static str,
-    /// Its tunables, under the names that the program itself uses where it has such.
+    /// Its tunables, under the names that the original program uses if it has them.
     pub tunables: &'static [Tunable],
-    /// What its events mean: the first is the name of `Event(0)`.
+    /// The names of its events, beginning with that of `Event(0)`.
     pub events: &'static [&'static str],
     /// Whether its processes end by themselves.
     pub ends: fn(&Settings) -> bool,
-    /// Makes it.
+    /// How its processes are created.
     pub build: Build,
 }
 
-/// How a program is made from settings resolved against its tunables.
+/// How a program is created from settings resolved against its tunables.
 #[derive(Clone, Copy)]
 pub enum Build {
-    /// Creates its files and gives its processes; the number is the seed of what is random.
+    /// Creates its files and returns its processes; the number is the seed of its random numbers.
     Processes(fn(&Settings, &mut Files, u64) -> Result<Processes, OutOfSpace>),
-    /// Writes the fio job file that says the same.
+    /// Writes an equivalent fio job file.
     Jobs(fn(&Settings) -> String),
 }
 
@@ -90,14 +90,14 @@ pub enum WorkloadError {
     Jobs(#[from] JobError),
 }
 
-/// A workload with its settings as they are in force.
+/// A workload with all its settings.
 #[derive(Debug)]
 pub struct Workload {
     /// Its row in the registry.
     pub entry: &'static Entry,
-    /// All tunables, defaults filled in; of a job file none.
+    /// All tunables with defaults filled in; none for a job file.
     pub settings: Settings,
-    /// The fio job file that it was read from.
+    /// The fio job file that it was read from, if any.
     pub job_file: Option<PathBuf>,
     jobs: Option<Jobs>,
 }
@@ -112,7 +112,7 @@ impl std::fmt::Debug for Entry {
 /// (anything that ends in `.fio`).
 ///
 /// # Errors
-/// An unknown name or tunable with the nearest ones; a value or job file that is not accepted.
+/// An unknown name or tunable, with similar ones; a value or a job file that is not accepted.
 pub fn build(spec: &Spec) -> Result<Workload, WorkloadError> {
     if spec.name.ends_with(".fio") {
         let settings = Settings::resolve(spec, &[])?;
@@ -129,7 +129,7 @@ pub fn build(spec: &Spec) -> Result<Workload, WorkloadError> {
     Ok(Workload { entry, settings, job_file: None, jobs })
 }
 
-/// The workload of a fio job file that is not a file: its text, under a name for messages.
+/// The workload of a fio job file given as text; `name` is used in messages.
 ///
 /// # Errors
 /// A job that is not accepted.
@@ -139,7 +139,7 @@ pub fn build_jobs(name: &str, text: &str) -> Result<Workload, JobError> {
 }
 
 impl Workload {
-    /// Creates the workload's files and gives its processes. Equal seeds give equal processes.
+    /// Creates the files and returns the processes. Equal seeds give equal processes.
     ///
     /// # Errors
     /// The files do not fit the disk.
@@ -151,12 +151,12 @@ impl Workload {
         }
     }
 
-    /// Whether all its processes end by themselves; the caller stops the others.
+    /// Whether all its processes end by themselves; other processes must be stopped by the caller.
     pub fn ends(&self) -> bool {
         self.jobs.is_some() || (self.entry.ends)(&self.settings)
     }
 
-    /// What its events mean: the first is the name of `Event(0)`.
+    /// The names of its events, beginning with that of `Event(0)`.
     pub fn events(&self) -> Vec<String> {
         match &self.jobs {
             Some(jobs) => jobs.events(),

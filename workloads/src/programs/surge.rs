@@ -1,5 +1,5 @@
-//! `surge`: the web server of Geist, Jones and Westall 2010, section 5, after Barford and Crovella's
-//! generator. The aged file system and the processes are [`crate::surge`]'s.
+//! `surge`: the web server of Geist, Jones and Westall 2010, section 5, after Barford and Crovella's generator. This is
+//! its entry in the registry; the aged file system and the processes are in [`crate::surge`].
 
 use std::sync::Arc;
 

@@ -1,15 +1,15 @@
-//! Terasort on Hadoop 1.0: one guest's part of it, a data node with its task trackers (Kim 2015,
-//! sections 2.2 and 4; Herodotou and Babu 2011 for the buffers).
+//! Terasort on Hadoop 1.0: the part of one guest, a data node with its task trackers (Kim 2015, sections 2.2 and 4;
+//! Herodotou and Babu 2011 for the buffers).
 //!
-//! A map task reads its chunk into a buffer, writes the buffer out sorted whenever it is filled to
-//! `io.sort.spill.percent` of `io.sort.mb`, and merges these spills. A reduce task fetches its part of
-//! every map's output as the maps end, writes what it has fetched whenever its memory is full, merges
-//! and writes its result. What is buffered goes out at once, which makes the load bursty.
+//! A map task reads its chunk into a buffer. Whenever the buffer is filled to `io.sort.spill.percent` of `io.sort.mb`,
+//! it writes the buffer out sorted, and in the end it merges these spills. A reduce task fetches its part of the output
+//! of every map as the maps end. It writes the fetched data whenever its memory is full, merges it and writes its
+//! result. Buffered data is written all at once, which makes the load bursty.
 //!
-//! Approximations: the exchange between guests is local, reads and writes of the same sizes; a spill
-//! holds up its task (Hadoop lets the map go on with the rest of the buffer); a file gets its blocks
-//! when its task begins; outputs have one copy, as Terasort asks for; tasks neither
-//! fail nor straggle, and the guest's tasks are given out in order.
+//! Approximations: the exchange between guests is replaced by local reads and writes of the same sizes. A spill holds
+//! up its task (Hadoop lets the map continue with the rest of the buffer). A file gets its blocks when its task begins.
+//! Outputs have one copy, as Terasort asks for. Tasks neither fail nor straggle, and the tasks of the guest are
+//! assigned in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,18 +66,18 @@ const MAP_ENDS: Event = Event(0);
 const SHUFFLE_ENDS: Event = Event(1);
 const REDUCE_ENDS: Event = Event(2);
 
-/// A file with its bytes.
+/// A file and its size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Data {
     bytes: u64,
     file: FileId,
 }
 
-/// What all tasks of a guest share.
+/// The state that all tasks of a guest share.
 struct Shared {
     chunks: Vec<Data>,
     next_map: usize,
-    /// Outputs of maps, in the order in which these ended.
+    /// Outputs of maps, in the order in which the maps ended.
     outputs: Vec<Data>,
     next_reduce: u64,
 }
@@ -127,45 +127,45 @@ enum Kind {
     Reduce,
 }
 
-/// What a task has before it.
+/// The work that a task has left.
 enum Action {
-    /// Moves bytes call by call, each after so much of the processor's time for a MiB.
+    /// Reads or writes bytes call by call, each call after its processor time, given per MiB.
     Move {
         left: Transfer,
         compute: Nanos,
     },
     Merge(Merge),
-    /// Fetches a reduce's part of the output of the map that ends as the nth, from 0 on.
+    /// Fetches the part of a reduce from the output of the map that ends as number n, from 0.
     Fetch {
         reduce: u64,
         map: usize,
         fetched: Fetched,
     },
-    /// Everything is fetched: merges it into the result.
+    /// All parts are fetched: merges them into the result.
     Reduce(Fetched),
-    /// Removes what is not needed any more.
+    /// Removes a file that is no longer needed.
     Remove(FileId),
-    /// The map's output is complete.
+    /// The output of the map is complete.
     Publish(Data),
     Step(Step),
 }
 
-/// Files that are read alternately, a call's bytes of each in turn, and written to one.
+/// Files that are read alternately, the bytes of one call from each in turn, and written to one file.
 struct Merge {
-    /// What is left of each, and where.
+    /// The rest of each file, and its offset.
     inputs: VecDeque<Transfer>,
     output: Transfer,
     compute: Nanos,
 }
 
-/// What a reduce has fetched.
+/// The data that a reduce has fetched.
 #[derive(Default)]
 struct Fetched {
     written: Vec<Data>,
     in_memory: u64,
 }
 
-/// A slot of a task tracker: one task after another.
+/// A slot of a task tracker, which runs one task after another.
 struct Slot {
     kind: Kind,
     setup: Setup,
@@ -243,8 +243,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Merges the smallest files until one merge can take all that are left. As in Hadoop's `Merger`
-    /// the first merge takes so few that all further ones are full.
+    /// Merges the smallest files until one merge can take all that are left. As in the `Merger` of Hadoop, the first
+    /// merge takes fewer files if needed, so that all later ones are full.
     fn merge_to_factor(&mut self, data: &mut Vec<Data>, files: &mut Files) -> Result<(), OutOfSpace> {
         let factor = self.setup.factor;
         let over = (data.len().max(1) - 1) % (factor - 1);
@@ -332,7 +332,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Writes what is in memory to a file of its own.
+    /// Writes the data in memory to a new file.
     fn flush(&mut self, fetched: &mut Fetched, files: &mut Files) -> Result<(), OutOfSpace> {
         let bytes = std::mem::take(&mut fetched.in_memory);
         if bytes > 0 {
@@ -353,7 +353,7 @@ impl Slot {
         Ok(())
     }
 
-    /// One call's bytes of a transfer, and the rest.
+    /// The bytes of one call of a transfer, and the rest of the transfer.
     fn cut(&self, left: Transfer) -> (Transfer, Transfer) {
         let bytes = left.bytes.min(self.setup.request);
         (Transfer { bytes, ..left }, Transfer { offset: left.offset + bytes, bytes: left.bytes - bytes, ..left })

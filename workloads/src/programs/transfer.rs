@@ -1,4 +1,4 @@
-//! What every program does with bytes: accesses to whole sectors, and the processor's time for them.
+//! Reads and writes of bytes, as all programs use them: the access to whole sectors, and the processor time.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use traces::{Nanos, Operation, SECTOR_BYTES, Sectors};
 use crate::guest::files::FileId;
 use crate::guest::program::{Access, Step};
 
-/// Time of the processor for entering and leaving the kernel, with what a call does in memory. An
-/// assumption of the order of what lmbench reports for a `read` of a cached page.
+/// Processor time for entering and leaving the kernel, with the work of a call in memory. An assumption, of the order
+/// that lmbench reports for a `read` of a cached page.
 pub(super) const CALL: Nanos = Nanos::from_us(1);
 
 /// Bytes that the processor copies to or from the page cache in a nanosecond: 4 GB/s, an assumption.
 const COPIED_PER_NS: u64 = 4;
 
-/// Time of the processor for moving so many bytes between a process and the page cache. It is never
-/// zero, so that a workload that finds everything in memory takes time and a guest's clock moves.
+/// Processor time for copying bytes between a process and the page cache. It is never zero, so that a workload whose
+/// data is all in memory takes time and the clock of its guest advances.
 pub(super) fn copying(bytes: u64) -> Nanos {
     CALL + Nanos::from_ns(bytes / COPIED_PER_NS)
 }
 
-/// Bytes of a file, and whether they are moved past the page cache.
+/// A read or write of bytes of a file, through the page cache or direct.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) operation: Operation,
@@ -39,7 +39,7 @@ impl Transfer {
         Access { operation: self.operation, direct: self.direct, ..read }
     }
 
-    /// The access and, if it goes through the cache, the processor's time before it. Nothing for no bytes.
+    /// Queues the access and, if it goes through the cache, its processor time before it. Zero bytes need neither.
     pub(super) fn queue(self, steps: &mut VecDeque<Step>) {
         if self.bytes == 0 {
             return;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_covers_every_sector_that_holds_a_byte() {
+    fn access_covers_every_sector_that_holds_a_byte() {
         let file = FileId(3);
         for (offset, bytes, first, sectors) in [(0, 512, 0, 1), (511, 2, 0, 2), (512, 1, 1, 1), (4096, 8192, 8, 16)] {
             let transfer = Transfer { operation: Operation::Write, file, offset, bytes, direct: true };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_through_the_cache_costs_the_processor_time() {
+    fn only_cached_accesses_take_processor_time() {
         let mut steps = VecDeque::new();
         let cached = Transfer { operation: Operation::Read, file: FileId(0), offset: 0, bytes: 4096, direct: false };
         cached.queue(&mut steps);

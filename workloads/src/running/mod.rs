@@ -1,6 +1,6 @@
-//! Guests whose processes generate the requests: a closed loop. A process takes steps in no time
-//! until it sleeps or waits; its requests arrive when it asks for them, and it goes on when they are
-//! done, so that a slow drive slows its own arrivals down.
+//! Guests whose processes generate the requests of a replay: a closed loop. A process takes its steps in zero time
+//! until it sleeps or waits. Its requests arrive when it makes them, and it continues when they have completed. So a
+//! slow drive delays its own arrivals.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,15 +19,15 @@ mod running_guest;
 mod steps;
 mod writing;
 
-/// A guest before the replay.
+/// A guest before the start of the replay.
 pub struct Guest {
     /// Its name.
     pub name: String,
-    /// Where its disk begins on the drive.
+    /// The first sector of its disk on the drive.
     pub place: Lba,
-    /// Its disk.
+    /// The files on its disk.
     pub files: Files,
-    /// The journal of its file system, if it keeps one.
+    /// The journal of its file system, if it has one.
     pub journal: Option<Journal>,
     /// Its page cache, if it has one.
     pub memory: Option<MemorySettings>,
@@ -35,29 +35,29 @@ pub struct Guest {
     pub programs: Vec<Box<dyn Program>>,
 }
 
-/// When a source of endless processes ends.
+/// The end of a source whose processes are endless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
-    /// After so many requests.
+    /// Ends after this number of requests.
     pub requests: Option<u64>,
-    /// At this time; requests under way are still completed.
+    /// Ends at this time; outstanding requests still complete.
     pub time: Option<Timestamp>,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_PROCESS: u32 = u32::MAX;
 
-/// The stream of what a guest's kernel writes on its own; processes count from 1.
+/// The stream of the writes that the kernel of a guest makes on its own; the streams of processes count from 1.
 const KERNEL: StreamId = StreamId(0);
 
-/// Something that happens at a time of its own.
+/// An event at a time of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wake {
     Process(u32),
-    /// A guest's periodic sweep.
+    /// The periodic write-back sweep of a guest.
     Sweep(u16),
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A part of a direct access.
@@ -66,13 +66,13 @@ enum Purpose {
     Load,
     /// Dirty pages of a file.
     WriteBack(FileId),
-    /// A step of the journal's commit.
+    /// A step of a commit of the journal.
     Journal,
-    /// The flush of a process's sync.
+    /// The flush for the sync of a process.
     Flush(u32),
 }
 
-/// A direct access under way.
+/// A direct access that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     process: u32,
@@ -80,7 +80,7 @@ struct Group {
     is_awaited: bool,
 }
 
-/// Why guests cannot go on.
+/// Why guests cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// A guest's file system is full.
@@ -107,7 +107,7 @@ impl From<GuestError> for ReplayError {
     }
 }
 
-/// The source.
+/// The source of the requests of guests.
 pub struct Guests {
     guests: Vec<RunningGuest>,
     processes: Vec<Process>,
@@ -118,11 +118,11 @@ pub struct Guests {
     purposes: Vec<Purpose>,
     groups: Vec<Group>,
     free_groups: Vec<u32>,
-    /// Processes that go on now.
+    /// Processes that are ready to continue.
     runnable: VecDeque<u32>,
     running: usize,
     taken: u64,
-    under_way: u64,
+    outstanding: u64,
     now: Timestamp,
     // Reused so that nothing is allocated per request.
     reads: Vec<PageRun>,
@@ -145,7 +145,7 @@ impl Guests {
             runnable: VecDeque::new(),
             running: 0,
             taken: 0,
-            under_way: 0,
+            outstanding: 0,
             now: Timestamp::ZERO,
             reads: Vec::new(),
             woken: Vec::new(),
@@ -157,7 +157,7 @@ impl Guests {
         source
     }
 
-    /// Names of the guests, in the order of their numbers.
+    /// The names of the guests, in the order of their numbers.
     pub fn names(&self) -> Vec<String> {
         self.guests.iter().map(|running| running.name.clone()).collect()
     }
@@ -207,15 +207,15 @@ impl Guests {
             || self.until.time.is_some_and(|end| self.now >= end)
     }
 
-    /// Lets every process that can go on do so until it waits.
+    /// Runs every ready process until it waits.
     fn run(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         while let Some(process) = self.runnable.pop_front() {
-            self.go_on(now, process)?;
+            self.continue_process(now, process)?;
         }
         Ok(())
     }
 
-    fn go_on(&mut self, now: Timestamp, index: u32) -> Result<(), ReplayError> {
+    fn continue_process(&mut self, now: Timestamp, index: u32) -> Result<(), ReplayError> {
         loop {
             if let Waits::Transfer(transfer) = self.processes[index as usize].waits {
                 if !self.transfer(now, index, transfer) {
@@ -238,7 +238,7 @@ impl Guests {
         }
     }
 
-    /// With nothing under way, processes that all wait for events wait for ever.
+    /// Without an outstanding request, processes that all wait for events wait for ever.
     fn check_for_deadlock(&self) -> Result<(), ReplayError> {
         let waiting = |running: &RunningGuest| running.waiting_for_events.len();
         let waits: usize = self.guests.iter().map(waiting).sum();
@@ -252,7 +252,7 @@ impl Guests {
 
 impl Source for Guests {
     fn next(&mut self) -> Result<Next, ReplayError> {
-        if self.under_way == 0 && self.emitted.is_empty() {
+        if self.outstanding == 0 && self.emitted.is_empty() {
             self.check_for_deadlock()?;
         }
         Ok(if self.has_ended() {
@@ -288,13 +288,13 @@ impl Source for Guests {
         }
         self.purposes[id.index()] = purpose;
         self.taken += 1;
-        self.under_way += 1;
+        self.outstanding += 1;
         Ok(request)
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.now = now;
-        self.under_way -= 1;
+        self.outstanding -= 1;
         match self.purposes[id.index()] {
             Purpose::Access(group) => self.access_completed(group),
             Purpose::Load => self.loaded(request),

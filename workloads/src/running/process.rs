@@ -1,4 +1,4 @@
-//! A process while it runs.
+//! The state of a process while it runs: its pending wait and the read-ahead state of its open files.
 
 use traces::StreamId;
 
@@ -6,17 +6,17 @@ use crate::guest::read_ahead::ReadAhead;
 use crate::guest::transfer::Transfer;
 use crate::guest::{FileId, Program};
 
-/// How many open files a process's read-ahead is remembered of.
+/// The number of open files whose read-ahead state is kept for each process.
 const OPEN_FILES: usize = 8;
 
-/// What a process waits for, as far as it needs to be known when it goes on.
+/// The wait of a process, as far as it must be known when the process continues.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waits {
-    /// Nothing, or something that leaves it ready for its next step.
+    /// No wait, or a wait after which the next step follows.
     Nothing,
     /// An access through the page cache.
     Transfer(Transfer),
-    /// That at most so many of its accesses are unfinished.
+    /// A wait until at most this number of its accesses are unfinished.
     Started(u32),
 }
 
@@ -25,11 +25,11 @@ pub(super) struct Process {
     pub(super) guest: u16,
     pub(super) stream: StreamId,
     pub(super) waits: Waits,
-    /// Accesses begun and not awaited that are unfinished.
+    /// The number of unfinished accesses that were started and are not awaited.
     pub(super) started: u32,
-    /// The next in the list of those that wait for the same page.
+    /// The next process in the list of those that wait for the same page.
     pub(super) next_waiter: u32,
-    /// Read-ahead of its files, the one used last first.
+    /// The read-ahead state of its files, the file used last first.
     read_ahead: Vec<(FileId, ReadAhead)>,
 }
 
@@ -41,12 +41,12 @@ impl Process {
             stream,
             waits: Waits::Nothing,
             started: 0,
-            next_waiter: super::NOBODY,
+            next_waiter: super::NO_PROCESS,
             read_ahead: Vec::new(),
         }
     }
 
-    /// The read-ahead of a file, which begins anew if many others were used since.
+    /// The read-ahead state of a file. It starts anew if [`OPEN_FILES`] others were used since.
     pub(super) fn read_ahead_of(&mut self, file: FileId) -> &mut ReadAhead {
         match self.read_ahead.iter().position(|(known, _)| *known == file) {
             Some(place) => self.read_ahead[..=place].rotate_right(1),

@@ -1,4 +1,4 @@
-//! A guest while it runs.
+//! The state of a guest while it runs: its file system, its memory and the waits of its processes.
 
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
@@ -7,21 +7,22 @@ use crate::guest::journal::Journal;
 use crate::guest::memory::{Memory, PageRun};
 use crate::guest::{FileId, Files};
 
-/// A guest while it runs.
+/// The state of a guest while it runs.
 pub(super) struct RunningGuest {
     pub(super) name: String,
     pub(super) place: Lba,
     pub(super) files: Files,
     pub(super) journal: Option<Journal>,
     pub(super) memory: Option<Memory>,
-    /// The first process that waits for a page, by slot.
+    /// The first process that waits for a page, by slot of the page.
     pub(super) page_waiters: Vec<u32>,
-    /// Processes that wait for memory, or until less is dirty.
+    /// Processes that wait for a free page, or until fewer pages are dirty.
     pub(super) starved: Vec<u32>,
-    /// Processes that wait until a file's writes are done.
+    /// Processes that wait until the writes of a file have completed.
     pub(super) syncing: Vec<(u32, FileId)>,
-    /// How often each event has occurred and when last, and who waits for how many.
+    /// How often each event has occurred, and when last.
     pub(super) events: Vec<(u64, Timestamp)>,
+    /// Processes that wait for an event, with the event and the number of occurrences that they wait for.
     pub(super) waiting_for_events: Vec<(u32, u32, u64)>,
 }
 
@@ -44,7 +45,7 @@ impl RunningGuest {
     }
 }
 
-/// The pages that a request of a guest's memory moves.
+/// The pages that a request of the memory of a guest moves.
 pub(super) fn pages_of(place: Lba, request: &Request, file: FileId) -> PageRun {
     let start = (request.lba.sector() - place.sector()) / BLOCK.count();
     PageRun { file, start: start as u32, pages: (request.sectors().count() / BLOCK.count()) as u32 }

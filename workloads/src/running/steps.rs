@@ -1,16 +1,16 @@
-//! What the steps of a process do.
+//! Executes the steps of a process: sleeps, accesses, syncs and events.
 
 use traces::{Flags, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
 use super::process::{Process, Waits};
 use super::running_guest::pages_of;
-use super::{Group, Guests, NOBODY, Purpose, Wake};
+use super::{Group, Guests, NO_PROCESS, Purpose, Wake};
 use crate::guest::page_cache::PageFlags;
 use crate::guest::transfer::{Progress, Transfer};
 use crate::guest::{Access, FileId, Step};
 
 impl Guests {
-    /// Begins a step; whether it is already done.
+    /// Begins a step. Returns whether it is already complete.
     pub(super) fn begin(&mut self, now: Timestamp, index: u32, step: Step) -> bool {
         let process = &mut self.processes[index as usize];
         let running = &mut self.guests[usize::from(process.guest)];
@@ -68,7 +68,7 @@ impl Guests {
         }
     }
 
-    /// Emits the requests of a direct access, one for each piece of the file; whether there are any.
+    /// Emits the requests of a direct access, one for each extent of the file. Returns whether there are any.
     pub(super) fn access(&mut self, now: Timestamp, index: u32, access: Access, is_awaited: bool) -> bool {
         let group = self.free_groups.pop().unwrap_or_else(|| {
             self.groups.push(Group { process: 0, parts: 0, is_awaited: false });
@@ -99,7 +99,7 @@ impl Guests {
         true
     }
 
-    /// Lets an access through the page cache go on; whether the process can take its next step.
+    /// Continues an access through the page cache. Returns whether the process can take its next step.
     pub(super) fn transfer(&mut self, now: Timestamp, index: u32, mut transfer: Transfer) -> bool {
         let process = &mut self.processes[index as usize];
         let running = &mut self.guests[usize::from(process.guest)];
@@ -121,7 +121,7 @@ impl Guests {
             Progress::AwaitsPage(slot) => {
                 let slot = slot.index();
                 if slot >= running.page_waiters.len() {
-                    running.page_waiters.resize(slot + 1, NOBODY);
+                    running.page_waiters.resize(slot + 1, NO_PROCESS);
                 }
                 process.next_waiter = std::mem::replace(&mut running.page_waiters[slot], index);
             }
@@ -149,12 +149,12 @@ impl Guests {
             let Some(slot) = memory.cache.find(number) else { continue };
             memory.cache.set(slot, PageFlags::LOADING, false);
             if let Some(waiter) = running.page_waiters.get_mut(slot.index()) {
-                let mut next = std::mem::replace(waiter, NOBODY);
-                // The last that began to wait comes first in the list.
+                let mut next = std::mem::replace(waiter, NO_PROCESS);
+                // The process that began to wait last comes first in the list.
                 let first = self.woken.len();
-                while next != NOBODY {
+                while next != NO_PROCESS {
                     self.woken.push(next);
-                    next = std::mem::replace(&mut self.processes[next as usize].next_waiter, NOBODY);
+                    next = std::mem::replace(&mut self.processes[next as usize].next_waiter, NO_PROCESS);
                 }
                 self.woken[first..].reverse();
             }

@@ -1,4 +1,4 @@
-//! How a guest's dirty pages and its journal come to the disk.
+//! Write-back: how the dirty pages and the journal of a guest are written to its disk, in the background and by syncs.
 
 use traces::{Flags, Lba, Operation, Request, Sectors, Timestamp, VmId};
 
@@ -9,7 +9,7 @@ use crate::guest::FileId;
 use crate::guest::memory::Memory;
 
 impl Guests {
-    /// Writes what is to be written in the background now.
+    /// Emits the background writes that are due now.
     pub(super) fn write_back(&mut self, now: Timestamp, guest: u16) {
         let running = &mut self.guests[usize::from(guest)];
         while let Some(run) = running.memory.as_mut().and_then(Memory::next_write) {
@@ -33,7 +33,7 @@ impl Guests {
         }
     }
 
-    /// The data of a process's sync is written: now the journal, or a flush where there is none.
+    /// The data of a sync has been written: the journal is committed next, or a flush is sent if there is none.
     pub(super) fn commit(&mut self, now: Timestamp, index: u32) {
         let Process { guest, stream, .. } = self.processes[index as usize];
         let running = &mut self.guests[usize::from(guest)];

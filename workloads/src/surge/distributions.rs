@@ -1,5 +1,5 @@
-//! The distributions of the workload, each drawn by inverting its distribution function, from a
-//! generator's 53 bits. Transcendental functions are `libm`'s, so that all platforms draw the same.
+//! The distributions of the surge workload. Each is drawn by inverting its distribution function, from 53 bits of a
+//! generator. Transcendental functions come from `libm`, so that all platforms draw the same values.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -22,28 +22,28 @@ pub fn zipf(generator: &mut Xoshiro256PlusPlus, ranks: u32) -> u32 {
     (x as u32).min(ranks - 1)
 }
 
-/// A file's size in bytes: lognormal below `body_max` and Pareto above, in the shares that the
-/// lognormal's distribution function has below and above, cut at `max`.
+/// The size of a file in bytes: lognormal below `body_max` and Pareto above. The shares of the two are those of the
+/// lognormal distribution below and above `body_max`. Sizes are cut at `max`.
 #[derive(Clone, Copy, Debug)]
 pub struct FileSizes {
-    /// Mean of the logarithm.
+    /// The mean of the logarithm.
     pub mu: f64,
-    /// Standard deviation of the logarithm.
+    /// The standard deviation of the logarithm.
     pub sigma: f64,
-    /// Where the tail begins, in bytes.
+    /// The size at which the tail begins, in bytes.
     pub body_max: f64,
-    /// Shape of the tail.
+    /// The shape of the tail.
     pub alpha: f64,
     /// The greatest size, in bytes.
     pub max: f64,
 }
 
 impl FileSizes {
-    /// Barford and Crovella's, as Geist et al. 2010 give them in section 5. Sizes are cut at 100 MB.
+    /// The parameters of Barford and Crovella, as Geist et al. 2010 give them in section 5. Sizes are cut at 100 MB.
     pub const SURGE: FileSizes =
         FileSizes { mu: 9.357, sigma: 1.318, body_max: 133.0 * 1024.0, alpha: 1.1, max: 100.0 * 1024.0 * 1024.0 };
 
-    /// One size in whole bytes, at least 1.
+    /// Draws a size in whole bytes, at least 1.
     pub fn draw(&self, generator: &mut Xoshiro256PlusPlus) -> u64 {
         let body = libm::exp(self.mu + self.sigma * normal(generator));
         let size = if body < self.body_max { body } else { pareto(generator, self.alpha, self.body_max) };
@@ -51,7 +51,7 @@ impl FileSizes {
     }
 }
 
-/// Standard normal (Box and Muller; one of the two is used).
+/// A standard normal number (Box and Muller; one of the two numbers is used).
 fn normal(generator: &mut Xoshiro256PlusPlus) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(uniform(generator)));
     radius * libm::cos(std::f64::consts::TAU * uniform(generator))

@@ -1,10 +1,9 @@
-//! The workload of Geist, Jones and Westall 2010, section 5 (`surge`, after Barford and Crovella's
-//! reference generator): 50 processes that read files of a web server's sizes and popularity, page by
-//! page with a short sleep after each.
+//! The workload of Geist, Jones and Westall 2010, section 5 (`surge`, after Barford and Crovella's reference
+//! generator). 50 processes read files with the sizes and the popularity of those of a web server, page by page with a
+//! short sleep after each page.
 //!
-//! What the paper does not say is a tunable of the image or the workload: how the files were spread
-//! over directories, which of them are the popular ones, how long sleeps are in a guest whose disk is
-//! slowed down.
+//! The paper leaves several properties open. These are tunables of the image or of the workload: the spread of files
+//! over directories, the choice of the popular files, and the length of sleeps in a guest whose disk is slowed down.
 
 use std::sync::Arc;
 
@@ -21,52 +20,52 @@ pub mod distributions;
 
 use distributions::{FileSizes, pareto, zipf};
 
-/// Which file has which rank of popularity.
+/// The assignment of popularity ranks to files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Popularity {
     /// By name: the most popular files share a directory.
     ByName,
-    /// At random: popular files are anywhere.
+    /// At random: popular files are in any directory.
     Shuffled,
 }
 
-/// How the file system was filled.
+/// The parameters of the file system image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageSettings {
-    /// Files.
+    /// The number of files.
     pub files: u32,
-    /// Directories that hold them, filled one after another.
+    /// The number of directories, which are filled one after another.
     pub directories: u32,
-    /// Which are popular.
+    /// How popularity ranks are assigned to files.
     pub popularity: Popularity,
-    /// Whether files have whole pages, so that the last one is read whole.
+    /// Whether file sizes are whole pages, so that the last page is read as a whole.
     pub whole_pages: bool,
     /// Whether opening a file reads its name and its inode ([`Metadata`]).
     pub metadata: bool,
-    /// Capacity of the disk.
+    /// The capacity of the disk.
     pub capacity: Sectors,
-    /// Seed of its generator.
+    /// The seed of its generator.
     pub seed: u64,
 }
 
-/// A file system aged as the paper says: filled, then half of the files removed at random and as many
-/// of new sizes added.
+/// A file system aged as in the paper: filled, then half of the files are removed at random and the same number of
+/// files of new sizes is added.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// The file system.
     pub files: Files,
     /// The file of each rank, the most popular first.
     pub ranked: Vec<Ranked>,
-    /// What is read to open them, if it is.
+    /// The metadata that is read to open them, if any is.
     pub metadata: Option<Metadata>,
 }
 
-/// What a file system was filled with.
+/// The files that were added to a file system.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The file of each rank, the most popular first.
     pub ranked: Vec<Ranked>,
-    /// What is read to open them, if it is.
+    /// The metadata that is read to open them, if any is.
     pub metadata: Option<Metadata>,
 }
 
@@ -75,12 +74,12 @@ pub struct Content {
 pub struct Ranked {
     /// The file.
     pub file: FileId,
-    /// Its name's number, counted over the directories.
+    /// The number of its name, counted over the directories.
     pub name: u32,
 }
 
 impl Image {
-    /// Fills a disk of its own.
+    /// Creates the file system on a new disk.
     ///
     /// # Errors
     /// It is too small.
@@ -92,8 +91,7 @@ impl Image {
 }
 
 impl Content {
-    /// Fills a file system that is already there, whose capacity counts and not that of the settings. What
-    /// else it holds stays.
+    /// Adds the files to an existing file system, whose capacity replaces that of the settings. Its other files stay.
     ///
     /// # Errors
     /// It is too small.
@@ -130,23 +128,23 @@ impl Content {
     }
 }
 
-/// What a process does.
+/// The parameters of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderSettings {
     /// Whether files are opened with `O_DIRECT` (the paper's first workload).
     pub direct: bool,
-    /// Sleeps in thousandths of the paper's: 1000 on the real machine, 125 in the scale of a disk slowed
-    /// down eight times by a guest that does not sleep longer for it.
+    /// The length of sleeps in thousandths of those in the paper. 1000 is that of the real system. 125 models, on a
+    /// disk of normal speed, a guest whose disk is slowed down eight times and whose sleeps are not.
     pub sleep_scale: u32,
 }
 
-/// One of the processes.
+/// One process of the workload.
 pub struct Reader {
     ranked: Arc<[Ranked]>,
     metadata: Option<Arc<Metadata>>,
     settings: ReaderSettings,
     generator: Xoshiro256PlusPlus,
-    /// Files left to be read of this round.
+    /// The files left to read in this round.
     files_left: u64,
     /// The second of the two accesses that open a file.
     opening: Option<Access>,
@@ -157,7 +155,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The process with this number, counted from 0.
+    /// The process with this number, from 0.
     pub fn new(
         ranked: Arc<[Ranked]>,
         metadata: Option<Arc<Metadata>>,

@@ -11,7 +11,7 @@ fn disk() -> (Files, FileId) {
 }
 
 #[test]
-fn a_process_asks_again_when_it_has_its_answer_and_has_thought() {
+fn process_sends_its_next_request_after_completion_and_think_time() {
     let (files, disk) = disk();
     let read = |at| Step::Access(Access::read(disk, sectors(at), sectors(8)));
     let (program, times) = script(&[read(16), Step::Sleep(ms(3)), read(800), read(808)]);
@@ -22,7 +22,7 @@ fn a_process_asks_again_when_it_has_its_answer_and_has_thought() {
 }
 
 #[test]
-fn started_accesses_run_side_by_side_up_to_what_is_awaited() {
+fn started_accesses_overlap_until_they_are_awaited() {
     let (files, disk) = disk();
     let start = |at| Step::Start(Access::write(disk, sectors(at), sectors(8)));
     let steps = [start(0), start(8), Step::AwaitAtMost(1), start(16), Step::AwaitAtMost(0), start(24)];
@@ -35,7 +35,7 @@ fn started_accesses_run_side_by_side_up_to_what_is_awaited() {
 }
 
 #[test]
-fn who_has_no_more_under_way_than_awaited_does_not_wait() {
+fn await_returns_at_once_if_few_enough_accesses_are_unfinished() {
     let (files, disk) = disk();
     let start = |at| Step::Start(Access::write(disk, sectors(at), sectors(8)));
     let (program, times) = script(&[start(0), Step::AwaitAtMost(1), start(8), Step::AwaitAtMost(0)]);
@@ -44,7 +44,7 @@ fn who_has_no_more_under_way_than_awaited_does_not_wait() {
 }
 
 #[test]
-fn a_file_in_pieces_is_read_in_pieces_and_is_done_with_the_last() {
+fn read_of_a_file_with_several_extents_completes_with_the_last() {
     let mut files = Files::new(sectors(8 * 1000));
     let first = files.create(0, sectors(80)).unwrap();
     let _second = files.create(0, sectors(80)).unwrap();
@@ -59,7 +59,7 @@ fn a_file_in_pieces_is_read_in_pieces_and_is_done_with_the_last() {
 }
 
 #[test]
-fn a_read_behind_the_end_is_done_at_once() {
+fn read_after_the_end_of_a_file_completes_at_once() {
     let (files, disk) = disk();
     let (program, times) = script(&[Step::Access(Access::read(disk, sectors(1 << 20), sectors(8)))]);
     assert!(run(vec![guest(files, None, vec![program])], Until::default()).unwrap().arrivals.is_empty());
@@ -67,7 +67,7 @@ fn a_read_behind_the_end_is_done_at_once() {
 }
 
 #[test]
-fn a_sync_without_a_file_system_flushes() {
+fn sync_without_a_file_system_sends_a_flush() {
     let (files, disk) = disk();
     let (program, _) = script(&[Step::Access(Access::write(disk, sectors(0), sectors(8))), Step::Sync(disk)]);
     let seen = run(vec![guest(files, None, vec![program])], Until::default()).unwrap();
@@ -76,7 +76,7 @@ fn a_sync_without_a_file_system_flushes() {
 }
 
 #[test]
-fn events_bring_processes_together() {
+fn event_wakes_the_processes_that_wait_for_it() {
     let (files, disk) = disk();
     let read = Step::Access(Access::read(disk, sectors(0), sectors(8)));
     let met = |sleep| [Step::Sleep(ms(sleep)), Step::Post(Event(3)), Step::Await(Event(3), 2), read];
@@ -87,7 +87,7 @@ fn events_bring_processes_together() {
 }
 
 #[test]
-fn processes_that_wait_for_one_another_for_ever_are_an_error() {
+fn deadlock_of_processes_is_an_error() {
     for memory in [None, Some(memory(64))] {
         let (files, _) = disk();
         let (program, _) = script(&[Step::Sleep(ms(1)), Step::Await(Event(0), 1)]);
@@ -102,7 +102,7 @@ fn processes_that_wait_for_one_another_for_ever_are_an_error() {
 }
 
 #[test]
-fn a_source_of_endless_processes_ends_when_it_is_told() {
+fn endless_processes_end_at_the_given_request_or_time() {
     let (files, disk) = disk();
     let endless = || script(&[Step::Access(Access::read(disk, sectors(0), sectors(8))); 100]).0;
     let until = Until { requests: Some(7), time: None };
@@ -112,7 +112,7 @@ fn a_source_of_endless_processes_ends_when_it_is_told() {
 }
 
 #[test]
-fn a_sleep_of_no_time_behind_an_access_takes_none() {
+fn sleep_of_zero_length_after_an_access_takes_no_time() {
     let (files, disk) = disk();
     let read = |at| Step::Access(Access::read(disk, sectors(at), sectors(8)));
     let (program, times) = script(&[read(0), Step::Sleep(ms(0)), Step::Sleep(ms(0)), read(8)]);
@@ -121,14 +121,14 @@ fn a_sleep_of_no_time_behind_an_access_takes_none() {
 }
 
 #[test]
-fn guests_have_disks_of_their_own() {
-    let machine = |place: u64| {
+fn each_guest_has_its_own_part_of_the_drive() {
+    let vm = |place: u64| {
         let (files, disk) = disk();
         let (program, _) = script(&[Step::Access(Access::read(disk, sectors(8), sectors(8)))]);
         let mut guest = guest(files, None, vec![program]);
         guest.place = Lba::new(place);
         guest
     };
-    let seen = run(vec![machine(0), machine(1 << 20)], Until::default()).unwrap();
+    let seen = run(vec![vm(0), vm(1 << 20)], Until::default()).unwrap();
     assert_eq!(seen.arrivals, [(0, Read, 8, 8, 1), (0, Read, (1 << 20) + 8, 8, 1)]);
 }

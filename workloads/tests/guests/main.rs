@@ -1,4 +1,4 @@
-//! Guests as a source: when their requests arrive, and which.
+//! Guests as a source of requests: which requests arrive, and when.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod direct;

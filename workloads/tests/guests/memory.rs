@@ -22,7 +22,7 @@ fn written(file: FileId, from: u64, count: u64) -> Step {
 }
 
 #[test]
-fn a_file_read_in_sequence_is_read_ahead_in_growing_windows() {
+fn sequential_read_is_read_ahead_in_growing_windows() {
     let (files, file) = one_file(70);
     let (program, times) = script(&(0..70).map(|page| pages(file, page, 1)).collect::<Vec<_>>());
     let seen = run(vec![guest(files, Some(memory(1000)), vec![program])], Until::default()).unwrap();
@@ -37,7 +37,7 @@ fn a_file_read_in_sequence_is_read_ahead_in_growing_windows() {
 }
 
 #[test]
-fn a_page_that_is_being_read_is_waited_for_by_all_and_read_once() {
+fn page_wanted_by_several_processes_is_read_once() {
     let (files, file) = one_file(1);
     let ((one, a), (other, b)) = (script(&[pages(file, 0, 1)]), script(&[Step::Sleep(ms(0)), pages(file, 0, 1)]));
     let seen = run(vec![guest(files, Some(memory(64)), vec![one, other])], Until::default()).unwrap();
@@ -46,7 +46,7 @@ fn a_page_that_is_being_read_is_waited_for_by_all_and_read_once() {
 }
 
 #[test]
-fn copying_takes_its_time_and_cached_pages_nothing_else() {
+fn read_of_cached_pages_takes_the_copy_time_only() {
     let (files, file) = one_file(4);
     let (program, times) = script(&[pages(file, 0, 4), pages(file, 0, 4)]);
     let settings = MemorySettings { page_copy: traces::Nanos::from_us(10), ..memory(64) };
@@ -56,7 +56,7 @@ fn copying_takes_its_time_and_cached_pages_nothing_else() {
 }
 
 #[test]
-fn what_does_not_fit_is_read_again() {
+fn evicted_pages_are_read_again() {
     let (files, file) = one_file(200);
     let (program, _) = script(&[pages(file, 0, 200), pages(file, 0, 1), pages(file, 199, 1)]);
     let seen = run(vec![guest(files, Some(memory(64)), vec![program])], Until::default()).unwrap();
@@ -65,7 +65,7 @@ fn what_does_not_fit_is_read_again() {
 }
 
 #[test]
-fn a_page_read_in_pieces_has_been_used_once() {
+fn page_read_in_several_parts_counts_as_used_once() {
     let (files, file) = one_file(200);
     let piece = |n| Step::Access(Access::read(file, sectors(n), sectors(1)));
     // Eight pieces of the first page; then as much as memory holds, and the first page again.
@@ -89,7 +89,7 @@ fn more_processes_than_pages_take_turns() {
 }
 
 #[test]
-fn metadata_is_read_block_by_block() {
+fn metadata_is_read_without_read_ahead() {
     let (files, file) = one_file(10);
     let mut access = Access::read(file, sectors(0), sectors(8));
     access.flags = Flags::META;
@@ -109,7 +109,7 @@ fn a_write_takes_no_time_until_it_is_synced() {
 }
 
 #[test]
-fn a_part_of_a_page_is_read_before_it_is_written() {
+fn partly_written_page_is_read_first() {
     let (files, file) = one_file(10);
     let part = Step::Access(Access::write(file, sectors(17), sectors(2)));
     let (program, times) = script(&[part, written(file, 5, 1)]);
@@ -119,7 +119,7 @@ fn a_part_of_a_page_is_read_before_it_is_written() {
 }
 
 #[test]
-fn the_journal_follows_the_data() {
+fn journal_commits_after_the_data_is_written() {
     let mut files = Files::new(sectors(1 << 20));
     let journal = Journal::new(&mut files).unwrap();
     let file = files.create(0, sectors(80)).unwrap();
@@ -136,7 +136,7 @@ fn the_journal_follows_the_data() {
 }
 
 #[test]
-fn dirty_pages_are_written_when_they_are_old() {
+fn dirty_pages_are_written_after_the_expiry_time() {
     let (files, file) = one_file(10);
     let (program, _) = script(&[Step::Sleep(ms(2)), written(file, 0, 5), Step::Sleep(ms(60_000))]);
     let seen = run(vec![guest(files, Some(memory(1000)), vec![program])], Until::default()).unwrap();
@@ -145,13 +145,14 @@ fn dirty_pages_are_written_when_they_are_old() {
 }
 
 #[test]
-fn a_writer_is_held_back_at_the_dirty_limit_and_goes_at_the_drives_pace() {
+fn writer_at_the_dirty_limit_is_limited_by_the_drive() {
     let (files, file) = one_file(4000);
     let writes: Vec<Step> = (0..400).map(|index| written(file, index * 10, 10)).collect();
     let (program, times) = script(&writes);
     let seen = run(vec![guest(files, Some(memory(1000)), vec![program])], Until::default()).unwrap();
     let done = *asked(&times).last().unwrap();
-    // All but what may be dirty or under way is on the drive when the last write returns; 128 pages go in a request.
+    // When the last write returns, all pages but those that may be dirty or in flight are on the drive; a request has
+    // 128 pages.
     let pages: u64 = seen.arrivals.iter().take_while(|arrival| arrival.0 < done).map(|arrival| arrival.3 / 8).sum();
     assert!((3799..4000).contains(&pages), "{pages}");
     assert!(seen.arrivals.iter().all(|arrival| arrival.1 == Write && arrival.3 <= 1024));
@@ -159,7 +160,7 @@ fn a_writer_is_held_back_at_the_dirty_limit_and_goes_at_the_drives_pace() {
 }
 
 #[test]
-fn an_endless_run_is_the_same_again() {
+fn endless_run_is_reproducible() {
     let once = || {
         let (files, file) = one_file(3000);
         let steps: Vec<Step> =

@@ -1,4 +1,5 @@
-//! Processes with a script, a drive that takes a millisecond, and a list of what arrived.
+//! Shared by the tests of guests: processes with a script, a drive with a service time of 1 ms, and a list of the
+//! arrivals.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What holds for every program of the registry.
+//! Rules that hold for every program of the registry.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn small(entry: &Entry) -> Workload {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_steps_and_another_seed_others_where_it_matters() {
+fn equal_seeds_give_equal_steps_and_different_seeds_different_ones() {
     for entry in PROGRAMS {
         let steps = |seed: u64| run(&small(entry), seed, DELAY, STEPS).steps();
         assert!(steps(1) == steps(1), "{}", entry.name);
@@ -40,7 +40,7 @@ fn the_same_seed_gives_the_same_steps_and_another_seed_others_where_it_matters()
 
 /// The driver checks that every access lies within its file.
 #[test]
-fn programs_end_or_go_on_as_they_say() {
+fn programs_end_or_run_endlessly_as_registered() {
     for entry in PROGRAMS {
         let workload = small(entry);
         let run = run(&workload, 1, DELAY, STEPS);
@@ -54,7 +54,7 @@ fn programs_end_or_go_on_as_they_say() {
 
 /// Even if nothing takes time at the disk, no process asks for more than a few steps at one time.
 #[test]
-fn time_goes_on_although_everything_is_in_memory() {
+fn time_advances_with_all_data_in_memory() {
     let specs = ["dd:repeat=0,size=512,bs=1,operation=write", "iozone:size=1,record=1,threads=3"];
     let jobs = [
         "[a]\nsize=4k\nrw=randwrite\nfsync=1\ntime_based\nruntime=1s\nthinktime=0",
@@ -83,7 +83,7 @@ fn is_past_the_cache(step: &Step) -> bool {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_full() {
+fn disk_that_is_too_small_is_an_error() {
     for entry in PROGRAMS {
         let workload = build(&entry.name.parse().unwrap()).unwrap();
         let mut files = Files::new(Sectors::new(64));
@@ -106,7 +106,7 @@ fn every_event_of_a_program_has_a_name() {
 }
 
 #[test]
-fn unknown_names_list_the_near_ones() {
+fn unknown_names_are_refused_with_similar_ones() {
     assert_eq!(find("iozon").err().unwrap().to_string(), "unknown workload `iozon`; did you mean iozone?");
     let error = build(&"dd:sise=1g".parse().unwrap()).unwrap_err().to_string();
     assert_eq!(error, "`dd` has no tunable `sise`; did you mean size?");

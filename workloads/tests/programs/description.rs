@@ -1,4 +1,4 @@
-//! Descriptions of guests: what they are read as, and what is refused where.
+//! Descriptions of guests: the accepted content, and the errors with their lines.
 
 use traces::{Lba, Nanos, Sectors};
 use workloads::guest::{Event, Step};
@@ -31,7 +31,7 @@ cache = "16m"
 "#;
 
 #[test]
-fn a_description_says_who_runs_what_where() {
+fn description_gives_workload_disk_and_place_of_each_guest() {
     let description = Description::parse("x", GOOD).unwrap();
     let [a, b] = &description.guests[..] else { panic!("two guests") };
     assert_eq!((a.place, a.capacity, a.cache_bytes, a.copies), (Lba::ZERO, Sectors::new(1 << 21), 0, 1));
@@ -43,7 +43,7 @@ fn a_description_says_who_runs_what_where() {
 }
 
 #[test]
-fn copies_have_files_and_events_of_their_own() {
+fn each_copy_has_its_own_files_and_events() {
     let mut populated = Description::parse("x", GOOD).unwrap().populate(1).unwrap();
     let b = populated.pop().unwrap();
     assert_eq!((b.files.count(), b.processes.len()), (4, 4));
@@ -62,7 +62,7 @@ fn copies_have_files_and_events_of_their_own() {
 }
 
 #[test]
-fn guests_and_copies_have_random_numbers_of_their_own() {
+fn each_guest_and_copy_has_its_own_random_numbers() {
     let guest = "[[guest]]\nname = \"N\"\nworkload = \"fio:rw=randread,size=1m\"\ncapacity = \"1g\"\ncache = \"0\"\ncopies = 2\n";
     let text = format!("summary = \"\"\nsource = \"\"\n{}{}", guest.replace('N', "a"), guest.replace('N', "b"));
     let offsets = |seed: u64| {
@@ -82,7 +82,7 @@ fn guests_and_copies_have_random_numbers_of_their_own() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_are_reported_with_their_line() {
     for (from, to, message) in [
         ("source =", "sauce =", " at line 2: unknown field `sauce`"),
         ("cache = \"0\"", "cache = \"0\"\ncash = 1", " at line 9: unknown field `cash`"),
@@ -119,7 +119,7 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
-fn a_job_that_begins_with_its_string_has_its_line_too() {
+fn error_in_a_job_that_starts_right_after_its_quotes_has_the_right_line() {
     let text = GOOD.replace("'''\n[one]\nsize=4k", "'''[one]\nsiz=4k");
     let error = Description::parse("x", &text).unwrap_err();
     assert_eq!(error.line, Some(13));
@@ -128,7 +128,7 @@ fn a_job_that_begins_with_its_string_has_its_line_too() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_names_the_guest() {
+fn error_of_a_full_disk_names_the_guest() {
     let text = GOOD.replace("dd:size=1m", "dd:size=2g");
     let error = Description::parse("x", &text).unwrap().populate(1).err().unwrap().to_string();
     assert!(

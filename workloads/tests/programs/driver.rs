@@ -1,4 +1,4 @@
-//! A guest in the simplest form: every access and every sync takes the same time, whatever else runs.
+//! A simple guest for the tests: every access and every sync takes the same time, however many run at once.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! FileBench's personalities by the published figures of their `.f` files. What looking files up reads is
-//! switched off but where it is what is tested.
+//! The FileBench personalities against the published figures of their `.f` files. The metadata reads of look-ups are
+//! disabled except in the test about them.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn about(found: usize, expected: f64, what: &str) {
 }
 
 #[test]
-fn a_set_has_as_many_files_of_as_many_bytes_as_the_personality_says() {
+fn file_set_has_the_number_and_size_of_files_of_the_personality() {
     for (name, existing, mean, threads) in
         [("varmail", 40_000, 16_384, 16), ("webserver", 50_000, 16_384, 100), ("fileserver", 40_000, 131_072, 50)]
     {
@@ -94,7 +94,7 @@ fn a_loop_of_the_file_server_writes_appends_reads_and_removes() {
 
 /// Every file that is created, opened, removed or looked up is found by its directory and its inode.
 #[test]
-fn looking_a_file_up_reads_two_blocks_of_metadata() {
+fn look_up_reads_two_blocks_of_metadata() {
     for (name, looked_up) in [("varmail", 4.0), ("webserver", 10.0), ("fileserver", 5.0)] {
         let run = run_spec(name, STEPS);
         let metadata: Vec<_> = run
@@ -113,7 +113,7 @@ fn looking_a_file_up_reads_two_blocks_of_metadata() {
 }
 
 #[test]
-fn threads_do_not_have_one_file_open_at_a_time() {
+fn no_two_threads_have_the_same_file_open() {
     let run = run_spec("varmail:nthreads=200,nfiles=1000,metadata=off", STEPS);
     let mut writers: Vec<Option<FileId>> = vec![None; 200];
     for seen in &run.seen {

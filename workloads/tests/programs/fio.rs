@@ -1,4 +1,4 @@
-//! fio's options by their documented effect (HOWTO of fio 3.33), in numbers.
+//! The options of fio against their documented effect (HOWTO of fio 3.33), in numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ fn places(run: &Run) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn sections_inherit_what_global_ones_above_them_say() {
+fn sections_inherit_the_global_sections_above_them() {
     let run = run_jobs(
         "; a comment\n[global]\nbs=8k   ; inline\nsize=32k # too\nrw=write\nfilename=a\n[one]\n[two]\nstonewall\nbs=16k\n\
          [global]\nsize=64k\n[three]\nwait_for_previous\n",
@@ -53,7 +53,7 @@ fn random_accesses_visit_every_block_once_unless_the_map_is_off() {
 }
 
 #[test]
-fn a_mix_has_the_share_of_reads_that_is_asked_for() {
+fn mixed_job_has_the_requested_share_of_reads() {
     for (options, percent) in [("rwmixread=70", 70), ("rwmixwrite=90", 10), ("", 50), ("rwmixread=0", 0)] {
         for rw in ["rw", "randrw"] {
             let run = run_jobs(&format!("[a]\nrw={rw}\nsize=40m\n{options}\n"));
@@ -98,7 +98,7 @@ fn sizes_differ_by_direction() {
 }
 
 #[test]
-fn a_depth_is_filled_past_the_cache_only() {
+fn iodepth_above_one_is_reached_with_direct_accesses_only() {
     for (options, in_flight) in [
         ("ioengine=libaio\niodepth=8\ndirect=1", 8),
         ("ioengine=libaio\niodepth=8\ndirect=0", 0),
@@ -112,7 +112,7 @@ fn a_depth_is_filled_past_the_cache_only() {
 
 /// With a service time of 100 us, a closed loop of depth d and a pause z after each access.
 #[test]
-fn pauses_rates_and_delays_take_their_time() {
+fn pauses_rates_and_delays_take_the_requested_time() {
     for (options, us) in [
         ("", 256 * 100),
         ("thinktime=900", 256 * 1000),
@@ -143,7 +143,7 @@ fn a_mix_switches_to_the_direction_that_is_behind_its_rate() {
 }
 
 #[test]
-fn writes_are_made_durable_as_asked() {
+fn writes_are_synced_as_requested() {
     for (options, syncs) in [
         ("fsync=3", 5),
         ("fsync=4", 3),
@@ -159,7 +159,7 @@ fn writes_are_made_durable_as_asked() {
 }
 
 #[test]
-fn copies_go_by_increments_of_the_offset() {
+fn copies_of_a_job_start_offset_increment_apart() {
     let run = run_jobs("[a]\nfilename=x\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\n");
     for (process, start) in [(0, 1u64 << 20), (1, 3 << 20), (2, 5 << 20)] {
         let mine = run.accesses().into_iter().filter(|access| access.0 == process).map(|access| access.3);
@@ -185,7 +185,7 @@ fn a_jobs_event_is_posted_by_each_of_its_processes() {
 }
 
 #[test]
-fn what_is_not_modelled_is_refused_with_line_and_remedy() {
+fn unmodelled_options_are_refused_with_line_and_alternative() {
     for (text, message) in [
         ("[a]\nsize=1m\nrw=randread:8\n", " at line 3: rw: the suffix `:8` is not modelled; write randread"),
         ("[a]\nsize=1m\niodepht=4\n", " at line 3: `iodepht` is not an option that is modelled; did you mean iodepth"),

@@ -1,5 +1,5 @@
-//! Job files read by fio itself: what it parses, and what it does on a file of a temporary folder
-//! according to its own log, beside what we make of them. fio must be installed (`make tools`).
+//! Our reading of job files against fio itself: the values that it parses, and the accesses that it logs on a file in a
+//! temporary folder. fio must be installed (`make tools`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -67,7 +67,7 @@ fn side_by_side(jobs: &[&str], check: impl Fn(&str) + Sync) {
 }
 
 #[test]
-fn what_is_in_sequence_is_the_same_to_the_byte() {
+fn sequential_accesses_equal_those_of_fio() {
     side_by_side(
         &[
             "rw=write\nbs=64k\nsize=1m",
@@ -137,7 +137,7 @@ fn near(ours: usize, theirs: usize, of: usize, percent: usize) -> bool {
 }
 
 #[test]
-fn what_is_random_has_the_same_shape() {
+fn random_accesses_have_the_same_distribution_as_in_fio() {
     side_by_side(
         &[
             "rw=randread\nbs=4k\nsize=8m",

@@ -1,5 +1,5 @@
-//! Generated workloads, run by a plain guest whose every access takes the same time: what they ask
-//! for against what the programs that they follow are documented to do, or do.
+//! Generated workloads on a simple guest in which every access takes the same time. Their accesses are compared with
+//! the documented behaviour of the programs that they follow, or with the programs themselves.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 

@@ -1,4 +1,4 @@
-//! dd and IOzone: every byte in its order.
+//! dd and IOzone access every byte in order.
 
 use traces::{Nanos, Operation, Sectors};
 use workloads::guest::{Files, Step};
@@ -7,7 +7,7 @@ use workloads::programs::build;
 use crate::driver::{drive_each, run_spec};
 
 #[test]
-fn dd_goes_through_the_file_block_by_block() {
+fn dd_accesses_the_file_block_by_block() {
     let run = run_spec("dd:operation=write,size=2500k,bs=1m,fsync=on,repeat=2", 1000);
     let offsets: Vec<_> =
         run.accesses().iter().map(|&(_, operation, _, at, bytes)| (operation, at >> 10, bytes >> 10)).collect();
@@ -40,7 +40,7 @@ fn iozone_writes_rewrites_reads_and_rereads() {
 }
 
 #[test]
-fn a_written_file_is_durable_within_the_phase_with_e_and_behind_it_without() {
+fn iozone_syncs_within_the_phase_with_e_and_after_it_without() {
     for (fsync, order) in [("on", ["sync", "post"]), ("off", ["post", "sync"])] {
         let run = run_spec(&format!("iozone:tests=0,size=64k,fsync={fsync}"), 1000);
         let ends = run.seen.iter().filter_map(|seen| match seen.step {
@@ -53,7 +53,7 @@ fn a_written_file_is_durable_within_the_phase_with_e_and_behind_it_without() {
 }
 
 #[test]
-fn threads_begin_a_phase_together_on_files_of_their_own() {
+fn iozone_threads_begin_each_phase_together_on_their_own_files() {
     let mut disk = Files::new(Sectors::new(1 << 20));
     let workload = build(&"iozone:size=256k,threads=3".parse().unwrap()).unwrap();
     let processes = workload.processes(&mut disk, 1).unwrap();

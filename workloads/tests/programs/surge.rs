@@ -1,4 +1,4 @@
-//! What the tunables of the web server change, seen from outside.
+//! The effect of each tunable of the web server on its accesses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ fn a_file_is_opened_and_read_page_by_page() {
 }
 
 #[test]
-fn each_switch_changes_what_it_says() {
+fn each_switch_has_its_documented_effect() {
     let all = |run: &Run| (0..5).flat_map(|process| accesses_of(run, process)).collect::<Vec<Access>>();
     let direct = all(&run(",processes=5,direct=on"));
     assert!(direct.iter().all(|access| access.direct != is_metadata(access)));
@@ -100,7 +100,7 @@ fn directories_of_the_popular(run: &Run) -> usize {
 }
 
 #[test]
-fn popular_files_share_a_directory_or_are_anywhere() {
+fn popular_files_share_a_directory_or_are_spread_at_random() {
     assert_eq!(directories_of_the_popular(&run(",processes=5")), 1);
     assert!(directories_of_the_popular(&run(",processes=5,popularity=shuffled")) > 4);
 }

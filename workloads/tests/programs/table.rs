@@ -1,5 +1,5 @@
-//! The tables of `docs/workloads.md` are those of the registries, and its example is accepted.
-//! `IOCAST_WRITE_TABLES=1` writes them.
+//! The tables in `docs/workloads.md` agree with the registries, and its example is accepted. `IOCAST_WRITE_TABLES=1`
+//! writes the tables.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Terasort by the bytes that its phases have to move.
+//! Terasort against the number of bytes that each of its phases has to move.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn ended(spec: &str) -> Run {
 /// With d bytes: read, spilled (d), merged if a chunk has several spills (d read, d written), fetched
 /// and written (d each), read for the reduce and written as its result (d each).
 #[test]
-fn every_byte_goes_through_the_phases_it_has_to() {
+fn every_byte_passes_all_phases() {
     for (settings, read, written) in [
         ("chunk=16m,io.sort.mb=100m", 3, 3),
         ("chunk=16m,io.sort.mb=10m,io.sort.spill.percent=0.8", 4, 4),
@@ -37,7 +37,7 @@ fn every_byte_goes_through_the_phases_it_has_to() {
 /// 13 spills and 4 at a time: Hadoop's first merge takes 4 (12 = 4 * 3 remain full), so 13 → 10 → 7 → 4.
 /// Spills of 1 MiB: three merges of the smallest before the last, which reads all 13.
 #[test]
-fn many_spills_are_merged_the_smallest_first() {
+fn smallest_spills_are_merged_first() {
     let run = ended(
         "terasort:data=13m,chunk=13m,io.sort.mb=1m,io.sort.spill.percent=1,io.sort.factor=4,reduces=1,map_slots=1",
     );
@@ -57,7 +57,7 @@ fn many_spills_are_merged_the_smallest_first() {
 }
 
 #[test]
-fn a_buffer_is_written_at_once_when_it_is_full() {
+fn full_buffer_is_written_at_once() {
     let run = ended("terasort:data=40m,chunk=40m,io.sort.mb=10m,map_slots=1,reduces=1");
     let mut bursts: Vec<(Operation, u64)> = Vec::new();
     for access in run.accesses().iter().filter(|access| access.0 == 0).take(2 * 40 * 16) {
@@ -84,7 +84,7 @@ fn a_merge_reads_its_files_alternately() {
 }
 
 #[test]
-fn phases_follow_one_another_and_only_input_outputs_and_results_stay() {
+fn phases_are_in_order_and_temporary_files_are_removed() {
     let run = ended("terasort:data=64m,chunk=16m,reduces=3,io.sort.mb=4m");
     let posts = |event: u32| run.count(|step| *step == Step::Post(workloads::guest::Event(event)));
     assert_eq!((posts(0), posts(1), posts(2)), (4, 3, 3));
@@ -96,7 +96,7 @@ fn phases_follow_one_another_and_only_input_outputs_and_results_stay() {
 }
 
 #[test]
-fn reduces_fetch_while_maps_go_on() {
+fn reduces_fetch_while_maps_are_running() {
     let run = ended("terasort:data=64m,chunk=4m,map_slots=1,reduces=1,reduce_slots=1");
     let first_fetch = run.seen.iter().find(|seen| seen.process == 1 && matches!(seen.step, Step::Access(_))).unwrap();
     assert!(first_fetch.at < run.posted(0, 3), "the first output is fetched while later maps run");
@@ -104,7 +104,7 @@ fn reduces_fetch_while_maps_go_on() {
 
 /// 64 MiB at 10 ms a MiB of mapping and of reducing, and 5 ms where the fetched is merged to be written.
 #[test]
-fn computing_takes_its_time() {
+fn computing_takes_the_configured_time() {
     let fast =
         ended("terasort:data=64m,chunk=64m,map_slots=1,reduces=1,map_compute=0,merge_compute=0,reduce_compute=0");
     let slow = ended("terasort:data=64m,chunk=64m,map_slots=1,reduces=1");

@@ -1,40 +1,42 @@
-//! Closed loop over recorded think times: each stream (process or cgroup of a VM) sends its next
-//! request as long after the completions that it had waited for as it did when it was recorded.
+//! Closed loop over recorded think times: each stream (process or cgroup of a VM) sends its next request one recorded
+//! think time after the completions that it waits for.
 //!
-//! Which these were is inferred from the stream's own times (`closed/causes.rs`): synchronous requests are waited for, others are
-//! not; batches stay together; a stream never goes deeper than it did. Left out: dependencies between streams.
+//! These completions are inferred from the times of the stream alone (`closed/dependencies.rs`): synchronous requests
+//! are waited for, others are not; batches stay together; a stream is never deeper than in the trace. Left out:
+//! dependencies between streams.
 //!
-//! Streams drift apart as the drive lets them, so a stream's next record may lie far ahead in the
-//! trace. [`BUFFERED_MAX`] records are read ahead; a stream that has drifted further than that waits
-//! for the others, and its arrivals that came later for it are counted.
+//! The drive lets streams drift apart, so the next record of a stream may lie far ahead in the trace. [`BUFFERED_MAX`]
+//! records are read ahead. A stream that has drifted further than that waits for the others, and its arrivals that come
+//! later because of this are counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use traces::{Operation, Request, RequestId, StreamId, Timestamp, VmId};
 
-use self::causes::{Cause, Recorded, Since, UNAWAITED, WAITED_FOR};
+use self::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
 
-mod causes;
+mod dependencies;
 
-/// How many records are read ahead; about 5 MB.
+/// The number of records that are read ahead; about 5 MB.
 pub const BUFFERED_MAX: usize = 65_536;
 
-/// So many requests without a single completion mark a trace that records none; at the edges of a
-/// capture some are always missing.
-const CONVINCING: u64 = 1000;
+/// A trace without a completion among this many requests records no completions; at the edges of a capture some are
+/// always missing.
+const REQUESTS_WITHOUT_COMPLETION_MAX: u64 = 1000;
 
 #[derive(Debug)]
 struct Waiting {
     request: Request,
-    cause: Cause,
-    /// Of which kind it completes; `None` if it never did.
+    dependency: Dependency,
+    /// The kind of the request; `None` if it never completed.
     kind: Option<u8>,
 }
 
-/// Completions of one kind in a stream's replay: when, but for the first so many, which nobody asks for any more.
+/// The completion times of one kind in the replay of a stream, without the first `forgotten` ones, which are no longer
+/// needed.
 #[derive(Debug, Default)]
 struct Completions {
     times: VecDeque<Timestamp>,
@@ -42,7 +44,7 @@ struct Completions {
 }
 
 impl Completions {
-    /// When so many had completed, `None` if they have not. Later questions are for no fewer.
+    /// When the request number `completed` completed; `None` if it has not. Later calls ask for no smaller number.
     fn reached(&mut self, completed: u64) -> Option<Timestamp> {
         while self.forgotten + 1 < completed && self.times.pop_front().is_some() {
             self.forgotten += 1;
@@ -60,14 +62,14 @@ struct Stream {
     queue: VecDeque<Waiting>,
     completions: [Completions; 2],
     replayed_arrival: Timestamp,
-    /// Whether the head of the queue is due at a known time.
+    /// Whether the first request of the queue has been scheduled.
     scheduled: bool,
 }
 
 impl Stream {
-    /// When the next request arrives, if that is known yet.
+    /// When the next request arrives, if that is known.
     fn due(&mut self) -> Option<Timestamp> {
-        let Cause { since, span, completed } = self.queue.front()?.cause;
+        let Dependency { since, span, completed } = self.queue.front()?.dependency;
         let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
         let unawaited = self.completions[UNAWAITED].reached(completed[UNAWAITED])?;
         let begin = match since {
@@ -79,26 +81,26 @@ impl Stream {
     }
 }
 
-/// What was read of a VM.
+/// The counts of the records read of one VM.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     requests: u64,
     completions: u64,
-    /// Whether its trace tells flags.
+    /// Whether its trace has shown a flag.
     flags: bool,
 }
 
-/// A workload replayed closed.
+/// Traces replayed as a closed loop.
 pub struct Closed {
-    workload: MergedTraces,
+    traces: MergedTraces,
     streams: Vec<Stream>,
     index: BTreeMap<(VmId, StreamId), u32>,
-    /// Streams whose next arrival is known: when, then in the order in which it became known.
+    /// Streams whose next arrival is known: by its time, then in the order in which it became known.
     due: BinaryHeap<Reverse<(Timestamp, u64, u32)>>,
     sequence: u64,
-    /// Stream and kind of each outstanding request, by id.
+    /// The stream and the kind of each outstanding request, by id.
     outstanding: Vec<(u32, Option<u8>)>,
-    /// Per VM: to refuse traces without completions, and to know what their flags mean.
+    /// Per VM: used to refuse traces without completions and to interpret missing flags.
     seen: Vec<Seen>,
     buffered: usize,
     buffered_max: usize,
@@ -108,10 +110,10 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// A workload that has not begun.
-    pub fn new(workload: MergedTraces) -> Closed {
+    /// A replay of `traces`, before its start.
+    pub fn new(traces: MergedTraces) -> Closed {
         Closed {
-            workload,
+            traces,
             streams: Vec::new(),
             index: BTreeMap::new(),
             due: BinaryHeap::new(),
@@ -126,19 +128,19 @@ impl Closed {
         }
     }
 
-    /// The workload, to ask what was read of it.
-    pub fn workload(&self) -> &MergedTraces {
-        &self.workload
+    /// The traces, with the counts of what was read.
+    pub fn traces(&self) -> &MergedTraces {
+        &self.traces
     }
 
-    /// Arrivals that came later than their think time, because their stream had drifted further from
-    /// the others than is read ahead.
+    /// The number of arrivals that came later than their think time because their stream had drifted further from the
+    /// others than records are read ahead.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Requests read that have no completion time, of how many: nobody is taken to have waited for
-    /// them.
+    /// The number of requests without a completion time, and of all requests, that were read. No request waits for
+    /// those.
     pub fn incomplete(&self) -> (u64, u64) {
         let sum = |of: fn(&Seen) -> u64| self.seen.iter().map(of).sum::<u64>();
         let requests = sum(|vm| vm.requests);
@@ -150,22 +152,22 @@ impl Closed {
             return Ok(());
         }
         while !self.exhausted && self.buffered < self.buffered_max {
-            let Some(record) = self.workload.take()? else {
+            let Some(record) = self.traces.take()? else {
                 self.exhausted = true;
                 break;
             };
             self.read(record.request, record.observed.completed);
         }
         for (vm, &Seen { requests, completions, .. }) in self.seen.iter().enumerate() {
-            let enough = requests >= CONVINCING || (self.exhausted && requests > 0);
+            let enough = requests >= REQUESTS_WITHOUT_COMPLETION_MAX || (self.exhausted && requests > 0);
             if enough && completions == 0 {
-                return Err(ReplayError::NoCompletions { trace: self.workload.path_of(VmId(vm as u16)), requests });
+                return Err(ReplayError::NoCompletions { trace: self.traces.path_of(VmId(vm as u16)), requests });
             }
         }
         Ok(())
     }
 
-    /// Takes in the next record of the trace.
+    /// Adds the next record of the trace to its stream.
     fn read(&mut self, request: Request, completed: Option<Timestamp>) {
         let vm = usize::from(request.vm.0);
         if vm >= self.seen.len() {
@@ -183,13 +185,13 @@ impl Closed {
             self.streams.push(Stream::default());
         }
         let stream = &mut self.streams[number as usize];
-        let cause = stream.recorded.infer(request.arrival, completed, kind);
-        stream.queue.push_back(Waiting { request, cause, kind: completed.map(|_| kind as u8) });
+        let dependency = stream.recorded.infer(request.arrival, completed, kind);
+        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
         self.buffered += 1;
         self.schedule(number);
     }
 
-    /// Works out when the stream's next request arrives, if all is there that it waits for.
+    /// Schedules the next request of the stream, if all its dependencies have completed.
     fn schedule(&mut self, number: u32) {
         let stream = &mut self.streams[number as usize];
         if stream.scheduled {

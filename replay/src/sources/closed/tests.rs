@@ -1,4 +1,4 @@
-//! The rules of what an arrival waits for, on records written out.
+//! The rules of dependencies, on short traces written out.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ fn read((arrival, completed, stream): (u64, Option<u64>, u32)) -> Record {
     Record { request, observed: Observed { completed: completed.map(Timestamp::from_ns), ..Observed::default() } }
 }
 
-/// A write of stream 1 with the flags it has.
+/// A write of stream 1 with these flags.
 fn write(arrival: u64, completed: u64, flags: Flags) -> Record {
     let mut record = read((arrival, Some(completed), 1));
     (record.request.operation, record.request.flags) = (Operation::Write, flags);
     record
 }
 
-/// Reads by arrival, completion and stream.
+/// A replay of reads, given by arrival, completion and stream.
 fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
     closed_over(records.iter().copied().map(read).collect())
 }
@@ -65,40 +65,40 @@ fn arrivals(source: &mut Closed, service: u64) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn a_chain_keeps_its_think_times() {
-    // Each took 10 when recorded, with think times of 5 and 7. The first arrival is the zero.
+fn chain_keeps_its_think_times() {
+    // In the trace each took 10, with think times of 5 and 7. The first arrival is time zero.
     let records = [(100, Some(110), 1), (115, Some(125), 1), (132, Some(142), 1)];
     assert_eq!(arrivals(&mut closed(&records), 50), [(0, 1), (55, 1), (112, 1)]);
     assert_eq!(arrivals(&mut closed(&records), 1), [(0, 1), (6, 1), (14, 1)]);
 }
 
 #[test]
-fn a_batch_stays_together() {
-    // Two more while the first is outstanding, then one that waits for all of them, whichever is the last.
+fn batch_stays_together_on_a_slower_drive() {
+    // Two more arrive while the first is outstanding. The fourth waits for all of them, whichever completes last.
     let records = [(0, Some(100), 1), (3, Some(120), 1), (4, Some(110), 1), (130, Some(140), 1)];
     assert_eq!(arrivals(&mut closed(&records), 1000), [(0, 1), (3, 1), (4, 1), (1014, 1)]);
 }
 
 #[test]
-fn streams_go_their_own_ways() {
+fn streams_do_not_wait_for_each_other() {
     let records = [(0, Some(10), 1), (2, Some(4), 2), (5, Some(7), 2), (20, Some(30), 1)];
     assert_eq!(arrivals(&mut closed(&records), 10), [(0, 1), (2, 2), (13, 2), (20, 1)]);
 }
 
 #[test]
-fn nobody_waits_for_what_never_completed() {
+fn request_without_completion_is_not_waited_for() {
     let records = [(0, None, 1), (5, Some(6), 1), (8, Some(9), 1)];
     assert_eq!(arrivals(&mut closed(&records), 100), [(0, 1), (5, 1), (107, 1)]);
 }
 
 #[test]
-fn a_trace_without_completions_is_refused() {
+fn trace_without_completions_is_refused() {
     let error = closed(&[(0, None, 1), (5, None, 1)]).next().unwrap_err();
     assert!(error.to_string().starts_with("listed: none of its first 2 requests has a completion time"), "{error}");
 }
 
 #[test]
-fn a_small_buffer_delays_and_counts_but_loses_nothing() {
+fn small_buffer_delays_and_counts_arrivals_but_loses_none() {
     let mut records: Vec<(u64, Option<u64>, u32)> = (0..50).map(|i| (i * 10, Some(i * 10 + 5), 1)).collect();
     records.push((500, Some(505), 2));
     let mut source = closed(&records);
@@ -110,14 +110,14 @@ fn a_small_buffer_delays_and_counts_but_loses_nothing() {
 }
 
 #[test]
-fn a_completion_at_the_very_arrival_was_waited_for() {
-    // The second arrives with the first one's completion, the third with nobody's.
+fn completion_at_the_time_of_an_arrival_is_its_dependency() {
+    // The second arrives with the first one's completion, the third with no completion.
     let records = [(0, Some(10), 1), (10, Some(30), 1), (12, Some(20), 1)];
     assert_eq!(arrivals(&mut closed(&records), 100), [(0, 1), (100, 1), (102, 1)]);
 }
 
 #[test]
-fn a_stream_never_overtakes_itself() {
+fn arrivals_of_a_stream_keep_their_order() {
     // The third waited for the first, which now completes before the second even arrives.
     let records = [(0, Some(40), 1), (30, Some(200), 1), (45, Some(50), 1)];
     let mut source = closed(&records);
@@ -126,7 +126,7 @@ fn a_stream_never_overtakes_itself() {
 }
 
 #[test]
-fn of_arrivals_due_at_once_the_one_known_first_comes_first() {
+fn arrivals_due_at_once_come_in_the_order_they_became_known() {
     let records = [(0, Some(5), 9), (0, Some(5), 3), (0, Some(5), 5)];
     assert_eq!(arrivals(&mut closed(&records), 1), [(0, 9), (0, 3), (0, 5)]);
     // Both are due at 20: stream 2's since its arrival at 5, stream 1's since its completion at 10.
@@ -135,7 +135,7 @@ fn of_arrivals_due_at_once_the_one_known_first_comes_first() {
 }
 
 #[test]
-fn what_is_kept_of_completions_does_not_grow() {
+fn number_of_kept_completions_stays_bounded() {
     let records: Vec<(u64, Option<u64>, u32)> = (0..50_000u64)
         .map(|index| (index * 10, (index % 7 != 0).then_some(index * 10 + index % 40), (index % 5) as u32))
         .collect();
@@ -149,20 +149,20 @@ fn what_is_kept_of_completions_does_not_grow() {
 }
 
 #[test]
-fn nobody_waits_for_what_is_written_back() {
+fn write_back_is_not_waited_for_once_a_flag_was_seen() {
     // The write completes after the read and before the next, which waits for the read.
-    let tells = |flags| {
+    let closed_with = |flags| {
         let mut first = read((0, Some(10), 1));
         first.request.flags = flags;
         closed_over(vec![first, write(5, 11, Flags::empty()), read((12, Some(20), 1))])
     };
-    assert_eq!(arrivals(&mut tells(Flags::AHEAD), 100), [(0, 1), (5, 1), (102, 1)]);
-    // Where no flag was seen, the write may be somebody's as well.
-    assert_eq!(arrivals(&mut tells(Flags::empty()), 100), [(0, 1), (5, 1), (106, 1)]);
+    assert_eq!(arrivals(&mut closed_with(Flags::AHEAD), 100), [(0, 1), (5, 1), (102, 1)]);
+    // Without a flag the write may have been waited for as well.
+    assert_eq!(arrivals(&mut closed_with(Flags::empty()), 100), [(0, 1), (5, 1), (106, 1)]);
 }
 
 #[test]
-fn a_synchronous_write_and_a_flush_are_waited_for() {
+fn synchronous_writes_and_flushes_are_waited_for() {
     let records = vec![write(0, 10, Flags::SYNC), read((12, Some(20), 1))];
     assert_eq!(arrivals(&mut closed_over(records), 100), [(0, 1), (102, 1)]);
     let mut flush = write(1, 10, Flags::empty());
@@ -172,11 +172,11 @@ fn a_synchronous_write_and_a_flush_are_waited_for() {
 }
 
 #[test]
-fn a_flusher_keeps_its_distances_and_its_depth() {
+fn flusher_keeps_its_distances_and_its_depth() {
     let flags = [Flags::META, Flags::empty(), Flags::empty(), Flags::empty()];
     let records =
         |length: u64| flags.iter().zip(0..).map(|(&flags, n)| write(n * 10, n * 10 + length, flags)).collect();
-    // The first, of before a flag was seen, is not of the kind.
+    // The first came before a flag was seen and is not of the kind that is not waited for.
     let spread = arrivals(&mut closed_over(records(15)), 12);
     assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "two at a time suffice");
     let spread = arrivals(&mut closed_over(records(5)), 100);
@@ -184,8 +184,9 @@ fn a_flusher_keeps_its_distances_and_its_depth() {
 }
 
 #[test]
-fn what_waits_for_several_waits_for_as_many_in_any_order() {
-    // Two at a time: the third came with the second's completion, and now the first's comes first.
+fn dependency_counts_completions_in_any_order() {
+    // Two at a time: in the trace the third came with the completion of the second. In the replay the first completes
+    // first.
     let mut source = closed(&[(0, Some(50), 1), (1, Some(20), 1), (22, Some(30), 1)]);
     let mut take = |now, id| {
         assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(now)));
@@ -197,9 +198,9 @@ fn what_waits_for_several_waits_for_as_many_in_any_order() {
     assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(9)));
 }
 
-/// Where the causes of arrivals lie after 60 of them, 10 apart, each with a completion so long before that another
-/// request is outstanding still.
-fn caused(lag: fn(u64) -> u64) -> Since {
+/// The dependency of the last of 60 arrivals, 10 apart. Each request completes so late that the next one is already
+/// outstanding.
+fn since_of(lag: fn(u64) -> u64) -> Since {
     let mut recorded = Recorded::default();
     let infer = |n: u64| {
         let completed = Timestamp::from_ns((n + 2) * 10 - lag(n));
@@ -209,8 +210,8 @@ fn caused(lag: fn(u64) -> u64) -> Since {
 }
 
 #[test]
-fn a_completion_between_the_arrivals_of_a_batch_is_told_from_a_cause() {
-    assert_eq!(caused(|_| 1), Since::Completion);
-    assert_eq!(caused(|_| 2), Since::Completion);
-    assert_eq!(caused(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
+fn completion_by_chance_within_a_batch_is_no_dependency() {
+    assert_eq!(since_of(|_| 1), Since::Completion);
+    assert_eq!(since_of(|_| 2), Since::Completion);
+    assert_eq!(since_of(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
 }

@@ -1,4 +1,4 @@
-//! A set of files that the threads of a personality share: some exist, some are to be created.
+//! A set of files that the threads of a personality share. Some of the files exist, the others are yet to be created.
 
 use rand::{Rng, RngExt};
 use traces::Sectors;
@@ -6,20 +6,20 @@ use traces::Sectors;
 use super::gamma::gamma;
 use crate::guest::files::{FileId, Files, OutOfSpace};
 
-/// Shape of the law of file sizes (`cvar-gamma`, `gamma:1.5`).
+/// The shape of the distribution of file sizes (`cvar-gamma`, `gamma:1.5`).
 const SHAPE: f64 = 1.5;
 
-/// What a set is like.
+/// The parameters of a set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Design {
     pub(super) entries: u64,
     pub(super) mean_bytes: u64,
     pub(super) files_per_directory: u64,
-    /// How many in a hundred exist at the start.
+    /// The percentage of files that exist at the start.
     pub(super) preallocated: u64,
 }
 
-/// A file of the set: an index.
+/// A file of the set, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(usize);
 
@@ -33,27 +33,27 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     directory: u32,
-    /// Bytes it has when it is written as a whole.
+    /// Its size in bytes when it is written as a whole.
     bytes: u64,
-    /// Bytes it has now.
+    /// Its current size in bytes.
     length: u64,
     file: Option<FileId>,
 }
 
-/// The files.
+/// A set of files.
 #[derive(Debug)]
 pub(super) struct Fileset {
     members: Vec<Member>,
-    /// Those that exist and that no thread has open.
+    /// Files that exist and that no thread has open.
     idle: Vec<Entry>,
-    /// Those that do not exist.
+    /// Files that do not exist.
     absent: Vec<Entry>,
     log: FileId,
     log_bytes: u64,
 }
 
 impl Fileset {
-    /// Makes the set and creates the files of it that exist, and a log of one mean size.
+    /// Creates the set with those of its files that exist, and a log of one mean file size.
     pub(super) fn new(design: Design, files: &mut Files, generator: &mut impl Rng) -> Result<Fileset, OutOfSpace> {
         let mut members = Vec::with_capacity(design.entries as usize);
         let (mut idle, mut absent) = (Vec::new(), Vec::new());
@@ -74,15 +74,15 @@ impl Fileset {
         Ok(Fileset { members, idle, absent, log, log_bytes: design.mean_bytes })
     }
 
-    /// Opens a file that exists, any that no other thread has open.
+    /// Opens an existing file that no thread has open.
     ///
     /// # Panics
-    /// If there is none: sets are larger than the number of threads (the tunables' ranges).
+    /// If there is none. The ranges of the tunables keep sets larger than the number of threads.
     pub(super) fn open(&mut self, generator: &mut impl Rng) -> Entry {
         self.idle.swap_remove(generator.random_range(0..self.idle.len()))
     }
 
-    /// Any file that exists and that no thread has open, which stays as it is.
+    /// An existing file that no thread has open; it is not opened.
     ///
     /// # Panics
     /// As [`Fileset::open`].
@@ -90,7 +90,7 @@ impl Fileset {
         self.idle[generator.random_range(0..self.idle.len())]
     }
 
-    /// Creates a file that does not exist and opens it; it is empty.
+    /// Creates and opens a file that does not exist; it is empty.
     ///
     /// # Panics
     /// As [`Fileset::open`].
@@ -106,7 +106,7 @@ impl Fileset {
         self.idle.push(entry);
     }
 
-    /// Removes a file that exists and that no thread has open; which.
+    /// Removes an existing file that no thread has open; returns it.
     pub(super) fn delete(&mut self, files: &mut Files, generator: &mut impl Rng) -> Entry {
         let entry = self.open(generator);
         if let Some(file) = self.members[entry.0].file.take() {
@@ -116,18 +116,18 @@ impl Fileset {
         entry
     }
 
-    /// An open file and its bytes now.
+    /// An open file and its current size in bytes.
     pub(super) fn file(&self, entry: Entry) -> (FileId, u64) {
         let member = &self.members[entry.0];
         (member.file.expect("an open file exists"), member.length)
     }
 
-    /// Bytes that the file has when it is written as a whole.
+    /// The size in bytes of the file when it is written as a whole.
     pub(super) fn whole(&self, entry: Entry) -> u64 {
         self.members[entry.0].bytes
     }
 
-    /// Makes an open file this long.
+    /// Sets the size of an open file.
     pub(super) fn set_length(&mut self, entry: Entry, bytes: u64, files: &mut Files) -> Result<(), OutOfSpace> {
         let (file, _) = self.file(entry);
         files.grow(file, Sectors::holding(bytes))?;
@@ -135,7 +135,7 @@ impl Fileset {
         Ok(())
     }
 
-    /// Makes room for so many bytes at the end of the log: the log and where they go.
+    /// Extends the log by this number of bytes; returns the log and the offset of the new bytes.
     pub(super) fn extend_log(&mut self, bytes: u64, files: &mut Files) -> Result<(FileId, u64), OutOfSpace> {
         let offset = self.log_bytes;
         files.grow(self.log, Sectors::holding(offset + bytes))?;

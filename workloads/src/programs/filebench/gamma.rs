@@ -1,10 +1,10 @@
-//! The gamma law of file sizes.
+//! The gamma distribution of file sizes.
 
 use rand::Rng;
 
 use crate::programs::generators::unit;
 
-/// A number with this shape, at least 1, and this mean (Marsaglia and Tsang 2000, "A simple method
+/// A gamma-distributed number with this shape, at least 1, and this mean (Marsaglia and Tsang 2000, "A simple method
 /// for generating gamma variables").
 pub(super) fn gamma(generator: &mut impl Rng, shape: f64, mean: f64) -> f64 {
     let d = shape - 1.0 / 3.0;
@@ -36,7 +36,7 @@ mod tests {
     use crate::programs::generators::Generators;
 
     #[test]
-    fn mean_variance_and_skewness_are_those_of_the_law() {
+    fn mean_variance_and_skewness_are_those_of_the_gamma_distribution() {
         let mut generator = Generators::new(1).take();
         let numbers: Vec<f64> = (0..400_000).map(|_| gamma(&mut generator, 1.5, 16_384.0)).collect();
         let moment = |power: i32, about: f64| {

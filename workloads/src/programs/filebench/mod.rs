@@ -1,10 +1,10 @@
-//! FileBench (1.5-alpha3): the personalities varmail, webserver and fileserver, with the flowops,
-//! sizes and numbers of threads of the published `workloads/*.f`.
+//! FileBench (1.5-alpha3): the personalities varmail, webserver and fileserver, with the flowops, sizes and numbers of
+//! threads of the published `workloads/*.f`.
 //!
-//! Files have gamma-distributed sizes (`cvar-gamma`, shape 1.5). A file is open in one thread at a
-//! time. Creating, opening, removing and looking up read what the file system reads for that
-//! ([`crate::guest::metadata`]); what they write is the journal's. Left out: widths of directories drawn
-//! from a law, and FileBench's limits on operations per second.
+//! File sizes are gamma-distributed (`cvar-gamma`, shape 1.5). A file is open in one thread at a time. Creating,
+//! opening, removing and looking up a file read the metadata that the file system reads for it
+//! ([`crate::guest::metadata`]); the journal writes the changes. Left out: random widths of directories, and
+//! FileBench's limits on operations per second.
 
 mod fileset;
 mod gamma;
@@ -25,7 +25,7 @@ use crate::guest::metadata::Metadata;
 use crate::guest::program::{Event, Program, Step};
 use fileset::{Design, Entry, Fileset};
 
-/// What a thread does in one operation. The file that it opened or created last is the one it works on.
+/// One operation of a thread. A thread works on the file that it opened or created last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flowop {
     /// `deletefile`: removes any file.
@@ -34,9 +34,9 @@ enum Flowop {
     Create,
     /// `openfile`: opens any file.
     Open,
-    /// `writewholefile`: writes as much as the file is to have.
+    /// `writewholefile`: writes the file in its full size.
     WriteWhole,
-    /// `appendfilerand`: writes from 1 to `meanappendsize` bytes behind its end.
+    /// `appendfilerand`: writes from 1 to `meanappendsize` bytes after the end of the file.
     Append,
     /// `readwholefile`: reads all of it.
     ReadWhole,
@@ -83,7 +83,7 @@ const fn filesize(default: &'static str) -> Tunable {
 }
 
 const fn threads(default: &'static str) -> Tunable {
-    // Fewer than the files that exist and than those that do not, so that each finds one.
+    // Fewer than the existing files and than the others, so that each thread finds one.
     Tunable::new("nthreads", Unit::Count, default, "processes").within(1, 200)
 }
 
@@ -174,7 +174,7 @@ struct Thread {
     open: Option<Entry>,
     io_bytes: u64,
     append_bytes: u64,
-    /// What is left of a read or write of a whole file.
+    /// The rest of a read or write of a whole file.
     moving: Option<Transfer>,
     steps: VecDeque<Step>,
 }
@@ -200,7 +200,7 @@ impl Thread {
         self.moving = Some(rest).filter(|rest| rest.bytes > 0);
     }
 
-    /// Queues the reads of a file's name and inode.
+    /// Queues the reads of the name and the inode of a file.
     fn look_up(&mut self, entry: Entry) {
         if let Some(metadata) = &self.metadata {
             self.steps.extend(metadata.to_open(entry.name()).map(Step::Access));

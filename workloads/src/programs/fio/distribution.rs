@@ -1,25 +1,25 @@
-//! Where random accesses go (`random_distribution`): every block alike, Zipf's or Pareto's law.
+//! The distribution of random accesses over the blocks of a file (`random_distribution`): uniform, Zipf or Pareto.
 
 use rand::{Rng, RngExt};
 
 use crate::programs::generators::unit;
 
-/// The law, as the job file says it.
+/// The distribution, as the job file names it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Law {
-    /// `random`: every block alike.
+    /// `random`: every block is equally likely.
     Uniform,
-    /// `zipf:θ`: the block of rank r in proportion to r^-θ.
+    /// `zipf:θ`: the block of rank r has a probability proportional to r^-θ.
     Zipf(f64),
-    /// `pareto:h`: a share h of the blocks gets a share 1-h of the accesses, within them again.
+    /// `pareto:h`: a share h of the blocks gets a share 1-h of the accesses; the same holds within that share.
     Pareto(f64),
 }
 
-/// A law over a number of blocks.
+/// A distribution over a number of blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Distribution {
     blocks: u64,
-    /// Turns a rank into a block.
+    /// Maps a rank to a block.
     multiplier: u64,
     kind: Kind,
 }
@@ -39,7 +39,7 @@ enum Kind {
 }
 
 impl Law {
-    /// The law over `blocks`, at least one.
+    /// The distribution over `blocks` blocks, at least one.
     pub(super) fn over(self, blocks: u64) -> Distribution {
         let kind = match self {
             Law::Uniform => Kind::Uniform,
@@ -57,7 +57,7 @@ impl Law {
 }
 
 impl Distribution {
-    /// The next block. Blocks that are asked for often are spread over the file, as in fio.
+    /// The next block. Frequent blocks are spread over the file, as in fio.
     pub(super) fn sample(&self, generator: &mut impl Rng) -> u64 {
         let blocks = self.blocks;
         let rank = match self.kind {
@@ -79,7 +79,7 @@ impl Distribution {
     }
 }
 
-/// The sum of r^-θ over the ranks 1 to n; beyond the first by the Euler-Maclaurin formula.
+/// The sum of r^-θ over the ranks 1 to n; for large ranks by the Euler-Maclaurin formula.
 fn zeta(n: u64, theta: f64) -> f64 {
     let term = |rank: f64| libm::pow(rank, -theta);
     let summed = n.min(10_000);
@@ -93,7 +93,7 @@ fn zeta(n: u64, theta: f64) -> f64 {
     sum + integral + (term(to) - term(from)) / 2.0 + slopes / 12.0
 }
 
-/// What spreads ranks over so many blocks: about the golden section of them, and prime to them, so
+/// The multiplier that spreads ranks over the blocks: about the golden section of their number, and coprime to it, so
 /// that every block has one rank.
 fn multiplier(blocks: u64) -> u64 {
     let golden = (blocks as f64 * 0.618_033_988_749_894_9) as u64;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::programs::generators::Generators;
 
-    /// Shares of the blocks, the most frequent first, of 200,000 samples.
+    /// The shares of the blocks in 200,000 samples, the most frequent first.
     fn shares(law: Law, blocks: u64) -> Vec<f64> {
         let distribution = law.over(blocks);
         let mut generator = Generators::new(3).take();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_gives_ranks_their_shares() {
+    fn zipf_ranks_have_their_theoretical_shares() {
         for theta in [0.6, 1.2] {
             let shares = shares(Law::Zipf(theta), 1 << 40);
             let zeta = zeta(1 << 40, theta);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_of_a_long_tail_is_that_of_its_terms() {
+    fn approximated_sum_of_a_long_tail_equals_the_exact_sum() {
         for theta in [0.5, 0.99, 1.2, 2.0] {
             let terms: f64 = (1..=50_000).map(|rank| libm::pow(f64::from(rank), -theta)).sum();
             assert!((zeta(50_000, theta) / terms - 1.0).abs() < 1e-9, "{theta}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_is_even() {
+    fn uniform_blocks_are_equally_frequent() {
         let shares = shares(Law::Uniform, 10);
         assert!(shares.iter().all(|share| (share - 0.1).abs() < 0.005), "{shares:?}");
     }

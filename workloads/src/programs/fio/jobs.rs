@@ -1,4 +1,4 @@
-//! Job files: their sections, and the jobs that come of them.
+//! fio job files: their sections, and the jobs and processes that they define.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,25 +16,25 @@ use crate::guest::program::{Event, Step};
 use crate::programs::Processes;
 use crate::programs::generators::Generators;
 
-/// Most processes of a job file.
+/// The most processes of a job file.
 const PROCESSES: u64 = 65_536;
 
-/// Largest file: what a guest's disk is below.
+/// The bound on the size of a file: the disk of a guest is smaller.
 const FILE_BYTES: u64 = 1 << 44;
 
 /// Why a job file was not accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("fio job file {name}{}: {problem}", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
 pub struct JobError {
-    /// The job file's name or path.
+    /// The name or path of the job file.
     pub name: String,
-    /// The line, where one is to blame.
+    /// The line of the error, if there is one.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub problem: String,
 }
 
-/// The jobs of a file, checked.
+/// The checked jobs of a job file.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     jobs: Vec<Job>,
@@ -44,18 +44,18 @@ pub struct Jobs {
 struct Job {
     name: String,
     options: Options,
-    /// One for each of its processes.
+    /// One plan for each of its processes.
     plans: Vec<Plan>,
 }
 
-/// What a process does, in bytes.
+/// The work of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Where its part of the file begins.
+    /// The offset of its part of the file.
     pub(super) start: u64,
-    /// How long that part is.
+    /// The length of that part.
     pub(super) region: u64,
-    /// How much it moves in all.
+    /// The total amount that it reads, writes and trims.
     pub(super) limit: u64,
 }
 
@@ -63,8 +63,7 @@ impl Jobs {
     /// Reads a job file's text.
     ///
     /// # Errors
-    /// The first line that is not understood, or says what is not modelled; a section whose options
-    /// contradict one another.
+    /// The first line that is not understood or not modelled, or a section with contradictory options.
     pub fn parse(name: &str, text: &str) -> Result<Jobs, JobError> {
         let fail = |line: Option<usize>, problem: String| JobError { name: name.to_owned(), line, problem };
         let mut global = Options::default();
@@ -92,7 +91,7 @@ impl Jobs {
     /// Reads the job file at `path`.
     ///
     /// # Errors
-    /// As [`Jobs::parse`], and what the operating system says.
+    /// As [`Jobs::parse`]; a file that cannot be read.
     pub fn read(path: &Path) -> Result<Jobs, JobError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
@@ -101,12 +100,12 @@ impl Jobs {
         }
     }
 
-    /// An event for each job, in their order: one of its processes has ended.
+    /// The names of the events, one for each job in their order: one of its processes has ended.
     pub(in crate::programs) fn events(&self) -> Vec<String> {
         self.jobs.iter().map(|job| format!("{} ends", job.name)).collect()
     }
 
-    /// Creates the files, as large as the job that needs the most of each, and gives the processes.
+    /// Creates the files, each in the size that the largest job on it needs, and returns the processes.
     pub(in crate::programs) fn processes(&self, files: &mut Files, seed: u64) -> Result<Processes, OutOfSpace> {
         let mut ends: BTreeMap<String, u64> = BTreeMap::new();
         for job in &self.jobs {
@@ -141,7 +140,7 @@ impl Jobs {
     }
 }
 
-/// Which jobs a job waits for: those of the group before its own, which wait for the ones before them.
+/// The jobs that a job waits for: those of the group before its own, which wait for the ones before them.
 #[derive(Default)]
 struct Barrier {
     before: Vec<Step>,
@@ -161,7 +160,7 @@ impl Barrier {
 }
 
 impl Job {
-    /// What tells the job's file from others: fio's name for it.
+    /// The key of the file of a job: the name that fio gives it.
     fn file(&self, copy: usize) -> String {
         let directory = &self.options.directory;
         match &self.options.file {
@@ -180,7 +179,7 @@ impl Plan {
 struct Section<'a> {
     line: usize,
     name: &'a str,
-    /// Line, name and value of its options.
+    /// The line, name and value of its options.
     options: Vec<(usize, &'a str, &'a str)>,
 }
 

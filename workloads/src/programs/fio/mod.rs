@@ -1,13 +1,12 @@
-//! fio (3.33): the synthetic load that its job files describe.
+//! fio (3.33): the synthetic load that a fio job file describes.
 //!
-//! What is modelled is what reaches the disk: which bytes of which file are accessed in which order,
-//! how many at a time, with which pauses. An option that would change that and is not modelled is an
-//! error; `unmodelled.rs` lists those that cannot.
+//! The model covers everything that determines the requests at the disk: the bytes of each file that are accessed,
+//! their order, the number of accesses at a time, and the pauses. An option that would change the requests and is not
+//! modelled is an error; `unmodelled.rs` lists the options that cannot change them.
 //!
-//! Approximations: random numbers are others than fio's, with the same laws; files exist in full size
-//! before a job begins;
-//! asynchronous accesses are submitted one by one; what a job before has left in the page cache stays
-//! there (`invalidate=0`); `fdatasync` is as `fsync`; a device as `filename` is a file like others.
+//! Approximations: random numbers differ from fio's but have the same distributions. Files exist in full size before a
+//! job begins. Asynchronous accesses are submitted one by one. The page cache keeps the data of earlier jobs
+//! (`invalidate=0`). `fdatasync` is treated as `fsync`. A device as `filename` is a file like any other.
 
 mod distribution;
 mod jobs;
@@ -26,7 +25,7 @@ use super::{Build, Entry};
 
 pub use jobs::{JobError, Jobs};
 
-/// Longest pause and run that a tunable asks for.
+/// The longest pause and run time of a tunable.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -70,7 +69,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: Build::Jobs(text),
 };
 
-/// The job file that says what the settings say.
+/// The job file that is equivalent to the settings.
 fn text(settings: &Settings) -> String {
     let switch = |name: &str| u8::from(settings.switch(name));
     let mut text = String::from("[fio]\n");

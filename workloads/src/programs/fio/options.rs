@@ -1,4 +1,4 @@
-//! The options of a job that are modelled.
+//! The modelled options of a fio job and their values.
 
 use traces::spec::nearest;
 
@@ -6,10 +6,10 @@ use super::distribution::Law;
 use super::unmodelled;
 use super::values::{Amount, Prefixes, amount, count, directions, micros, size, switch};
 
-/// Lengths of the accesses of a direction, each with its weight.
+/// The lengths of the accesses in one direction, each with its weight.
 pub(super) type Lengths = Vec<(u64, u32)>;
 
-/// What a job does (`rw`). Directions are numbered as fio's: 0 reads, 1 writes, 2 trims.
+/// The kind of accesses of a job (`rw`). Directions are numbered as in fio: 0 reads, 1 writes, 2 trims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One direction.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether it goes in this direction at all.
+    /// Whether it has accesses in this direction.
     pub(super) fn has(self, direction: usize) -> bool {
         match self {
             Kind::Only(only) => only == direction,
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// A job section as it stands, with what the global sections above it say.
+/// The options of a job section, including those of the global sections above it.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) kind: Kind,
@@ -73,7 +73,7 @@ pub(super) struct Options {
 }
 
 impl Default for Options {
-    /// fio's defaults.
+    /// The defaults of fio.
     fn default() -> Options {
         Options {
             kind: Kind::Only(0),
@@ -117,7 +117,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether random accesses visit every block before any again.
+    /// Whether random accesses visit every block once before any block again.
     pub(super) fn maps(&self) -> bool {
         self.map && self.law == Law::Uniform && self.align == [None; 3]
     }
@@ -125,7 +125,7 @@ impl Options {
 
 type Set = fn(&mut Options, &str) -> Result<(), String>;
 
-/// Options that are modelled: their names, the alias last.
+/// The names of the modelled options, with the alias last.
 const MODELLED: &[(&[&str], Set)] = &[
     (&["rw", "readwrite"], set_kind),
     (&["bs", "blocksize"], |job, text| {
@@ -208,7 +208,7 @@ const MODELLED: &[(&[&str], Set)] = &[
 /// Sets an option.
 ///
 /// # Errors
-/// A value that is not understood or not modelled; an option that is not modelled or does not exist.
+/// A value that is not understood or not modelled, or an option that is not modelled or does not exist.
 pub(super) fn set_option(job: &mut Options, name: &str, value: &str) -> Result<(), String> {
     if let Some((_, set)) = MODELLED.iter().find(|(names, _)| names.contains(&name)) {
         return set(job, value).map_err(|problem| format!("{name}: {problem}"));
@@ -317,7 +317,7 @@ fn split(text: &str, prefixes: Prefixes) -> Result<Lengths, String> {
     if given.is_empty() || sum > 100 || (open == 0 && sum < 100) {
         return Err(format!("`{text}`: percentages add up to {sum}, not 100"));
     }
-    // In parts of 100 times the sizes without a share, so that what they get is whole.
+    // In units of 1 / (100 times the number of sizes without a share), so that their shares are whole numbers.
     let scale = open.max(1);
     let weight = |share: Option<u32>| share.map_or(100 - sum, |share| share * scale);
     let lengths = given.into_iter().map(|(bytes, share)| (bytes, weight(share)));

@@ -1,4 +1,4 @@
-//! Where a job's next access lies and how long it is (fio 3.33, `io_u.c`).
+//! The offset and the length of the next access of a job (fio 3.33, `io_u.c`).
 
 use rand::{Rng, RngExt};
 
@@ -6,17 +6,17 @@ use super::distribution::Distribution;
 use super::options::{Lengths, Options};
 use super::visited::Visited;
 
-/// How often a length that does not fit is drawn again before the shortest is taken.
+/// The number of times that a length that does not fit is drawn again before the shortest is used.
 const DRAWS: u32 = 64;
 
-/// A stretch of the file, in bytes.
+/// A part of the file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
-/// What one process visits of its file.
+/// The state of the accesses of one process to its file.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     start: u64,
@@ -26,28 +26,28 @@ pub(super) struct Places {
     random: bool,
     random_percent: [u64; 3],
     wraps: bool,
-    /// Where the next sequential access of each direction begins.
+    /// The offset of the next sequential access in each direction.
     positions: [u64; 3],
     distributions: [Distribution; 3],
     visited: Option<Visited>,
 }
 
-/// The shortest of some lengths.
+/// The shortest of these lengths.
 pub(super) fn shortest(lengths: &Lengths) -> u64 {
     lengths.iter().map(|&(bytes, _)| bytes).min().unwrap_or(1)
 }
 
-/// The longest of some lengths.
+/// The longest of these lengths.
 pub(super) fn longest(lengths: &Lengths) -> u64 {
     lengths.iter().map(|&(bytes, _)| bytes).max().unwrap_or(1)
 }
 
 impl Places {
-    /// Of `region` bytes from `start` on.
+    /// The accesses to `region` bytes from `start` on.
     pub(super) fn new(job: &Options, start: u64, region: u64) -> Places {
         let align: [u64; 3] =
             std::array::from_fn(|direction| job.align[direction].unwrap_or(shortest(&job.lengths[direction])));
-        // An access at the last place ends within the region.
+        // An access at the last block ends within the region.
         let blocks: [u64; 3] = std::array::from_fn(|direction| {
             let over = shortest(&job.lengths[direction]).saturating_sub(align[direction]);
             region.saturating_sub(over) / align[direction]
@@ -68,7 +68,7 @@ impl Places {
         }
     }
 
-    /// Back to the start of a pass.
+    /// Returns to the start of a pass.
     pub(super) fn restart(&mut self) {
         self.positions = [self.start; 3];
         if let Some(visited) = &mut self.visited {
@@ -113,12 +113,12 @@ impl Places {
         Some(self.start + block * self.align[direction])
     }
 
-    /// A length that fits, if any does.
+    /// A length that fits, if there is one.
     fn length(&self, direction: usize, offset: u64, generator: &mut impl Rng) -> Option<u64> {
         let lengths = &self.lengths[direction];
-        let room = self.end - offset;
+        let available = self.end - offset;
         let shortest = shortest(lengths);
-        if shortest > room {
+        if shortest > available {
             return None;
         }
         if lengths.len() == 1 {
@@ -129,7 +129,7 @@ impl Places {
             let mut drawn = generator.random_range(0..weights);
             for &(bytes, weight) in lengths {
                 if drawn < weight {
-                    if bytes <= room {
+                    if bytes <= available {
                         return Some(bytes);
                     }
                     break;

@@ -1,4 +1,4 @@
-//! A process of a job (fio 3.33, `backend.c` and `io_u.c`).
+//! A process of a fio job (fio 3.33, `backend.c` and `io_u.c`): the sequence of its accesses, syncs and pauses.
 
 use std::collections::VecDeque;
 
@@ -22,14 +22,14 @@ pub(super) struct Process {
     job: Options,
     plan: Plan,
     file: FileId,
-    /// Posted when it ends.
+    /// The event posted when it ends.
     ends: Event,
-    /// Accesses in flight.
+    /// The number of accesses to keep in flight.
     depth: u32,
     longest: u64,
     /// Bytes per second of each direction, 0 for no limit.
     rates: [u64; 3],
-    /// The generator as it was at first.
+    /// The generator in its initial state.
     seeded: Xoshiro256PlusPlus,
     generator: Xoshiro256PlusPlus,
     places: Places,
@@ -41,32 +41,32 @@ pub(super) struct Process {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It has not moved anything.
+    /// It has not accessed any data.
     New,
     Running,
     Ended,
 }
 
-/// How far it has come.
+/// The progress of the process.
 #[derive(Default)]
 struct Progress {
-    /// What counts towards the limit.
+    /// The bytes that count towards the limit.
     bytes: u64,
     passes: u64,
     accesses: u64,
-    /// Bytes of each direction, for the rates.
+    /// The bytes in each direction, for the rates.
     moved: [u64; 3],
     writes: u64,
     /// Whether it has synced since the last access.
     synced: bool,
     since_think: u64,
-    /// The direction of the access that a rate has delayed.
+    /// The direction of the access that a rate limit has delayed.
     delayed: Option<usize>,
-    /// What was trimmed and is to be written.
+    /// The part that was trimmed and is to be written next.
     trimmed: Option<Piece>,
 }
 
-/// What a look at the next access found.
+/// The result of the search for the next access.
 enum Found {
     Steps,
     PassIsOver,
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Queues what comes next; nothing once it has ended.
+    /// Queues the next steps; none once the process has ended.
     fn queue_next(&mut self, now: Timestamp) {
         if self.stage == Stage::New {
             self.stage = Stage::Running;
@@ -139,7 +139,7 @@ impl Process {
         time_is_over || count_is_over || (!self.job.time_based && self.progress.bytes >= self.plan.limit)
     }
 
-    /// How long it runs, what is not measured included.
+    /// The run time, including the time that is not measured.
     fn runtime(&self) -> Nanos {
         Nanos::from_ns((self.job.runtime_us.saturating_add(self.job.ramp_us)).saturating_mul(1000))
     }
@@ -200,7 +200,7 @@ impl Process {
     fn count(&mut self, direction: usize, piece: Piece) {
         let progress = &mut self.progress;
         progress.accesses += 1;
-        // Until the next write, fio syncs again behind every read.
+        // Until the next write, fio syncs again after every read.
         progress.synced = false;
         progress.since_think += 1;
         progress.moved[direction] += piece.bytes;
@@ -224,8 +224,8 @@ impl Process {
         }
     }
 
-    /// The direction to go now, or the one to go after a wait: one that is behind its rate goes
-    /// before the one that is wanted.
+    /// The direction of the next access, now or after a wait. A direction that is behind its rate has priority over the
+    /// wanted one.
     fn rated(&self, wanted: usize, now: Timestamp) -> Result<usize, (usize, Nanos)> {
         let wait = |direction: usize| self.due(direction).saturating_since(now);
         let other = wanted ^ 1;
@@ -241,7 +241,7 @@ impl Process {
         }
     }
 
-    /// When a direction that has moved so much may go on.
+    /// The time at which a direction may continue, given the bytes that it has moved.
     fn due(&self, direction: usize) -> Timestamp {
         let rate = self.rates[direction];
         if rate == 0 {
@@ -251,7 +251,7 @@ impl Process {
         self.began.saturating_add(Nanos::from_ns(u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// Begins another pass, if there is one.
+    /// Begins another pass, if one is left.
     fn begin_pass(&mut self) -> bool {
         let progress = &mut self.progress;
         progress.passes += 1;

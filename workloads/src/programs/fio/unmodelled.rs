@@ -1,8 +1,8 @@
-//! The options of a job that are not modelled: those that cannot matter, those that may only have the
-//! value they have by default, and what to do instead of others.
+//! The options of a fio job that are not modelled: those that cannot change the requests, those that are accepted with
+//! their default value only, and the alternatives to the others.
 
-/// Options that cannot matter, whatever their value: what is measured, printed, checked beforehand or
-/// kept in memory, and which of several good generators draws.
+/// Options that cannot change the requests, whatever their value. They concern measurements, output, checks beforehand,
+/// memory, and the choice among several good random number generators.
 const WITHOUT_EFFECT: &[&str] = &[
     "name",
     "rw_sequencer",
@@ -99,7 +99,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "serialize_overlap",
 ];
 
-/// Options that would change the requests and are not modelled, with what to do about it.
+/// Options that would change the requests and are not modelled, with the alternative.
 const REFUSED: &[(&str, &str)] = &[
     ("bsrange", "give the sizes with bssplit"),
     ("verify", "a job of its own can read what another wrote"),
@@ -108,7 +108,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("include", "copy the other file's sections here"),
 ];
 
-/// Options that would change the requests, but not with this value, which is fio's default.
+/// Options that would change the requests, except with this value, which is the default of fio.
 const AT_DEFAULT: &[(&str, &str)] = &[
     ("nrfiles", "1"),
     ("sync", "0"),
@@ -134,7 +134,7 @@ const AT_DEFAULT: &[(&str, &str)] = &[
     ("write_barrier", "0"),
 ];
 
-/// Whether an option is accepted although it is not modelled; `None` if nothing is known of it.
+/// Whether an option is accepted although it is not modelled; `None` if the option is not known.
 pub(super) fn judge(name: &str, value: &str) -> Option<Result<(), String>> {
     if WITHOUT_EFFECT.contains(&name) || AT_DEFAULT.contains(&(name, value)) {
         return Some(Ok(()));
@@ -143,7 +143,7 @@ pub(super) fn judge(name: &str, value: &str) -> Option<Result<(), String>> {
         return Some(Err(format!("`{name}` is not modelled; {instead}")));
     }
     let (_, default) = AT_DEFAULT.iter().find(|(known, _)| *known == name)?;
-    Some(Err(format!("`{name}` is not modelled but as {name}={default}")))
+    Some(Err(format!("`{name}` is modelled with {name}={default} only")))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn an_option_may_have_its_default_or_is_refused_with_a_remedy() {
         assert_eq!(judge("nrfiles", "1"), Some(Ok(())));
-        assert_eq!(judge("nrfiles", "2"), Some(Err("`nrfiles` is not modelled but as nrfiles=1".to_owned())));
+        assert_eq!(judge("nrfiles", "2"), Some(Err("`nrfiles` is modelled with nrfiles=1 only".to_owned())));
         assert_eq!(judge("verify", "0"), Some(Ok(())));
         assert!(judge("verify", "md5").is_some_and(|judged| judged.is_err()));
         assert_eq!(judge("group_reporting", ""), Some(Ok(())));

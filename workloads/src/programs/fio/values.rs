@@ -1,6 +1,7 @@
-//! Values as fio 3.33 reads them (`parse.c`): sizes, times, percentages, and one for each direction.
+//! The syntax of values in fio 3.33 (`parse.c`): sizes, times, percentages, and lists with one value for each
+//! direction.
 
-/// Which of the two families of unit prefixes is binary (`kb_base`).
+/// The family of unit prefixes that is binary (`kb_base`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
     /// `kb_base=1024`: `k`, `ki` and `kb` are 1024, `kib` is 1000.
@@ -9,7 +10,7 @@ pub(super) enum Prefixes {
     Standard,
 }
 
-/// A size, or a share of something whose size is known later.
+/// A size, or a percentage of a size that is known later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
     Bytes(u64),
@@ -25,7 +26,7 @@ impl Amount {
     }
 }
 
-/// A whole number, decimal or hexadecimal, and what stands behind it.
+/// A whole number, decimal or hexadecimal, and the text after it.
 fn number(text: &str) -> Option<(u64, &str)> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, radix) = hexadecimal.map_or((text, 10), |digits| (digits, 16));
@@ -46,7 +47,7 @@ pub(super) fn size(text: &str, prefixes: Prefixes) -> Result<u64, String> {
     let error = || format!("`{text}` is not a size such as 512, 4k or 1g; fio takes whole numbers");
     let (number, unit) = number(text.trim()).ok_or_else(error)?;
     let unit = unit.to_ascii_lowercase();
-    // Of the two families only `kib`, `mib` … is told apart: `ki` is as `k`.
+    // The families differ in `kib`, `mib` … only: `ki` equals `k`.
     let (prefix, other_family) = match unit.strip_suffix("ib") {
         Some(prefix) => (prefix, true),
         None => (unit.strip_suffix(['b', 'i']).unwrap_or(&unit), false),
@@ -73,10 +74,10 @@ pub(super) fn amount(text: &str, prefixes: Prefixes) -> Result<Amount, String> {
     }
 }
 
-/// The longest span that is accepted, so that sums of a few hundred can be expressed.
+/// The longest time that is accepted; the sum of a few hundred of them does not overflow.
 const YEAR_US: u64 = 365 * 86_400_000_000;
 
-/// A span of time in microseconds; without a unit it is so many of `unit_us`.
+/// A time in microseconds; without a unit it is a multiple of `unit_us`.
 pub(super) fn micros(text: &str, unit_us: u64) -> Result<u64, String> {
     let error = || format!("`{text}` is not a time such as 10, 250us, 7ms, 30s, 5m or 1h");
     let (number, unit) = number(text.trim()).ok_or_else(error)?;
@@ -94,7 +95,7 @@ pub(super) fn micros(text: &str, unit_us: u64) -> Result<u64, String> {
     number.checked_mul(us).filter(|&us| us <= YEAR_US).ok_or_else(longest)
 }
 
-/// `0`, `1` or nothing, which is 1.
+/// `0`, `1` or no value, which means 1.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.trim() {
         "" | "1" => Ok(true),
@@ -103,8 +104,8 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Values for reads, writes and trims: `a` is all, `a,b` reads and the other two, `a,b,c` one for
-/// each; an empty one leaves what is there.
+/// Values for reads, writes and trims: `a` is for all, `a,b` for reads and for the other two, `a,b,c` for each. An
+/// empty value leaves the old one.
 pub(super) fn directions<T: Copy>(
     text: &str,
     into: &mut [T; 3],
@@ -115,7 +116,7 @@ pub(super) fn directions<T: Copy>(
         return Err(format!("`{text}` has more than three values: reads, writes, trims"));
     }
     for (direction, value) in into.iter_mut().enumerate() {
-        // The last of two or three given stands for those behind it.
+        // The last of two or three given values also holds for the remaining directions.
         let part = parts[direction.min(parts.len() - 1)].trim();
         if !part.is_empty() {
             *value = read(part)?;
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_two_families_of_prefixes() {
+    fn sizes_have_two_families_of_unit_prefixes() {
         for (text, compatible, standard) in [
             ("4096", 4096, 4096),
             ("4k", 4096, 4000),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn times_take_the_options_unit_or_their_own() {
+    fn times_have_the_unit_of_the_option_unless_they_name_one() {
         for (text, us) in [("3", 3_000_000), ("3us", 3), ("3msec", 3000), ("2m", 120_000_000), ("1d", 86_400_000_000)] {
             assert_eq!(micros(text, 1_000_000), Ok(us), "{text}");
         }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_two_or_three_for_the_directions() {
+    fn lists_have_one_two_or_three_values_for_the_directions() {
         for (text, expected) in
             [("8", [8, 8, 8]), ("8,16", [8, 16, 16]), ("8,16,", [8, 16, 4]), (",16", [4, 16, 16]), (",16,", [4, 16, 4])]
         {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_bytes_or_shares() {
+    fn amounts_are_bytes_or_percentages() {
         assert_eq!(amount("1k", Prefixes::Compatible), Ok(Amount::Bytes(1024)));
         assert_eq!(amount("25%", Prefixes::Compatible).map(|share| share.of(2048)), Ok(512));
         assert!(amount("101%", Prefixes::Compatible).is_err());

@@ -1,10 +1,10 @@
-//! Which blocks of a file a pass has visited: fio's random map, a tree of bits.
+//! The set of blocks of a file that a pass has visited, as a tree of bits; fio calls it the random map.
 
-/// Bits of a word.
+/// The number of bits of a word.
 const BITS: u64 = u64::BITS as u64;
 
-/// A set of blocks that finds the next one outside it in steps that grow with the logarithm of the
-/// number of blocks: a bit of an upper level is set when all below it are.
+/// A set of blocks. The search for the next block outside the set takes a number of steps that grows with the logarithm
+/// of the number of blocks: a bit of an upper level is set when all bits below it are.
 #[derive(Clone, Debug)]
 pub(super) struct Visited {
     levels: Vec<Vec<u64>>,
@@ -13,7 +13,7 @@ pub(super) struct Visited {
 }
 
 impl Visited {
-    /// None of so many blocks.
+    /// An empty set over this number of blocks.
     pub(super) fn none_of(blocks: u64) -> Visited {
         let mut levels = Vec::new();
         let mut bits = blocks;
@@ -43,8 +43,7 @@ impl Visited {
         self.levels[0][(block / BITS) as usize] >> (block % BITS) & 1 == 1
     }
 
-    /// The first block at or behind `from` that was not visited, else the first of all; `None` if
-    /// every one was.
+    /// The first block at or after `from` that was not visited, or else the first of all; `None` if all were visited.
     pub(super) fn next_free(&self, from: u64) -> Option<u64> {
         if self.is_complete() {
             return None;
@@ -54,7 +53,7 @@ impl Visited {
 
     fn free_from(&self, from: u64) -> Option<u64> {
         let (mut level, mut at) = (0, from);
-        // Up until a word has a free bit at or behind the place.
+        // Go up until a word has a free bit at or after the place.
         loop {
             let words = self.levels.get(level)?;
             let free = !words.get((at / BITS) as usize)? & (u64::MAX << (at % BITS));
@@ -65,7 +64,7 @@ impl Visited {
             at = at / BITS + 1;
             level += 1;
         }
-        // And down to the block.
+        // Then go down to the block.
         while level > 0 {
             level -= 1;
             at = at * BITS + u64::from(self.levels[level][at as usize].trailing_ones());
@@ -73,7 +72,7 @@ impl Visited {
         Some(at)
     }
 
-    /// Visits up to `most` blocks from `block` on, up to one that was visited before. How many.
+    /// Visits up to `most` blocks from `block` on, but none from the first visited one on. Returns their number.
     pub(super) fn visit(&mut self, block: u64, most: u64) -> u64 {
         let mut visited = 0;
         while visited < most && block + visited < self.blocks && !self.contains(block + visited) {
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A vector of booleans does the same.
+        /// Compared with a vector of booleans.
         #[test]
         fn it_is_a_set_of_blocks(blocks in 1u64..9000, visits in proptest::collection::vec((0u64..9000, 1u64..300), 1..200)) {
             let mut visited = Visited::none_of(blocks);

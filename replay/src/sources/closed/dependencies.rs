@@ -1,70 +1,71 @@
-//! What an arrival waited for, inferred from the recorded times of its stream in one pass.
+//! Infers the dependency of each arrival from the recorded times of its stream, in one pass.
 //!
-//! A stream goes on when requests that it waits for complete. How far it had got is told by how many of these
-//! had completed, not by which: a process that keeps four requests at the drive sends the next one at any completion,
-//! and one that waited for a batch waited for all of it, in whatever order another drive serves them.
+//! A stream continues when requests that it waits for complete. Its progress is measured by the number of these that
+//! have completed, not by which ones. A process that keeps four requests at the drive sends the next one at any
+//! completion. A process that waited for a batch waited for all of it, in whatever order another drive serves it.
 //!
-//! 1. *Waited for* are synchronous requests ([`Request::is_sync`]) and flushes. Other writes are the kernel's write-back:
-//!    nobody's later request waits for their completion. A trace that has shown no flag yet does not tell, and
-//!    everything in it counts as waited for.
-//! 2. An arrival came after the latest completion that was waited for, if there is one since its stream's arrival
-//!    before; the time between is its think time. So whatever process or kernel sends, it sends later if the read before it takes longer.
-//!    A flusher that sends nothing else keeps its recorded distances.
-//! 3. With others outstanding that completion may have come by chance between two arrivals of a batch. It then
-//!    lies anywhere between them, on average in the middle. If it lies nearer to the arrival in the mean of the
-//!    last arrivals (a quarter of the distance, [`CHANCE_ABOVE`]), the stream keeps a depth, and the
-//!    completion is the cause; if not, batches are kept together and the recorded distance holds.
-//! 4. Several processes that each send and think within one stream (a VM seen from outside) take turns: each completion lets one
-//!    of them go on. Think times then are steady from the completion that is as many arrivals back as the
-//!    stream is deep, and not from the latest. Where they are twice as steady ([`Steadiness`]), the former is the cause.
-//!    Processes whose think times are spread widely do not show.
-//! 5. A stream never has more outstanding than it had in the record until then, of either kind: what it would have done
-//!    beyond is not in the trace, and a slower drive is not flooded by it. So a flusher is slowed by congestion.
+//! 1. *Waited for* are synchronous requests ([`Request::is_sync`]) and flushes. Other writes are the write-back of the
+//!    kernel: no later request waits for their completion. While a trace has shown no flag, this cannot be known, and
+//!    all its requests count as waited for.
+//! 2. An arrival came after the latest completion of a request that was waited for, if there is one since the previous
+//!    arrival of its stream. The time between the two is its think time. So a process, and also the kernel, sends later
+//!    if the read before takes longer. A flusher that sends nothing else keeps its recorded distances.
+//! 3. With other requests outstanding, that completion may lie by chance between two arrivals of a batch. It then lies
+//!    anywhere between them, on average in the middle. If in the mean of the last arrivals it lies nearer to the later
+//!    arrival (within a quarter of the distance, [`CHANCE_ABOVE`]), the stream keeps a depth and the completion is the
+//!    dependency. If not, batches are kept together and the recorded distance holds.
+//! 4. Several processes that each send and think within one stream (a VM seen from outside) take turns: each completion
+//!    lets one of them continue. Then the think times are steady if they are counted from the completion that lies as
+//!    many arrivals back as the stream is deep, and not from the latest completion. Where they are twice as steady
+//!    ([`Steadiness`]), the former completion is the dependency. Processes with widely spread think times cannot be
+//!    detected in this way.
+//! 5. A stream never has more requests of either kind outstanding than it had in the trace until then. Its behaviour
+//!    beyond that is not in the trace, and a slower drive is not flooded by it. So congestion slows down a flusher.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use traces::{Nanos, Timestamp};
 
-/// Requests that are waited for and requests that are not, as indexes.
+/// The index of requests that are waited for.
 pub(super) const WAITED_FOR: usize = 0;
-/// See [`WAITED_FOR`].
+/// The index of requests that are not waited for.
 pub(super) const UNAWAITED: usize = 1;
 
 /// Means of the last arrivals weigh each new one by 1 / 2^4.
 const DECAY_BITS: u32 = 4;
 
-/// The whole distance between two arrivals.
+/// The fixed-point unit of shares: the whole distance between two arrivals.
 const WHOLE: i64 = 1 << 16;
 
-/// Completions nearer to the arrival behind them than this share of the distance, in the mean, are causes. Chance makes
-/// it 1/2 with a standard deviation of 0.05.
+/// If completions lie nearer to the arrival after them than this share of the distance, in the mean, they are
+/// dependencies. Chance makes the mean 1/2 with a standard deviation of 0.05.
 const CHANCE_ABOVE: i64 = WHOLE / 4;
 
-/// So many think times are needed before they count as steady.
+/// The number of think times that are needed before they count as steady.
 const STEADY_AFTER: u32 = 32;
 
-/// What an arrival's span is counted from.
+/// The event that the span of an arrival is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     /// The start of the replay.
     Start,
-    /// The stream's arrival before.
+    /// The previous arrival of the stream.
     Arrival,
-    /// The completion of the last of those that were waited for.
+    /// The last of the completions that were waited for.
     Completion,
 }
 
-/// When an arrival comes.
+/// The dependency of an arrival: it comes `span` after `since`, and not before `completed` requests have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cause {
+pub(super) struct Dependency {
     pub(super) since: Since,
     pub(super) span: Nanos,
-    /// How many of the stream's requests of either kind have completed by then at least.
+    /// The least number of requests of the stream, of each kind, that have completed by then.
     pub(super) completed: [u64; 2],
 }
 
-/// The requests of one kind of a stream, as recorded. Those without a completion are not among them.
+/// The recorded requests of one kind in a stream, without those that have no completion.
 #[derive(Debug, Default)]
 struct Kind {
     sent: u64,
@@ -77,8 +78,8 @@ impl Kind {
         self.sent - self.outstanding.len() as u64
     }
 
-    /// Counts an arrival, unless it never completed; how many have completed before it at least, for the
-    /// stream not to be deeper than it ever was.
+    /// Counts an arrival, unless it never completed. Returns the least number of requests that have completed before
+    /// it, so that the stream is no deeper than in the trace.
     fn send(&mut self, completed: Option<Timestamp>) -> u64 {
         if let Some(completed) = completed {
             self.sent += 1;
@@ -89,7 +90,7 @@ impl Kind {
     }
 }
 
-/// Mean and mean deviation of spans of time, both decaying.
+/// The mean and the mean deviation of time spans, both exponentially decaying.
 #[derive(Clone, Copy, Debug, Default)]
 struct Steadiness {
     seen: u32,
@@ -109,32 +110,34 @@ impl Steadiness {
     }
 }
 
-/// A stream as far as it was read.
+/// The part of a stream that has been read.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     arrival: Option<Timestamp>,
     kinds: [Kind; 2],
-    /// When those that were waited for completed, but for the first so many; no more than the stream is deep.
+    /// The completion times of requests that were waited for, without the first `forgotten` ones; no more than the
+    /// depth of the stream.
     completions: VecDeque<Timestamp>,
     forgotten: u64,
-    /// What arrivals have asked for until now; later ones ask for no less.
+    /// The number of completions, of each kind, that arrivals have depended on until now; later arrivals depend on no
+    /// fewer.
     asked: [u64; 2],
     since_latest: Steadiness,
     since_turn: Steadiness,
-    /// Where completions lay between two arrivals, as a share of [`WHOLE`] from the later one.
+    /// The mean position of completions between two arrivals, as a share of [`WHOLE`] before the later one.
     lag: i64,
 }
 
 impl Recorded {
-    /// What the stream's next arrival, of a kind, had waited for.
-    pub(super) fn infer(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) -> Cause {
+    /// Infers the dependency of the next arrival of the stream.
+    pub(super) fn infer(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) -> Dependency {
         let latest = self.pass(arrival);
         let others = !self.kinds[WAITED_FOR].outstanding.is_empty();
         let done = self.kinds[WAITED_FOR].completed();
         let bound = self.kinds[kind].send(completed);
         let Some(before) = self.arrival.replace(arrival) else {
             let span = arrival.since(Timestamp::ZERO);
-            return Cause { since: Since::Start, span, completed: self.asked };
+            return Dependency { since: Since::Start, span, completed: self.asked };
         };
         let turn = if kind == WAITED_FOR { self.turn(bound) } else { None };
         let since_latest = arrival.since(latest.unwrap_or(before));
@@ -156,10 +159,10 @@ impl Recorded {
         };
         self.ask(WAITED_FOR, waited_for);
         self.ask(kind, bound);
-        Cause { since, span, completed: self.asked }
+        Dependency { since, span, completed: self.asked }
     }
 
-    /// How many recorded times are kept.
+    /// The number of recorded times in memory.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.completions.len() + self.kinds.iter().map(|kind| kind.outstanding.len()).sum::<usize>()
@@ -169,7 +172,8 @@ impl Recorded {
         self.asked[kind] = self.asked[kind].max(completed);
     }
 
-    /// Lets everything complete that had completed when a request arrived; the latest of what was waited for.
+    /// Removes from the outstanding requests those that had completed when a request arrived. Returns the latest
+    /// completion that was waited for.
     fn pass(&mut self, arrival: Timestamp) -> Option<Timestamp> {
         let [waited_for, unawaited] = &mut self.kinds;
         let mut latest = None;
@@ -184,7 +188,8 @@ impl Recorded {
         latest
     }
 
-    /// When so many had completed that were waited for; earlier ones nobody asks for again.
+    /// When the request number `completed` that was waited for completed. Earlier times are dropped: no later call
+    /// needs them.
     fn turn(&mut self, completed: u64) -> Option<Timestamp> {
         while self.forgotten + 1 < completed {
             self.completions.pop_front();
