@@ -25,7 +25,7 @@ use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
-use crate::predict::profiles::{Place as At, Window, measure, read};
+use crate::predict::profiles::{DiskPlace, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
 use crate::vms::{self, Named};
@@ -119,7 +119,7 @@ fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(Isolation
         Source::Capture(path) => {
             let window = Window { start: plan.start, end: plan.end };
             let none = AtomicU64::new(0);
-            measure(&vm.name, path, &ReadOptions::default(), window, At::default(), &none)?.0
+            measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?.0
         }
     };
     Ok((profile, Sectors::ZERO))

@@ -58,8 +58,8 @@ pub struct Standing {
     pub limit: f64,
     /// The forecast of the figure; `None` if the predictor does not forecast it.
     pub forecast: Option<f64>,
-    /// The distance from the forecast to the limit as a share of the limit; negative if the limit is exceeded, -1 without
-    /// a forecast.
+    /// The distance from the forecast to the limit as a share of the limit; negative if the limit is exceeded, -1
+    /// without a forecast.
     pub slack: f64,
 }
 
@@ -83,8 +83,8 @@ pub(super) struct Cost {
     pub(super) exceeded: f64,
     /// Sum over VMs of the share of their throughput alone that they lose.
     pub(super) lost: f64,
-    /// Sum over VMs of their slowdown beyond 1. The lost throughput hardly distinguishes assignments to overloaded LUNs,
-    /// since together the VMs get the full throughput of these LUNs in every assignment.
+    /// Sum over VMs of their slowdown beyond 1. The lost throughput hardly distinguishes assignments to overloaded
+    /// LUNs, since together the VMs get the full throughput of these LUNs in every assignment.
     pub(super) slowdown: f64,
 }
 

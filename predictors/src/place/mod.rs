@@ -29,8 +29,8 @@ use crate::predictor::{PredictError, Predictor};
 pub struct Limits {
     /// Mean response time of reads, ns.
     pub read_response_ns: Option<f64>,
-    /// 99th percentile of the response time of reads, ns. If the predictor forecasts none, the percentile alone is scaled
-    /// by the growth of the mean.
+    /// 99th percentile of the response time of reads, ns. If the predictor forecasts none, the percentile alone is
+    /// scaled by the growth of the mean.
     pub read_p99_ns: Option<f64>,
     /// Mean response time of writes, ns.
     pub write_response_ns: Option<f64>,
@@ -89,8 +89,8 @@ pub enum PlaceError {
     Separations(String),
     /// The search finds no assignment in which all VMs fit.
     #[error(
-        "the VMs need {takes} sectors, and no assignment was found that fits: the best one puts {there} sectors on a LUN \
-         of {holds}; there are too few LUNs, or the LUNs are too small"
+        "the VMs need {takes} sectors, and no assignment was found that fits: the best one puts {there} sectors on \
+         a LUN of {holds}; there are too few LUNs, or the LUNs are too small"
     )]
     Capacity {
         /// Sectors of all VMs.

@@ -202,8 +202,8 @@ impl<'a> Search<'a> {
         self.costs.iter().copied().fold(Cost::default(), Cost::plus)
     }
 
-    /// Moves `vm` to the LUN `to`, and `other` from there to the LUN of `vm`, if that lowers the cost. Returns whether it
-    /// did.
+    /// Moves `vm` to the LUN `to`, and `other` from there to the LUN of `vm`, if that lowers the cost. Returns whether
+    /// it did.
     fn exchange(&mut self, vm: usize, to: usize, other: Option<usize>) -> bool {
         let Some(from) = self.lun_of[vm].filter(|&from| from != to) else { return false };
         if !self.may_go(vm, to, other) || other.is_some_and(|other| !self.may_go(other, from, Some(vm))) {

@@ -1,8 +1,8 @@
 //! Batches and dispersion of the requests of one operation, at their issue.
 //!
-//! A batch is a run of requests of one operation with short pauses. Dispersion is the variance divided by the mean of the
-//! request counts in windows of equal length; it is 1 for a Poisson process. The last window is left out, since the trace
-//! may end within it.
+//! A batch is a run of requests of one operation with short pauses. Dispersion is the variance divided by the mean of
+//! the request counts in windows of equal length; it is 1 for a Poisson process. The last window is left out, since the
+//! trace may end within it.
 
 use traces::Nanos;
 use traces::results::isolation::{BatchFigures, Dispersion};

@@ -1,7 +1,7 @@
 //! The footprint of a VM: the pieces of the device that it reads or writes.
 //!
-//! Pieces are 1 MiB, and twice as large as often as needed to keep the footprint within bounds. Reads and writes are not
-//! distinguished, nor is how often a piece is touched.
+//! Pieces are 1 MiB, and twice as large as often as needed to keep the footprint within bounds. Reads and writes are
+//! not distinguished, nor is how often a piece is touched.
 
 use traces::results::isolation::Footprint;
 use traces::{Lba, Sectors};
@@ -81,8 +81,8 @@ impl Pieces {
     }
 }
 
-/// The sectors of a footprint's runs: the first sector of each, and the sector after its last. `None` if a run ends beyond
-/// the last address.
+/// The sectors of a footprint's runs: the first sector of each, and the sector after its last. `None` if a run ends
+/// beyond the last address.
 fn extents(of: &Footprint) -> Option<Vec<(u64, u64)>> {
     let extent = |&(first, count): &(u64, u64)| {
         Some((first.checked_mul(of.piece_sectors)?, first.checked_add(count)?.checked_mul(of.piece_sectors)?))
@@ -97,8 +97,8 @@ pub(crate) fn is_possible(of: &Footprint) -> bool {
     extents(of).is_some_and(|extents| extents.iter().all(|(begin, end)| begin < end) && extents.windows(2).all(apart))
 }
 
-/// The share of the footprint `one` that `other` touches, too, both at their places on the device. `None` if a footprint is
-/// empty or not possible.
+/// The share of the footprint `one` that `other` touches, too, both at their places on the device. `None` if a
+/// footprint is empty or not possible.
 pub fn overlap(one: &Footprint, other: &Footprint) -> Option<f64> {
     if !is_possible(one) || !is_possible(other) {
         return None;

@@ -1,9 +1,9 @@
 //! Measures the isolation profile of a VM from its isolated trace, in one pass and in bounded memory.
 //!
-//! `traces::statistics` measures response times, queues and rates. This module adds service times, batches and dispersion
-//! (`arrivals`), the autocorrelation of response times (`responses`), the streams (`streams`) and the footprint
-//! (`footprint`). Service times assume a device that serves one request at a time. All added
-//! figures but think times leave out flushes and discards.
+//! `traces::statistics` measures response times, queues and rates. This module adds service times, batches and
+//! dispersion (`arrivals`), the autocorrelation of response times (`responses`), the streams (`streams`) and the
+//! footprint (`footprint`). Service times assume a device that serves one request at a time. All added figures but
+//! think times leave out flushes and discards.
 
 mod arrivals;
 mod footprint;
@@ -59,8 +59,8 @@ impl Measure {
         self.timeline.record(&record, &mut watch);
     }
 
-    /// Ends the measurement. Returns the profile of the VM `vm`, and the number of records that were left out because too
-    /// many requests were outstanding.
+    /// Ends the measurement. Returns the profile of the VM `vm`, and the number of records that were left out because
+    /// too many requests were outstanding.
     pub fn finish(
         mut self,
         vm: &str,

@@ -1,7 +1,7 @@
 //! Requests and mean think time of each stream.
 //!
-//! The think time here is the time from the completion of all earlier requests of the stream to its next arrival. Arrivals
-//! before that completion have no think time.
+//! The think time here is the time from the completion of all earlier requests of the stream to its next arrival.
+//! Arrivals before that completion have no think time.
 
 use std::collections::BTreeMap;
 
