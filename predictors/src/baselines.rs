@@ -33,7 +33,7 @@ pub const CONSTANT: Entry = Entry {
 /// Throughputs as alone, scaled down to the throughput of the device.
 pub const SUM: Entry = Entry {
     name: "sum",
-    summary: "baseline: throughputs as alone, all scaled by one factor if the device would be busy beyond 100 % of the time",
+    summary: "baseline: throughputs as alone, all scaled alike if the device would be busy beyond 100 % of the time",
     origin: "utilisation law",
     tunables: &[],
     needs_traces: false,
