@@ -279,7 +279,7 @@ mod tests {
     fn requests_wait_for_those_at_their_own_member_only() {
         let (fitted, streams) = fits(&[trace()], CAPACITY);
         assert_eq!((fitted.len(), streams), (1, Vec::new()));
-        assert!(fitted[0].to_string().contains("5 members, 64 KiB on each"), "{}", fitted[0]);
+        assert!(fitted[0].to_string().contains("5 members with a stripe unit of 64 KiB"), "{}", fitted[0]);
         // One unit of each member, then again that of the first.
         let far = done(&fitted[0], &[0, 128, 256, 384, 512]);
         assert!(far.iter().all(|ms| (3.5..6.5).contains(ms)), "{far:?}");
