@@ -10,7 +10,7 @@ use traces::results::lab::LabResults;
 use traces::trace::ReadOptions;
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
-use crate::predict::profiles::{Alone, Place, Window, measure};
+use crate::predict::profiles::{Alone, DiskPlace, Window, measure};
 
 /// A folder of lab results.
 pub struct Lab<'a> {
@@ -66,10 +66,10 @@ impl Lab<'_> {
     }
 
     /// The place of a VM's disk according to the plan.
-    fn place(&self, vm: &str) -> Place {
+    fn place(&self, vm: &str) -> DiskPlace {
         let sectors = |bytes: u64| Sectors::new(bytes / SECTOR_BYTES);
         let index = self.plan.vms.iter().position(|planned| planned.name == vm);
         let first = index.map_or(Sectors::ZERO, |index| sectors(self.plan.place(index)));
-        Place { first, device: Some(sectors(self.plan.lun.size)) }
+        DiskPlace { first, device: Some(sectors(self.plan.lun.size)) }
     }
 }

@@ -132,7 +132,7 @@ fn traces_of_also_inform_the_twin_and_are_not_forecast() {
     assert_eq!((told.as_array().unwrap().len(), &told[0]["vm"]), (1, &json!("oltp")));
     assert_eq!(told[0]["trace"]["sha256"].as_str().unwrap().len(), 64);
     let (twin, without) = (of(&also, "twin"), of(&own, "twin"));
-    assert!(twin["notes"].to_string().contains("from 1 further capture, too"), "{}", twin["notes"]);
+    assert!(twin["notes"].to_string().contains("also inferred from 1 further trace"), "{}", twin["notes"]);
     assert!(twin["read_response_ns"] != without["read_response_ns"]);
     assert_eq!(of(&also, "twin:device=own"), without);
     assert_eq!(of(&also, "isolation"), of(&own, "isolation"));

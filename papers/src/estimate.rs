@@ -1,9 +1,9 @@
-//! A mean over seeds with its confidence interval, beside a paper's number.
+//! Means over seeds with their confidence intervals, beside the numbers of a paper.
 
 use traces::results::reproduction::{Cell, GroupError, Source};
 use traces::statistics::mean_and_half_width;
 
-/// Names a cell and fills it from the values that the seeds' replays gave.
+/// Makes a cell with the given name from the values of the seeds' replays.
 pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, values: &[f64], counts: bool) -> Cell {
     let (ours, half) = mean_and_half_width(values);
     Cell {
@@ -20,7 +20,7 @@ pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, val
     }
 }
 
-/// The mean absolute relative error of those cells that `belongs` names and that count.
+/// The mean absolute relative error of the cells that `belongs` selects and that count towards errors.
 pub fn group_error(group: &str, cells: &[Cell], bar: Option<f64>, belongs: impl Fn(&Cell) -> bool) -> GroupError {
     let errors: Vec<f64> =
         cells.iter().filter(|cell| cell.counts && belongs(cell)).filter_map(|cell| cell.relative_error).collect();

@@ -1,4 +1,4 @@
-//! The papers whose results are regenerated: their set-ups as replays, and their numbers.
+//! Regenerates the results of published papers: their experiments as replays, beside the numbers that they print.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,48 +13,47 @@ pub mod estimate;
 pub mod geist2010;
 pub mod kim2015;
 
-/// A paper that is regenerated.
+/// A paper whose results are regenerated.
 pub struct Paper {
     /// The name on the command line.
     pub name: &'static str,
     /// Authors, year and title.
     pub title: &'static str,
-    /// How many jobs it takes for so many seeds, with or without the alternatives, for a progress bar.
+    /// Number of jobs for a number of seeds, with or without alternatives, for a progress bar.
     pub jobs: fn(seeds: usize, alternatives: bool) -> u64,
-    /// Regenerates it, a job after another or several at a time; counts the jobs that are done. The
-    /// result does not depend on how many threads there are. Alternatives, which only say what other
-    /// choices would have given, may be left out.
+    /// Regenerates the results in one or several threads, and counts the completed jobs. The result does not depend on
+    /// the number of threads. Alternatives may be left out; they only show the results of other choices.
     pub reproduce: fn(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError>,
 }
 
 /// Every paper.
 pub const PAPERS: &[Paper] = &[geist2010::PAPER, kim2015::PAPER, casale2011::PAPER];
 
-/// Why a reproduction failed.
+/// The reason why a reproduction failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
-    /// A part is refused.
+    /// An invalid spec of a part.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A drive is refused.
+    /// An error of a drive.
     #[error(transparent)]
     Drive(#[from] drive_models::DriveError),
-    /// A replay stopped.
+    /// An error of a replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// The file set does not fit the disk.
     #[error(transparent)]
     Full(#[from] OutOfSpace),
-    /// A workload is refused.
+    /// An error of a workload.
     #[error(transparent)]
     Workload(#[from] workloads::programs::WorkloadError),
-    /// A description of workloads is refused.
+    /// An error of a description of workloads.
     #[error(transparent)]
     Description(traces::DescriptionError),
-    /// A stack is refused.
+    /// An error of a stack.
     #[error(transparent)]
     Stack(#[from] replay::stack::StackError),
-    /// A drive cannot be measured.
+    /// An error in the measurement of a drive.
     #[error(transparent)]
     Reads(#[from] drive_models::calibration::ReadsError),
 }

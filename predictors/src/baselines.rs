@@ -1,4 +1,7 @@
-//! What a predictor has to beat: forecasts that take no thought.
+//! Baselines: simple forecasts that every other predictor must beat.
+//!
+//! `isolation` ignores interference, `constant` ignores differences between VMs, and `sum` scales throughputs by the
+//! utilisation law. `sum` forecasts no response times.
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
@@ -7,30 +10,30 @@ use crate::predictor::{
     Consolidation, Entry, Isolated, Method, OperationForecast, PredictError, Predictor, VmForecast,
 };
 
-/// Everybody goes on as alone.
+/// Every VM gets the same as alone.
 pub const ISOLATION: Entry = Entry {
     name: "isolation",
-    summary: "baseline: each machine as it is alone",
+    summary: "baseline: each VM as it is alone",
     origin: "no interference",
     tunables: &[],
     needs_traces: false,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(Isolation))),
 };
 
-/// Everybody is as the mean machine is alone.
+/// Every VM gets the mean over the VMs alone.
 pub const CONSTANT: Entry = Entry {
     name: "constant",
-    summary: "baseline: for every machine the mean over the machines alone",
+    summary: "baseline: for every VM the mean over the VMs alone",
     origin: "one number for all",
     tunables: &[],
     needs_traces: false,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(Constant))),
 };
 
-/// Throughputs add up to what the device has.
+/// Throughputs as alone, scaled down to the throughput of the device.
 pub const SUM: Entry = Entry {
     name: "sum",
-    summary: "baseline: throughputs as alone, scaled down in one proportion where the device would be busy for more than all the time",
+    summary: "baseline: throughputs as alone, all scaled alike if the device would be busy beyond 100 % of the time",
     origin: "utilisation law",
     tunables: &[],
     needs_traces: false,
@@ -90,7 +93,7 @@ impl Predictor for Sum {
         let of =
             |profile: &IsolationProfile| VmForecast { reads: scaled(&profile.reads), writes: scaled(&profile.writes) };
         let note = format!(
-            "alone the device is busy for {:.0} % of the time in the sum; response times are not said",
+            "the busy shares of the device with each VM alone sum up to {:.0} %; response times are not forecast",
             100.0 * busy
         );
         Ok(Consolidation { vms: alone.iter().map(of).collect(), notes: vec![note], ..Consolidation::default() })

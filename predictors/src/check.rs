@@ -1,20 +1,24 @@
-//! Whether profiles can be what they say, before any method goes by them.
+//! Checks isolation profiles before any predictor uses them.
+//!
+//! Profiles may be written by hand or come from different sources. The checks find impossible figures, wrong units (by
+//! Little's law), equal names, and traces of different layers or storages.
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
 use crate::predict_error::PredictError;
 use crate::profile::is_possible;
 
-/// Fewer requests than these say little; one says nothing.
+/// A VM needs at least this many requests: a single request gives no rate.
 const REQUESTS_MIN: u64 = 2;
-/// How far what requests find may be from what rates and responses make of it (Little's law), as a factor. Bursts make it larger by
-/// tens; a unit mistaken for another by a thousand.
-const LITTLE: f64 = 500.0;
+/// The arrival queue may differ by this factor from the number of outstanding requests by Little's law. Bursts cause
+/// factors of tens; a wrong unit causes a factor of a thousand.
+const LITTLE_FACTOR_MAX: f64 = 500.0;
 
-/// That there are two machines or more, that each is possible, and that they were measured alike.
+/// Checks that there are two VMs or more, that each profile is possible, and that all were measured on the same layer
+/// and storage.
 ///
 /// # Errors
-/// What is wrong, and of which machine.
+/// The reason, with the names of the VMs.
 pub fn check(alone: &[IsolationProfile]) -> Result<(), PredictError> {
     if alone.len() < 2 {
         return Err(PredictError::TooFew(alone.len()));
@@ -33,8 +37,8 @@ pub fn check(alone: &[IsolationProfile]) -> Result<(), PredictError> {
             format!("{} at layer {}", profile.vm, layers(profile).map_or("", |layer| layer.name()))
         };
         return Err(PredictError::Disagree(format!(
-            "{} was captured and {}: response times of different layers are not of one kind; capture both at one, or say \
-             with --layer what they are",
+            "{} was recorded, and {}: response times of different layers cannot be compared; capture both at the same \
+             layer, or state the layer with --layer",
             of(pair[0]),
             of(pair[1])
         )));
@@ -42,12 +46,12 @@ pub fn check(alone: &[IsolationProfile]) -> Result<(), PredictError> {
     Ok(())
 }
 
-/// What a replay's profile says of where it was, in [`traces::results::TraceProvenance::made`].
+/// Key of the drive of a replay, in [`traces::results::TraceProvenance::made`] of its profile.
 pub const REPLAYED_ON: &str = "replayed_on";
-/// And behind what.
+/// Key of the scheduler, depth or stack of a replay, beside [`REPLAYED_ON`].
 pub const REPLAYED_BEHIND: &str = "replayed_behind";
 
-/// That machines were replayed on one storage, if any were.
+/// Checks that all VMs were replayed on the same storage, or none.
 fn same_storage(measured: &[&IsolationProfile]) -> Result<(), PredictError> {
     let storage = |profile: &IsolationProfile| {
         let made = profile.trace.as_ref().map(|trace| &trace.made)?;
@@ -58,7 +62,8 @@ fn same_storage(measured: &[&IsolationProfile]) -> Result<(), PredictError> {
         format!("{} was {}", profile.vm, storage(profile).unwrap_or_else(|| "recorded where it ran".to_owned()))
     };
     Err(PredictError::Disagree(format!(
-        "{} and {}: what each gets alone is then of two devices; replay both on one (--drive), or take captures of one device",
+        "{} and {}: their figures alone come from two devices; replay both on the same drive (--drive), or give \
+         traces of the same device",
         of(pair[0]),
         of(pair[1])
     )))
@@ -69,11 +74,13 @@ fn of_one(profile: &IsolationProfile) -> Result<(), PredictError> {
     let operations = [("reads", &profile.reads), ("writes", &profile.writes)];
     for (name, operation) in operations {
         if let Some(figure) = figures(operation).find(|figure| !figure.is_finite() || *figure < 0.0) {
-            return wrong(format!("{name} have a figure of {figure}; rates, times and lengths are numbers from 0 on"));
+            return wrong(format!(
+                "{name} have a figure of {figure}; rates, times and lengths must be numbers of at least 0"
+            ));
         }
         if operation.iops > 0.0 && operation.response_ns.is_none_or(|response| response <= 0.0) {
             return wrong(format!(
-                "{} {name} a second without a response time: the trace tells no completions, or the profile leaves out \
+                "{} {name} a second without a response time: the trace has no completions, or the profile lacks \
                  response_ns",
                 operation.iops
             ));
@@ -82,24 +89,23 @@ fn of_one(profile: &IsolationProfile) -> Result<(), PredictError> {
             && operation.requests < REQUESTS_MIN
             && profile.reads.requests + profile.writes.requests < REQUESTS_MIN
         {
-            return wrong(format!("a single request ({name}) tells no rate; capture for longer"));
+            return wrong(format!("a single request ({name}) gives no rate; capture for longer"));
         }
     }
     if profile.reads.iops + profile.writes.iops <= 0.0 {
-        return wrong("neither reads nor writes; a machine that does nothing takes nothing of the others".to_owned());
+        return wrong("neither reads nor writes; a VM without requests does not disturb the others".to_owned());
     }
     if !is_possible(&profile.footprint) {
-        return wrong(
-            "footprint is runs of pieces, one behind the other, of a device of less than 2^64 sectors".to_owned(),
-        );
+        return wrong("footprint must be ascending runs of pieces, on a device of less than 2^64 sectors".to_owned());
     }
     if profile.busy_share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-        return wrong("busy_share is a share of time, from 0 to 1".to_owned());
+        return wrong("busy_share must be a share of time, from 0 to 1".to_owned());
     }
     little(profile)
 }
 
-/// What is under way at one time is rate times response; what requests find is about that.
+/// Checks the arrival queue against Little's law: outstanding requests are rate times response time, and a request
+/// finds about as many.
 fn little(profile: &IsolationProfile) -> Result<(), PredictError> {
     let operations = [&profile.reads, &profile.writes];
     let outstanding: f64 =
@@ -108,21 +114,23 @@ fn little(profile: &IsolationProfile) -> Result<(), PredictError> {
     let found: f64 =
         operations.iter().map(|operation| operation.iops * operation.found_total.unwrap_or(0.0)).sum::<f64>() / rate;
     let any = operations.iter().any(|operation| operation.found_total.is_some());
-    // Under a request at a time little can be said: a lone client finds nothing however busy it is.
+    // Below one outstanding request the law gives no bound: a single client finds no request however busy it is.
     let suspicious = any
-        && (found > 1.0 && found > LITTLE * outstanding || outstanding > 1.0 && outstanding > LITTLE * (found + 1.0));
+        && (found > 1.0 && found > LITTLE_FACTOR_MAX * outstanding
+            || outstanding > 1.0 && outstanding > LITTLE_FACTOR_MAX * (found + 1.0));
     if !suspicious {
         return Ok(());
     }
     Err(PredictError::profile(
         profile,
         format!(
-            "{rate:.1} requests a second with their response times make {outstanding:.3e} requests under way, but a request \
-             finds {found:.3e}: their units disagree; rates are per second, response_ns and service_ns are nanoseconds"
+            "{rate:.1} requests a second with their response times make {outstanding:.3e} outstanding requests, but a \
+             request finds {found:.3e}: their units disagree; rates are per second, response_ns and service_ns are nanoseconds"
         ),
     ))
 }
 
+/// The figures of an operation that must be finite and at least 0.
 fn figures(operation: &IsolatedOperation) -> impl Iterator<Item = f64> {
     let IsolatedOperation { iops, response_ns, service_ns, service_square_ns2, .. } = operation;
     let IsolatedOperation { found_total, found_reads, found_writes, mean_bytes, response_variance_ns2, .. } = operation;

@@ -1,4 +1,8 @@
-//! Forecasts held against the truth.
+//! Errors of forecasts against the measured or replayed truth.
+//!
+//! The error of a figure is |forecast - truth| / truth. Means come with their 95 % confidence intervals. A true value
+//! without a forecast counts as left out. The module also counts the true values within stated intervals and the
+//! dispatch orders that were identified, and averages forecasts over repetitions.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +11,12 @@ use traces::results::prediction::{
 };
 use traces::statistics::mean_and_half_width;
 
-/// A figure of forecasts.
+/// A figure of a forecast.
 struct Figure {
     name: &'static str,
-    /// Its values in a forecast: one for each machine, or one for all.
+    /// Its values in a forecast: one for each VM, or one for all VMs together.
     values: fn(&Forecast) -> Vec<Option<f64>>,
-    /// The intervals that are stated of them.
+    /// The stated intervals of these values.
     stated: fn(&Intervals) -> &[Option<[f64; 2]>],
 }
 
@@ -51,12 +55,13 @@ fn p99(percentiles: &BTreeMap<String, Vec<Option<f64>>>) -> Vec<Option<f64>> {
 /// Errors by predictor and figure.
 pub type Errors = BTreeMap<String, BTreeMap<String, ForecastError>>;
 
-/// The errors of every predictor over `pairs` with a truth, by figure. A predictor that refuses leaves out what there is a truth of.
+/// The errors of every predictor over `pairs` with a truth, by figure. If a predictor refuses, all true values count as
+/// left out.
 pub fn errors(pairs: &[PairPrediction]) -> Errors {
     of(&pairs.iter().collect::<Vec<&PairPrediction>>())
 }
 
-/// The same by how many machines share a device, if that differs.
+/// The errors by the number of VMs that share a device; empty if that number is the same for all pairs.
 pub fn by_size(pairs: &[PairPrediction]) -> BTreeMap<usize, Errors> {
     let mut sizes: BTreeMap<usize, Vec<&PairPrediction>> = BTreeMap::new();
     pairs.iter().for_each(|pair| sizes.entry(pair.vms.len()).or_default().push(pair));
@@ -66,19 +71,20 @@ pub fn by_size(pairs: &[PairPrediction]) -> BTreeMap<usize, Errors> {
     sizes.into_iter().map(|(size, pairs)| (size, of(&pairs))).collect()
 }
 
-/// How often each predictor tells the device's policy, of those that tell it and groups whose is known.
+/// How often each predictor identifies the device's dispatch order, over groups with a known order and predictors that
+/// state one.
 pub fn policies(pairs: &[PairPrediction]) -> BTreeMap<String, Identified> {
     let mut policies: BTreeMap<String, Identified> = BTreeMap::new();
     for pair in pairs {
         let Some(truth) = pair.truth.as_ref().and_then(|truth| truth.policy.as_ref()) else { continue };
         for (name, outcome) in &pair.predictors {
-            let Outcome::Forecast(Forecast { policy: Some(told), .. }) = outcome else { continue };
-            let right = told.name == truth.name;
+            let Outcome::Forecast(Forecast { policy: Some(stated), .. }) = outcome else { continue };
+            let right = stated.name == truth.name;
             let found = policies.entry(name.clone()).or_default();
             found.groups += 1;
             found.right += u64::from(right);
-            found.right_and_sure += u64::from(right && told.sure);
-            found.wrong_but_sure += u64::from(!right && told.sure);
+            found.right_and_sure += u64::from(right && stated.sure);
+            found.wrong_but_sure += u64::from(!right && stated.sure);
         }
     }
     policies
@@ -135,16 +141,17 @@ fn of_figure(pairs: &[&PairPrediction], name: &str, figure: &Figure) -> Forecast
     }
 }
 
-/// The policy that most of `forecasts` tell, the first of equals; sure only where all are.
+/// The dispatch order that most of `forecasts` state, the first among equals. It is sure only if all forecasts state it
+/// and all are sure.
 fn agreed(forecasts: &[Forecast]) -> Option<DevicePolicy> {
-    let told: Vec<&DevicePolicy> = forecasts.iter().filter_map(|forecast| forecast.policy.as_ref()).collect();
-    let votes = |policy: &DevicePolicy| told.iter().filter(|other| other.name == policy.name).count();
-    let most = told.iter().rev().max_by_key(|policy| votes(policy))?;
-    let sure = votes(most) == forecasts.len() && told.iter().all(|policy| policy.sure);
+    let stated: Vec<&DevicePolicy> = forecasts.iter().filter_map(|forecast| forecast.policy.as_ref()).collect();
+    let votes = |policy: &DevicePolicy| stated.iter().filter(|other| other.name == policy.name).count();
+    let most = stated.iter().rev().max_by_key(|policy| votes(policy))?;
+    let sure = votes(most) == forecasts.len() && stated.iter().all(|policy| policy.sure);
     Some(DevicePolicy { name: most.name.clone(), sure })
 }
 
-/// The mean of each figure over `forecasts` of the same machines, where all of them have it.
+/// The mean of each figure over `forecasts` of the same VMs; `None` for a figure that any of them lacks.
 pub fn mean(forecasts: &[Forecast]) -> Forecast {
     let over = |values: Vec<Option<f64>>| -> Option<f64> {
         let all = values.iter().copied().collect::<Option<Vec<f64>>>()?;
@@ -152,18 +159,18 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
     };
     let one = |of: fn(&Forecast) -> Option<f64>| over(forecasts.iter().map(of).collect());
     let each = |of: fn(&Forecast) -> &Vec<Option<f64>>| {
-        let machines = forecasts.first().map_or(0, |forecast| of(forecast).len());
+        let vms = forecasts.first().map_or(0, |forecast| of(forecast).len());
         let at =
             |index: usize| over(forecasts.iter().map(|forecast| of(forecast).get(index).copied().flatten()).collect());
-        (0..machines).map(at).collect::<Vec<Option<f64>>>()
+        (0..vms).map(at).collect::<Vec<Option<f64>>>()
     };
     let named = |of: fn(&Forecast) -> &BTreeMap<String, Vec<Option<f64>>>| {
         let names = forecasts.iter().flat_map(|forecast| of(forecast).keys().cloned());
         let of_name = |name: String| {
-            let machines = forecasts.iter().map(|forecast| of(forecast).get(&name).map_or(0, Vec::len)).max();
+            let vms = forecasts.iter().map(|forecast| of(forecast).get(&name).map_or(0, Vec::len)).max();
             let at =
                 |index: usize| over(forecasts.iter().map(|forecast| *of(forecast).get(&name)?.get(index)?).collect());
-            let each = (0..machines.unwrap_or(0)).map(at).collect();
+            let each = (0..vms.unwrap_or(0)).map(at).collect();
             (name, each)
         };
         names.map(of_name).collect::<BTreeMap<String, Vec<Option<f64>>>>()
@@ -171,12 +178,12 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
     let intervals = |of: fn(&Intervals) -> &Vec<Option<[f64; 2]>>| {
         let all: Vec<&Vec<Option<[f64; 2]>>> =
             forecasts.iter().filter_map(|forecast| forecast.intervals_90.as_ref().map(of)).collect();
-        let machines = all.first().map_or(0, |each| each.len());
+        let vms = all.first().map_or(0, |each| each.len());
         let end = |index: usize, end: usize| {
             over(all.iter().map(|each| each.get(index).copied().flatten().map(|ends| ends[end])).collect())
         };
         let at = |index: usize| Some([end(index, 0)?, end(index, 1)?]);
-        (0..machines).map(at).collect::<Vec<Option<[f64; 2]>>>()
+        (0..vms).map(at).collect::<Vec<Option<[f64; 2]>>>()
     };
     let stated = !forecasts.is_empty() && forecasts.iter().all(|forecast| forecast.intervals_90.is_some());
     let mut notes: Vec<String> = forecasts.iter().flat_map(|forecast| forecast.notes.clone()).collect();
@@ -216,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_relative_to_the_truth_and_what_is_not_said_is_counted() {
+    fn errors_are_relative_to_the_truth_and_missing_forecasts_count_as_left_out() {
         let refused = Outcome::Refused { refused: "no".to_owned() };
         let pairs = [
             pair(
@@ -243,10 +250,11 @@ mod tests {
             let policy = Some(DevicePolicy { name: name.to_owned(), sure });
             Forecast { policy, ..Forecast::default() }
         };
-        let told =
+        let stated =
             |truth: &str, name: &str, sure: bool| pair(of(truth, true), &[("one", Outcome::Forecast(of(name, sure)))]);
         let unknown = pair(Forecast::default(), &[("one", Outcome::Forecast(of("fcfs", true)))]);
-        let pairs = [told("fcfs", "fcfs", true), told("fcfs", "fcfs", false), told("fcfs", "weighted", true), unknown];
+        let pairs =
+            [stated("fcfs", "fcfs", true), stated("fcfs", "fcfs", false), stated("fcfs", "weighted", true), unknown];
         let found = Identified { groups: 3, right: 2, right_and_sure: 1, wrong_but_sure: 1 };
         assert_eq!(policies(&pairs), BTreeMap::from([("one".to_owned(), found)]));
         let agreed = mean(&[of("fcfs", true), of("weighted", true), of("fcfs", true)]).policy;
@@ -255,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stated_holds_as_often_as_truths_lie_within() {
+    fn within_stated_is_the_share_of_truths_inside_their_intervals() {
         let of = |stated: [f64; 2]| {
             let intervals = Intervals { read_response_ns: vec![Some(stated), None], ..Intervals::default() };
             let said = Forecast { intervals_90: Some(intervals), ..forecast([Some(10.0), Some(1.0)], 1.0) };
@@ -268,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_several_sizes_are_shown_apart() {
+    fn errors_by_size_are_empty_unless_sizes_differ() {
         let of = |size: usize, forecast_is: f64| PairPrediction {
             vms: vec!["a".to_owned(); size],
             ..pair(
@@ -283,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_over_what_all_have() {
+    fn mean_lacks_figures_that_any_forecast_lacks() {
         let all = [forecast([Some(10.0), Some(1.0)], 3.0), forecast([Some(20.0), None], 5.0)];
         assert_eq!(mean(&all), forecast([Some(15.0), None], 4.0));
         assert_eq!(mean(&[]), Forecast::default());

@@ -1,19 +1,23 @@
-//! Reads before writes, head of line, as a fixed point.
+//! Head-of-line priority of reads over writes, as a fixed point.
 //!
-//! One server. Reads have non-preemptive priority and come from closed populations: machine i has N_i readers that think for Z_i
-//! between two reads. Writes come in batches of X at Poisson times, at the rate they have alone, since nobody waits for them. Then
+//! The model is one server. Reads have non-preemptive priority and come from closed populations: VM i has N_i readers
+//! with a think time of Z_i. Writes come in batches of X at Poisson times. Their rate is that alone, since no process
+//! waits for them.
 //!
-//! - reads: R_i = S_i + Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w, with Q_j = X_j R_j the reads at the device and U_j = X_j S_j the
-//!   one in service, both as a new read of machine i finds them (its own class with N_i - 1 of N_i: Schweitzer 1979), r the mean
-//!   residual E(S²) / 2E(S), and X_i = N_i / (Z_i + R_i);
-//! - writes: R_w = S_w + W with W = Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w + Σ_j λ_j W_j S_j + m S_w + ρ_r W: the reads and writes
-//!   that are there (batches come at Poisson times and find the mean), the m = (E(X²) - E(X)) / 2E(X) of its own batch that go
-//!   before it, and the reads that come while it waits. With reads at Poisson times this is Cobham's formula (1954) for batches.
+//! - Reads: R_i = S_i + Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w. Q_j = X_j R_j are the reads at the device, and U_j =
+//!   X_j S_j is the read in service, both as a new read of VM i finds them. Its own class counts with N_i - 1 of N_i
+//!   (Schweitzer 1979). r is the mean residual service time E(S²) / 2E(S), and X_i = N_i / (Z_i + R_i).
+//! - Writes: R_w = S_w + W with W = Σ_j ((Q_j - U_j) S_j + U_j r_j) + ρ_w r_w + Σ_j λ_j W_j S_j + m S_w + ρ_r W. A
+//!   write waits for the reads and writes that its batch finds, which are the mean numbers, since batches come at
+//!   Poisson times. It also waits for the m = (E(X²) - E(X)) / 2E(X) writes of its own batch before it, and for reads
+//!   that come while it waits. With reads at Poisson times this is Cobham's formula (1954) for batches.
 //!
-//! N_i are the streams that read, or what reads have under way if that is more; Z_i is what then gives the rate alone. Each response is
-//! the one alone times what the model makes of it: the model together by the model alone. It holds while reads and writes
-//! together leave some of the device; near saturation writes wait for ever, and the forecast is refused. Against a simulation of
-//! the same machines with few readers, reads are within 8 % and writes come out up to a fifth too long (`tests/head_of_line.rs`).
+//! N_i is the number of streams that read, or of outstanding reads if that is larger. Z_i then follows from the rate
+//! alone. Each forecast response time is that alone, multiplied by the ratio of the model together to the model alone.
+//!
+//! The model holds while reads and writes together leave a part of the device's time. Near saturation writes wait
+//! without end, and the predictor refuses the forecast. In a simulation of the same VMs with few readers, reads are
+//! within 8 % and writes come out up to a fifth too long (`tests/head_of_line.rs`).
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
@@ -32,20 +36,21 @@ pub const ENTRY: Entry = Entry {
     build: |_: &Settings| Ok(Method::Predictor(Box::new(HeadOfLine))),
 };
 
-/// The device may be asked for so much of its time.
+/// Above this utilisation of the device the predictor refuses a forecast.
 const UTILISATION_MAX: f64 = 0.95;
+/// Most steps of the fixed-point iteration.
 const STEPS_MAX: usize = 10_000;
-/// Of a response, relative: the fixed point is found.
-const CLOSE_ENOUGH: f64 = 1e-10;
+/// The fixed point is found if no response time changes by more than this share in a step.
+const CHANGE_MAX: f64 = 1e-10;
 
 struct HeadOfLine;
 
-/// A machine's requests as the model has them; seconds.
+/// The requests of a VM as input of the model; times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Class {
-    /// Reads: how many readers, and how long each thinks.
+    /// Number of readers.
     pub readers: f64,
-    /// Mean time between a read's completion and the reader's next.
+    /// Mean think time of a reader.
     pub think: f64,
     /// Mean service time of a read and its mean square.
     pub read_service: [f64; 2],
@@ -57,7 +62,7 @@ pub struct Class {
     pub batch: [f64; 2],
 }
 
-/// What the model makes of a machine; seconds.
+/// The result of the model for a VM; times in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Solved {
     /// Reads per second.
@@ -68,10 +73,10 @@ pub struct Solved {
     pub write_response: f64,
 }
 
-/// The fixed point for machines that share a server; or how much of its time they ask for, if that is too much.
+/// Solves the fixed point for VMs that share a server.
 ///
 /// # Errors
-/// The utilisation.
+/// The utilisation, if it is too high.
 pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
     let residual = |[mean, square]: [f64; 2]| if mean > 0.0 { square / (2.0 * mean) } else { 0.0 };
     let writes: f64 = classes.iter().map(|class| class.write_rate * class.write_service[0]).sum();
@@ -92,7 +97,7 @@ pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
             for (other, class) in classes.iter().enumerate() {
                 let rate = rate(class, response[other]);
                 let others = if other == index { (class.readers - 1.0) / class.readers } else { 1.0 };
-                // A mean may say that more are served than are there, which cannot be.
+                // With means, more reads could be in service than at the device, which is impossible.
                 let there = rate * response[other] * others;
                 let served = (rate * class.read_service[0] * others).min(there);
                 next += (there - served) * class.read_service[0] + served * residual(class.read_service);
@@ -100,7 +105,7 @@ pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
             change = change.max((next / response[index] - 1.0).abs());
             response[index] = (response[index] + next) / 2.0;
         }
-        if change < CLOSE_ENOUGH {
+        if change < CHANGE_MAX {
             break;
         }
     }
@@ -117,7 +122,7 @@ pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
             (rate * response - served).max(0.0) * class.read_service[0] + served * residual(class.read_service)
         })
         .sum();
-    // With a = what is found and y = Σ λ W S: W (1 - ρ_r) = a + y + m S, and so y (1 - ρ_r - ρ_w) = ρ_w a + Σ λ S m S.
+    // With a = `found` and y = Σ λ W S: W (1 - ρ_r) = a + y + m S, and so y (1 - ρ_r - ρ_w) = ρ_w a + Σ λ S m S.
     let found = found_reading + found_writing;
     let mates_first: f64 = classes.iter().map(|class| class.write_rate * class.write_service[0] * mates(class)).sum();
     let writes_first = (writes * found + mates_first) / (1.0 - reads - writes);
@@ -128,7 +133,7 @@ pub fn solve(classes: &[Class]) -> Result<Vec<Solved>, f64> {
     Ok(classes.iter().zip(rates).zip(response).map(solved).collect())
 }
 
-/// How long the writes of its batch that go before a write take.
+/// Service time of the writes that precede a write in its batch.
 fn mates(class: &Class) -> f64 {
     let [mean, square] = class.batch;
     if mean > 0.0 { (square - mean) / (2.0 * mean) * class.write_service[0] } else { 0.0 }
@@ -139,18 +144,18 @@ impl Predictor for HeadOfLine {
         let classes = alone.iter().map(class).collect::<Result<Vec<Class>, PredictError>>()?;
         let writes = alone.iter().any(|profile| profile.writes.iops > 0.0);
         let waits = if writes { "with reads first, writes would wait" } else { "reads would wait" };
-        let refused = |who: String| {
+        let refused = |demand: String| {
             move |utilisation: f64| {
                 PredictError::DoesNotHold(format!(
-                    "hol holds up to a utilisation of {UTILISATION_MAX}, and {who} for {utilisation:.2} of the device's time: \
-                     {waits} without end"
+                    "hol holds up to a utilisation of {UTILISATION_MAX}, and {demand} {utilisation:.2} of the \
+                     device's time: {waits} without end"
                 ))
             }
         };
-        let together = solve(&classes).map_err(refused("together the machines ask".to_owned()))?;
+        let together = solve(&classes).map_err(refused("the VMs together need".to_owned()))?;
         let mut vms = Vec::new();
         for ((profile, class), together) in alone.iter().zip(&classes).zip(together) {
-            let by_itself = solve(&[*class]).map_err(refused(format!("{} alone asks", profile.vm)))?[0];
+            let by_itself = solve(&[*class]).map_err(refused(format!("{} alone needs", profile.vm)))?[0];
             let grown = |operation: &IsolatedOperation, together: f64, alone: f64| {
                 operation.response_ns.filter(|_| operation.iops > 0.0 && alone > 0.0).map(|own| own * together / alone)
             };
@@ -170,7 +175,7 @@ impl Predictor for HeadOfLine {
     }
 }
 
-/// What the model takes of a profile.
+/// The input of the model from a profile.
 fn class(profile: &IsolationProfile) -> Result<Class, PredictError> {
     let service = |operation: &IsolatedOperation, name: &str| {
         if operation.iops <= 0.0 {
@@ -184,7 +189,8 @@ fn class(profile: &IsolationProfile) -> Result<Class, PredictError> {
             return Err(PredictError::profile(
                 profile,
                 format!(
-                    "{name} have a mean service time of {mean} ns and a mean square of {square} ns², which cannot be"
+                    "{name} have a mean service time of {mean} ns and a mean square of {square} ns², which is \
+                     impossible"
                 ),
             ));
         }

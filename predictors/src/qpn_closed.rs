@@ -1,18 +1,21 @@
 //! The queueing Petri net of Noorshams, Rostami, Kounev, Reussner 2014 in closed form.
 //!
-//! In their net clients of reads and writes wait for one storage; its scheduler picks reads with weight w_r and writes with w_w. Clients
-//! that do not think are always waiting, so with p = w_r / (w_r + w_w) and mean service times μ a cycle serves p reads and 1 - p
-//! writes: X_r = p / (p μ_r + (1 - p) μ_w), X_w = (1 - p) / (the same), and a client's response is ρ = t / X, with t the threads
-//! of its type. The shape of the service times does not matter for the means.
+//! In the net, clients of reads and writes wait for one storage. Its scheduler picks reads with weight w_r and writes
+//! with weight w_w. Clients without think time always wait. With p = w_r / (w_r + w_w) and mean service times μ, a
+//! cycle serves p reads and 1 - p writes: X_r = p / (p μ_r + (1 - p) μ_w) and X_w = (1 - p) / (the same). The response
+//! time of a client is ρ = t / X, where t is the number of threads of its type. The means do not depend on the
+//! distribution of service times.
 //!
-//! Calibrated backwards by the same equations: t = X ρ (Little's law), w_r / w_w = (t_r / ρ_r) / (t_w / ρ_w) = X_r / X_w of each
-//! machine alone, and μ_r, μ_w from p_i μ_r + (1 - p_i) μ_w = 1 / X_i over the machines, unless they are given. The paper fits w_r / w_w
-//! as a function of t_r / t_w: here the straight line through the logarithms of the machines' own, or their mean where they do
-//! not differ.
+//! The same equations calibrate the model from the VMs alone: t = X ρ (Little's law), and w_r / w_w = (t_r / ρ_r) /
+//! (t_w / ρ_w) = X_r / X_w of each VM. μ_r and μ_w follow from p_i μ_r + (1 - p_i) μ_w = 1 / X_i over the VMs, unless
+//! they are given. The paper fits w_r / w_w as a function of t_r / t_w. Here that function is the straight line through
+//! the logarithms of the VMs' own ratios, or their mean if their thread ratios do not differ.
 //!
-//! Or calibrated as the paper does, from response times at a few thread counts on the storage itself: μ of responses of reads and of writes
-//! apart ([`service_of_line`]), w_r / w_w of responses of both together. What is measured takes the place of what the machines alone
-//! give.
+//! The model can also be calibrated as in the paper, from response times at a few thread counts on the storage itself:
+//! μ from response times of reads and of writes apart ([`service_of_line`]), w_r / w_w from those of both together.
+//! These measurements replace the calibration from the VMs alone.
+//!
+//! The model leaves out think times, so the predictor refuses VMs whose device is idle for more than 10 % of the time.
 
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};
@@ -24,40 +27,30 @@ use crate::predictor::{
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "qpn-closed",
-    summary: "weighted reads and writes of clients that never think; refused where the device is idle at times",
+    summary: "weighted reads and writes of clients that never think; refused if the device is idle at times",
     origin: "Noorshams et al. 2014, queueing Petri net, closed form",
     tunables: &[
-        Tunable::new(
-            "read_service",
-            Unit::Time,
-            "0ns",
-            "mean service time of a read; 0 for what the machines alone give",
-        ),
-        Tunable::new(
-            "write_service",
-            Unit::Time,
-            "0ns",
-            "mean service time of a write; 0 for what the machines alone give",
-        ),
+        Tunable::new("read_service", Unit::Time, "0ns", "mean service time of a read; 0 to fit it on the VMs alone"),
+        Tunable::new("write_service", Unit::Time, "0ns", "mean service time of a write; 0 to fit it on the VMs alone"),
         Tunable::new(
             "read_responses",
             Unit::TimesAt(1),
             "none",
-            "mean responses of reads alone by threads, of which their service time is made",
+            "mean response times of reads alone by threads; they give the service time of reads",
         )
         .within(1, u64::MAX),
         Tunable::new(
             "write_responses",
             Unit::TimesAt(1),
             "none",
-            "mean responses of writes alone by threads, of which their service time is made",
+            "mean response times of writes alone by threads; they give the service time of writes",
         )
         .within(1, u64::MAX),
         Tunable::new(
             "mixed_responses",
             Unit::TimesAt(2),
             "none",
-            "mean responses of reads and writes by threads that read and threads that write, of which the weights are made",
+            "mean response times of reads and writes by reading and writing threads; they give the weights",
         )
         .within(1, u64::MAX),
     ],
@@ -73,10 +66,11 @@ pub const ENTRY: Entry = Entry {
                 expected,
             };
             match (given, points.is_empty()) {
-                (Some(_), false) => Err(refused(format!("taken beside {service}: give one of them"))),
+                (Some(_), false) => Err(refused(format!("not given beside {service}: give one of them"))),
                 (given, true) => Ok(given),
                 (None, false) => {
-                    let grows = "responses of threads that wait for one another, which are longer the more there are";
+                    let grows =
+                        "response times of threads that wait for one another, which grow with the number of threads";
                     service_of_responses(&points).map(Some).ok_or_else(|| refused(grows.to_owned()))
                 }
             }
@@ -88,17 +82,17 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Clients that never think keep the device busy for this share of the time and more.
+/// Clients that never think keep the device busy for at least this share of the time.
 const BUSY_MIN: f64 = 0.9;
 
 struct QpnClosed {
-    /// Service times of reads and writes, seconds.
+    /// Given service times of reads and writes, seconds.
     given: [Option<f64>; 2],
-    /// Weights on the storage itself.
+    /// Weights measured on the storage itself; empty to take them from the VMs alone.
     weighed: Vec<Weighed>,
 }
 
-/// A weight at one ratio of threads.
+/// A weight ratio at one thread ratio.
 #[derive(Clone, Copy)]
 struct Weighed {
     /// Logarithm of t_r / t_w.
@@ -115,20 +109,21 @@ impl Weighed {
     }
 }
 
-/// Throughput of reads and writes, per second, at a scheduler that serves a read with probability `reads`; service times in
-/// seconds.
+/// Throughput of reads and writes, per second, if the scheduler serves a read with probability `reads`. `service` has
+/// the mean service times of reads and writes, seconds.
 pub fn throughput(reads: f64, service: [f64; 2]) -> [f64; 2] {
     let cycle = reads * service[0] + (1.0 - reads) * service[1];
     [reads / cycle, (1.0 - reads) / cycle]
 }
 
-/// Mean service time of the paper's calibration: responses of t = 10, 20, … 100 threads lie on `slope`·t + `intercept`, and the mean
-/// is read off at 25 threads: a response is then 25 services.
+/// Mean service time by the paper's calibration. Response times of t = 10, 20, … 100 threads lie on `slope`·t +
+/// `intercept`. The service time is that response time at 25 threads, divided by 25: a response is then 25 services.
 pub fn service_of_line(slope: f64, intercept: f64) -> f64 {
     (25.0 * slope + intercept) / 25.0
 }
 
-/// Seconds that `kind` takes by least squares over the machines if the other kind takes `given`; as long where no machine does it.
+/// Service time of `kind`, seconds, by least squares over the VMs if the other kind takes `given`. Without a VM that
+/// has requests of the kind it is `given`, too.
 fn rest(clients: &[Clients], kind: usize, given: f64) -> f64 {
     let (mut along, mut spread) = (0.0, 0.0);
     for client in clients {
@@ -140,8 +135,9 @@ fn rest(clients: &[Clients], kind: usize, given: f64) -> f64 {
     if spread > 0.0 { along / spread } else { given }
 }
 
-/// Seconds, of the least-squares line through mean responses at thread counts; of one thread count the line through the origin. Nothing if
-/// responses do not grow with threads, or for so little that no service time is left.
+/// Service time, seconds, from the least-squares line through mean response times at thread counts. With one thread
+/// count the line goes through the origin. `None` if response times do not grow with threads, or if the service time is
+/// not positive.
 fn service_of_responses(points: &[TimesAt]) -> Option<f64> {
     let count = points.len() as f64;
     let of = |point: &TimesAt| [point.counts[0] as f64, point.times[0].as_ns() as f64 / 1e9];
@@ -157,7 +153,7 @@ fn service_of_responses(points: &[TimesAt]) -> Option<f64> {
     (slope > 0.0 && service > 0.0).then_some(service)
 }
 
-/// A machine alone: rates and threads of reads and writes.
+/// Rates and threads of the reads and writes of a VM alone.
 struct Clients {
     rates: [f64; 2],
     threads: [f64; 2],
@@ -167,7 +163,8 @@ impl Clients {
     fn of(profile: &IsolationProfile) -> Result<Clients, PredictError> {
         if let Some(busy) = profile.busy_share.filter(|busy| *busy < BUSY_MIN) {
             return Err(PredictError::DoesNotHold(format!(
-                "qpn-closed is of clients that never think, and alone the device of {} is idle for {:.0} % of the time",
+                "qpn-closed models clients that never think, and with {} alone the device is idle for {:.0} % of the \
+                 time",
                 profile.vm,
                 100.0 * (1.0 - busy)
             )));
@@ -213,13 +210,13 @@ impl Predictor for QpnClosed {
         };
         let [read_ms, write_ms] = service.map(|seconds| seconds * 1e3);
         let note =
-            format!("a read takes {read_ms:.3} ms and a write {write_ms:.3} ms, of {:.0} % reads", 100.0 * reads);
+            format!("a read takes {read_ms:.3} ms and a write {write_ms:.3} ms; {:.0} % are reads", 100.0 * reads);
         Ok(Consolidation { vms: clients.iter().map(of).collect(), notes: vec![note], ..Consolidation::default() })
     }
 }
 
 impl QpnClosed {
-    /// μ_r and μ_w: given, or least squares over the machines.
+    /// μ_r and μ_w, seconds: as given, or by least squares over the VMs.
     fn service(&self, clients: &[Clients]) -> Result<[f64; 2], PredictError> {
         let mut normal = [[0.0; 3]; 2];
         for client in clients {
@@ -232,7 +229,7 @@ impl QpnClosed {
         }
         let [[a, b, c], [_, d, e]] = normal;
         let determinant = a * d - b * b;
-        // Machines with the same mix tell the cycle and not its parts; then both take as long.
+        // VMs with the same mix determine the cycle but not its parts. Both operations then get the same service time.
         let same_mix = determinant < 1e-6 * (a + d) * (a + d);
         let alike = (c + e) / (a + 2.0 * b + d);
         let fitted =
@@ -247,14 +244,15 @@ impl QpnClosed {
             return Ok(service);
         }
         Err(PredictError::DoesNotHold(format!(
-            "service times come out as {:.3} ms for reads and {:.3} ms for writes: one mean for all reads and one for all writes does not \
-             describe what was measured; give others as read_responses and write_responses, or as read_service and write_service",
+            "service times come out as {:.3} ms for reads and {:.3} ms for writes: one mean for all reads and one for \
+             all writes does not describe the profiles; give other service times with read_responses and write_responses, \
+             or with read_service and write_service",
             service[0] * 1e3,
             service[1] * 1e3
         )))
     }
 
-    /// w_r / w_w at a ratio of threads, of which `log_threads` is the logarithm.
+    /// w_r / w_w at the thread ratio whose logarithm is `log_threads`.
     fn weight(&self, clients: &[Clients], log_threads: f64) -> f64 {
         let both = clients.iter().filter(|clients| clients.threads.iter().all(|threads| *threads > 0.0));
         let own = |clients: &Clients| {
@@ -264,7 +262,7 @@ impl QpnClosed {
         let points = if self.weighed.is_empty() { both.map(own).collect() } else { self.weighed.clone() };
         let count = points.len() as f64;
         if points.is_empty() {
-            // Nobody does both: the scheduler takes them as they come, in proportion to what waits.
+            // No VM has both reads and writes: the scheduler serves them in proportion to the waiting requests.
             return libm::exp(log_threads);
         }
         let mean = |of: fn(&Weighed) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,11 +1,12 @@
-//! Normal equations.
+//! Solves the normal equations of least squares by Gaussian elimination.
 
-/// The solution of `square` x = `right`, where `square` is symmetric and none of its eigenvalues negative, as least squares make it. An
-/// unknown that nothing depends on, or only as on those before it, is 0. `None` if a figure is not finite.
+/// Solves `square` x = `right`. `square` is symmetric without negative eigenvalues, as in least squares. An unknown is
+/// 0 if the equations do not depend on it, or only in a combination of the unknowns before it. `None` if a figure is
+/// not finite.
 pub(crate) fn solve<const N: usize>(mut square: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
     let scale: [f64; N] = std::array::from_fn(|index| square[index][index]);
     for column in 0..N {
-        // What is left of it is rounding, and so is its whole row.
+        // The pivot that is left is rounding error, and so is its whole row.
         if square[column][column] <= 1e-12 * scale[column] {
             square[column] = std::array::from_fn(|index| if index == column { 1.0 } else { 0.0 });
             right[column] = 0.0;
@@ -32,12 +33,12 @@ mod tests {
     use super::solve;
 
     #[test]
-    fn equations_hold_and_unknowns_without_one_are_zero() {
+    fn solution_fulfils_equations_and_undetermined_unknowns_are_zero() {
         assert_eq!(
             solve([[4.0, 2.0, 0.0], [2.0, 5.0, 0.0], [0.0, 0.0, 0.0]], [14.0, 19.0, 0.0]),
             Some([2.0, 3.0, 0.0])
         );
-        // The second says what the first does.
+        // The second equation equals the first.
         assert_eq!(solve([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 2.0]], [3.0, 3.0, 8.0]), Some([3.0, 0.0, 4.0]));
         assert!(solve([[f64::NAN]], [1.0]).is_none());
     }

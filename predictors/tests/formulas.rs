@@ -231,13 +231,13 @@ fn qpn_closed_service_times_are_those_of_the_line_at_25_threads() {
     assert!(note("qpn-closed:read_responses=10x70ms").contains("a read takes 7.000 ms"));
     let both = "qpn-closed:read_service=4ms,read_responses=10x70ms".parse().unwrap();
     let Err(error) = predictors::build(&both) else { panic!("it takes both") };
-    assert!(error.to_string().contains("taken beside read_service: give one of them"), "{error}");
+    assert!(error.to_string().contains("not given beside read_service: give one of them"), "{error}");
     // Responses must grow with the number of threads, and the line must be positive at 25 threads.
     for odd in ["10x100ms+20x10ms", "10x50ms+20x49ms", "100x1ms+200x2000ms"] {
         let Err(error) = predictors::build(&format!("qpn-closed:read_responses={odd}").parse().unwrap()) else {
             panic!("{odd} is taken")
         };
-        assert!(error.to_string().contains("longer the more there are"), "{error}");
+        assert!(error.to_string().contains("grow with the number of threads"), "{error}");
     }
     // A cycle is 10 ms for two reads and three writes. A given time of one kind leaves the rest to the other.
     let mixed = |vm: &str| {
@@ -292,8 +292,8 @@ fn impossible_profiles_are_refused_with_the_reason() {
         (milliseconds, "c: 220.0 requests a second with their response times make 2.5"),
         (twice, "two VMs are called a"),
         (idle, "a: neither reads nor writes"),
-        (single, "a: a single request (reads) tells no rate"),
-        (share, "a: busy_share is a share of time, from 0 to 1"),
+        (single, "a: a single request (reads) gives no rate"),
+        (share, "a: busy_share must be a share of time, from 0 to 1"),
     ];
     for (alone, words) in cases {
         let error = ask("isolation", &alone).unwrap_err().to_string();

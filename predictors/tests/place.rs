@@ -134,12 +134,12 @@ fn limits_come_before_throughput_and_the_tightest_is_listed_first() {
     task.limits[2].read_iops = Some(50.0);
     let kept = placed(&task);
     assert!(kept.lun_of[1] != kept.lun_of[0] && kept.lun_of[2] == kept.lun_of[0], "{:?}", kept.lun_of);
-    assert_eq!((kept.standings[0].machine, kept.exceeded), (1, 0.0));
+    assert_eq!((kept.standings[0].vm, kept.exceeded), (1, 0.0));
     // Beside the large VM a small one gets 71 reads/s, so a limit of 90 is exceeded.
     task.limits[2].read_iops = Some(90.0);
     let exceeded = placed(&task);
     let first = exceeded.standings[0];
-    assert_eq!((first.machine, first.figure), (2, Figure::ReadIops));
+    assert_eq!((first.vm, first.figure), (2, Figure::ReadIops));
     assert!(first.slack < 0.0 && exceeded.standings[1].slack >= 0.0, "{:?}", exceeded.standings);
     assert!((exceeded.exceeded + first.slack).abs() < 1e-9);
 }
@@ -177,7 +177,7 @@ fn overload_is_shared_evenly_among_luns() {
 fn impossible_tasks_are_refused_with_the_reason() {
     let predictor = sum();
     let empty = Task { alone: Vec::new(), ..task(&[0.5], 1, &*predictor) };
-    assert_eq!(place(&empty), Err(PlaceError::Nothing { machines: 1, luns: 0 }));
+    assert_eq!(place(&empty), Err(PlaceError::Nothing { vms: 1, luns: 0 }));
     let mut apart = task(&[0.5, 0.4, 0.3], 2, &*predictor);
     apart.separate = vec![(0, 1), (0, 2), (1, 2)];
     let said = place(&apart).unwrap_err().to_string();
@@ -187,8 +187,8 @@ fn impossible_tasks_are_refused_with_the_reason() {
     large.takes = vec![Sectors::new(60); 3];
     let said = place(&large).unwrap_err().to_string();
     assert!(
-        said.contains("take 180 sectors")
-            && said.contains("in the best 120 would be on a LUN that holds 100; there are too few"),
+        said.contains("need 180 sectors")
+            && said.contains("the best one puts 120 sectors on a LUN of 100; there are too few"),
         "{said}"
     );
     large.drive_capacity[1] = None;

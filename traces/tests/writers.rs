@@ -180,7 +180,7 @@ fn devices_with_addresses_of_their_own_are_kept_apart_or_refused() {
     for name in ["blkreplay", "btreplay"] {
         let folder = tempfile::tempdir().unwrap();
         let error = write(name, &folder.path().join("output"), &records, &DEVICES).unwrap_err().to_string();
-        assert!(error.contains(&format!("a {name} trace holds one; --device NAME takes one")), "{error}");
+        assert!(error.contains(&format!("a {name} trace holds one; choose one of them with --device NAME")), "{error}");
         let one = write(name, &folder.path().join("output"), &records[..1], &DEVICES).unwrap();
         assert_eq!(one.extent.unwrap().records, 1);
     }

@@ -25,7 +25,7 @@ use crate::error::UsageError;
 use crate::files::Files;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
-use crate::predict::profiles::{Place as At, Window, measure, read};
+use crate::predict::profiles::{DiskPlace, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
 use crate::vms::{self, Named};
@@ -119,15 +119,15 @@ fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(Isolation
         Source::Capture(path) => {
             let window = Window { start: plan.start, end: plan.end };
             let none = AtomicU64::new(0);
-            measure(&vm.name, path, &ReadOptions::default(), window, At::default(), &none)?.0
+            measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?.0
         }
     };
     Ok((profile, Sectors::ZERO))
 }
 
 /// Replays VMs together on `storage`, next to each other, and states the sectors that they take up.
-fn replay(plan: &Plan, storage: &Storage, machines: &[&Vm]) -> Result<(Vec<Ran>, Sectors)> {
-    let named = machines.iter().map(|vm| {
+fn replay(plan: &Plan, storage: &Storage, together: &[&Vm]) -> Result<(Vec<Ran>, Sectors)> {
+    let named = together.iter().map(|vm| {
         let path = vm.source().map_err(UsageError)?.path().to_owned();
         Ok(Named { name: vm.name.clone(), path, place: None })
     });
@@ -148,8 +148,8 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
     for (index, lun) in plan.luns.iter().enumerate() {
         let members: Vec<usize> = (0..plan.vms.len()).filter(|&vm| placed.lun_of[vm] == index).collect();
         if let Some(storage) = lun.storage.as_ref().filter(|_| !members.is_empty()) {
-            let machines: Vec<&Vm> = members.iter().map(|&vm| &plan.vms[vm]).collect();
-            let (ran, _) = replay(plan, storage, &machines).with_context(|| format!("LUN {}", lun.name))?;
+            let together: Vec<&Vm> = members.iter().map(|&vm| &plan.vms[vm]).collect();
+            let (ran, _) = replay(plan, storage, &together).with_context(|| format!("LUN {}", lun.name))?;
             for (&vm, ran) in members.iter().zip(ran) {
                 replayed[vm] = Some(share(&ran.profile));
             }
@@ -172,7 +172,7 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
         luns.push(PlacedLun { lun: lun.name.clone(), drive, before, vms });
     }
     drop(progress);
-    let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.machine])).collect();
+    let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
     let mut notes = refused;
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
@@ -220,7 +220,7 @@ fn forecast_share(alone: &IsolationProfile, forecast: &VmForecast) -> Share {
 }
 
 fn stored(plan: &Plan, standing: &Standing, replayed: Option<Share>) -> StoredStanding {
-    let Standing { machine, figure, limit, forecast, slack } = *standing;
+    let Standing { vm, figure, limit, forecast, slack } = *standing;
     let replayed = replayed.and_then(|share| match figure {
         place::Figure::ReadResponse => share.read_response_ns,
         place::Figure::ReadP99 => share.read_p99_ns,
@@ -229,7 +229,7 @@ fn stored(plan: &Plan, standing: &Standing, replayed: Option<Share>) -> StoredSt
         place::Figure::WriteIops => share.write_iops,
     });
     StoredStanding {
-        vm: plan.vms[machine].name.clone(),
+        vm: plan.vms[vm].name.clone(),
         figure: figure.name().to_owned(),
         limit,
         forecast,

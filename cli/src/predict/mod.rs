@@ -26,19 +26,18 @@ pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
     let mut predictors = chosen(&arguments.predictors)?;
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
-    let machines = profiles::named(arguments.vms.iter().chain(&arguments.also))?;
+    let inputs = profiles::named(arguments.vms.iter().chain(&arguments.also))?;
     let together = arguments.vms.len();
-    let endings: Vec<String> =
-        machines[..together].iter().map(|machine| format!("-{}.json", machine.named.name)).collect();
+    let endings: Vec<String> = inputs[..together].iter().map(|input| format!("-{}.json", input.named.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
     let storage = arguments.replayed_on.storage()?;
     let (mut alone, truth) = match &storage {
         Some(storage) => {
-            let (alone, truth) = on_drive::replay(&machines, together, storage, arguments)?;
+            let (alone, truth) = on_drive::replay(&inputs, together, storage, arguments)?;
             (alone, Some(truth))
         }
-        None => (profiles::gather(&machines, arguments)?, None),
+        None => (profiles::gather(&inputs, arguments)?, None),
     };
     predictors::check::check(&alone.profiles)?;
     let also = alone.profiles.split_off(together);

@@ -7,7 +7,7 @@ use replay::sources::TimeWindow;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
 
-use super::profiles::{Alone, Machine};
+use super::profiles::{Alone, VmInput};
 use crate::arguments::Predict;
 use crate::error::UsageError;
 use crate::progress::Progress;
@@ -22,30 +22,30 @@ const FEW: u64 = 100;
 /// # Errors
 /// A profile among the inputs; traces that cannot be read, do not fit the drive or cannot be replayed closed.
 pub fn replay(
-    machines: &[Machine],
+    inputs: &[VmInput],
     together: usize,
     storage: &Storage,
     arguments: &Predict,
 ) -> Result<(Alone, Forecast)> {
-    if let Some(profile) = machines.iter().find(|machine| machine.is_profile()) {
+    if let Some(profile) = inputs.iter().find(|input| input.is_profile()) {
         let what = "--drive replays traces, and a profile does not hold single requests";
         return Err(UsageError(format!("{}: {what}", profile.named.path.display())).into());
     }
     let options = arguments.reading.options();
     let window = TimeWindow { from: arguments.start, to: arguments.end, limit: None };
     let mapping = arguments.replayed_on.map.mapping();
-    let gather = |machines: &[Machine]| {
-        let named = machines.iter().map(|machine| machine.named.clone()).collect();
+    let gather = |inputs: &[VmInput]| {
+        let named = inputs.iter().map(|input| input.named.clone()).collect();
         vms::gather(named, &options, mapping, window, storage.capacity)
     };
     // VMs given with --also take no place beside the others.
-    let (own, further) = machines.split_at(together);
+    let (own, further) = inputs.split_at(together);
     let (own, further) = (gather(own)?, gather(further)?);
     for warning in vms::overlaps(&own) {
         eprintln!("iocast: warning: {warning}");
     }
     let bytes = |vms: &[Vm]| vms.iter().map(|vm| vm.bytes).sum::<u64>();
-    let progress = Progress::new("replaying", 2 * bytes(&own) + bytes(&further), machines.len() + 1);
+    let progress = Progress::new("replaying", 2 * bytes(&own) + bytes(&further), inputs.len() + 1);
     let (mut profiles, mut traces) = (Vec::new(), Vec::new());
     for (index, vm) in own.iter().chain(&further).enumerate() {
         let Ran { profile, trace } = storage.replay(&[vm], &options, window, progress.counter(index))?.remove(0);
@@ -56,7 +56,7 @@ pub fn replay(
         traces.push(trace);
     }
     let own: Vec<&Vm> = own.iter().collect();
-    let ran = storage.replay(&own, &options, window, progress.counter(machines.len()))?;
+    let ran = storage.replay(&own, &options, window, progress.counter(inputs.len()))?;
     let ran: Vec<IsolationProfile> = ran.into_iter().map(|ran| ran.profile).collect();
     let mut truth = Consolidation::measured(&ran).forecast();
     truth.notes.push(rests_on(&ran));

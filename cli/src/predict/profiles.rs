@@ -19,8 +19,8 @@ use crate::one_device::OneDevice;
 use crate::progress::Progress;
 use crate::vms::{Named, short_name, split_place};
 
-/// A VM with its file. Without a place, the trace's addresses are those of the device.
-pub struct Machine {
+/// A VM of the command line, with its trace or profile. Without a place, the trace's addresses are those of the device.
+pub struct VmInput {
     pub named: Named,
     /// Whether the user gave the name.
     given: bool,
@@ -33,11 +33,11 @@ const RECORDS_PER_LOOK: u64 = 4096;
 ///
 /// # Errors
 /// Two VMs of the same name.
-pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machine>, UsageError> {
-    let mut named: Vec<Machine> = Vec::new();
-    for machine in machines {
-        let parts = machine.split_once('=').filter(|(name, _)| !name.contains('/') && !Path::new(machine).exists());
-        let (name, path) = parts.map_or((None, machine.as_str()), |(name, path)| (Some(name), path));
+pub fn named<'a>(inputs: impl Iterator<Item = &'a String>) -> Result<Vec<VmInput>, UsageError> {
+    let mut named: Vec<VmInput> = Vec::new();
+    for input in inputs {
+        let parts = input.split_once('=').filter(|(name, _)| !name.contains('/') && !Path::new(input).exists());
+        let (name, path) = parts.map_or((None, input.as_str()), |(name, path)| (Some(name), path));
         let (path, place) = split_place(path)?;
         let given = name.is_some_and(|name| !name.is_empty());
         let name = name.filter(|_| given).map_or_else(|| short_name(&path), str::to_owned);
@@ -47,7 +47,7 @@ pub fn named<'a>(machines: impl Iterator<Item = &'a String>) -> Result<Vec<Machi
                 path.display()
             )));
         }
-        named.push(Machine { named: Named { name, path, place }, given });
+        named.push(VmInput { named: Named { name, path, place }, given });
     }
     Ok(named)
 }
@@ -79,26 +79,26 @@ impl Alone {
 ///
 /// # Errors
 /// A file that cannot be read or holds no request; --also beside a profile.
-pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
-    if let Some(profile) = machines.iter().find(|machine| machine.is_profile() && !arguments.also.is_empty()) {
+pub fn gather(inputs: &[VmInput], arguments: &Predict) -> Result<Alone> {
+    if let Some(profile) = inputs.iter().find(|input| input.is_profile() && !arguments.also.is_empty()) {
         let path = profile.named.path.display();
         let what = "--also takes a trace, and needs traces of all VMs; a profile does not hold single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
     }
-    if machines.iter().all(Machine::is_profile) && (arguments.start > Nanos::ZERO || arguments.end.is_some()) {
+    if inputs.iter().all(VmInput::is_profile) && (arguments.start > Nanos::ZERO || arguments.end.is_some()) {
         return Err(
             UsageError("--start and --end select a part of a trace, and all inputs are profiles".to_owned()).into()
         );
     }
-    let sizes = machines.iter().filter_map(|machine| Some(std::fs::metadata(&machine.named.path).ok()?.len()));
-    let progress = Progress::new("measuring", sizes.sum(), machines.len());
+    let sizes = inputs.iter().filter_map(|input| Some(std::fs::metadata(&input.named.path).ok()?.len()));
+    let progress = Progress::new("measuring", sizes.sum(), inputs.len());
     let (mut profiles, mut traces) = (Vec::new(), Vec::new());
-    for (index, machine) in machines.iter().enumerate() {
-        if machine.is_profile() {
-            profiles.push(machine.read()?);
+    for (index, input) in inputs.iter().enumerate() {
+        if input.is_profile() {
+            profiles.push(input.read()?);
             continue;
         }
-        let (profile, trace) = machine.measure(arguments, &progress.counter(index))?;
+        let (profile, trace) = input.measure(arguments, &progress.counter(index))?;
         profiles.push(profile);
         traces.push(trace);
     }
@@ -108,7 +108,7 @@ pub fn gather(machines: &[Machine], arguments: &Predict) -> Result<Alone> {
     Ok(Alone { profiles, traces })
 }
 
-impl Machine {
+impl VmInput {
     /// Whether its file is a profile rather than a trace.
     pub fn is_profile(&self) -> bool {
         self.named.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
@@ -132,7 +132,7 @@ impl Machine {
     fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, IsolatedTrace)> {
         let Named { name, path, place } = &self.named;
         let window = Window { start: arguments.start, end: arguments.end };
-        let place = Place { first: place.unwrap_or_default(), device: arguments.capacity };
+        let place = DiskPlace { first: place.unwrap_or_default(), device: arguments.capacity };
         measure(name, path, &arguments.reading.options(), window, place, position)
     }
 }
@@ -163,7 +163,7 @@ pub struct Window {
 
 /// The place of a VM's disk on the device.
 #[derive(Clone, Copy, Default)]
-pub struct Place {
+pub struct DiskPlace {
     /// The device's sector that holds the disk's sector 0.
     pub first: Sectors,
     /// The size of the device, if it is known.
@@ -179,7 +179,7 @@ pub fn measure(
     path: &Path,
     options: &ReadOptions,
     window: Window,
-    place: Place,
+    place: DiskPlace,
     position: &AtomicU64,
 ) -> Result<(IsolationProfile, IsolatedTrace)> {
     let format = formats::recognise(path, options)?;

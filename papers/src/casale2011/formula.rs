@@ -1,27 +1,28 @@
-//! Tables I to III: what the formulas make of the paper's own inputs.
+//! Tables I to III of Casale et al. 2011: the formulas on the paper's own inputs.
 //!
-//! The paper prints no rates of the machines alone. But its six predictions of Table II are six equations for six rates, with a single
-//! solution that is positive, and by that the mixes of Table I follow. Of response times alone it says nothing; the reads of Table III
-//! leave one of them free.
+//! The paper prints no rates of the VMs alone. Its six predictions in Table II are six equations for these six rates,
+//! with a single positive solution; the mixes of Table I follow from it. The paper prints no response times alone
+//! either. The read response times of Table III determine all of them but one, which is free.
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::reproduction::{Bar, Cell, Choice, Source};
 
 use predictors::predictor::{Consolidation, Isolated, Predictor, predict};
 
-/// The machines alone: name, reads and writes per second (the solution of Table II), and how much longer than File's a read takes, ms.
+/// The VMs alone: name, reads and writes per second (the solution of Table II), and the read response time beyond that
+/// of File, ms.
 const ALONE: [(&str, f64, f64, f64); 3] = [
     ("File", 330.114_059_8, 238.110_277_3, 0.0),
     ("Mail", 245.298_039_4, 370.561_295_3, -2.65),
     ("Web", 470.772_926_5, 44.405_484_0, -8.15),
 ];
-/// What a machine adds to a read of another, ms, less what a read of File takes alone.
+/// The time that a VM adds to a read of another VM, minus the read response time of File alone, ms.
 const ADDED: [f64; 3] = [40.25, 36.3, 33.6];
-/// What a read of File takes alone, ms: any value that leaves all of them positive gives the same tables.
+/// The read response time of File alone, ms. Every value that leaves all times positive gives the same tables.
 const FREE: f64 = 25.0;
 
-/// What the paper prints of a pair: the machines; measured requests per second; predicted mix with its errors; predicted
-/// requests per second; predicted responses of reads, ms.
+/// The paper's numbers for a pair: the VMs; measured requests per second; predicted mix with its errors; predicted
+/// requests per second; predicted read response times, ms.
 struct Pair {
     vms: [usize; 2],
     measured: [f64; 2],
@@ -58,7 +59,7 @@ const PAIRS: [Pair; 3] = [
     },
 ];
 
-/// The tables, what they were to reach, and what is printed wrong.
+/// The tables, their targets, and the misprints of the paper.
 pub(super) struct Formula {
     pub(super) cells: Vec<Cell>,
     pub(super) bars: Vec<Bar>,
@@ -72,7 +73,7 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
     for pair in &PAIRS {
         let alone = pair.vms.map(|vm| profile(vm, FREE));
         let name = pair.vms.map(|vm| ALONE[vm].0).join("+");
-        // The profiles are constants, which a test predicts from.
+        // The profiles are constants, and a test makes forecasts from them.
         if let Ok(together) = predict(casale, Isolated::of_profiles(&alone)) {
             table_1(pair, &name, &together, &mut cells, &mut misprints);
             table_2(pair, &name, &together, &mut cells);
@@ -108,12 +109,13 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
     Formula { cells, bars, misprints }
 }
 
-/// A machine alone, as its implied inputs have it. All it adds to others is due to reads; how the paper divides it is not known.
+/// The profile of a VM alone with its implied inputs. Reads cause all of its interference, since the paper does not
+/// state the division between reads and writes.
 fn profile(vm: usize, free: f64) -> IsolationProfile {
     let (name, reads, writes, longer) = ALONE[vm];
     let response = free + longer;
     let added = ADDED[vm] - free;
-    // S A = C A / (1 + A) is what it adds.
+    // The interference is S A = C A / (1 + A).
     let found = added / (response - added);
     let operation = |iops: f64, found: f64| IsolatedOperation {
         iops,
@@ -144,12 +146,13 @@ fn cell([table, row, column]: [&str; 3], unit: &str, paper: f64, ours: f64, coun
     }
 }
 
-/// Whether ours, printed as the paper prints, is what it prints; `digits` is 10 to the number of decimal places.
+/// Whether our value, rounded as in the paper, equals the printed value. `digits` is 10 to the power of the number of
+/// decimal places.
 fn same_digits(cell: &Cell, digits: f64) -> bool {
     cell.paper.is_some_and(|paper| libm::round(cell.ours * digits) == libm::round(paper * digits))
 }
 
-/// What the paper calls reads and writes.
+/// The paper's names of reads and writes.
 pub(super) const TYPES: [&str; 2] = ["R", "W"];
 
 fn table_1(pair: &Pair, name: &str, together: &Consolidation, cells: &mut Vec<Cell>, misprints: &mut Vec<String>) {
@@ -158,13 +161,13 @@ fn table_1(pair: &Pair, name: &str, together: &Consolidation, cells: &mut Vec<Ce
     for (kind, ours) in [reads, 1.0 - reads].into_iter().enumerate() {
         let column = TYPES[kind];
         let mut mix = cell(["I", name, &format!("predicted {column}")], "share", pair.mix[kind], ours, true);
-        // A printed mix whose other half is right cannot be if the two do not make one.
+        // If one share of a mix is right and both do not add up to 1, the other share is a misprint.
         if (pair.mix[0] + pair.mix[1] - 1.0).abs() > 0.005 && !same_digits(&mix, 100.0) {
             mix.counts = false;
             misprints.push(format!("Table I, {name}, predicted {column}: {} printed, {ours:.4} by the formula; the printed pair does not make 1", pair.mix[kind]));
         }
         cells.push(mix);
-        // The mix that was measured is that of Table II's rates, each known to half a request per second.
+        // The measured mix follows from the rates of Table II, each known to half a request per second.
         let error = |slack: f64| {
             let measured = (pair.measured[kind] + slack) / (all + 2.0 * slack);
             (ours - measured).abs() / measured
@@ -280,11 +283,13 @@ mod tests {
         }
     }
 
-    /// The closure of the circle: what (6) makes of own responses and additions cancels, whatever they are.
+    /// The sums around the circle of pairs are equal: with (6) they hold the same responses and additions, whatever
+    /// their values.
     #[test]
     fn the_writes_of_table_3_do_not_close() {
         let writes = [[6.91, 12.2], [10.9, 11.1], [12.9, 8.48]];
-        // With C of the own and I of the other: File+Mail is [F+m, M+f], File+Web [F+w, W+f], Web+Mail [W+m, M+w].
+        // Capital letters are responses alone, small ones interference: File+Mail is [F+m, M+f], File+Web [F+w, W+f],
+        // Web+Mail [W+m, M+w].
         let closure = |printed: [[f64; 2]; 3]| {
             let [[file_mail, mail_file], [file_web, web_file], [web_mail, mail_web]] = printed;
             (file_mail - file_web) + (mail_web - mail_file) + (web_file - web_mail)

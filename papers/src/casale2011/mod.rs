@@ -1,8 +1,8 @@
 //! Casale, Kraft, Krishnamurthy 2011: Tables I to III and Figures 2 and 3.
 //!
-//! The paper's own numbers test its formulas on its own inputs (`formula`). The same tables of machines of ours say how well the formulas
-//! forecast: of machines replayed in the paper's environment as far as it is described (`replayed`), and of measured ones
-//! ([`add_measured`]). Errors on our machines say nothing of the paper's, whose machines, drives and guests were others.
+//! `formula` tests the formulas on the paper's own inputs. The same tables for our VMs show the errors of the formulas:
+//! `replayed` has VMs replayed in the paper's environment as far as the paper describes it, and [`add_measured`] adds
+//! measured VMs. The errors for our VMs do not apply to the paper's, because its VMs, drives and guests were different.
 
 mod formula;
 mod own;
@@ -21,7 +21,7 @@ pub use self::own::{MACHINES, PAIRS, Run};
 use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
 
-/// The row of the table of papers.
+/// The registry's row.
 pub const PAPER: Paper = Paper {
     name: "casale2011",
     title: "Casale, Kraft, Krishnamurthy 2011: consolidation predictors",
@@ -61,10 +61,11 @@ fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Rep
     Ok(reproduction)
 }
 
-/// Adds what machines of a lab were: `runs` of [`MACHINES`] and [`PAIRS`], and all requests of web and mail together at the LUN.
+/// Adds the measured VMs of a lab: `runs` of [`MACHINES`] and [`PAIRS`], and all requests of web and mail together at
+/// the LUN.
 ///
 /// # Errors
-/// What is wrong with a profile.
+/// An impossible profile.
 pub fn add_measured(
     reproduction: &mut Reproduction,
     runs: &[Run],

@@ -1,4 +1,4 @@
-//! Tables I to III of machines of ours: measured beside what the formulas and the baselines say.
+//! Tables I to III for our own VMs: measured figures beside the forecasts of the formulas and the baselines.
 
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
@@ -10,23 +10,23 @@ use predictors::baselines::{CONSTANT, ISOLATION};
 use predictors::casale;
 use predictors::predictor::{Consolidation, Entry, Isolated, PredictError, Predictor, VmForecast, predict};
 
-/// The paper's machines.
+/// The paper's VMs.
 pub const MACHINES: [&str; 3] = ["file", "mail", "web"];
-/// Its pairs, by number.
+/// The paper's pairs, as indices into [`MACHINES`].
 pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [2, 1]];
-/// The forecasts that are shown, the paper's first.
+/// The predictors in the tables; the paper's is first.
 const PREDICTORS: [&Entry; 3] = [&casale::published::ENTRY, &ISOLATION, &CONSTANT];
 
-/// The machines once.
+/// One run of all VMs, alone and in pairs.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// [`MACHINES`] alone.
+    /// The profiles of [`MACHINES`] alone.
     pub alone: Vec<IsolationProfile>,
-    /// [`PAIRS`] together.
+    /// The profiles of [`PAIRS`] together.
     pub together: Vec<[IsolationProfile; 2]>,
 }
 
-/// How tables of a source are called.
+/// The word for a source in names of tables.
 pub(super) fn word(source: Source) -> &'static str {
     match source {
         Source::Formula => "formula",
@@ -35,10 +35,10 @@ pub(super) fn word(source: Source) -> &'static str {
     }
 }
 
-/// Picks a number of a forecast.
+/// Picks a figure of a forecast.
 type Pick = Box<dyn Fn(&Forecast) -> Option<f64>>;
 
-/// A number of a forecast: the table, its column without who says it, its unit, and its value.
+/// A figure of a forecast: its table, its column without the predictor's name, its unit and its value.
 struct Figure {
     table: &'static str,
     column: String,
@@ -77,7 +77,7 @@ fn figures() -> Vec<Figure> {
     figures
 }
 
-/// What was measured of a pair, and what each of [`PREDICTORS`] says, a forecast for each run.
+/// The measured figures of a pair and the forecasts of each of [`PREDICTORS`], one for each run.
 struct Row {
     name: String,
     truths: Vec<Forecast>,
@@ -111,13 +111,13 @@ fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
     PAIRS.iter().enumerate().map(row).collect()
 }
 
-/// The mean over runs, with the interval; nothing if a run has none.
+/// The mean over runs with its confidence interval; none if a run lacks the figure.
 fn over(forecasts: &[Forecast], figure: &Figure) -> Option<(f64, Option<f64>)> {
     let values = forecasts.iter().map(|forecast| (figure.value)(forecast)).collect::<Option<Vec<f64>>>()?;
     (!values.is_empty()).then(|| mean_and_half_width(&values))
 }
 
-/// Cells of all three tables, and the mean errors of each predictor by table and type.
+/// The cells of all three tables, and the mean errors of each predictor by table and type.
 pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<GroupError>), PredictError> {
     let rows = rows(runs)?;
     let (mut cells, mut errors) = (Vec::new(), Vec::new());
@@ -197,7 +197,7 @@ mod tests {
         close(find("II, replayed", "measured W"), 300.0);
         close(find("II, replayed", "predicted W"), 300.0);
         close(find("III, replayed", "measured VM1 R"), 12.0);
-        // 8 ms, and half of what the other has: S A is 4 for reads and 2 for writes, of which half counts.
+        // 8 ms alone and the other VM's interference: S A is 4 ms for reads, and 2 ms for writes, which count by half.
         close(find("III, replayed", "predicted VM1 R"), 13.0);
         close(find("III errors, replayed", "VM1 R"), 1.0 / 12.0);
         assert!(find("III, replayed", "measured VM1 R").ci95.is_some());

@@ -1,4 +1,5 @@
-//! Figures 2 and 3: what an arriving request finds at the storage, reads and writes apart, and how that changes from second to second.
+//! Figures 2 and 3 of Casale et al. 2011: the arrival queue at the storage, for reads and writes apart, as a
+//! distribution and second by second.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,16 +8,16 @@ use traces::results::reproduction::Series;
 use traces::{Nanos, Operation, Record, Timestamp};
 
 const KINDS: [&str; 2] = ["reads", "writes"];
-/// More is shown as so many.
+/// Longest queue that is shown; longer ones count as this long.
 const MOST: usize = 64;
 const SECOND: Nanos = Nanos::from_s(1);
 
-/// What arrivals of one kind find of one kind.
+/// The requests of one kind that arrivals of one kind find.
 #[derive(Clone, Default)]
 struct Found {
-    /// Arrivals that found so many.
+    /// By number of requests found: the arrivals.
     times: Vec<u64>,
-    /// By second: arrivals and what they found in all.
+    /// By second: the arrivals, and the sum of requests that they found.
     seconds: Vec<(u64, u64)>,
 }
 
@@ -36,7 +37,7 @@ impl Found {
     }
 }
 
-/// The figures of requests at the storage, of all machines, in any order. Those that were not seen to end are left out.
+/// The figures from the requests of all VMs at the storage, in any order. Requests without a completion are left out.
 pub(super) fn figures(source: &str, records: &[Record]) -> Vec<Series> {
     let moves_data = |record: &&Record| (record.request.operation as usize) < Operation::MOVING_DATA;
     let times = |record: &Record| {
@@ -117,7 +118,7 @@ mod tests {
             record(0, 10, read),
             record(2, 100, write),
             record(5, 10, read),
-            // At the moment at which the first is done.
+            // Issued when the first completes.
             record(10, 1, read),
             record(1500, 1, write),
             Record { observed: Observed::default(), ..record(3, 0, read) },

@@ -1,4 +1,5 @@
-//! The paper's machines replayed in its environment: FileBench's personalities in guests of VMware ESX 3.5 on an iSCSI server with a RAID-5.
+//! The VMs of Casale et al. 2011 replayed in the paper's environment: FileBench's personalities in guests of VMware ESX
+//! 3.5, on an iSCSI server with a RAID-5.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,18 +22,18 @@ use predictors::synthetic::Tap;
 const WORKLOADS: &str = "casale2011";
 const STACK: &str = "esx-3.5-iscsi";
 const DRIVE: &str = "iscsi-raid5-15";
-/// How long each run is; the paper's are five times as long.
+/// Length of each run; the paper's runs are five times as long.
 const SPAN: Nanos = Nanos::from_s(60);
-/// Left out at the beginning, while caches fill.
+/// Time at the beginning that is left out, while caches fill.
 const WARM_UP: Nanos = Nanos::from_s(15);
 const PAGE_BYTES: u64 = 4096;
 
-/// Machines alone and pairs.
+/// The runs: VMs alone, and pairs.
 pub(super) const GROUPS: usize = MACHINES.len() + PAIRS.len();
-/// The pair whose requests are shown one by one: web and mail.
+/// The pair whose arrival queues are shown: web and mail.
 const SHOWN: usize = 2;
 
-/// What nobody prints.
+/// The choices for details that the paper leaves open.
 pub(super) fn choices() -> Vec<Choice> {
     let seconds = |span: Nanos| span.as_ns() / 1_000_000_000;
     vec![
@@ -55,16 +56,16 @@ pub(super) fn choices() -> Vec<Choice> {
     ]
 }
 
-/// What a group did: each machine's profile, and if it is asked for every request.
+/// The result of a group: the profile of each VM, and every request if wanted.
 struct Group {
     machines: Vec<IsolationProfile>,
     records: Vec<Record>,
 }
 
-/// A run for each seed, and all requests of web and mail together in the first.
+/// Replays one run for each seed. Also returns all requests of web and mail together in the first.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
     let members = |group: usize| match group.checked_sub(MACHINES.len()) {
         Some(pair) => PAIRS[pair].to_vec(),
@@ -94,7 +95,7 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
     let description = Description::find(WORKLOADS).map_err(ReproduceError::Description)?;
     let drive = drive_models::build(&DRIVE.parse()?)?.drive;
     let capacity = drive.capacity();
-    // A machine does the same, at the same place, whoever runs beside it.
+    // A VM has the same seed and place, whichever VM runs beside it.
     let mut place = Sectors::ZERO;
     let mut guests = Vec::new();
     let planned: Vec<_> = description.guests.iter().zip(seeds(seed)).collect();

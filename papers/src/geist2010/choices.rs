@@ -1,29 +1,30 @@
-//! What the paper does not say. Each choice was made once, by which value brings the columns of the
-//! virtual machine in Table 2 nearest to the paper's, and then kept; Table 3 and all columns of the
-//! real machine judge it.
+//! Choices for details that Geist et al. 2010 leave open.
+//!
+//! Each choice was made once: the value that brings the VM's columns of Table 2 closest to the paper's. It was then
+//! kept. Table 3 and all columns of the real machine judge the choices.
 
 use traces::Sectors;
 
 use super::run::{GEOMETRY, Machine};
 use workloads::surge::{ImageSettings, Popularity};
 
-/// Whose time something passes in.
+/// The clock that a delay follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The guest's: the throttle does not slow it down, so that it is an eighth in the real disk's scale.
+    /// The guest's clock. The throttle does not slow it down, so the delay is an eighth in the real disk's scale.
     Guest,
-    /// The disk's: it is slowed down with the disk.
+    /// The disk's clock. The delay is slowed down with the disk.
     Disk,
 }
 
-/// All of them.
+/// A value for each choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choices {
-    /// What the busdriver delay delays.
+    /// The operations that the busdriver delay applies to.
     pub busdriver: &'static str,
-    /// Whose time the schedulers' timers pass in, on the virtual machine.
+    /// The clock of the schedulers' timers in the VM.
     pub timers: Clock,
-    /// Whose time the processes' sleeps pass in, there.
+    /// The clock of the processes' sleeps in the VM.
     pub sleeps: Clock,
     /// Whether popular files share directories.
     pub popularity: Popularity,
@@ -31,16 +32,16 @@ pub struct Choices {
     pub directories: u32,
     /// Whether opening a file reads its name and its inode.
     pub metadata: bool,
-    /// Whether hits fill the cache of the line's model.
+    /// Whether hits fill the cache of the linear drive model.
     pub fill_on_hit: bool,
     /// Whether the last page of a file is read whole.
     pub whole_pages: bool,
-    /// The geometry of the shadow cache that predictions are counted with.
+    /// The geometry of the shadow cache whose predictions are counted.
     pub geometry: (usize, u64, u64),
 }
 
 impl Choices {
-    /// What was chosen.
+    /// The chosen values.
     pub const FROZEN: Choices = Choices {
         busdriver: "between-tables",
         timers: Clock::Guest,
@@ -53,7 +54,7 @@ impl Choices {
         geometry: GEOMETRY,
     };
 
-    /// The file system they make.
+    /// The file system that follows from the choices.
     pub fn image(&self, files: u32, capacity: Sectors, seed: u64) -> ImageSettings {
         ImageSettings {
             files,
@@ -66,9 +67,8 @@ impl Choices {
         }
     }
 
-    /// The drive of a machine. A hit of the real one takes 100 µs: as the paper marks every service
-    /// time below 250 µs as a hit, and that includes the wait behind the request before, a hit
-    /// behind a hit must take less than 125.
+    /// The drive of a machine. A hit of the real drive takes 100 µs. The paper marks every service time below 250 µs as
+    /// a hit. That time includes the wait behind the request before, so a hit behind a hit must take less than 125 µs.
     pub fn drive(&self, machine: Machine) -> String {
         match machine {
             Machine::Real => "cheetah-15k4-mechanical:read_hit=100us,read_hit_sequential=100us".to_owned(),
@@ -78,7 +78,7 @@ impl Choices {
         }
     }
 
-    /// Every other value of every choice, with the name of the choice and of the value.
+    /// Every other value of every choice, with the names of the choice and of the value.
     pub fn alternatives() -> Vec<(&'static str, &'static str, Choices)> {
         let frozen = Choices::FROZEN;
         vec![

@@ -1,6 +1,7 @@
-//! Figure 1: 100,000 reads of random pages on the drive with its cache off, sorted by distance, the
-//! mean around each, the line. The drive is the mechanical model; the paper's own line is the
-//! `cheetah-15k4` drive.
+//! Figure 1 of Geist et al. 2010: service time by seek distance.
+//!
+//! The figure shows 100,000 reads of random pages on the drive with its cache off, sorted by distance, with the moving
+//! mean and the line. The drive is the mechanical model; the paper's own line is the `cheetah-15k4` drive.
 
 use drive_models::calibration::linear::Smoothed;
 use drive_models::calibration::{RandomReads, SimulatedDevice};
@@ -9,10 +10,10 @@ use traces::results::reproduction::{Cell, Series};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
-/// Reads, and the seed of their places.
+/// Number of reads, and the seed of their addresses.
 const READS: RandomReads = RandomReads { reads: 100_000, seed: 1 };
 
-/// Points of a line of the figure.
+/// Number of points of each line in the figure.
 const DRAWN: usize = 2_000;
 
 /// The paper's line: X = 4.25 + 5.25 d/D ms; its band is about 4 ms wide.
@@ -22,7 +23,7 @@ const BAND_MS: f64 = 4.0;
 /// The figure's cells and lines.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub fn regenerate() -> Result<(Vec<Cell>, Vec<Series>), ReproduceError> {
     let drive = drive_models::build(&"cheetah-15k4-mechanical:segments=0".parse()?)?.drive;
     let capacity = drive.capacity();
@@ -33,7 +34,7 @@ pub fn regenerate() -> Result<(Vec<Cell>, Vec<Series>), ReproduceError> {
     let mut off: Vec<f64> =
         smoothed.points.iter().zip(&smoothed.means_ns).map(|((_, time), mean)| time.as_ns() as f64 - mean).collect();
     off.sort_by(f64::total_cmp);
-    // From the 1st to the 99th percentile around the smoothed curve.
+    // The band: from the 1st to the 99th percentile around the smoothed curve.
     let band = (off[off.len() * 99 / 100] - off[off.len() / 100]) / 1e6;
     let cells = vec![
         cell(["Figure 1", "time at distance 0", "real"], "ms", Some(LINE[0]), &[ours[0]], false),

@@ -1,11 +1,11 @@
 //! Geist, Jones and Westall 2010, "Predicting Disk Scheduling Performance with Virtual Machines": Tables
 //! 1 to 3, the prediction of hits by the shadow cache, and Figure 1.
 //!
-//! The real machine is the mechanical model of the Cheetah 15K.4; the virtual one is the line that the
-//! throttle makes of a virtual disk, in the real disk's scale ([`drive_models`]' `throttle` shows that
-//! the throttle does make it). Both run the same processes on the same aged file system, and the kernel takes
-//! the next request from the scheduler while the drive serves one (a look-ahead of one), so that the paper's
-//! service time, from leaving the scheduler to completion, includes the wait behind the request before.
+//! The drive of the real machine is the mechanical model of the Cheetah 15K.4. The drive of the VM is the line that the
+//! throttle makes of a virtual disk, in the real disk's scale. `throttled` shows that the throttle of [`drive_models`]
+//! does make this line. Both machines run the same processes on the same aged file system. The kernel takes the next
+//! request from the scheduler while the drive serves one (a look-ahead of one). The paper's service time, from leaving
+//! the scheduler to completion, therefore includes the wait behind the request before.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,10 +42,10 @@ pub const PAPER: Paper = Paper {
     reproduce,
 };
 
-/// How many of the seeds alternatives are tried with.
+/// Number of seeds for alternatives.
 const SEEDS_OF_ALTERNATIVES: usize = 2;
 
-/// Files of the workload.
+/// Number of files of the workload.
 pub const FILES: u32 = 1_000_000;
 
 const MACHINES: [(Machine, &str); 2] = [(Machine::Real, "real"), (Machine::Virtual, "virtual")];
@@ -84,7 +84,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
     })
 }
 
-/// The runs of each choice by seed: of the first with all seeds, of the others with a few.
+/// The runs of each choice by seed: the first choice with all seeds, the others with a few.
 fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec<Vec<Runs>>, ReproduceError> {
     let jobs: Vec<(u64, Vec<usize>)> = seeds
         .iter()
@@ -111,7 +111,7 @@ fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec
 /// All runs of a seed: by table, machine and scheduler.
 pub type Runs = [[[Measured; 3]; 2]; 2];
 
-/// The choices, by their places, in groups that make the same file system.
+/// The indices of the choices, in groups with the same file system.
 fn by_image(choices: &[Choices]) -> Vec<Vec<usize>> {
     let image = |nth: usize| choices[nth].image(FILES, Sectors::ZERO, 0);
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -127,14 +127,14 @@ fn by_image(choices: &[Choices]) -> Vec<Vec<usize>> {
 /// Makes all runs of a seed.
 ///
 /// # Errors
-/// A part is refused, or the files do not fit the disk.
+/// An invalid part, or files that do not fit the disk.
 pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, ReproduceError> {
     let runs = replicate_each(seed, files, std::slice::from_ref(choices), &AtomicU64::new(0))?;
     Ok(runs.into_iter().next().unwrap_or_default())
 }
 
-/// Makes all runs of a seed for each of several choices that make the same file system, which is filled
-/// once; a run that an earlier choice has made already is not made again. Counts the choices that are done.
+/// Makes all runs of a seed for several choices with the same file system, which is filled once. A run that an earlier
+/// choice has made is reused. Counts the completed choices.
 ///
 /// # Errors
 /// As [`replicate`].
@@ -172,7 +172,7 @@ pub fn replicate_each(
     Ok(each)
 }
 
-/// The file system of a seed, which both machines have.
+/// The file system of a seed, the same for both machines.
 fn prepared(seed: u64, files: u32, choices: &Choices) -> Result<Prepared, ReproduceError> {
     let capacity = |machine| -> Result<_, ReproduceError> {
         Ok(drive_models::build(&choices.drive(machine).parse()?)?.drive.capacity())
@@ -181,8 +181,8 @@ fn prepared(seed: u64, files: u32, choices: &Choices) -> Result<Prepared, Reprod
     Ok(Prepared::new(Image::build(&choices.image(files, capacity, seed))?))
 }
 
-/// The quantities of a table: their name, unit, what the paper has, what a run has, and whether the
-/// cell is among those that errors are taken over.
+/// The quantities of a table: name, unit, the paper's value, the value of a run, and whether the cell counts towards
+/// errors.
 type Row = (&'static str, &'static str, fn(&Columns) -> [f64; 3], fn(&Measured) -> f64, bool);
 
 const ROWS: [Row; 5] = [
@@ -254,7 +254,7 @@ fn bars(seeds: &[Runs]) -> Vec<Bar> {
     ]
 }
 
-/// How often the order of the schedulers is the paper's.
+/// For each ranked quantity, how often the schedulers have the paper's order.
 pub fn ranks(seeds: &[Runs]) -> Vec<Rank> {
     let mut ranks = Vec::new();
     for (table, (number, columns)) in TABLES.iter().enumerate() {
@@ -287,7 +287,7 @@ fn pairs() -> impl Iterator<Item = (usize, usize)> {
     [(0, 1), (0, 2), (1, 2)].into_iter()
 }
 
-/// What another choice leads to.
+/// The results of another choice.
 pub fn alternative(name: &str, value: &str, seeds: &[Runs]) -> Alternative {
     let all_right = |runs: &&Runs| ranks(std::slice::from_ref(runs)).iter().all(|rank| rank.right == 1);
     Alternative {
@@ -307,7 +307,7 @@ mod tests {
         let all: Vec<Choices> = Choices::alternatives().into_iter().map(|(.., choices)| choices).collect();
         let groups = by_image(&all);
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [5, 1, 1, 1, 1, 1]);
-        // With fewer files than this the page cache has nearly all, and little comes to the drive.
+        // With fewer files the page cache holds nearly all of them, and few requests reach the drive.
         const FILES: u32 = 40_000;
         let shared = [Choices::FROZEN, Choices { timers: choices::Clock::Disk, ..Choices::FROZEN }];
         let done = AtomicU64::new(0);

@@ -1,9 +1,9 @@
-//! What the paper prints (Geist, Jones, Westall 2010, section 6).
+//! The numbers that the paper prints (Geist, Jones, Westall 2010, section 6).
 
-/// The schedulers, in the order of the paper's columns, which is their rank in response time.
+/// The schedulers in the order of the paper's columns, which is also their rank by response time.
 pub const SCHEDULERS: [&str; 3] = ["cats", "deadline", "cfq"];
 
-/// One machine's half of a table: a row of each quantity, a column of each scheduler.
+/// One machine's half of a table: a row for each quantity, a column for each scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     /// Mean service time, ms.
@@ -18,7 +18,7 @@ pub struct Columns {
     pub throughput: [f64; 3],
 }
 
-/// Table 2 (`O_DIRECT`): the real machine, and the virtual one in the real disk's scale.
+/// Table 2 (`O_DIRECT`): the real machine, and the VM in the real disk's scale.
 pub const TABLE_2: [Columns; 2] = [
     Columns {
         mean_service: [1.96, 2.71, 1.39],
@@ -57,12 +57,12 @@ pub const TABLE_3: [Columns; 2] = [
 /// Requests captured in a run.
 pub const REQUESTS: u64 = 50_000;
 
-/// Hits among them in the run of CATS on the real machine: service below 250 µs.
+/// Hits in the run of CATS on the real machine: requests with a service time below 250 µs.
 pub const HITS: u64 = 31_949;
 
-/// The share of them that the shadow cache had predicted.
+/// The share of these hits that the shadow cache predicted.
 pub const RECALL: f64 = 0.97;
 
-/// Table 1: mean service and mean response, greedy and optimal.
+/// Table 1: mean service time and mean response time, greedy and optimal.
 pub const TABLE_1: [(&str, &str, [f64; 2]); 2] =
     [("sstf", "greedy", [79.0, 131.5]), ("table", "optimal", [75.0, 124.5])];

@@ -1,4 +1,4 @@
-//! One run of the paper's: a machine, a workload, a scheduler.
+//! One run of the experiment of Geist et al. 2010: a machine, a workload and a scheduler.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ use workloads::{Guest, Guests, Until};
 pub enum Machine {
     /// The real machine with the Cheetah.
     Real,
-    /// The virtual machine under the throttle, all times divided by its factor.
+    /// The VM under the throttle, with all times divided by the throttle's factor.
     Virtual,
 }
 
-/// How many times slower the throttled disk is.
+/// Factor by which the throttled disk is slower.
 pub const K: u32 = 8;
 
-/// Processes.
+/// Number of processes.
 const PROCESSES: u64 = 50;
 
-/// The mark of a hit: a service time below this, in ns.
+/// A request counts as a hit if its service time is below this, ns.
 const HIT_NS: u64 = 250_000;
 
 /// The geometry of CATS's shadow cache: segments, sectors in each, prefetch.
 pub const GEOMETRY: (usize, u64, u64) = (64, 221, 64);
 
-/// What is measured of a run.
+/// The measured quantities of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Mean and variance of service times (from leaving the scheduler to completion), ms and ms².
@@ -50,17 +50,16 @@ pub struct Measured {
     pub throughput: f64,
     /// The share of requests with a service time below 250 µs.
     pub marked_as_hits: f64,
-    /// Hits of the drive's cache, of all requests.
+    /// The share of requests that hit the drive's cache.
     pub hits: f64,
-    /// The share of the drive's hits that the shadow cache had predicted, and of its predictions that
-    /// were hits.
+    /// The share of the drive's hits that the shadow cache predicted, and the share of its predictions that were hits.
     pub recall_and_precision: [f64; 2],
-    /// The share predicted of those marked as hits, which is how the paper counts.
+    /// The share of requests marked as hits that the shadow cache predicted, which is the paper's count.
     pub recall_of_marked: f64,
 }
 
 impl Measured {
-    /// What was measured while all times were `k` times those of the real disk, in its scale.
+    /// Converts quantities that were measured with times `k` times those of the real disk to the real disk's scale.
     #[must_use]
     pub fn divided_by(mut self, k: f64) -> Measured {
         for [mean, variance] in [&mut self.service, &mut self.response] {
@@ -72,7 +71,7 @@ impl Measured {
     }
 }
 
-/// The integer sums behind [`Measured`], over the requests captured.
+/// The integer sums for [`Measured`], over the captured requests.
 struct Capture {
     shadow: ShadowCache,
     /// Whether each outstanding request was predicted to be a hit.
@@ -112,7 +111,7 @@ impl Capture {
     }
 
     fn measured(&self) -> Measured {
-        // In ns and ns².
+        // The moments are in ns and ns².
         let moments = |[sum, squares]: [u128; 2], count: u64| {
             let mean = sum as f64 / count as f64;
             [mean / 1e6, (squares as f64 / count as f64 - mean * mean) / 1e12]
@@ -181,7 +180,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The image with what its processes share.
+    /// The image of the file system, and the state that its processes share.
     pub fn new(mut image: Image) -> Prepared {
         let ranked = std::mem::take(&mut image.ranked).into();
         let metadata = image.metadata.take().map(Arc::new);
@@ -189,7 +188,7 @@ impl Prepared {
     }
 }
 
-/// A scheduler's spec, its times divided by `K` if they pass in a guest whose disk is slowed down.
+/// The spec of a scheduler. Its times are divided by `K` if they follow the clock of a guest whose disk is slowed down.
 pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result<Spec, traces::spec::SpecError> {
     let mut spec: Spec = name.parse()?;
     let entry = schedulers::registry::find(name)?;
@@ -210,31 +209,31 @@ pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result
     Ok(spec)
 }
 
-/// How a workload runs, beside what drives it.
+/// The settings of a workload.
 pub struct Setting<'a> {
     /// The file system.
     pub prepared: &'a Prepared,
     /// Whether files are opened with `O_DIRECT`.
     pub direct: bool,
-    /// Sleeps in thousandths of the paper's.
+    /// Length of sleeps in thousandths of the paper's.
     pub sleep_scale: u32,
-    /// The geometry that predictions of hits are counted with.
+    /// The geometry of the shadow cache whose predictions are counted.
     pub geometry: (usize, u64, u64),
     /// Seed of the processes.
     pub seed: u64,
 }
 
-/// What a run depends on beside the file system, the seed and whether files are read directly.
+/// The inputs of a run, apart from the file system, the seed and `O_DIRECT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     scheduler: Spec,
     drive: String,
-    /// Thousandths of the paper's sleeps.
+    /// Length of sleeps in thousandths of the paper's.
     sleep_scale: u32,
     geometry: (usize, u64, u64),
 }
 
-/// What the choices make of a machine and a scheduler.
+/// The inputs of a run that follow from the choices, a machine and a scheduler.
 ///
 /// # Errors
 /// There is no such scheduler.
@@ -251,17 +250,17 @@ pub fn setup(machine: Machine, scheduler: &str, choices: &Choices) -> Result<Set
 /// Runs a workload until the paper's number of requests has been captured.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Result<Measured, ReproduceError> {
     let drive = drive_models::build(&setup.drive.parse()?)?.drive;
     let Setup { sleep_scale, geometry, .. } = *setup;
     run_on(&Setting { prepared, direct, sleep_scale, geometry, seed }, &setup.scheduler, drive)
 }
 
-/// The same on a given drive under a given scheduler.
+/// Runs a workload on a given drive under a given scheduler, until the same number of requests.
 ///
 /// # Errors
-/// The scheduler is refused.
+/// An invalid scheduler.
 pub fn run_on<D: DriveModel>(setting: &Setting, scheduler: &Spec, drive: D) -> Result<Measured, ReproduceError> {
     let Setting { prepared, direct, sleep_scale, geometry, seed } = *setting;
     let scheduler = schedulers::build(scheduler)?.scheduler;
@@ -278,7 +277,7 @@ pub fn run_on<D: DriveModel>(setting: &Setting, scheduler: &Spec, drive: D) -> R
         memory: (!direct || prepared.metadata.is_some()).then(MemorySettings::default),
         programs: (0..PROCESSES).map(reader).collect(),
     };
-    // A request or two may be merged into others.
+    // One or two requests may be merged into others.
     let until = Until { requests: Some(REQUESTS + REQUESTS / 10), time: None };
     let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
     let source = Guests::new(vec![guest], until);

@@ -1,5 +1,4 @@
-//! The shadow cache against the cache of the mechanical drive, also where it is told another geometry
-//! than the drive has.
+//! The shadow cache compared with the cache of the mechanical drive, also with geometries that differ from the drive's.
 
 use traces::results::reproduction::Cell;
 
@@ -8,14 +7,14 @@ use super::run::{GEOMETRY, Machine, Prepared, run, setup};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
-/// Geometries: segments, sectors in each, prefetch. The drive has the first.
+/// Geometries: segments, sectors in each segment, prefetch. The first is the drive's.
 const GEOMETRIES: [(usize, u64, u64); 6] =
     [GEOMETRY, (32, 221, 64), (128, 221, 64), (64, 110, 64), (64, 221, 32), (64, 221, 128)];
 
 /// Recall and precision of CATS on the real machine with each geometry, for one seed.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub fn cells(prepared: &Prepared, seed: u64) -> Result<Vec<Cell>, ReproduceError> {
     let mut cells = Vec::new();
     for geometry in GEOMETRIES {

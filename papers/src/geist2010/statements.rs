@@ -1,8 +1,8 @@
-//! What a reader of the numbers has to know.
+//! Statements for readers of the regenerated numbers: the choices, and the differences from the paper.
 
 use traces::results::reproduction::Choice;
 
-/// What was chosen where the paper says nothing.
+/// The choices for details that the paper leaves open.
 pub fn choices() -> Vec<Choice> {
     vec![
         Choice::new(
@@ -54,7 +54,7 @@ pub fn choices() -> Vec<Choice> {
     ]
 }
 
-/// Where ours differs and why.
+/// The differences between our results and the paper's, with their reasons.
 pub fn statements() -> Vec<String> {
     [
         "Service is from leaving the scheduler to completion and includes the wait behind the request before: the kernel asks the scheduler one request ahead.",

@@ -1,4 +1,4 @@
-//! Table 1: a queue on a line, where a move costs its distance.
+//! Table 1 of Geist et al. 2010: schedulers on a small queue, where the service time is the seek distance.
 
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::results::reproduction::Cell;
@@ -8,11 +8,11 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 use super::numbers::TABLE_1;
 use crate::estimate::cell;
 
-/// Where the head is, and what waits.
+/// The position of the head, and the addresses of the waiting requests.
 const HEAD: u64 = 100;
 const QUEUE: [u64; 4] = [20, 82, 120, 200];
 
-/// A drive on which a move of so many sectors takes so many nanoseconds and nothing else takes time.
+/// A drive with a seek time of one nanosecond for each sector; nothing else takes time.
 struct Line {
     head: Lba,
 }
@@ -32,7 +32,7 @@ impl AccessCost for Line {
     }
 }
 
-/// Its cells.
+/// The cells of the table.
 ///
 /// # Errors
 /// There is no such scheduler.
@@ -47,7 +47,7 @@ pub fn cells() -> Result<Vec<Cell>, SpecError> {
     Ok(cells)
 }
 
-/// The order in which a scheduler serves the queue, and the mean service and response times it gives.
+/// The order in which a scheduler serves the queue, with the mean service and response times.
 ///
 /// # Errors
 /// There is no such scheduler.

@@ -1,7 +1,9 @@
-//! The virtual columns by the paper's own procedure: a virtual disk behind the throttle, a k that is
-//! looked for by dynamic runs and then fixed, everything else in the guest's time, the figures divided
-//! by k. Shows that the virtual columns of Table 2, which are simulated in the real disk's scale, are what
-//! the throttle gives, and what each of its sources of error does to them.
+//! The VM's columns of Geist et al. 2010 by the paper's own procedure.
+//!
+//! The procedure has a virtual disk behind the throttle. Dynamic runs find k, which is then fixed. Everything else
+//! follows the guest's clock, and the figures are divided by k. The VM's columns of Table 2 are simulated in the real
+//! disk's scale instead. This module shows that the throttle gives the same columns, and how each of its sources of
+//! error changes them.
 
 use drive_models::DriveModel;
 use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
@@ -14,14 +16,13 @@ use super::{ROWS, Runs};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
-/// A virtual disk on a file server: a megabyte in its cache is fast, the rest takes two milliseconds at
-/// most, unevenly.
+/// A virtual disk on a file server: hits of its cache are fast, other requests take two milliseconds at most, unevenly.
 const DISK: &str = "virtual-disk:service=1200us,cached=300us,cache=256m,cv=0.3";
 
 /// The paper's k.
 const K: f64 = 8.0;
 
-/// Variations of the throttle at the paper's k: their name, its settings, the virtual disk.
+/// Variations of the throttle at the paper's k: the name, the settings of the throttle, the virtual disk.
 const VARIATIONS: [(&str, &str, &str); 5] = [
     ("exact", "", "virtual-disk:service=0ns"),
     ("uneven disk", "", DISK),
@@ -40,10 +41,10 @@ fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
     Ok(drive_models::build(&spec.parse()?)?.drive)
 }
 
-/// The cells: k, and CATS under each variation beside what the scaled simulation gave with this seed.
+/// The cells: k, and CATS under each variation beside the scaled simulation with this seed.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>, ReproduceError> {
     let geometry = super::run::GEOMETRY;
     let setting = Setting { prepared, direct: true, sleep_scale: 1000, geometry, seed };

@@ -1,4 +1,4 @@
-//! The paper's figures from the outcomes.
+//! The figures of Kim et al. 2015, from the outcomes of the jobs.
 
 use traces::results::reproduction::{Bar, Cell, Rank, Series};
 use traces::statistics::mean_and_half_width;
@@ -7,7 +7,7 @@ use super::scenario::{INTERVAL, Outcome};
 use super::{DEVICES, Outcomes, Part, READS};
 use crate::estimate::cell;
 
-/// Rows by stack.
+/// Row names by stack.
 const ROWS: [&str; 2] = ["cfq", "BA"];
 
 /// IOzone's phases and the bytes of its file.
@@ -17,7 +17,7 @@ const IOZONE_BYTES: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
 /// Terasort's phases.
 const TASKS: [&str; 3] = ["map", "shuffle", "reduce"];
 
-/// What the paper prints.
+/// The numbers that the paper prints.
 mod paper {
     pub const ONE_VM: f64 = 140.0;
     pub const FOUR_VMS: f64 = 96.7;
@@ -26,12 +26,12 @@ mod paper {
     pub const IOZONE_GAIN: [f64; 2] = [15.0, 22.0];
 }
 
-/// By how many per cent the second is above the first, seed by seed.
+/// The difference from the first to the second in per cent of the first, seed by seed.
 fn gains([cfq, ba]: &[Vec<f64>; 2]) -> Vec<f64> {
     cfq.iter().zip(ba).map(|(cfq, ba)| (ba / cfq - 1.0) * 100.0).collect()
 }
 
-/// The bandwidth of a phase of IOzone in MB a second: each VM's own, added up.
+/// The bandwidth of a phase of IOzone, MB per second: the sum over the VMs.
 fn phase_bandwidth(outcome: &Outcome, phase: usize) -> f64 {
     let of_vm = |events: &Vec<Option<f64>>| {
         let span = events.get(2 * phase + 1).copied().flatten()? - events.get(2 * phase).copied().flatten()?;
@@ -40,12 +40,12 @@ fn phase_bandwidth(outcome: &Outcome, phase: usize) -> f64 {
     outcome.events.iter().filter_map(of_vm).sum()
 }
 
-/// When a phase of Terasort ended in the last VM, in seconds.
+/// The time at which a phase of Terasort ended in the last VM, in seconds.
 fn task_ends(outcome: &Outcome, task: usize) -> f64 {
     outcome.events.iter().filter_map(|events| events.get(task).copied().flatten()).fold(0.0, f64::max)
 }
 
-/// Collects cells; a pair of stacks becomes two and their difference.
+/// Collects cells. A pair of stacks becomes two cells and a third for their difference.
 struct Sheet(Vec<Cell>);
 
 impl Sheet {
@@ -94,7 +94,7 @@ pub fn cells(outcomes: &Outcomes) -> Vec<Cell> {
     sheet.0
 }
 
-/// Figure 7's two halves, and what they are of.
+/// The two halves of Figure 7, with their quantities.
 const SWITCHES: &str = "Figure 7 context switches";
 const SEEKS: &str = "Figure 7 seek distance";
 const INTERFERENCE: [(Part, &str); 3] =
@@ -128,7 +128,7 @@ fn bandwidths(sheet: &mut Sheet, outcomes: &Outcomes) {
     }
 }
 
-/// The gain of each point of the sweep, a mean over the seeds.
+/// The gain at each point of the sweep, as a mean over the seeds.
 fn fio_gains(outcomes: &Outcomes) -> Vec<f64> {
     let gain = |&reads: &u32| gains(&outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second));
     READS.iter().map(|reads| mean_and_half_width(&gain(reads)).0).collect()
@@ -139,13 +139,13 @@ fn iozone_gains(outcomes: &Outcomes) -> Vec<f64> {
     (0..PHASES.len()).flat_map(|phase| gains(&both(phase))).collect()
 }
 
-/// What four VMs lose together against one, in per cent.
+/// The loss of four VMs together against one, in per cent.
 fn loss(outcomes: &Outcomes) -> f64 {
     let bandwidth = |vms| outcomes.of(Part::Dd { vms }, 0).map(Outcome::megabytes_a_second).sum::<f64>();
     (1.0 - bandwidth(4) / bandwidth(1)) * 100.0
 }
 
-/// What was to be reached.
+/// The targets.
 pub fn bars(outcomes: &Outcomes, cells: &[Cell]) -> Vec<Bar> {
     let mean = |gains: &[f64]| gains.iter().sum::<f64>() / gains.len() as f64;
     let most = |gains: &[f64]| gains.iter().copied().fold(f64::MIN, f64::max);
@@ -176,7 +176,7 @@ pub fn bars(outcomes: &Outcomes, cells: &[Cell]) -> Vec<Bar> {
     bars
 }
 
-/// In how many seeds BA is the better one.
+/// The number of seeds in which BA is better.
 pub fn ranks(outcomes: &Outcomes, seeds: usize) -> Vec<Rank> {
     let rank = |reads: u32| {
         let gains = gains(&outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second));

@@ -1,6 +1,5 @@
 //! Kim, Kang and Choi 2015, "A burstiness-aware I/O scheduler for MapReduce applications on virtualized
-//! environments": Figures 2, 3 and 5 to 9, and what the paper names as future work, the scheduler on flash and
-//! on an array.
+//! environments": Figures 2, 3 and 5 to 9. The paper's future work is added: the scheduler on flash and on an array.
 //!
 //! Four guests on partitions of one SATA disk, under Xen: cfq in the guests and in the control domain,
 //! with or without the scheduler between Blkback and cfq (stacks `xen-ba` and `xen-cfq`).
@@ -27,13 +26,13 @@ pub const PAPER: Paper = Paper {
     reproduce,
 };
 
-/// The paper's two schedulers: without and with its own.
+/// The paper's two stacks: without and with its own scheduler.
 const STACKS: [&str; 2] = ["xen-cfq", "xen-ba"];
 
-/// Reads in a hundred of the sweep over fio's mix.
+/// Shares of reads in the sweep over fio's mix, in per cent.
 const READS: [u32; 5] = [0, 25, 50, 75, 100];
 
-/// Other devices.
+/// Drives for the future work.
 const DEVICES: [&str; 2] = ["sata-ssd", "iscsi-raid5-15"];
 
 const DD: &str = "dd:size=1g";
@@ -46,18 +45,18 @@ fn fio(reads: u32) -> String {
     format!("fio:rw=rw,bs=4k,size=2g,direct=off,rwmixread={reads}")
 }
 
-/// What a job is for, in the order in which the figures take them.
+/// The experiment that a job belongs to, in the order of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// One VM or four that read a file of 1 GB.
     Dd { vms: usize },
-    /// fio with so many reads in a hundred.
+    /// fio with this share of reads, in per cent.
     Fio(u32),
     /// IOzone's four phases.
     Iozone,
     /// Terasort.
     Terasort,
-    /// Four VMs that read for as long as the paper's Terasort took, however much they get.
+    /// Four VMs that read for as long as the paper's Terasort took.
     Shares,
     /// Three bursty VMs and one that is not.
     Light,
@@ -68,7 +67,7 @@ enum Part {
 /// A job: a part under one of the stacks.
 type Job = (Part, usize, Scenario);
 
-/// All jobs; those that nothing random takes part in for the first seed only.
+/// All jobs. Jobs without random parts run for the first seed only.
 fn scenarios(seeds: &[u64]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (nth, &seed) in seeds.iter().enumerate() {
@@ -99,11 +98,11 @@ fn scenarios(seeds: &[u64]) -> Vec<Job> {
     jobs
 }
 
-/// What came of all jobs.
+/// The outcomes of all jobs.
 struct Outcomes(Vec<(Part, usize, Outcome)>);
 
 impl Outcomes {
-    /// Of a part under a stack: one for each seed, or the only one.
+    /// The outcomes of a part under a stack: one for each seed, or a single one.
     fn of(&self, part: Part, stack: usize) -> impl Iterator<Item = &Outcome> {
         self.0.iter().filter(move |(p, s, _)| (*p, *s) == (part, stack)).map(|(_, _, outcome)| outcome)
     }

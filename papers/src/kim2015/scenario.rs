@@ -1,4 +1,4 @@
-//! VMs with workloads on one disk, as the paper set them up: a partition of 100 GB and 1 GB of memory for each.
+//! The VMs of Kim et al. 2015 with their workloads on one disk. Each has a partition of 100 GB and 1 GB of memory.
 
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -16,13 +16,13 @@ use workloads::{Guest, Guests, Until};
 /// A VM's partition: 100 GB, binary.
 const PARTITION: Sectors = Sectors::new(100 << 21);
 
-/// Pages of a VM's memory of 1 GB that its page cache has: what kernel and programs leave.
+/// Pages of the page cache: the part of a VM's memory of 1 GB that kernel and programs leave.
 const CACHE_PAGES: u32 = 800 << 8;
 
 /// Length of the intervals of the bandwidth over time.
 pub const INTERVAL: Nanos = Nanos::from_ms(250);
 
-/// What runs on what.
+/// Workloads with their stack and drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The workload of each VM.
@@ -31,23 +31,23 @@ pub struct Scenario {
     pub stack: &'static str,
     /// The drive.
     pub drive: &'static str,
-    /// How long it runs, if the workloads do not end.
+    /// Length of the run, if the workloads do not end.
     pub time: Option<Nanos>,
     /// Seed of the workloads.
     pub seed: u64,
 }
 
 impl Scenario {
-    /// So many VMs with the same workload on the paper's disk.
+    /// VMs with the same workload on the paper's disk.
     pub fn of(vms: usize, workload: &str, stack: &'static str, seed: u64) -> Scenario {
         Scenario { workloads: vec![workload.to_owned(); vms], stack, drive: "sata-500", time: None, seed }
     }
 }
 
-/// What is measured.
+/// The measured quantities of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// When the last of all processes had ended, in seconds; or the time it ran.
+    /// The time at which the last process ended, or the length of the run, in seconds.
     pub seconds: f64,
     /// Bytes moved to and from each VM.
     pub bytes: Vec<u64>,
@@ -57,19 +57,19 @@ pub struct Outcome {
     pub slowest_read_ms: Vec<f64>,
     /// Context switches: requests to the disk from another VM than the one before.
     pub switches: u64,
-    /// How far the head moved in all, in sectors.
+    /// Sum of seek distances, in sectors.
     pub seek_sectors: u128,
-    /// When each event of a VM's program last occurred, in seconds, by VM.
+    /// By VM: the last time of each event of its program, in seconds.
     pub events: Vec<Vec<Option<f64>>>,
 }
 
 impl Outcome {
-    /// Bytes a second moved for all VMs together, in MB (10^6).
+    /// Bandwidth of all VMs together, MB (10^6 bytes) per second.
     pub fn megabytes_a_second(&self) -> f64 {
         self.bytes.iter().sum::<u64>() as f64 / 1e6 / self.seconds
     }
 
-    /// Jain's index of what the VMs got over the run.
+    /// Jain's index of the bytes that each VM was served in the run.
     pub fn fairness(&self) -> f64 {
         let sum: f64 = self.bytes.iter().map(|&bytes| bytes as f64).sum();
         let squares: f64 = self.bytes.iter().map(|&bytes| (bytes as f64).powi(2)).sum();
@@ -106,13 +106,13 @@ impl Observer for Watch {
     }
 }
 
-/// Runs it.
+/// Runs the scenario.
 ///
 /// # Errors
-/// A part is refused.
+/// An invalid part.
 pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
     let drive = drive_models::build(&scenario.drive.parse()?)?.drive;
-    // On a drive that is too small for that the partitions are equal parts of it.
+    // On a smaller drive the partitions are equal parts of it.
     let part = drive.capacity().count() / scenario.workloads.len() as u64 / BLOCK.count() * BLOCK.count();
     let partition = PARTITION.min(Sectors::new(part));
     let stack = StackSpec::of(scenario.stack)?;

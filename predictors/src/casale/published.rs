@@ -1,9 +1,13 @@
-//! The formulas as they are published: (1) to (6) of the paper's sections 5.1 and 5.2.
+//! The formulas of Casale et al. 2011 as published: equations (1) to (6) in sections 5.1 and 5.2.
 //!
-//! With T_k the requests per second of machine k alone and T_k^c those of type c: the mix (1), (2) is Σ α_k^c T_k / Σ T_k with
-//! α_k^c = T_k^c / T_k; throughput (3), (4) is Σ T_k^c T_k / Σ T_k, of which machine k has its summand; response (5), (6) is that
-//! alone and, for every other machine, S^R A^R + (max_write_conn / max_conn) S^W A^W. Sums run over all machines, which for two are
-//! the paper's.
+//! T_k is the number of requests per second of VM k alone, and T_k^c the number of those of type c.
+//!
+//! - Mix, (1) and (2): Σ α_k^c T_k / Σ T_k with α_k^c = T_k^c / T_k.
+//! - Throughput, (3) and (4): Σ T_k^c T_k / Σ T_k. Each VM gets its summand.
+//! - Response time, (5) and (6): the response time alone, and for every other VM
+//!   S^R A^R + (max_write_conn / max_conn) S^W A^W.
+//!
+//! Sums run over all VMs; for two VMs they are the paper's.
 
 use traces::spec::Settings;
 

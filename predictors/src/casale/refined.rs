@@ -1,9 +1,11 @@
 //! Casale's formulas with two changes.
 //!
-//! The mix is that of the predicted throughputs, so that the two cannot contradict one another. And the weight of machine k for type
-//! c is T_k^{1-q} (T_k^c)^q instead of T_k, which q = 0 is. The weights say how much of the device each machine has; alone, what it
-//! has under way of type c is T_k^c C_k^c (Little's law), and q is what makes weights most like that: least squares of the
-//! logarithms of ratios between machines, over both types and all pairs, within 0 to 1. So q is fitted on the machines alone.
+//! First, the mix is that of the forecast throughputs, so that mix and throughputs cannot contradict one another.
+//!
+//! Second, the weight of VM k for type c is T_k^{1-q} (T_k^c)^q instead of T_k; q = 0 gives the published weight. The
+//! weights state the share of the device that each VM has. Alone, VM k has T_k^c C_k^c requests of type c outstanding
+//! (Little's law). q makes the weights most similar to these numbers: least squares of the logarithms of ratios between
+//! VMs, over both types and all pairs, within 0 to 1. So q is fitted on the VMs alone.
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;
@@ -16,7 +18,7 @@ use crate::predictor::{
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "casale-refined",
-    summary: "casale with the mix of its own throughputs, and weights fitted on the machines alone",
+    summary: "casale with the mix of its own throughputs, and weights fitted on the VMs alone",
     origin: "Casale, Kraft, Krishnamurthy 2011, weights generalised",
     tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
     needs_traces: false,
@@ -54,12 +56,12 @@ impl Predictor for Refined {
     }
 }
 
-/// T^{1-q} (T^c)^q; of a machine without requests of the type at q = 0 still T, as published.
+/// T^{1-q} (T^c)^q. At q = 0 a VM without requests of the type still has the weight T, as published.
 fn weight(profile: &IsolationProfile, of_type: f64, exponent: f64) -> f64 {
     libm::pow(rate(profile), 1.0 - exponent) * libm::pow(of_type, exponent)
 }
 
-/// The q whose weights are most like what machines have under way.
+/// The q whose weights are most similar to the outstanding requests of the VMs.
 fn exponent(alone: &[IsolationProfile]) -> f64 {
     let (mut products, mut squares) = (0.0, 0.0);
     for of in TYPES {

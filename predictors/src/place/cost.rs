@@ -1,4 +1,7 @@
-//! What it costs to put machines on one LUN.
+//! The cost of a group of VMs on one LUN.
+//!
+//! It comes from a predictor's forecast of the group, the limits of its VMs and the capacity of the LUN's drive. A
+//! lower cost is better; capacity counts before limits, and limits before slowdown.
 
 use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
@@ -6,12 +9,12 @@ use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile}
 use super::{Limits, Task};
 use crate::predictor::{Isolated, OperationForecast, PredictError, VmForecast};
 
-/// A figure that limits are on.
+/// A figure that a plan can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Mean response time of reads.
     ReadResponse,
-    /// Its 99th percentile.
+    /// 99th percentile of the response time of reads.
     ReadP99,
     /// Mean response time of writes.
     WriteResponse,
@@ -22,7 +25,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// As a plan and a table have it.
+    /// The figure's name in plans and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Figure::ReadResponse => "read_response",
@@ -33,53 +36,55 @@ impl Figure {
         }
     }
 
-    /// Whether more is better.
+    /// Whether a larger value is better.
     const fn is_rate(self) -> bool {
         matches!(self, Figure::ReadIops | Figure::WriteIops)
     }
 
-    /// Whether a value keeps a limit.
+    /// Whether `value` keeps `limit`.
     pub fn keeps(self, value: f64, limit: f64) -> bool {
         if self.is_rate() { value >= limit } else { value <= limit }
     }
 }
 
-/// A limit and what is forecast of it.
+/// A limit of a VM with the forecast of its figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// Of which machine.
-    pub machine: usize,
-    /// Of what.
+    /// The number of the VM.
+    pub vm: usize,
+    /// The limited figure.
     pub figure: Figure,
-    /// The limit; ns, or requests per second.
+    /// The limit: ns, or requests per second.
     pub limit: f64,
-    /// The forecast; nothing if the predictor has none.
+    /// The forecast of the figure; `None` if the predictor does not forecast it.
     pub forecast: Option<f64>,
-    /// What is left up to the limit as a share of it; negative if it is exceeded. Of what is not forecast -1.
+    /// The distance from the forecast to the limit as a share of the limit; negative if the limit is exceeded, -1
+    /// without a forecast.
     pub slack: f64,
 }
 
 impl Standing {
-    fn new(machine: usize, figure: Figure, limit: f64, forecast: Option<f64>) -> Standing {
+    fn new(vm: usize, figure: Figure, limit: f64, forecast: Option<f64>) -> Standing {
         let over = |forecast: f64| if figure.is_rate() { forecast / limit - 1.0 } else { 1.0 - forecast / limit };
-        Standing { machine, figure, limit, forecast, slack: forecast.map_or(-1.0, over) }
+        Standing { vm, figure, limit, forecast, slack: forecast.map_or(-1.0, over) }
     }
 }
 
-/// Of a machine that gets next to nothing, or of which nothing is forecast, so large a share of its throughput is taken to be left.
-const LEAST_LEFT: f64 = 1e-3;
+/// A VM keeps at least this share of its throughput in the slowdown, even if less is forecast or nothing. It keeps the
+/// slowdown finite.
+const THROUGHPUT_LEFT_MIN: f64 = 1e-3;
 
-/// What a group costs.
+/// The cost of a group of VMs on a LUN, or of several groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
-    /// What is on it beyond what it holds, as a share of that.
+    /// Sectors of the VMs beyond the drive capacity, as a share of it.
     pub(super) overfull: f64,
-    /// What limits are exceeded by, as shares of them.
+    /// Sum of the excesses over limits, each as a share of its limit.
     pub(super) exceeded: f64,
-    /// The shares of their throughput that machines lose against alone.
+    /// Sum over VMs of the share of their throughput alone that they lose.
     pub(super) lost: f64,
-    /// How many times slower machines get, beyond 1. What is lost hardly tells assignments to full LUNs apart: however machines are divided
-    /// among them, together they get what these LUNs have to give.
+    /// Sum over VMs of their slowdown beyond 1. The lost throughput hardly distinguishes assignments to overloaded
+    /// LUNs, since together the VMs get the full throughput of these LUNs in every assignment.
     pub(super) slowdown: f64,
 }
 
@@ -102,7 +107,7 @@ impl Cost {
         }
     }
 
-    /// Capacity comes first, then limits. What rounding may make is no gain.
+    /// Compares capacity first, then limits, then slowdown. Differences that rounding may cause count as equal.
     pub(super) fn less_than(self, other: Cost) -> bool {
         const ROUNDING: f64 = 1e-9;
         let Cost { overfull, exceeded, slowdown, .. } = self.minus(other);
@@ -111,13 +116,13 @@ impl Cost {
     }
 }
 
-/// What each of `members` gets on `lun`; nothing of a group that the predictor refuses.
+/// The forecast of each of `members` together on `lun`. If the predictor refuses the group, the forecasts are empty.
 pub fn forecast(task: &Task<'_>, lun: usize, members: &[usize]) -> Vec<VmForecast> {
-    // A group that the method refuses is one that nobody should make: nothing is forecast of it.
+    // Empty forecasts exceed every limit and leave no throughput, so the search avoids groups that are refused.
     together(task, lun, members).unwrap_or_else(|_| vec![VmForecast::default(); members.len()])
 }
 
-/// Why there is no forecast of `members` on `lun`, if there is none.
+/// The reason why the predictor refuses `members` on `lun`; `None` if it has a forecast.
 pub fn refused(task: &Task<'_>, lun: usize, members: &[usize]) -> Option<PredictError> {
     together(task, lun, members).err()
 }
@@ -125,13 +130,14 @@ pub fn refused(task: &Task<'_>, lun: usize, members: &[usize]) -> Option<Predict
 fn together(task: &Task<'_>, lun: usize, members: &[usize]) -> Result<Vec<VmForecast>, PredictError> {
     let alone = &task.alone[lun];
     if members.len() < 2 {
-        return Ok(members.iter().map(|&machine| VmForecast::measured(&alone[machine])).collect());
+        return Ok(members.iter().map(|&vm| VmForecast::measured(&alone[vm])).collect());
     }
-    let profiles: Vec<IsolationProfile> = members.iter().map(|&machine| alone[machine].clone()).collect();
+    let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].clone()).collect();
     Ok(task.predictor.predict(Isolated::of_profiles(&profiles))?.vms)
 }
 
-/// The 99th percentile of a machine's reads: as forecast, and by methods that have none that alone, longer by as much as the mean.
+/// The 99th percentile of a VM's read response time, ns. If the predictor forecasts none, the percentile alone is
+/// scaled by the growth of the mean.
 pub fn read_p99_ns(alone: &IsolationProfile, got: &VmForecast) -> Option<f64> {
     let grown = || {
         let p99 = *alone.reads.response_percentiles_ns.get("p99")? as f64;
@@ -140,8 +146,8 @@ pub fn read_p99_ns(alone: &IsolationProfile, got: &VmForecast) -> Option<f64> {
     got.reads.percentile("p99").or_else(grown)
 }
 
-/// The standings of a machine's limits under a forecast.
-pub(super) fn standings(limits: &Limits, alone: &IsolationProfile, machine: usize, got: &VmForecast) -> Vec<Standing> {
+/// The limits of a VM with their forecasts.
+pub(super) fn standings(limits: &Limits, alone: &IsolationProfile, vm: usize, got: &VmForecast) -> Vec<Standing> {
     [
         (Figure::ReadResponse, limits.read_response_ns, got.reads.response_ns),
         (Figure::ReadP99, limits.read_p99_ns, read_p99_ns(alone, got)),
@@ -150,39 +156,39 @@ pub(super) fn standings(limits: &Limits, alone: &IsolationProfile, machine: usiz
         (Figure::WriteIops, limits.write_iops, got.writes.iops),
     ]
     .into_iter()
-    .filter_map(|(figure, limit, forecast)| Some(Standing::new(machine, figure, limit?, forecast)))
+    .filter_map(|(figure, limit, forecast)| Some(Standing::new(vm, figure, limit?, forecast)))
     .collect()
 }
 
-/// What `members` on `lun` cost.
+/// The cost of `members` on `lun`.
 pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
     let forecast = forecast(task, lun, members);
-    let of = |(&machine, got): (&usize, &VmForecast)| {
-        let alone = &task.alone[lun][machine];
-        let standings = standings(&task.limits[machine], alone, machine, got);
+    let of = |(&vm, got): (&usize, &VmForecast)| {
+        let alone = &task.alone[lun][vm];
+        let standings = standings(&task.limits[vm], alone, vm, got);
         let exceeded = standings.iter().map(|standing| (-standing.slack).max(0.0)).sum();
         let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
         let before = alone.reads.iops + alone.writes.iops;
         let after = rate(&got.reads) + rate(&got.writes);
         let left = if before > 0.0 { (after / before).min(1.0) } else { 1.0 };
-        Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(LEAST_LEFT) - 1.0, ..Cost::default() }
+        Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(THROUGHPUT_LEFT_MIN) - 1.0, ..Cost::default() }
     };
     let group = Cost { overfull: overfull(task, lun, members), ..Cost::default() };
     members.iter().zip(&forecast).map(of).fold(group, Cost::plus)
 }
 
-/// What `members` take of a LUN.
+/// The sectors that `members` need on a LUN.
 pub(super) fn taken(task: &Task<'_>, members: &[usize]) -> Sectors {
-    Sectors::new(members.iter().fold(0, |sum, &machine| task.takes[machine].count().saturating_add(sum)))
+    Sectors::new(members.iter().fold(0, |sum, &vm| task.takes[vm].count().saturating_add(sum)))
 }
 
-/// What `members` take beyond what `lun` holds, as a share of that.
+/// The sectors of `members` beyond the drive capacity of `lun`, as a share of it.
 fn overfull(task: &Task<'_>, lun: usize, members: &[usize]) -> f64 {
     let Some(drive_capacity) = task.drive_capacity[lun].map(Sectors::count) else { return 0.0 };
     taken(task, members).count().saturating_sub(drive_capacity) as f64 / drive_capacity.max(1) as f64
 }
 
-/// A profile without what no formula reads, so that groups are made quickly.
+/// A copy of `profile` without the figures that no formula uses, so that groups are quick to copy.
 pub(super) fn slim(profile: &IsolationProfile) -> IsolationProfile {
     let operation = |of: &IsolatedOperation| IsolatedOperation {
         found_joint: Vec::new(),

@@ -1,10 +1,16 @@
-//! Which machines go to which LUN: the assignment whose forecast keeps all limits, and in which machines get least slower.
+//! Places VMs on LUNs: searches the assignment whose forecast keeps all limits with the least slowdown.
 //!
-//! What a group of machines gets on a LUN is a predictor's forecast of them together, of each machine alone on that LUN. The *cost* of
-//! an assignment is first what is on LUNs beyond what they hold, which in the end is to be nothing, then what limits are exceeded by, then how
-//! many times slower machines get than alone, in the sum: one that gets a quarter of its throughput is worse than two that get half. Machines are placed by best fit, those that keep their device busiest first,
-//! each where the cost grows least; then single moves and swaps are tried in an order drawn from a seed, and made if they lower the cost,
-//! until none does.
+//! A predictor forecasts each group of VMs on a LUN from the isolation profiles of these VMs on that LUN. The *cost* of
+//! an assignment has three parts, compared in this order:
+//!
+//! 1. sectors beyond the drive capacity of LUNs, which must be zero in the end;
+//! 2. excesses over limits, as shares of the limits;
+//! 3. slowdowns of VMs against alone, in the sum. One VM that gets a quarter of its throughput is worse than two that
+//!    get half.
+//!
+//! The search places VMs by best fit: those that keep their device busiest first, each where the cost grows least.
+//! Single moves and swaps follow, in an order drawn from a seed. Each is made if it lowers the cost, until none does.
+//! Random moves then restart the improvement several times (`search`). The result need not be the best assignment.
 
 mod cost;
 mod search;
@@ -18,12 +24,13 @@ pub use search::place;
 
 use crate::predictor::{PredictError, Predictor};
 
-/// What a machine must get at least, or wait at most.
+/// The limits of a VM: the least throughput and the longest response times; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Mean response time of reads, ns.
     pub read_response_ns: Option<f64>,
-    /// Their 99th percentile, ns. Of a method that forecasts none, the one alone, longer by as much as the mean.
+    /// 99th percentile of the response time of reads, ns. If the predictor forecasts none, the percentile alone is
+    /// scaled by the growth of the mean.
     pub read_p99_ns: Option<f64>,
     /// Mean response time of writes, ns.
     pub write_response_ns: Option<f64>,
@@ -33,69 +40,67 @@ pub struct Limits {
     pub write_iops: Option<f64>,
 }
 
-/// What is to be placed where.
+/// VMs to place, and the LUNs for them.
 pub struct Task<'a> {
-    /// Each machine's limits.
+    /// By VM: its limits.
     pub limits: Vec<Limits>,
-    /// By LUN: each machine alone on it.
+    /// By LUN: the profile of each VM alone on it.
     pub alone: Vec<Vec<IsolationProfile>>,
-    /// By LUN: what it holds, if that bounds who goes there.
+    /// By LUN: its drive capacity, if it is limited.
     pub drive_capacity: Vec<Option<Sectors>>,
-    /// By machine: what it takes of a LUN.
+    /// By VM: the sectors that it needs on a LUN.
     pub takes: Vec<Sectors>,
-    /// Machines that must not share a LUN.
+    /// Pairs of VMs that must not share a LUN.
     pub separate: Vec<(usize, usize)>,
-    /// Forecasts machines together.
+    /// Forecasts VMs together.
     pub predictor: &'a dyn Predictor,
-    /// Of the order in which moves are tried.
+    /// Seed of the order in which moves are tried.
     pub seed: u64,
 }
 
 /// An assignment with its forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// The LUN of each machine.
+    /// By VM: its LUN.
     pub lun_of: Vec<usize>,
-    /// What is exceeded, as shares of limits; 0 if all are kept.
+    /// Sum of the excesses over limits, as shares of the limits; 0 if all limits are kept.
     pub exceeded: f64,
-    /// Throughput lost against alone, as a sum of shares over machines.
+    /// Sum over VMs of the share of their throughput alone that they lose.
     pub lost: f64,
-    /// Every limit with its forecast, the tightest first: the first binds.
+    /// Every limit with its forecast, the tightest first.
     pub standings: Vec<Standing>,
-    /// Groups that were forecast.
+    /// Number of groups that were forecast.
     pub forecasts: u64,
 }
 
-/// Why nothing can be placed.
+/// The reason why there is no placement.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlaceError {
-    /// No machine or no LUN.
-    #[error("there are {machines} machines and {luns} LUNs; both are needed")]
+    /// No VM or no LUN.
+    #[error("a placement needs VMs and LUNs, and there are {vms} VMs and {luns} LUNs")]
     Nothing {
-        /// Machines.
-        machines: usize,
-        /// LUNs.
+        /// Number of VMs.
+        vms: usize,
+        /// Number of LUNs.
         luns: usize,
     },
-    /// Separations that no assignment keeps, as far as best fit finds.
-    #[error(
-        "machine {0} finds no LUN without one that it must be apart from; there are too few LUNs for the separations"
-    )]
+    /// Best fit finds no assignment that keeps the separations.
+    #[error("every LUN has a VM that must not share a LUN with VM {0}; there are too few LUNs for the separations")]
     Separations(String),
-    /// Machines that are larger than the LUNs, as far as the search finds.
+    /// The search finds no assignment in which all VMs fit.
     #[error(
-        "the machines take {takes} sectors, and no assignment was found that fits: in the best {there} would be on a LUN that holds {holds}; \
-         there are too few LUNs, or too small ones"
+        "the VMs need {takes} sectors, and no assignment was found that fits: the best one puts {there} sectors on \
+         a LUN of {holds}; there are too few LUNs, or the LUNs are too small"
     )]
     Capacity {
-        /// What all machines take.
+        /// Sectors of all VMs.
         takes: Sectors,
-        /// What is on a LUN that is too full in the best that was found.
+        /// Sectors on a LUN that is too full in the best assignment.
         there: Sectors,
-        /// What it holds.
+        /// Drive capacity of that LUN.
         holds: Sectors,
     },
-    /// A profile cannot be.
+    /// An impossible profile.
     #[error(transparent)]
     Profile(#[from] PredictError),
 }

@@ -1,5 +1,7 @@
-//! Best fit, then moves and swaps; then, again and again, a few machines are moved at random and the rest is improved from there (iterated
-//! local search), which leaves assignments that no single move or swap makes better.
+//! The search of a placement: best fit, then single moves and swaps, then iterated local search.
+//!
+//! Iterated local search moves a few VMs at random, improves the assignment from there, and keeps it if it is better.
+//! So the search can leave assignments that no single move or swap improves.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +13,23 @@ use super::cost::{Cost, cost, forecast, slim, standings, taken};
 use super::{PlaceError, Placement, Standing, Task};
 use crate::check;
 
-/// Passes over all moves and swaps at most; each lowers the cost.
+/// Most passes over all moves and swaps; each pass but the last lowers the cost.
 const PASSES: usize = 100;
-/// So many moves and swaps are tried in passes that follow a random change, which bounds how many changes there are.
-const TRIES_SHAKEN: usize = 50_000;
-/// The most such changes, and how many machines each moves.
-const SHAKES: usize = 100;
-const SHAKEN: usize = 3;
+/// Bounds the number of perturbations: their passes together try about this many moves and swaps.
+const PERTURBED_TRIES_MAX: usize = 50_000;
+/// Most perturbations.
+const PERTURBATIONS_MAX: usize = 100;
+/// Random moves in a perturbation.
+const PERTURBATION_MOVES: usize = 3;
 
-/// The best assignment that is found.
+/// Searches an assignment of VMs to LUNs, and returns the best one that it finds.
 ///
 /// # Errors
-/// There is nothing to place; a profile cannot be; separations that cannot be kept.
+/// No VM or no LUN; an impossible profile; no assignment found that keeps separations or fits the LUNs.
 pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
-    let (machines, luns) = (task.limits.len(), task.alone.len());
-    if machines == 0 || luns == 0 {
-        return Err(PlaceError::Nothing { machines, luns });
+    let (vms, luns) = (task.limits.len(), task.alone.len());
+    if vms == 0 || luns == 0 {
+        return Err(PlaceError::Nothing { vms, luns });
     }
     for alone in &task.alone {
         if alone.len() > 1 {
@@ -44,11 +47,11 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
     let mut search = Search::new(&slim);
     search.best_fit()?;
     search.improve();
-    search.shake();
+    search.perturb();
     if let Some(lun) = search.costs.iter().position(|cost| cost.overfull > 0.0) {
-        let everybody: Vec<usize> = (0..machines).collect();
+        let all: Vec<usize> = (0..vms).collect();
         return Err(PlaceError::Capacity {
-            takes: taken(task, &everybody),
+            takes: taken(task, &all),
             there: taken(task, &search.members[lun]),
             holds: task.drive_capacity[lun].unwrap_or_default(),
         });
@@ -58,28 +61,29 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
 
 struct Search<'a> {
     task: &'a Task<'a>,
-    /// By machine; nothing until it is placed.
+    /// By VM: its LUN; `None` until the VM is placed.
     lun_of: Vec<Option<usize>>,
-    /// By LUN, ascending.
+    /// By LUN: its VMs in ascending order.
     members: Vec<Vec<usize>>,
     costs: Vec<Cost>,
-    /// By machine: whom it must be apart from.
+    /// By VM: the VMs that must not share its LUN.
     apart: Vec<Vec<usize>>,
+    /// The costs of all groups that were forecast so far.
     known: BTreeMap<(usize, Vec<usize>), Cost>,
     random: Xoshiro256PlusPlus,
 }
 
 impl<'a> Search<'a> {
     fn new(task: &'a Task<'a>) -> Search<'a> {
-        let (machines, luns) = (task.limits.len(), task.alone.len());
-        let mut apart = vec![Vec::new(); machines];
+        let (vms, luns) = (task.limits.len(), task.alone.len());
+        let mut apart = vec![Vec::new(); vms];
         for &(one, other) in &task.separate {
             apart[one].push(other);
             apart[other].push(one);
         }
         Search {
             task,
-            lun_of: vec![None; machines],
+            lun_of: vec![None; vms],
             members: vec![Vec::new(); luns],
             costs: vec![Cost::default(); luns],
             apart,
@@ -93,22 +97,22 @@ impl<'a> Search<'a> {
         *self.known.entry((lun, members)).or_insert_with_key(|(lun, members)| cost(task, *lun, members))
     }
 
-    /// Whether `machine` may go to `lun`, from which `leaving` goes.
-    fn may_go(&self, machine: usize, lun: usize, leaving: Option<usize>) -> bool {
+    /// Whether separations allow `vm` on `lun` after `leaving` has left it.
+    fn may_go(&self, vm: usize, lun: usize, leaving: Option<usize>) -> bool {
         let there = |other: &usize| self.lun_of[*other] == Some(lun) && Some(*other) != leaving;
-        !self.apart[machine].iter().any(there)
+        !self.apart[vm].iter().any(there)
     }
 
-    /// The members of a LUN without one and with another.
+    /// The members of `lun`, without the VM `without` and with the VM `with`.
     fn changed(&self, lun: usize, without: Option<usize>, with: Option<usize>) -> Vec<usize> {
         let mut members: Vec<usize> =
-            self.members[lun].iter().copied().filter(|&machine| Some(machine) != without).chain(with).collect();
+            self.members[lun].iter().copied().filter(|&vm| Some(vm) != without).chain(with).collect();
         members.sort_unstable();
         members
     }
 
     fn set(&mut self, lun: usize, members: Vec<usize>, cost: Cost) {
-        members.iter().for_each(|&machine| self.lun_of[machine] = Some(lun));
+        members.iter().for_each(|&vm| self.lun_of[vm] = Some(lun));
         (self.members[lun], self.costs[lun]) = (members, cost);
     }
 
@@ -119,21 +123,21 @@ impl<'a> Search<'a> {
             of[0] + of[1]
         };
         let mut order: Vec<usize> = (0..self.lun_of.len()).collect();
-        let load = |machine: &usize| busy(&self.task.alone[0][*machine]);
-        // Whom many must be apart from goes first, or finds no place.
+        let load = |vm: &usize| busy(&self.task.alone[0][*vm]);
+        // VMs with the most separations go first, because they would find no LUN later.
         order.sort_by(|a, b| {
             (self.apart[*b].len(), load(b))
                 .partial_cmp(&(self.apart[*a].len(), load(a)))
                 .unwrap_or(std::cmp::Ordering::Equal)
                 .then(a.cmp(b))
         });
-        for machine in order {
+        for vm in order {
             let mut best: Option<(Cost, usize, Vec<usize>, Cost)> = None;
             for lun in 0..self.members.len() {
-                if !self.may_go(machine, lun, None) {
+                if !self.may_go(vm, lun, None) {
                     continue;
                 }
-                let members = self.changed(lun, None, Some(machine));
+                let members = self.changed(lun, None, Some(vm));
                 let cost = self.cost(lun, members.clone());
                 let grown = cost.minus(self.costs[lun]);
                 if best.as_ref().is_none_or(|(least, ..)| grown.less_than(*least)) {
@@ -141,28 +145,28 @@ impl<'a> Search<'a> {
                 }
             }
             let (_, lun, members, cost) =
-                best.ok_or_else(|| PlaceError::Separations(self.task.alone[0][machine].vm.clone()))?;
+                best.ok_or_else(|| PlaceError::Separations(self.task.alone[0][vm].vm.clone()))?;
             self.set(lun, members, cost);
         }
         Ok(())
     }
 
-    /// Moves one machine, or swaps two, while that lowers the cost.
+    /// Moves one VM, or swaps two, while that lowers the cost.
     fn improve(&mut self) {
-        let machines = self.lun_of.len();
-        let mut order: Vec<usize> = (0..machines).collect();
+        let vms = self.lun_of.len();
+        let mut order: Vec<usize> = (0..vms).collect();
         for _ in 0..PASSES {
-            for last in (1..machines).rev() {
+            for last in (1..vms).rev() {
                 order.swap(last, self.random.random_range(0..=last));
             }
             let mut improved = false;
-            for &machine in &order {
+            for &vm in &order {
                 for lun in 0..self.members.len() {
-                    improved |= self.exchange(machine, lun, None);
+                    improved |= self.exchange(vm, lun, None);
                 }
                 for &other in &order {
                     if let Some(lun) = self.lun_of[other] {
-                        improved |= self.exchange(machine, lun, Some(other));
+                        improved |= self.exchange(vm, lun, Some(other));
                     }
                 }
             }
@@ -172,17 +176,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Moves a few machines at random and improves from there; keeps what is better.
-    fn shake(&mut self) {
-        let (machines, luns) = (self.lun_of.len(), self.members.len());
-        let shakes = (TRIES_SHAKEN / (machines * (machines + luns))).min(SHAKES);
-        for _ in 0..shakes {
+    /// Moves a few VMs at random and improves from there, several times; keeps each result that is better.
+    fn perturb(&mut self) {
+        let (vms, luns) = (self.lun_of.len(), self.members.len());
+        let perturbations = (PERTURBED_TRIES_MAX / (vms * (vms + luns))).min(PERTURBATIONS_MAX);
+        for _ in 0..perturbations {
             let before = (self.total(), self.lun_of.clone(), self.members.clone(), self.costs.clone());
-            for _ in 0..SHAKEN {
-                let (machine, to) = (self.random.random_range(0..machines), self.random.random_range(0..luns));
-                let from = self.lun_of[machine].filter(|&from| from != to && self.may_go(machine, to, None));
+            for _ in 0..PERTURBATION_MOVES {
+                let (vm, to) = (self.random.random_range(0..vms), self.random.random_range(0..luns));
+                let from = self.lun_of[vm].filter(|&from| from != to && self.may_go(vm, to, None));
                 let Some(from) = from else { continue };
-                let (left, joined) = (self.changed(from, Some(machine), None), self.changed(to, None, Some(machine)));
+                let (left, joined) = (self.changed(from, Some(vm), None), self.changed(to, None, Some(vm)));
                 let (left_cost, joined_cost) = (self.cost(from, left.clone()), self.cost(to, joined.clone()));
                 self.set(from, left, left_cost);
                 self.set(to, joined, joined_cost);
@@ -198,13 +202,14 @@ impl<'a> Search<'a> {
         self.costs.iter().copied().fold(Cost::default(), Cost::plus)
     }
 
-    /// Sends `machine` to the LUN `to`, and `other`, which is there, to where it was; whether that was better, and done.
-    fn exchange(&mut self, machine: usize, to: usize, other: Option<usize>) -> bool {
-        let Some(from) = self.lun_of[machine].filter(|&from| from != to) else { return false };
-        if !self.may_go(machine, to, other) || other.is_some_and(|other| !self.may_go(other, from, Some(machine))) {
+    /// Moves `vm` to the LUN `to`, and `other` from there to the LUN of `vm`, if that lowers the cost. Returns whether
+    /// it did.
+    fn exchange(&mut self, vm: usize, to: usize, other: Option<usize>) -> bool {
+        let Some(from) = self.lun_of[vm].filter(|&from| from != to) else { return false };
+        if !self.may_go(vm, to, other) || other.is_some_and(|other| !self.may_go(other, from, Some(vm))) {
             return false;
         }
-        let (left, joined) = (self.changed(from, Some(machine), other), self.changed(to, other, Some(machine)));
+        let (left, joined) = (self.changed(from, Some(vm), other), self.changed(to, other, Some(vm)));
         let (left_cost, joined_cost) = (self.cost(from, left.clone()), self.cost(to, joined.clone()));
         if !left_cost.plus(joined_cost).less_than(self.costs[from].plus(self.costs[to])) {
             return false;
@@ -218,11 +223,11 @@ impl<'a> Search<'a> {
         let all = self.total();
         let mut stand: Vec<Standing> = Vec::new();
         for (lun, members) in self.members.iter().enumerate() {
-            for (&machine, got) in members.iter().zip(forecast(self.task, lun, members)) {
-                stand.extend(standings(&self.task.limits[machine], &self.task.alone[lun][machine], machine, &got));
+            for (&vm, got) in members.iter().zip(forecast(self.task, lun, members)) {
+                stand.extend(standings(&self.task.limits[vm], &self.task.alone[lun][vm], vm, &got));
             }
         }
-        stand.sort_by(|a, b| a.slack.total_cmp(&b.slack).then(a.machine.cmp(&b.machine)));
+        stand.sort_by(|a, b| a.slack.total_cmp(&b.slack).then(a.vm.cmp(&b.vm)));
         Placement {
             lun_of: self.lun_of.iter().map(|lun| lun.unwrap_or_default()).collect(),
             exceeded: all.exceeded,

@@ -1,10 +1,15 @@
-//! How requests of one kind come: in batches, and how unevenly.
+//! Batches and dispersion of the requests of one operation, at their issue.
+//!
+//! A batch is a run of requests of one operation with short pauses. Dispersion is the variance divided by the mean of
+//! the request counts in windows of equal length; it is 1 for a Poisson process. The last window is left out, since the
+//! trace may end within it.
 
 use traces::Nanos;
 use traces::results::isolation::{BatchFigures, Dispersion};
 
-/// The longest pause within a batch. Requests that one system call or one flush of dirty data makes come microseconds apart.
-const PAUSE: Nanos = Nanos::from_ms(1);
+/// The longest pause within a batch. Requests of one system call or of one flush of dirty data are issued microseconds
+/// apart.
+const BATCH_PAUSE_MAX: Nanos = Nanos::from_ms(1);
 
 /// Lengths of the windows in which requests are counted.
 const WINDOWS: [Nanos; 4] = [Nanos::from_ms(10), Nanos::from_ms(100), Nanos::from_ms(1000), Nanos::from_ms(10_000)];
@@ -12,11 +17,13 @@ const WINDOWS: [Nanos; 4] = [Nanos::from_ms(10), Nanos::from_ms(100), Nanos::fro
 /// Windows of one length, one after another.
 #[derive(Default)]
 struct Windows {
-    /// Number of the window under way, and how many came in it.
+    /// Number of the current window.
     window: u64,
+    /// Requests in the current window.
     count: u64,
-    /// Sums over the complete ones.
+    /// Sum of the request counts of the complete windows.
     sum: u128,
+    /// Sum of the squares of these counts.
     squares: u128,
 }
 
@@ -30,7 +37,7 @@ impl Windows {
         self.count += 1;
     }
 
-    /// Variance by mean over the complete windows; empty ones had nothing to add to the sums.
+    /// Variance divided by mean over the complete windows. Empty windows count, although they add nothing to the sums.
     fn index(&self) -> Option<f64> {
         let (windows, sum) = (self.window as f64, self.sum as f64);
         let mean = sum / windows;
@@ -38,7 +45,7 @@ impl Windows {
     }
 }
 
-/// Requests of one kind as they are issued.
+/// Counts the requests of one operation in order of issue.
 #[derive(Default)]
 pub(super) struct Arrivals {
     last: Nanos,
@@ -51,9 +58,10 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// One that is issued so long after the first of the trace; whether the request before it was of its kind.
+    /// Adds a request that is issued at time `at` after the first of the trace. `follows` states whether the request
+    /// before it had the same operation.
     pub(super) fn add(&mut self, at: Nanos, follows: bool) {
-        if !(follows && at.saturating_sub(self.last) <= PAUSE) {
+        if !(follows && at.saturating_sub(self.last) <= BATCH_PAUSE_MAX) {
             self.end_batch();
         }
         self.batch += 1;
@@ -93,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_ends_with_a_pause_or_another_kind() {
+    fn batch_ends_with_a_long_pause_or_another_operation() {
         let mut arrivals = Arrivals::default();
         for (us, follows) in [(0, false), (1000, true), (2001, true), (2002, false), (2003, true), (2004, true)] {
             arrivals.add(Nanos::from_us(us), follows);
@@ -104,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn dispersion_counts_empty_windows_and_not_the_last() {
+    fn dispersion_counts_empty_windows_and_leaves_out_the_incomplete_last() {
         let mut arrivals = Arrivals::default();
-        // Windows of 10 ms: 2, 0, 0, 4, and one that is not complete.
+        // Windows of 10 ms: 2, 0, 0, 4, and an incomplete one.
         for ms in [0, 5, 30, 31, 32, 39, 40, 41, 42] {
             arrivals.add(Nanos::from_ms(ms), true);
         }

@@ -1,27 +1,34 @@
-//! Where on the device a machine reads and writes.
+//! The footprint of a VM: the pieces of the device that it reads or writes.
+//!
+//! Pieces are 1 MiB, and twice as large as often as needed to keep the footprint within bounds. Reads and writes are
+//! not distinguished, nor is how often a piece is touched.
 
 use traces::results::isolation::Footprint;
 use traces::{Lba, Sectors};
 
-/// The smallest piece: 1 MiB.
-const PIECE: u64 = 2048;
-/// So many pieces are told apart while requests come; a larger device has larger ones.
+/// Sectors of the smallest piece: 1 MiB.
+const PIECE_SECTORS_MIN: u64 = 2048;
+/// Most pieces of a device while requests are added; a larger device has larger pieces.
 const PIECES_MAX: u64 = 1 << 20;
+/// Most runs in a footprint.
 const RUNS_MAX: usize = 256;
 
-/// Touched pieces, a bit for each.
+/// The touched pieces of a device.
 pub(super) struct Pieces {
+    /// Sectors of a piece.
     sectors: u64,
+    /// One bit for each piece.
     touched: Vec<u64>,
 }
 
 impl Default for Pieces {
     fn default() -> Pieces {
-        Pieces { sectors: PIECE, touched: Vec::new() }
+        Pieces { sectors: PIECE_SECTORS_MIN, touched: Vec::new() }
     }
 }
 
 impl Pieces {
+    /// Marks the pieces of a request.
     pub(super) fn touch(&mut self, lba: Lba, sectors: Sectors) {
         let begin = lba.sector();
         let last = begin.saturating_add(sectors.count().saturating_sub(1));
@@ -37,7 +44,7 @@ impl Pieces {
         }
     }
 
-    /// Makes pieces twice as large.
+    /// Doubles the size of the pieces.
     fn double(&mut self) {
         let mut halved = vec![0u64; self.touched.len().div_ceil(2)];
         for (index, word) in self.touched.iter().enumerate() {
@@ -49,6 +56,7 @@ impl Pieces {
         self.sectors *= 2;
     }
 
+    /// The runs of touched pieces: the first piece and the number of pieces of each.
     fn runs(&self) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for (word, bits) in (0u64..).zip(&self.touched).filter(|(_, bits)| **bits != 0) {
@@ -62,6 +70,7 @@ impl Pieces {
         runs
     }
 
+    /// The footprint, with pieces large enough for at most `RUNS_MAX` runs.
     pub(super) fn figures(mut self) -> Footprint {
         let mut runs = self.runs();
         while runs.len() > RUNS_MAX {
@@ -72,7 +81,8 @@ impl Pieces {
     }
 }
 
-/// The sectors of a footprint's runs, from the first of each to the one behind it; nothing if these lie beyond the last address.
+/// The sectors of a footprint's runs: the first sector of each, and the sector after its last. `None` if a run ends
+/// beyond the last address.
 fn extents(of: &Footprint) -> Option<Vec<(u64, u64)>> {
     let extent = |&(first, count): &(u64, u64)| {
         Some((first.checked_mul(of.piece_sectors)?, first.checked_add(count)?.checked_mul(of.piece_sectors)?))
@@ -80,14 +90,15 @@ fn extents(of: &Footprint) -> Option<Vec<(u64, u64)>> {
     of.runs.iter().map(extent).collect()
 }
 
-/// Whether it is one: runs of one piece or more, one behind the other, on a device of less than 2^64 sectors.
+/// Whether a footprint is possible: ascending runs of one or more pieces that do not overlap, on a device of less than
+/// 2^64 sectors.
 pub(crate) fn is_possible(of: &Footprint) -> bool {
     let apart = |two: &[(u64, u64)]| two[0].1 <= two[1].0;
     extents(of).is_some_and(|extents| extents.iter().all(|(begin, end)| begin < end) && extents.windows(2).all(apart))
 }
 
-/// Share of what `one` touches that `other` touches too, both where they are on the device. `None` where one of them is not known,
-/// touches nothing, or is not possible.
+/// The share of the footprint `one` that `other` touches, too, both at their places on the device. `None` if a
+/// footprint is empty or not possible.
 pub fn overlap(one: &Footprint, other: &Footprint) -> Option<f64> {
     if !is_possible(one) || !is_possible(other) {
         return None;
@@ -120,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_device_has_larger_pieces() {
+    fn pieces_grow_with_the_device_and_with_scatter() {
         let far = 5 << 32;
         let footprint = touched(&[(0, 1), (3 * 2048, 1), (far, 1)]);
         let piece = footprint.piece_sectors;
@@ -136,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_a_share_of_the_first() {
+    fn overlap_is_a_share_of_the_first_footprint() {
         let one = touched(&[(0, 4 * 2048)]);
         let other = touched(&[(2048, 2048), (3 * 2048, 100 * 2048)]);
         assert_eq!(overlap(&one, &other), Some(0.5));
@@ -146,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_footprint_shares_nothing_and_does_not_overflow() {
+    fn impossible_footprint_has_no_overlap_and_does_not_overflow() {
         let one = touched(&[(0, 4 * 2048)]);
         let most = u64::MAX;
         let cases = [

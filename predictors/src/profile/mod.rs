@@ -1,4 +1,9 @@
-//! An isolation profile, measured of a capture in one pass and in bounded memory.
+//! Measures the isolation profile of a VM from its isolated trace, in one pass and in bounded memory.
+//!
+//! `traces::statistics` measures response times, queues and rates. This module adds service times, batches and
+//! dispersion (`arrivals`), the autocorrelation of response times (`responses`), the streams (`streams`) and the
+//! footprint (`footprint`). Service times assume a device that serves one request at a time. All added figures but
+//! think times leave out flushes and discards.
 
 mod arrivals;
 mod footprint;
@@ -19,7 +24,7 @@ pub use self::footprint::overlap;
 use self::responses::Responses;
 use self::streams::Streams;
 
-/// Measures a machine's records while they are read, in the order of their arrival.
+/// Measures the isolation profile of a VM while its records are read in order of arrival.
 pub struct Measure {
     statistics: Statistics,
     timeline: Timeline,
@@ -28,7 +33,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Of a trace of which `meta` is known once its first record was read.
+    /// Begins the measurement of a trace with the description `meta`, as known after its first record.
     pub fn new(meta: &TraceMeta) -> Measure {
         Measure {
             statistics: Statistics::new(meta, None),
@@ -38,14 +43,14 @@ impl Measure {
         }
     }
 
-    /// The same of a machine whose sector 0 is at `place` on the device.
+    /// Sets the place of the VM's disk: the device's sector that holds its sector 0.
     #[must_use]
     pub fn placed(mut self, place: Sectors) -> Measure {
         self.device.place = place;
         self
     }
 
-    /// The next record. One that does not tell when it was issued counts as issued on arrival.
+    /// Adds the next record. A record without an issue time counts as issued on arrival.
     pub fn record(&mut self, record: &Record) {
         let mut record = *record;
         record.observed.issued = record.observed.issued.or(Some(record.request.arrival));
@@ -54,7 +59,8 @@ impl Measure {
         self.timeline.record(&record, &mut watch);
     }
 
-    /// The end of the trace: the profile of machine `vm`, and how many records were left out of it because too much was under way.
+    /// Ends the measurement. Returns the profile of the VM `vm`, and the number of records that were left out because
+    /// too many requests were outstanding.
     pub fn finish(
         mut self,
         vm: &str,
@@ -87,7 +93,7 @@ impl Measure {
     }
 }
 
-/// Statistics and what they do not measure, watching the same requests.
+/// Passes the same requests to the statistics and to the figures of this module.
 struct Both<'a> {
     statistics: &'a mut Statistics,
     device: &'a mut Device,
@@ -121,7 +127,7 @@ impl Watch for Both<'_> {
     }
 }
 
-/// Reads or writes at the device.
+/// The measurement of one operation at the device.
 #[derive(Default)]
 struct Kind {
     service: Spans,
@@ -129,15 +135,17 @@ struct Kind {
     responses: Responses,
 }
 
-/// The requests that a device was given.
+/// The measurement of the device requests.
 #[derive(Default)]
 struct Device {
+    /// The first issue.
     first: Option<Timestamp>,
+    /// The last completion so far.
     last: Timestamp,
     kinds: [Kind; Operation::MOVING_DATA],
-    /// The operation of the request before.
+    /// The operation of the last issued request.
     before: Option<usize>,
-    /// Where the machine's sector 0 is.
+    /// The device's sector that holds the VM's sector 0.
     place: Sectors,
     pieces: Pieces,
 }
@@ -185,7 +193,7 @@ impl Kind {
         let (batches, dispersion) = self.arrivals.figures();
         IsolatedOperation {
             requests: response.count,
-            // A single request has no span to be divided by.
+            // A single request has no time span to divide by.
             iops: if seconds > 0.0 { response.count as f64 / seconds } else { 0.0 },
             mean_bytes: statistics.device_requests.get(operation.name()).and_then(|requests| requests.mean_bytes),
             response_ns: response.moments.mean_ns,

@@ -1,27 +1,29 @@
-//! How response times go with those before them.
+//! The autocorrelation of response times in order of completion, at lags from 1 to 10.
 
 use std::collections::VecDeque;
 
 use traces::Nanos;
 
+/// The longest lag.
 const LAGS: usize = 10;
 
-/// Response times in the order of completion. All sums are exact.
+/// Sums over response times in order of completion. All sums are exact.
 #[derive(Default)]
 pub(super) struct Responses {
     count: u64,
     sum: u128,
     squares: u128,
-    /// Of products with the one so many before.
+    /// By lag: sum of the products of response times that are this lag apart.
     products: [u128; LAGS],
-    /// The first and the last few.
+    /// The first response times, up to the longest lag.
     head: Vec<u64>,
+    /// The last response times, up to the longest lag.
     tail: VecDeque<u64>,
 }
 
 impl Responses {
     pub(super) fn add(&mut self, response: Nanos) {
-        // An hour and more is one hour, so that a hundred million of their squares have a sum.
+        // Capped at one hour, so that the sum of a hundred million squares does not overflow.
         let value = response.as_ns().min(3_600_000_000_000);
         for (product, before) in self.products.iter_mut().zip(self.tail.iter().rev()) {
             *product += u128::from(value) * u128::from(*before);
@@ -38,7 +40,7 @@ impl Responses {
         self.tail.push_back(value);
     }
 
-    /// At lags 1, 2, … as far as there are requests; empty where nothing varies.
+    /// The autocorrelation at lags 1, 2, …, as far as there are requests; empty if the response times do not vary.
     pub(super) fn autocorrelation(&self) -> Vec<f64> {
         let count = self.count as f64;
         let mean = self.sum as f64 / count;
@@ -50,7 +52,7 @@ impl Responses {
         let of_lag = |lag: usize| {
             let early: u128 = self.head.iter().take(lag).map(|&value| u128::from(value)).sum();
             let late: u128 = self.tail.iter().rev().take(lag).map(|&value| u128::from(value)).sum();
-            // Those with one so many before them, and those with one so many behind.
+            // Sum over both factors of all pairs: all values but the last `lag`, and all but the first `lag`.
             let ends = (2 * self.sum - early - late) as f64;
             (self.products[lag - 1] as f64 - mean * ends + (count - lag as f64) * mean * mean) / deviations
         };
@@ -62,7 +64,7 @@ impl Responses {
 mod tests {
     use super::*;
 
-    /// By the definition.
+    /// The autocorrelation by its definition.
     fn slow(values: &[u64], lag: usize) -> f64 {
         let mean = values.iter().sum::<u64>() as f64 / values.len() as f64;
         let of = |index: usize| values[index] as f64 - mean;
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn autocorrelation_is_that_of_its_definition() {
+    fn autocorrelation_equals_its_definition() {
         let values: Vec<u64> = (0..200u64).map(|index| 1000 + index * index % 97 + 50 * (index % 3)).collect();
         let mut responses = Responses::default();
         for &value in &values {
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_none() {
+    fn constant_response_times_have_no_autocorrelation() {
         let mut responses = Responses::default();
         for _ in 0..50 {
             responses.add(Nanos::from_ms(5));

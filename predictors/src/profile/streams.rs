@@ -1,20 +1,25 @@
-//! Who sends requests, and how long each pauses in between.
+//! Requests and mean think time of each stream.
+//!
+//! The think time here is the time from the completion of all earlier requests of the stream to its next arrival.
+//! Arrivals before that completion have no think time.
 
 use std::collections::BTreeMap;
 
 use traces::results::isolation::StreamProfile;
 use traces::{Operation, Record, StreamId, Timestamp, TraceMeta};
 
-/// How many a profile names.
+/// Most streams in a profile.
 const STREAMS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Default)]
 struct Stream {
     reads: u64,
     writes: u64,
-    /// When the last of what it has sent completes.
-    under_way_until: Option<Timestamp>,
+    /// The last completion among the stream's requests so far.
+    outstanding_until: Option<Timestamp>,
+    /// Number of think times.
     thinks: u64,
+    /// Sum of think times, ns.
     thought_ns: u128,
 }
 
@@ -23,7 +28,7 @@ struct Stream {
 pub(super) struct Streams(BTreeMap<StreamId, Stream>);
 
 impl Streams {
-    /// The next record in the order of arrival.
+    /// Adds the next record in order of arrival.
     pub(super) fn add(&mut self, record: &Record) {
         let Record { request, observed } = record;
         let stream = self.0.entry(request.stream).or_default();
@@ -32,16 +37,16 @@ impl Streams {
             Operation::Write => stream.writes += 1,
             _ => {}
         }
-        if let Some(until) = stream.under_way_until
+        if let Some(until) = stream.outstanding_until
             && let Some(thought) = request.arrival.checked_since(until)
         {
             stream.thinks += 1;
             stream.thought_ns += u128::from(thought.as_ns());
         }
-        stream.under_way_until = stream.under_way_until.max(observed.completed);
+        stream.outstanding_until = stream.outstanding_until.max(observed.completed);
     }
 
-    /// The busiest, by requests, then by number.
+    /// The streams with the most requests; of equals, the lower number first.
     pub(super) fn figures(self, meta: &TraceMeta) -> Vec<StreamProfile> {
         let of_stream = |(id, stream): (StreamId, Stream)| StreamProfile {
             stream: id.0,

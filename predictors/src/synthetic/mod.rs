@@ -1,8 +1,11 @@
-//! Consolidations replayed: machines drawn at random, alone and together in a synthetic setup whose drive and order are known to nobody
-//! but the setup. What machines get together there is a truth to hold forecasts against, as often as one likes.
+//! Synthetic setups: consolidations of random VMs, replayed on simulated devices with known drive and dispatch order.
 //!
-//! A [`Campaign`] is setups times machines. Every machine runs alone in its setup, every two and some three run together, each for the same
-//! time with the same seed, so that its processes do the same. Places on the drive are equal shares of it.
+//! Predictors see only the isolated traces, not the drive or the order. The figures of the VMs together are the truth
+//! that forecasts are checked against, for as many seeds as needed.
+//!
+//! A [`Campaign`] runs VMs in every setup: each VM alone, all pairs and some triples, for the same time and with the
+//! same seed, so that its processes are the same. The VMs' disks are equal parts of the drive. The setups leave out
+//! stacks of several layers: a setup is one scheduler before one drive.
 
 mod tap;
 mod vm;
@@ -22,17 +25,17 @@ use crate::isolated_trace::IsolatedTrace;
 /// A synthetic setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticSetup {
-    /// Its drive, as `iocast list drives` has them.
+    /// The drive, named as in `iocast list drives`.
     pub drive: &'static str,
-    /// Who decides what waits in front of it.
+    /// Scheduler in front of the drive.
     pub scheduler: &'static str,
-    /// How many requests the drive has at once.
+    /// Most requests that the drive has at once.
     pub depth: u32,
-    /// What a predictor is to tell of its order ([`traces::results::prediction::DevicePolicy`]).
+    /// The dispatch order that a predictor should identify ([`traces::results::prediction::DevicePolicy`]).
     pub policy: &'static str,
 }
 
-/// Setups that differ in what a predictor has to find out: the drive, the order, the cache, how much goes on at once.
+/// The setups. They differ in drive, dispatch order, cache and depth, which a predictor has to infer.
 pub const SYNTHETIC_SETUPS: &[SyntheticSetup] = &[
     SyntheticSetup { drive: "cheetah-9lp", scheduler: "fifo", depth: 1, policy: "fcfs" },
     SyntheticSetup { drive: "atlas-10k", scheduler: "read-priority", depth: 1, policy: "read-priority" },
@@ -46,68 +49,68 @@ pub const SYNTHETIC_SETUPS: &[SyntheticSetup] = &[
     SyntheticSetup { drive: "barracuda", scheduler: "weighted:reads=3,writes=1", depth: 1, policy: "weighted" },
 ];
 
-/// What is run.
+/// The consolidations that run in each setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
-    /// Of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Machines of each setup.
+    /// Number of VMs in each setup.
     pub vms: usize,
-    /// How long everybody runs.
+    /// Time that the VMs run.
     pub span: Nanos,
-    /// Left out of every figure at the beginning.
+    /// Time at the beginning that all figures leave out.
     pub warm_up: Nanos,
 }
 
 impl Default for Campaign {
-    /// Six machines in five setups make 75 pairs, and five triples of each setup.
+    /// Six VMs in five setups: 75 pairs, and five triples in each setup.
     fn default() -> Campaign {
         Campaign { seed: 1, vms: 6, span: Nanos::from_s(60), warm_up: Nanos::from_s(5) }
     }
 }
 
-/// A machine that ran, by what was seen at the setup's tap.
+/// A VM that ran, as recorded at the setup's tap.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// What it did and got.
+    /// Its isolation profile.
     pub profile: IsolationProfile,
-    /// Request by request.
+    /// Its requests.
     pub trace: IsolatedTrace,
 }
 
-/// Machines alone and together.
+/// The figures of VMs that ran together.
 #[derive(Clone, Debug)]
 pub struct Truth {
     /// The setup.
     pub setup: SyntheticSetup,
-    /// Who, by number.
+    /// The numbers of the VMs.
     pub members: Vec<usize>,
-    /// What each got, in the order of `members`.
+    /// The profile of each VM together with the others, in the order of `members`.
     pub together: Vec<IsolationProfile>,
 }
 
-/// Why a setup could not run.
+/// The reason why a setup could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Its drive.
+    /// An error of the drive.
     #[error("{0}")]
     Drive(#[from] DriveError),
-    /// Its scheduler, or a workload.
+    /// An invalid spec of a scheduler, drive or workload.
     #[error("{0}")]
     Spec(#[from] SpecError),
-    /// A workload.
+    /// An error of a workload.
     #[error("{0}")]
     Workload(#[from] workloads::programs::WorkloadError),
-    /// A disk is too small.
+    /// A VM's disk is too small.
     #[error("{0}")]
     Disk(#[from] workloads::guest::files::OutOfSpace),
-    /// The run.
+    /// An error of the replay.
     #[error("{0}")]
     Replay(#[from] ReplayError),
 }
 
 impl Campaign {
-    /// The groups of a setup that run together: all pairs, and of its triples every so many that five are left.
+    /// The groups of VMs that run together in a setup: all pairs, and five triples at equal distances.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let vms = 0..self.vms;
         let after = |first: usize| first + 1..self.vms;
@@ -120,39 +123,39 @@ impl Campaign {
         pairs.chain(triples.into_iter().step_by(step)).collect()
     }
 
-    /// Every machine of `setup`, the `index`th, alone.
+    /// Runs every VM of `setup` alone. `index` is the number of the setup.
     ///
     /// # Errors
-    /// What the setup says.
+    /// The setup cannot run.
     pub fn alone(&self, setup: SyntheticSetup, index: usize) -> Result<Vec<Ran>, SetupError> {
         (0..self.vms).map(|vm| Ok(self.run(setup, index, &[vm])?.remove(0))).collect()
     }
 
-    /// `members` of `setup`, the `index`th, together.
+    /// Runs the VMs `members` of `setup` together. `index` is the number of the setup.
     ///
     /// # Errors
-    /// What the setup says.
+    /// The setup cannot run.
     pub fn together(&self, setup: SyntheticSetup, index: usize, members: &[usize]) -> Result<Truth, SetupError> {
         let ran = self.run(setup, index, members)?;
         let together = ran.into_iter().map(|ran| ran.profile).collect();
         Ok(Truth { setup, members: members.to_vec(), together })
     }
 
-    /// What `vm` of `setup`, the `index`th, runs: kinds of processes with their settings.
+    /// The workloads of `vm` in `setup`, each with its tunables. `index` is the number of the setup.
     ///
     /// # Errors
-    /// Its drive.
+    /// The drive cannot be built.
     pub fn workloads(&self, setup: SyntheticSetup, index: usize, vm: usize) -> Result<Vec<String>, SetupError> {
         let drive = drive_models::build(&spec(setup.drive)?)?.drive;
         Ok(VmPlan::draw(self.seed, index, vm, self.share(drive.capacity())).workloads)
     }
 
-    /// Each machine's part of a drive.
+    /// The size of a VM's part of a drive.
     fn share(&self, capacity: Sectors) -> Sectors {
         Sectors::new(capacity.count() / self.vms as u64 / ALIGNMENT * ALIGNMENT)
     }
 
-    /// The name of a machine.
+    /// The name of a VM.
     pub fn name(setup: usize, vm: usize) -> String {
         format!("room{}-vm{}", setup + 1, vm + 1)
     }
@@ -164,7 +167,7 @@ impl Campaign {
         let plans: Vec<VmPlan> = members.iter().map(|&vm| VmPlan::draw(self.seed, index, vm, share)).collect();
         let guests = plans.iter().map(VmPlan::boot).collect::<Result<Vec<_>, SetupError>>()?;
         let until = Until { requests: None, time: Some(Timestamp::ZERO + self.span) };
-        // What the tap shows has not been merged, since nothing waits before it.
+        // Without merging, the tap records the requests as the VMs sent them.
         let limits = Limits { depth: setup.depth, merge: false, ..Limits::default() };
         let capacity = drive.capacity();
         let watcher = Tap::new(members.len());
@@ -175,9 +178,9 @@ impl Campaign {
     }
 }
 
-/// Triples of each setup.
+/// Most triples in each setup.
 const TRIPLES: usize = 5;
-/// Places are multiples of 1 MiB.
+/// Places are multiples of this number of sectors: 1 MiB.
 const ALIGNMENT: u64 = 2048;
 
 fn spec(text: &str) -> Result<Spec, SpecError> {

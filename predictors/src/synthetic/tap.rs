@@ -1,4 +1,5 @@
-//! What is seen at a setup's tap, or at its drive: every request with its times, as a capture would have it.
+//! Records every request of a replay with its times, as a capture does: at the tap between VMs and stack, or at the
+//! drive.
 
 use replay::{Observer, Served};
 use traces::results::TraceProvenance;
@@ -8,28 +9,28 @@ use super::Ran;
 use crate::isolated_trace::IsolatedTraceBuilder;
 use crate::profile::Measure;
 
-/// Watches a replay and keeps what each machine has done.
+/// Observes a replay and keeps the records of each VM.
 pub struct Tap {
-    /// Whether it stands before the drive, behind all layers.
+    /// Whether it records at the drive, below all layers.
     at_drive: bool,
-    /// What is outstanding and when it arrived, by id.
+    /// By id: the outstanding requests with their arrival times.
     arrived: Vec<Option<(Timestamp, Request)>>,
-    /// By machine, in the order of completion.
+    /// By VM: its records in order of completion.
     records: Vec<Vec<Record>>,
 }
 
 impl Tap {
-    /// For so many machines, with numbers from 0.
+    /// A tap above the stack for `vms` VMs, numbered from 0.
     pub fn new(vms: usize) -> Tap {
         Tap { at_drive: false, arrived: Vec::new(), records: vec![Vec::new(); vms] }
     }
 
-    /// The same, but of what is sent to the drive, from there to its completion.
+    /// A tap at the drive. Its records last from the issue to the drive to the completion.
     pub fn at_drive(vms: usize) -> Tap {
         Tap { at_drive: true, ..Tap::new(vms) }
     }
 
-    /// Every request of any machine that came from `from` on and before `to`, machine by machine in the order of completion.
+    /// The records of all VMs that arrived from `from` on and before `to`: VM by VM, in order of completion.
     pub fn between(&self, from: Timestamp, to: Timestamp) -> Vec<Record> {
         let within = |record: &&Record| (from..to).contains(&record.request.arrival);
         self.records.iter().flatten().filter(within).copied().collect()
@@ -41,13 +42,14 @@ impl Tap {
         self.records[usize::from(request.vm.0)].push(Record { request, observed });
     }
 
-    /// When the first machine had nothing more to send: the end of what is like the beginning.
+    /// The time of the last arrival of the VM that stops first. Until then all VMs send requests.
     pub fn until(&self) -> Timestamp {
         let last = |records: &Vec<Record>| records.iter().map(|record| record.request.arrival).max();
         self.records.iter().filter_map(last).min().unwrap_or_default()
     }
 
-    /// The machines under `names`, by what arrived from `from` on and before `to`, on a drive that holds `capacity`.
+    /// The profile and trace of each VM under its name in `names`, from the arrivals from `from` on and before `to`.
+    /// `capacity` is the drive capacity.
     pub fn ran(
         mut self,
         names: impl Iterator<Item = String>,
@@ -65,7 +67,7 @@ impl Tap {
 fn measure(mut records: Vec<Record>, name: &str, window: std::ops::Range<Timestamp>, capacity: Sectors) -> Ran {
     records.retain(|record| record.request.arrival < window.end);
     records.sort_by_key(|record| record.request.arrival);
-    // A capture that ends there does not see what completes later.
+    // A capture that ends at `window.end` does not contain later completions.
     for record in &mut records {
         record.observed.completed = record.observed.completed.filter(|completed| *completed < window.end);
     }

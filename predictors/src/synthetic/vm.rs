@@ -1,4 +1,7 @@
-//! Machines drawn at random.
+//! Draws the VMs of synthetic setups at random: fio processes that read and write, in guests with page cache and
+//! journal.
+//!
+//! Every VM has one or two readers; four of five VMs write, too. Processes run in closed loops with fixed think times.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,10 +14,10 @@ use workloads::programs;
 
 use super::{SetupError, spec};
 
-/// Pages of each machine's cache: 32 MiB.
+/// Pages of each VM's page cache: 32 MiB.
 const PAGES: u32 = 8192;
 
-/// A machine: what its processes do, and where its disk is.
+/// A VM: its workloads and the place of its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VmPlan {
     name: String,
@@ -25,13 +28,14 @@ pub(super) struct VmPlan {
 }
 
 impl VmPlan {
-    /// The `vm`th of the `setup`th setup, whose disk is the `vm`th of equal shares. The same for the same seed.
+    /// Draws VM number `vm` of setup number `setup`. Its disk is part `vm` of a drive in parts of size `share`. The
+    /// draw depends on these numbers only.
     pub(super) fn draw(seed: u64, setup: usize, vm: usize, share: Sectors) -> VmPlan {
         let number = seed.wrapping_mul(1 << 16).wrapping_add((setup * 256 + vm) as u64);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
         let size_mb = (share.bytes() >> 20) / 8;
         let mut workloads: Vec<String> = (0..random.random_range(1..=2)).map(|_| reads(&mut random, size_mb)).collect();
-        // Four of five write, too.
+        // Four of five VMs write, too.
         if random.random_range(0..5) > 0 {
             workloads.push(writes(&mut random, size_mb));
         }
@@ -44,7 +48,7 @@ impl VmPlan {
         }
     }
 
-    /// Its processes, ready to run.
+    /// Builds the guest with its files and processes.
     pub(super) fn boot(&self) -> Result<Guest, SetupError> {
         let mut files = Files::new(self.size);
         let journal = Journal::new(&mut files)?;
@@ -62,7 +66,8 @@ fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, list: &[T]) -> T {
     list[random.random_range(0..list.len())]
 }
 
-/// How many processes there are, over files of up to `size_mb` in all, and how long they think.
+/// Draws the tunables that reading and writing processes share: their number, the size of their files (up to `size_mb`
+/// MB in all) and their think time.
 fn common(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     let jobs = random.random_range(1..=4u64);
     let size = (size_mb * random.random_range(10..=100) / 100 / jobs).max(16);
@@ -70,7 +75,7 @@ fn common(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     format!("numjobs={jobs},size={size}m,runtime=1h,thinktime={think}ms")
 }
 
-/// Processes that read.
+/// Draws a workload that reads, sequentially or at random.
 fn reads(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     let common = common(random, size_mb);
     match random.random_range(0..3) {
@@ -79,7 +84,8 @@ fn reads(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     }
 }
 
-/// Processes that write: past the page cache, with each write made durable, or into the page cache, from which it is written in bursts.
+/// Draws a workload that writes at random: past the page cache, through it with each write made durable, or into it.
+/// The page cache writes dirty pages in bursts.
 fn writes(random: &mut Xoshiro256PlusPlus, size_mb: u64) -> String {
     let common = common(random, size_mb);
     let kind = one_of(random, &["direct=on", "direct=off,fsync=1", "direct=off"]);

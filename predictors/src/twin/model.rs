@@ -50,7 +50,7 @@ impl<'a> Model<'a> {
         check_traces(alone, traces)?;
         let vms = alone.len();
         let evidence = Evidence::of_vms(traces, vms);
-        let further_traces_note = evidence.told_by_others(vms);
+        let further_traces_note = evidence.further_traces_note(vms);
         let Evidence { traces, disk, policy, sure, .. } = evidence;
         // Calibration uses the workloads of further traces only for arrays.
         let is_disk = disk.is_some() && policy != Policy::Unknown;

@@ -75,6 +75,9 @@ pub fn check_reading_ahead(pairs: &[[usize; 2]]) {
             // The third VM reads sequentially and never waits alone.
             assert!(off.abs() < if members.contains(&member) { 0.22 } else { 0.45 }, "{pair:?}, {member}: {off}");
         }
-        assert!(together.notes[0].contains("7 members, 256 KiB") && together.notes[0].contains("1024 KiB ahead"));
+        assert!(
+            together.notes[0].contains("7 members with a stripe unit of 256 KiB")
+                && together.notes[0].contains("1024 KiB ahead")
+        );
     }
 }

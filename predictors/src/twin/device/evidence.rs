@@ -56,17 +56,17 @@ impl<'a> Evidence<'a> {
     }
 
     /// A note on how many further traces were used, or why none was. `None` if no further traces were given.
-    pub(crate) fn told_by_others(&self, vms: usize) -> Option<String> {
-        let captures = |count: usize| format!("{count} further capture{}", if count == 1 { "" } else { "s" });
+    pub(crate) fn further_traces_note(&self, vms: usize) -> Option<String> {
+        let further = |count: usize| format!("{count} further trace{}", if count == 1 { "" } else { "s" });
         if self.left_out > 0 {
-            let why = "shows several requests served at once or in no order, and the machines' own do not";
-            return Some(format!("nothing was learned from {}: one {why}", captures(self.left_out)));
+            let why = "at least one shows requests served side by side or out of order, and the VMs' own traces do not";
+            return Some(format!("the device was not inferred from {}: {why}", further(self.left_out)));
         }
         let others = &self.traces[vms..];
         let few = others.iter().filter(|other| other.len() < REQUESTS_MIN).count();
-        let nothing = format!(", of which {few} with fewer than {REQUESTS_MIN} requests that tell hardly anything");
-        let learned = format!("the device was learned from {}, too", captures(others.len()));
-        (!others.is_empty()).then(|| if few > 0 { learned + &nothing } else { learned })
+        let short = format!("; {few} of them with fewer than {REQUESTS_MIN} requests, which is too few to add much");
+        let used = format!("the device was also inferred from {}", further(others.len()));
+        (!others.is_empty()).then(|| if few > 0 { used + &short } else { used })
     }
 }
 
@@ -84,17 +84,17 @@ mod tests {
         let mut traces: Vec<IsolatedTrace> = alone.into_iter().map(|ran| ran.trace).collect();
         let learn = |traces: &[IsolatedTrace]| {
             let learned = Evidence::of_vms(traces, 2);
-            let says = learned.told_by_others(2).unwrap_or_default();
+            let says = learned.further_traces_note(2).unwrap_or_default();
             ((learned.policy, learned.sure, learned.traces.len()), says)
         };
         assert_eq!(learn(&traces[..2]), ((Policy::Fcfs, true, 2), String::new()));
         let (found, says) = learn(&traces);
         assert_eq!(found, (Policy::Fcfs, true, 3));
-        assert_eq!(says, "the device was learned from 1 further capture, too");
+        assert_eq!(says, "the device was also inferred from 1 further trace");
         traces.push(IsolatedTrace::default());
         let (found, says) = learn(&traces);
         assert_eq!(found, (Policy::Fcfs, true, 4));
-        assert!(says.contains("2 further captures, too, of which 1 with fewer than 100"), "{says}");
+        assert!(says.contains("2 further traces; 1 of them with fewer than 100"), "{says}");
         // Reads that overtake the write in service.
         for n in 0..20_000 {
             let at = n * 10_000;
@@ -103,7 +103,7 @@ mod tests {
         }
         let (found, says) = learn(&traces);
         assert_eq!(found, (Policy::Fcfs, false, 2));
-        assert!(says.contains("nothing was learned from 2 further captures"), "{says}");
+        assert!(says.contains("the device was not inferred from 2 further traces"), "{says}");
         assert_eq!(learn(&traces[2..]).0.0, Policy::Unknown);
     }
 

@@ -74,12 +74,12 @@ struct ReadCache {
 impl fmt::Display for FittedArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (members, unit) = (self.geometry.members(), self.geometry.stripe_unit() / 2);
-        write!(f, "the device has {members} members, {unit} KiB on each in turn")?;
+        write!(f, "the device is an array of {members} members with a stripe unit of {unit} KiB")?;
         if self.nearest {
-            f.write_str(", that take what is nearest first")?;
+            f.write_str("; each member serves the nearest request first")?;
         }
         if let Some(ReadCache { ahead, .. }) = self.read_cache.filter(|cache| cache.ahead > Sectors::ZERO) {
-            write!(f, ", and reads {} KiB ahead", ahead.count() / 2)?;
+            write!(f, "; the controller reads {} KiB ahead", ahead.count() / 2)?;
         }
         Ok(())
     }
@@ -279,7 +279,7 @@ mod tests {
     fn requests_wait_for_those_at_their_own_member_only() {
         let (fitted, streams) = fits(&[trace()], CAPACITY);
         assert_eq!((fitted.len(), streams), (1, Vec::new()));
-        assert!(fitted[0].to_string().contains("5 members, 64 KiB on each"), "{}", fitted[0]);
+        assert!(fitted[0].to_string().contains("5 members with a stripe unit of 64 KiB"), "{}", fitted[0]);
         // One unit of each member, then again that of the first.
         let far = done(&fitted[0], &[0, 128, 256, 384, 512]);
         assert!(far.iter().all(|ms| (3.5..6.5).contains(ms)), "{far:?}");
@@ -298,7 +298,7 @@ mod tests {
         let alone = campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap();
         let traces: Vec<IsolatedTrace> = alone.into_iter().map(|ran| ran.trace).collect();
         let (fitted, _) = fits(&traces, disk::capacity(&traces).unwrap());
-        assert!(fitted[0].nearest && fitted[0].to_string().contains("nearest first"), "{}", fitted[0]);
+        assert!(fitted[0].nearest && fitted[0].to_string().contains("nearest request first"), "{}", fitted[0]);
     }
 
     #[test]

@@ -55,9 +55,9 @@ impl fmt::Display for Policy {
             Policy::Fcfs => f.write_str("first come, first served"),
             Policy::ReadPriority => f.write_str("reads first"),
             Policy::Drain { at, to } => {
-                write!(f, "reads first, and from {at} waiting writes on these until {to} are left")
+                write!(f, "reads first, but writes first from {at} waiting writes on, until {to} are left")
             }
-            Policy::Weighted { reads, writes } => write!(f, "{reads} reads and {writes} writes in turn"),
+            Policy::Weighted { reads, writes } => write!(f, "in turn {reads} reads and {writes} writes"),
             Policy::Unknown => f.write_str("unknown"),
         }
     }
