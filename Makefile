@@ -10,9 +10,9 @@ demo:
 # Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
 test: tools lint unit live doc scenarios
 
-# The tests that take minutes each. A short test of the same rule is in `make test`.
+# The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`.
 test-full: tools
-	$(TEST) --test 'long_*'
+	cargo test --profile long --workspace --test 'long_*'
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
 # targets that Cargo.toml marks `test = false`: `live_*`, `long_*` and `shared`. They are selected by name.

@@ -27,7 +27,7 @@ fn tables_of_papers_are_what_their_commands_print() {
     }
     assert!(
         stale.is_empty(),
-        "{}: no longer what `iocast {}` prints; {UPDATE}=1 cargo test --release -p cli \
+        "{}: no longer what `iocast {}` prints; {UPDATE}=1 cargo test --profile long --workspace \
          --test long_papers writes it anew",
         path.display(),
         stale.join("`, `iocast ")
