@@ -1,4 +1,5 @@
-//! How long forecasts take: formulas from profiles, the twin of two machines of 300 s, a placement of a hundred machines on ten LUNs.
+//! How long forecasts take: formulas from profiles, the twin of two machines of 300 s, a placement of a hundred
+//! machines on ten LUNs.
 
 use std::hint::black_box;
 

@@ -1,8 +1,8 @@
 //! How late a served drive is: `iocast serve` under fio's random reads of 4 KiB, at depths 1, 8 and 32.
 //!
-//! `cargo run --release -p benches --example lateness -- IOCAST SECONDS`; `make lateness` does it, and fails if replies of a
-//! hard disk are late by more than 0.5 ms at p99. It is no test: what else the machine does makes replies late, so that
-//! it says something on a quiet machine only.
+//! `cargo run --release -p benches --example lateness -- IOCAST SECONDS`; `make lateness` does it, and fails if replies
+//! of a hard disk are late by more than 0.5 ms at p99. It is no test: what else the machine does makes replies late, so
+//! that it says something on a quiet machine only.
 
 use std::error::Error;
 use std::path::Path;

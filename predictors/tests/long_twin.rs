@@ -1,4 +1,5 @@
-//! The twin against all synthetic setups, minutes of CPU: `make test-full`. The short tests of the same rules are in `twin.rs`.
+//! The twin against all synthetic setups, minutes of CPU: `make test-full`. The short tests of the same rules are in
+//! `twin.rs`.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod synthetic;

@@ -1,4 +1,5 @@
-//! The twin against synthetic setups, whose truth is known, and the input that it refuses. `long_twin.rs` has all setups.
+//! The twin against synthetic setups, whose truth is known, and the input that it refuses. `long_twin.rs` has all
+//! setups.
 #![allow(clippy::unwrap_used)]
 
 mod synthetic;

@@ -1,5 +1,5 @@
-//! The trait [`Source`]: it decides when each request arrives. [`crate::sources`] replays traces; the package `workloads`
-//! generates requests.
+//! The trait [`Source`]: it decides when each request arrives. [`crate::sources`] replays traces; the package
+//! `workloads` generates requests.
 
 use std::path::PathBuf;
 

@@ -12,10 +12,10 @@
 //! would ask for cannot be seen. For the same reason a VM's window stands still while it waits for
 //! something in another's turn: what counts is what it would ask for if it did not. And what has been held back for a
 //! window without a break makes its VM bursty, however little it is: a VM whose processes have only so much
-//! outstanding could otherwise never pile up enough, and its writes would wait for ever. A turn ends early when its VM is no longer bursty, or has asked
-//! for nothing, with nothing outstanding, for `turn_idle`. A VM in its turn has at most `depth`
-//! requests below, so that few are left when it ends (they are served). Reads let through are spaced
-//! by their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq of Linux
+//! outstanding could otherwise never pile up enough, and its writes would wait for ever. A turn ends early when its VM
+//! is no longer bursty, or has asked for nothing, with nothing outstanding, for `turn_idle`. A VM in its turn has at
+//! most `depth` requests below, so that few are left when it ends (they are served). Reads let through are spaced by
+//! their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq of Linux
 //! 3.5) runs with its defaults; to it each VM is one process, Blkback's for that VM, and a request
 //! arrives when it is let through. Left out: what switching between those processes costs.
 

@@ -13,8 +13,8 @@
 //! Expiries are counted in ticks, which begin at the clock's zero: the tick in which a request arrived
 //! counts as a whole one, so it may expire up to a tick early.
 //!
-//! Leaves out: the search for merge candidates (the stage's); the write locks of zoned devices, and with them the order of zoned writes;
-//! `async_depth`, which limits how many requests other than synchronous reads may exist at all: it
+//! Leaves out: the search for merge candidates (the stage's); the write locks of zoned devices, and with them the order
+//! of zoned writes; `async_depth`, which limits how many requests other than synchronous reads may exist at all: it
 //! holds up their allocation, and a request that has not been allocated has not arrived here.
 //!
 //! The kernel's function knows no room. A direction there is no room for is taken to have nothing

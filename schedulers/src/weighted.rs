@@ -1,5 +1,5 @@
-//! Reads and writes in turn, each kind in the order of its arrival: while both wait, so many reads and then so many writes, as weighted
-//! round robin has it (Katevenis, Sidiropoulos, Courcoubetis 1991). Nobody starves.
+//! Reads and writes in turn, each kind in the order of its arrival: while both wait, so many reads and then so many
+//! writes, as weighted round robin has it (Katevenis, Sidiropoulos, Courcoubetis 1991). Nobody starves.
 //!
 //! What is served while only the other kind waits counts for its turn: a turn never grows longer by it.
 

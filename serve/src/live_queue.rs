@@ -1,10 +1,10 @@
 //! Requests of real clients in front of the simulated drive. Each client thread sleeps until `CLOCK_MONOTONIC` reaches
 //! the completion time that the drive model computed.
 //!
-//! No dedicated thread keeps the time. One of the waiting threads acts as the *timer thread*: it sleeps until the drive's
-//! next event, simulates up to that event and wakes the threads whose requests have completed. When its own request
-//! completes, the longest waiting thread becomes the timer thread. The drive usually serves that thread's request next, so
-//! one wake-up usually suffices.
+//! No dedicated thread keeps the time. One of the waiting threads acts as the *timer thread*: it sleeps until the
+//! drive's next event, simulates up to that event and wakes the threads whose requests have completed. When its own
+//! request completes, the longest waiting thread becomes the timer thread. The drive usually serves that thread's
+//! request next, so one wake-up usually suffices.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -94,7 +94,8 @@ impl LiveQueue {
         Ticket { id, number, request }
     }
 
-    /// Numbers and stamps a request that the drive need not serve. Returns its number, and the request with its arrival.
+    /// Numbers and stamps a request that the drive need not serve. Returns its number, and the request with its
+    /// arrival.
     pub fn number_only(&self, request: Request) -> (u64, Request) {
         let mut state = self.lock();
         let request = state.drive.stamp(self.now(), request);
@@ -141,7 +142,8 @@ impl QueueState {
         self.finished = finished;
     }
 
-    /// Frees the slot of a completed request. If its thread was the timer thread, the longest waiting thread takes over.
+    /// Frees the slot of a completed request. If its thread was the timer thread, the longest waiting thread takes
+    /// over.
     fn leave(&mut self, id: RequestId) {
         self.slots[id.index()].is_waiting = false;
         self.drive.release(id);

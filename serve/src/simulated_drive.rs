@@ -1,8 +1,8 @@
 //! The served drive on a simulated clock: a scheduler, and a drive model below it.
 //!
-//! It reads no clock; the caller states the time. Each arrival, dispatch and completion takes place at its own simulated
-//! time. A caller that asks late therefore gets the same completions as a punctual caller. This module leaves out merging
-//! and splitting: the client's kernel has already merged and split its requests.
+//! It reads no clock; the caller states the time. Each arrival, dispatch and completion takes place at its own
+//! simulated time. A caller that asks late therefore gets the same completions as a punctual caller. This module leaves
+//! out merging and splitting: the client's kernel has already merged and split its requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,7 +74,8 @@ impl SimulatedDrive {
         request
     }
 
-    /// Accepts a request that arrives at `now`. Returns its id, and the request as stamped by [`SimulatedDrive::stamp`].
+    /// Accepts a request that arrives at `now`. Returns its id, and the request as stamped by
+    /// [`SimulatedDrive::stamp`].
     pub fn arrive(&mut self, now: Timestamp, request: Request) -> (RequestId, Request) {
         let request = self.stamp(now, request);
         let id = self.free_ids.pop().unwrap_or(RequestId(self.requests.len() as u32));

@@ -21,8 +21,8 @@ pub enum Unit {
     Counts,
     /// A decimal number of at most three places, e.g. `0.2`; its base is a thousandth.
     Decimal,
-    /// So many times measured with so many of something each, joined by `+`: `10x52ms+50x250ms` of one each, `10/5x80ms/30ms` of two; or
-    /// `none`. Counts are from 1 to a million; the range holds for the times.
+    /// So many times measured with so many of something each, joined by `+`: `10x52ms+50x250ms` of one each,
+    /// `10/5x80ms/30ms` of two; or `none`. Counts are from 1 to a million; the range holds for the times.
     TimesAt(usize),
     /// A size in bytes, e.g. `64k`.
     Bytes,

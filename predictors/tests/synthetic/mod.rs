@@ -60,8 +60,8 @@ pub fn errors(campaign: &Campaign, setup: usize, size: usize, all: bool) -> [f64
     errors.means()
 }
 
-/// Holds forecasts of pairs of VMs of an array against the truth. Both VMs of a pair find ever more of their reads in the
-/// controller's cache; neither isolated trace contains the reason.
+/// Holds forecasts of pairs of VMs of an array against the truth. Both VMs of a pair find ever more of their reads in
+/// the controller's cache; neither isolated trace contains the reason.
 pub fn check_reading_ahead(pairs: &[[usize; 2]]) {
     let campaign = Campaign { seed: 7, ..Campaign::default() };
     let alone = campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap();

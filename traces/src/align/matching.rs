@@ -1,5 +1,5 @@
-//! Two sequences matched in order: what is unique in both first (patience), then between those what is unique there, then the
-//! longest common subsequence of what is left.
+//! Two sequences matched in order: what is unique in both first (patience), then between those what is unique there,
+//! then the longest common subsequence of what is left.
 
 use super::Key;
 

@@ -1,13 +1,15 @@
-//! Two records of one run brought onto one clock: the same requests as a guest issued them and as they went over the wire.
+//! Two records of one run brought onto one clock: the same requests as a guest issued them and as they went over the
+//! wire.
 //!
-//! Requests are matched by address, length and operation, in order, with whatever either side has more ([`in_order`]). Those
-//! whose key occurs once on both sides give the clock's offset and drift: medians, so that a few wrong matches and all late
-//! requests do not matter ([`fit`]). What cannot be known from issues alone is the time between the two places: it is part
-//! of the offset. Where both sides have completions, their offset is told too; the truth lies between the two.
+//! Requests are matched by address, length and operation, in order, with whatever either side has more ([`in_order`]).
+//! Those whose key occurs once on both sides give the clock's offset and drift: medians, so that a few wrong matches
+//! and all late requests do not matter ([`fit`]). What cannot be known from issues alone is the time between the two
+//! places: it is part of the offset. Where both sides have completions, their offset is told too; the truth lies
+//! between the two.
 //!
-//! Records of different runs have requests in common, too: file systems begin at the same addresses, and a run repeated asks for
-//! much of the same. In order and by medians even they get a clock, so it is held against what must be so on the right one
-//! ([`Evidence`]).
+//! Records of different runs have requests in common, too: file systems begin at the same addresses, and a run repeated
+//! asks for much of the same. In order and by medians even they get a clock, so it is held against what must be so on
+//! the right one ([`Evidence`]).
 
 mod fit;
 mod matching;
@@ -23,13 +25,13 @@ use crate::units::{Nanos, Timestamp};
 /// Matches that are too few to speak of one run.
 pub const MATCHES_MIN: usize = 8;
 
-/// Per cent of the requests of one run that are matched at least. A place may take requests in another order than they came in,
-/// and only those that rise in both are matched: of a queue of n in no order at all some 2 √n, 12 % at 256 (Logan and
-/// Shepp 1977). Different machines of one lab have up to 5 % in common.
+/// Per cent of the requests of one run that are matched at least. A place may take requests in another order than they
+/// came in, and only those that rise in both are matched: of a queue of n in no order at all some 2 √n, 12 % at 256
+/// (Logan and Shepp 1977). Different machines of one lab have up to 5 % in common.
 const SHARE_MIN: usize = 10;
 
-/// How far apart the times of a request may be at two places and still count as together: a tick of the coarsest clocks that
-/// records are kept by, and what a way without completions to cancel it may vary by.
+/// How far apart the times of a request may be at two places and still count as together: a tick of the coarsest clocks
+/// that records are kept by, and what a way without completions to cancel it may vary by.
 const SLACK_NS: i128 = 10_000_000;
 
 /// What tells a request from others.
@@ -96,8 +98,8 @@ pub enum AlignError {
 /// What tells whether two records are of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Requests in the time that both records cover, of the record that has fewer: what is outside it, or other traffic on
-    /// one side, does not speak against one run.
+    /// Requests in the time that both records cover, of the record that has fewer: what is outside it, or other traffic
+    /// on one side, does not speak against one run.
     pub requests: usize,
     /// Requests that are in both.
     pub matched: usize,
@@ -129,7 +131,8 @@ impl Evidence {
         let end = ours.iter().max().min(theirs.iter().max());
         let within = |times: &[i128]| times.iter().filter(|&time| begin <= Some(time) && Some(time) <= end).count();
         Evidence {
-            // Where the clock leaves less in common than was matched it is the clock that is wrong, which the times tell.
+            // Where the clock leaves less in common than was matched it is the clock that is wrong, which the times
+            // tell.
             requests: within(&ours).min(within(&theirs)).max(pairs.len()),
             matched: pairs.len(),
             together: pairs.iter().filter(is_together).count(),
@@ -138,8 +141,8 @@ impl Evidence {
         }
     }
 
-    /// Enough requests are in both, and most of these at one time: the clock is a median, so that it is nobody's if it suits
-    /// fewer than half.
+    /// Enough requests are in both, and most of these at one time: the clock is a median, so that it is nobody's if it
+    /// suits fewer than half.
     fn is_one_run(&self) -> bool {
         self.matched * 100 >= self.requests * SHARE_MIN && self.together * 2 > self.matched
     }
@@ -222,9 +225,10 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
 /// Matches of which the quickest one counts.
 const GROUP: usize = 16;
 
-/// The points in time that are held against one another: the input's and the reference's. Where both sides have completions,
-/// the middle of each request's time on either side, and of every few requests the one that was quickest between the two
-/// places, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and often long.
+/// The points in time that are held against one another: the input's and the reference's. Where both sides have
+/// completions, the middle of each request's time on either side, and of every few requests the one that was quickest
+/// between the two places, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and
+/// often long.
 fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
     let timed = |&(a, b): &(usize, usize)| {
         let (to, from) = (&reference[a], &input[b]);

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! arrival in ms, device number, first block, length in blocks of 512 bytes, and flags in
-//! hexadecimal. Decimals beyond the nanosecond are cut off. Of the flags bit 0 is a read, and 0x80 (synchronous) and 0x2 (time critical) say that
-//! somebody waits for it; the others (0x100 asynchronous, 0x4 time limited …) are ignored. DiskSim
+//! hexadecimal. Decimals beyond the nanosecond are cut off. Of the flags bit 0 is a read, and 0x80 (synchronous) and
+//! 0x2 (time critical) say that somebody waits for it; the others (0x100 asynchronous, 0x4 time limited …) are ignored.
+//! DiskSim
 //! 4.0, `src/disksim_iotrace.c` and `src/disksim_global.h`.
 //!
 //! DiskSim keeps times as floating point, and device, block and length in 32 bits with sign.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::TraceProvenance;
 use crate::units::Nanos;
 
-/// A machine alone on the device. What a predictor does not need may be left out of a profile that was written by hand: the
-/// name, and of reads and writes their rate, mean response and what they find, are enough for Casale's formulas.
+/// A machine alone on the device. What a predictor does not need may be left out of a profile that was written by hand:
+/// the name, and of reads and writes their rate, mean response and what they find, are enough for Casale's formulas.
 ///
-/// Response here is Casale's: from being issued to the device to its completion (D2C), of requests as the device sees them. Where
-/// a trace does not tell when a request was issued, from its arrival.
+/// Response here is Casale's: from being issued to the device to its completion (D2C), of requests as the device sees
+/// them. Where a trace does not tell when a request was issued, from its arrival.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IsolationProfile {
     /// [`super::SCHEMA_VERSION`].
@@ -66,8 +66,8 @@ pub struct IsolatedOperation {
     /// Its percentiles by name, to three significant digits.
     #[serde(default)]
     pub response_percentiles_ns: BTreeMap<String, u64>,
-    /// Mean time that the device gave to one: from the later of its issue and the completion before to its own completion. It is
-    /// the service time of a device that serves one request after another, and shorter of others.
+    /// Mean time that the device gave to one: from the later of its issue and the completion before to its own
+    /// completion. It is the service time of a device that serves one request after another, and shorter of others.
     #[serde(default)]
     pub service_ns: Option<f64>,
     /// The mean square of that time.

@@ -51,11 +51,11 @@ pub struct LabVm {
     pub guest: LabFigures,
     /// As the served drive's log has it: requests as they came, response time from their coming to their completion.
     pub drive: LabFigures,
-    /// How the reads and writes that the guest issued (the input) are found among the commands on the wire (the reference), and
-    /// what its clock is to the wire's; for disks over iSCSI.
+    /// How the reads and writes that the guest issued (the input) are found among the commands on the wire (the
+    /// reference), and what its clock is to the wire's; for disks over iSCSI.
     pub wire: Option<AlignmentFigures>,
-    /// How the requests that `iocast capture block` saw queued in the guest (the input) are found among those that blktrace
-    /// saw (the reference).
+    /// How the requests that `iocast capture block` saw queued in the guest (the input) are found among those that
+    /// blktrace saw (the reference).
     pub tracefs: Option<AlignmentFigures>,
     /// Processor time that each recorder took in the guest, in nanoseconds by program; where there are two.
     pub recorder_cpu_ns: BTreeMap<String, u64>,

@@ -92,7 +92,8 @@ pub struct TraceProvenance {
 }
 
 impl TraceProvenance {
-    /// Of so many requests of which no more is known than their trace's `meta`: no name, no file, nothing lost, addresses as recorded.
+    /// Of so many requests of which no more is known than their trace's `meta`: no name, no file, nothing lost,
+    /// addresses as recorded.
     pub fn of(meta: &TraceMeta, requests: u64) -> TraceProvenance {
         TraceProvenance {
             vm: String::new(),

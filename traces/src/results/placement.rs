@@ -97,7 +97,7 @@ pub struct Interference {
     pub lun: String,
     /// The machines.
     pub vms: Vec<String>,
-    /// By machine, and by who shares the LUN with it: the share of its throughput alone that is left. Nothing of itself, and where
-    /// nothing is forecast.
+    /// By machine, and by who shares the LUN with it: the share of its throughput alone that is left. Nothing of
+    /// itself, and where nothing is forecast.
     pub left: Vec<Vec<Option<f64>>>,
 }

@@ -18,8 +18,8 @@ pub struct Predictions {
     /// Further machines alone on the same device, that tell of it and are not put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<IsolationProfile>,
-    /// By machine of `alone`, and by the others: the share of what it touches of the device that the other touches, too. Nothing of itself,
-    /// and where a profile does not tell.
+    /// By machine of `alone`, and by the others: the share of what it touches of the device that the other touches,
+    /// too. Nothing of itself, and where a profile does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overlap: Vec<Vec<Option<f64>>>,
     /// Who is put together, two or more.
@@ -70,8 +70,8 @@ pub struct Intervals {
     pub write_iops: Vec<Option<[f64; 2]>>,
 }
 
-/// In which order a device takes what waits for it: `fcfs`, `read-priority`, `read-priority-drain`, `weighted`, or `unknown` for any
-/// other and for a device that serves several at once.
+/// In which order a device takes what waits for it: `fcfs`, `read-priority`, `read-priority-drain`, `weighted`, or
+/// `unknown` for any other and for a device that serves several at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicePolicy {
     /// The name.
@@ -93,7 +93,8 @@ pub struct Identified {
     pub wrong_but_sure: u64,
 }
 
-/// Machines together. Lists hold a figure for each, or nothing where the method says nothing or the machine has no such requests.
+/// Machines together. Lists hold a figure for each, or nothing where the method says nothing or the machine has no such
+/// requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     /// Mean response time of reads, D2C.
@@ -138,8 +139,8 @@ pub struct Consolidations {
     pub truth: String,
     /// Who was put together; truth and forecasts are means over the repetitions.
     pub pairs: Vec<PairPrediction>,
-    /// Errors of each predictor by figure: `read_response`, `write_response`, `read_p99`, `write_p99`, `read_iops`, `write_iops` of
-    /// every machine, `total_read_iops`, `total_write_iops`, `mix_read` of all together.
+    /// Errors of each predictor by figure: `read_response`, `write_response`, `read_p99`, `write_p99`, `read_iops`,
+    /// `write_iops` of every machine, `total_read_iops`, `total_write_iops`, `mix_read` of all together.
     pub summary: BTreeMap<String, BTreeMap<String, ForecastError>>,
     /// The same over groups of so many machines, where there are groups of several sizes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
