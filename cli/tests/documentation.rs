@@ -125,7 +125,10 @@ fn missing(command: &str, targets: &BTreeMap<String, BTreeSet<String>>) -> Optio
     let after = |options: &[&str]| -> Vec<&str> {
         words.windows(2).filter(|pair| options.contains(&pair[0])).map(|pair| pair[1]).collect()
     };
-    let packages = after(&["-p", "--package"]);
+    let mut packages = after(&["-p", "--package"]);
+    if words.contains(&"--workspace") {
+        packages.extend(targets.keys().map(String::as_str));
+    }
     if let Some(unknown) = packages.iter().find(|package| !targets.contains_key(**package)) {
         return Some(format!("package {unknown}"));
     }

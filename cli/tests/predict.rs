@@ -272,7 +272,7 @@ fn profiles_refuse_a_place_and_a_window() {
     odd["footprint"]["runs"] = json!([[0, u64::MAX], [0, u64::MAX]]);
     std::fs::write(&web, odd.to_string()).unwrap();
     let (said, exit) = refused(&[&mail, &web, "--predictors", "isolation"]);
-    assert!(said.contains("web: footprint is runs of pieces") && exit == 1, "{said}");
+    assert!(said.contains("web: footprint must be ascending runs of pieces") && exit == 1, "{said}");
 }
 
 #[test]
