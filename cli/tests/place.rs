@@ -128,7 +128,8 @@ fn no_lun_gets_more_than_its_drive_holds() {
     assert!(of(0) <= 2 && of(1) <= 2, "{placed}");
     let said = said(&plan.replace(one, ""));
     assert!(
-        said.contains("no assignment was found that fits") && said.contains("there are too few LUNs, or the LUNs are too small"),
+        said.contains("no assignment was found that fits")
+            && said.contains("there are too few LUNs, or the LUNs are too small"),
         "{said}"
     );
 }
