@@ -1,5 +1,5 @@
-//! How long forecasts take: formulas from profiles, the twin of two machines of 300 s, a placement of a hundred
-//! machines on ten LUNs.
+//! How long forecasts take: formulas from profiles, the twin of two VMs of 300 s, a placement of a hundred
+//! VMs on ten LUNs.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use traces::{Nanos, Sectors};
 const DRIVE: usize = 0;
 const ARRAY: usize = 3;
 
-/// Two machines alone in a room for as long as the paper's runs.
+/// Two VMs alone on a synthetic setup for as long as the paper's runs.
 fn alone(setup: usize) -> Vec<Ran> {
     let campaign = Campaign { vms: 2, span: Nanos::from_s(300), ..Campaign::default() };
     campaign.alone(SYNTHETIC_SETUPS[setup], setup).expect("a shipped room runs")
@@ -23,7 +23,7 @@ fn alone(setup: usize) -> Vec<Ran> {
 
 fn formulas(criterion: &mut Criterion) {
     let profiles: Vec<IsolationProfile> = alone(DRIVE).into_iter().map(|ran| ran.profile).collect();
-    let mut group = criterion.benchmark_group("two machines from profiles");
+    let mut group = criterion.benchmark_group("two VMs from profiles");
     for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
         let spec = name.parse().expect("a name is a spec");
         let predictor = build(&spec).expect("a name of the registry").predictor().expect("it forecasts");
@@ -40,7 +40,7 @@ fn twin(criterion: &mut Criterion) {
     for (name, setup) in [("a drive", DRIVE), ("an array", ARRAY)] {
         let (profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) =
             alone(setup).into_iter().map(|ran| (ran.profile, ran.trace)).unzip();
-        let mut group = criterion.benchmark_group(format!("the twin of two machines of 300 s on {name}"));
+        let mut group = criterion.benchmark_group(format!("the twin of two VMs of 300 s on {name}"));
         group.sample_size(10);
         group.bench_function("inference", |bencher| {
             bencher.iter(|| black_box(Model::infer(&profiles, &traces, SEED)));
@@ -52,10 +52,10 @@ fn twin(criterion: &mut Criterion) {
 }
 
 fn placement(criterion: &mut Criterion) {
-    const MACHINES: usize = 100;
+    const VMS: usize = 100;
     const LUNS: usize = 10;
     let profile = alone(DRIVE).remove(0).profile;
-    let machine = |number: usize| {
+    let vm = |number: usize| {
         let mut profile = profile.clone();
         profile.vm = format!("vm{number}");
         // From a twentieth of the load to a quarter of it.
@@ -65,8 +65,8 @@ fn placement(criterion: &mut Criterion) {
         profile.busy_share = profile.busy_share.map(|busy| busy * share);
         profile
     };
-    let alone: Vec<IsolationProfile> = (0..MACHINES).map(machine).collect();
-    let mut group = criterion.benchmark_group("a hundred machines on ten LUNs");
+    let alone: Vec<IsolationProfile> = (0..VMS).map(vm).collect();
+    let mut group = criterion.benchmark_group("a hundred VMs on ten LUNs");
     group.sample_size(10);
     for name in ["sum", "casale"] {
         let predictor = build(&name.parse().expect("a name is a spec"))
@@ -75,8 +75,8 @@ fn placement(criterion: &mut Criterion) {
             .expect("it forecasts");
         let task = Task {
             drive_capacity: vec![None; LUNS],
-            takes: vec![Sectors::ZERO; MACHINES],
-            limits: vec![Limits::default(); MACHINES],
+            takes: vec![Sectors::ZERO; VMS],
+            limits: vec![Limits::default(); VMS],
             alone: vec![alone.clone(); LUNS],
             separate: vec![(0, 1), (2, 3)],
             predictor: &*predictor,

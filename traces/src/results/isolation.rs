@@ -1,4 +1,4 @@
-//! What `iocast predict` measures of a virtual machine that has the device to itself.
+//! What `iocast predict` measures of a VM that has the device to itself.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::TraceProvenance;
 use crate::units::Nanos;
 
-/// A machine alone on the device. What a predictor does not need may be left out of a profile that was written by hand:
+/// A VM alone on the device. What a predictor does not need may be left out of a profile that was written by hand:
 /// the name, and of reads and writes their rate, mean response and what they find, are enough for Casale's formulas.
 ///
 /// Response here is Casale's: from being issued to the device to its completion (D2C), of requests as the device sees
@@ -20,7 +20,7 @@ pub struct IsolationProfile {
     /// Program and version; empty if it was written by hand.
     #[serde(default)]
     pub program: String,
-    /// The machine's name.
+    /// The VM's name.
     pub vm: String,
     /// The trace it was measured of.
     #[serde(default)]
@@ -45,7 +45,7 @@ pub struct IsolationProfile {
     pub footprint: Footprint,
 }
 
-/// Reads or writes of a machine alone.
+/// Reads or writes of a VM alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IsolatedOperation {
     /// How many completed.

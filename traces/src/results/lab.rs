@@ -1,4 +1,4 @@
-//! What `iocast capture lab` stores: the runs of a plan, each machine's figures as its guest and as the drive saw them.
+//! What `iocast capture lab` stores: the runs of a plan, each VM's figures as its guest and as the drive saw them.
 
 use std::collections::BTreeMap;
 
@@ -38,11 +38,11 @@ pub struct LabRun {
     pub folder: String,
     /// When the host told the workloads to begin, by its clock.
     pub begun_unix_ns: i64,
-    /// The machines.
+    /// The VMs.
     pub vms: Vec<LabVm>,
 }
 
-/// A machine in a run.
+/// A VM in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabVm {
     /// Its name.
@@ -81,7 +81,7 @@ pub struct LabFileBench {
     pub mean_latency_ns: f64,
 }
 
-/// Reads and writes of a machine at one place, within the measured seconds.
+/// Reads and writes of a VM at one place, within the measured seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabFigures {
     /// Reads.
@@ -110,7 +110,7 @@ pub struct LabOperation {
 pub struct LabMean {
     /// Who ran.
     pub group: String,
-    /// Of which machine.
+    /// The VM.
     pub vm: String,
     /// Seen where: `guest` or `drive`.
     pub seen: String,

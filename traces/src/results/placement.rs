@@ -1,4 +1,4 @@
-//! What `iocast place` stores: which machines go to which LUN, and what they get there.
+//! What `iocast place` stores: which VMs go to which LUN, and what they get there.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,9 @@ pub struct Placement {
     pub forecasts: u64,
     /// What limits are exceeded by in the forecast, as a sum of shares of them; 0 if all are kept.
     pub exceeded: f64,
-    /// Throughput that machines lose against alone in the forecast, as a sum of shares over machines.
+    /// Throughput that VMs lose against alone in the forecast, as a sum of shares over VMs.
     pub lost: f64,
-    /// The LUNs with their machines.
+    /// The LUNs with their VMs.
     pub luns: Vec<PlacedLun>,
     /// Every limit, the tightest first: the first is the one that binds.
     pub limits: Vec<Standing>,
@@ -43,7 +43,7 @@ pub struct PlacedLun {
     pub vms: Vec<PlacedVm>,
 }
 
-/// A machine on its LUN.
+/// A VM on its LUN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacedVm {
     /// Its name.
@@ -56,7 +56,7 @@ pub struct PlacedVm {
     pub replayed: Option<Share>,
 }
 
-/// What a machine gets.
+/// What a VM gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Reads per second.
@@ -74,7 +74,7 @@ pub struct Share {
 /// A limit and how it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Of which machine.
+    /// The VM.
     pub vm: String,
     /// Of which figure of [`Share`], without its unit.
     pub figure: String,
@@ -95,9 +95,9 @@ pub struct Standing {
 pub struct Interference {
     /// On which LUN.
     pub lun: String,
-    /// The machines.
+    /// The VMs.
     pub vms: Vec<String>,
-    /// By machine, and by who shares the LUN with it: the share of its throughput alone that is left. Nothing of
+    /// By VM, and by the VM that shares the LUN with it: the share of its throughput alone that is left. Nothing of
     /// itself, and where nothing is forecast.
     pub left: Vec<Vec<Option<f64>>>,
 }

@@ -1,4 +1,4 @@
-//! What `iocast predict` stores: forecasts of machines that share a device.
+//! What `iocast predict` stores: forecasts of VMs that share a device.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ pub struct Predictions {
     pub schema_version: u32,
     /// Program and version.
     pub program: String,
-    /// The machines alone.
+    /// The VMs alone.
     pub alone: Vec<IsolationProfile>,
-    /// Further machines alone on the same device, that tell of it and are not put together.
+    /// Further VMs alone on the same device, that tell of it and are not put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<IsolationProfile>,
-    /// By machine of `alone`, and by the others: the share of what it touches of the device that the other touches,
+    /// By VM of `alone`, and by the others: the share of what it touches of the device that the other touches,
     /// too. Nothing of itself, and where a profile does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overlap: Vec<Vec<Option<f64>>>,
@@ -26,7 +26,7 @@ pub struct Predictions {
     pub pairs: Vec<PairPrediction>,
 }
 
-/// Machines that share a device.
+/// VMs that share a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairPrediction {
     /// Their names; all lists of figures are in this order.
@@ -42,7 +42,7 @@ pub struct PairPrediction {
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "one for each predictor and group, and nearly all are forecasts")]
 pub enum Outcome {
-    /// It says nothing of these machines.
+    /// It says nothing of these VMs.
     Refused {
         /// Why.
         refused: String,
@@ -93,7 +93,7 @@ pub struct Identified {
     pub wrong_but_sure: u64,
 }
 
-/// Machines together. Lists hold a figure for each, or nothing where the method says nothing or the machine has no such
+/// VMs together. Lists hold a figure for each, or nothing where the method says nothing or the VM has no such
 /// requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
@@ -140,9 +140,9 @@ pub struct Consolidations {
     /// Who was put together; truth and forecasts are means over the repetitions.
     pub pairs: Vec<PairPrediction>,
     /// Errors of each predictor by figure: `read_response`, `write_response`, `read_p99`, `write_p99`, `read_iops`,
-    /// `write_iops` of every machine, `total_read_iops`, `total_write_iops`, `mix_read` of all together.
+    /// `write_iops` of every VM, `total_read_iops`, `total_write_iops`, `mix_read` of all together.
     pub summary: BTreeMap<String, BTreeMap<String, ForecastError>>,
-    /// The same over groups of so many machines, where there are groups of several sizes.
+    /// The same over groups of this many VMs, where there are groups of several sizes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_size: BTreeMap<usize, BTreeMap<String, BTreeMap<String, ForecastError>>>,
     /// By predictor that tells policies, where they are known.
@@ -159,7 +159,7 @@ pub struct ForecastError {
     pub left_out: u64,
     /// Mean of the absolute relative errors.
     pub mean: Option<f64>,
-    /// Its 95 % confidence interval (Student's t) over machines or pairs.
+    /// Its 95 % confidence interval (Student's t) over VMs or pairs.
     pub ci95: Option<[f64; 2]>,
     /// The largest.
     pub max: Option<f64>,

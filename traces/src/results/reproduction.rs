@@ -66,7 +66,7 @@ pub enum Source {
     /// A replay on a modelled drive.
     #[default]
     Replayed,
-    /// Machines of ours.
+    /// VMs of ours.
     Measured,
 }
 

@@ -26,7 +26,7 @@ pub struct Serving {
     pub lateness: SpanFigures,
     /// From arrival to the drive's own time for it.
     pub response_time: SpanFigures,
-    /// Requests by virtual machine.
+    /// Requests by VM.
     pub vms: Vec<ServedVm>,
     /// Requests whose data could not be read or written.
     pub failed: u64,
@@ -38,7 +38,7 @@ pub struct Serving {
     pub image_error: Option<String>,
 }
 
-/// What one virtual machine asked for.
+/// What one VM asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServedVm {
     /// Its name.
