@@ -18,7 +18,7 @@ const ARRAY: usize = 3;
 /// Two VMs alone on a synthetic setup for as long as the paper's runs.
 fn alone(setup: usize) -> Vec<Ran> {
     let campaign = Campaign { vms: 2, span: Nanos::from_s(300), ..Campaign::default() };
-    campaign.alone(SYNTHETIC_SETUPS[setup], setup).expect("a shipped room runs")
+    campaign.alone(SYNTHETIC_SETUPS[setup], setup).expect("a shipped setup runs")
 }
 
 fn formulas(criterion: &mut Criterion) {
@@ -45,7 +45,7 @@ fn twin(criterion: &mut Criterion) {
         group.bench_function("inference", |bencher| {
             bencher.iter(|| black_box(Model::infer(&profiles, &traces, SEED)));
         });
-        let model = Model::infer(&profiles, &traces, SEED).expect("a shipped room's times follow something");
+        let model = Model::infer(&profiles, &traces, SEED).expect("a shipped setup's times follow something");
         group.bench_function("forecast", |bencher| bencher.iter(|| black_box(model.forecast())));
         group.finish();
     }

@@ -1,4 +1,4 @@
-//! CPU seconds of the standard load through a room, 32 outstanding on the linear Cheetah without its cache.
+//! CPU seconds of the standard load through a stack, 32 outstanding on the linear Cheetah without its cache.
 //!
 //! `cargo run --release -p benches --example stack -- guest=fifo@depth=32/hypervisor=fifo@depth=32/lun=fifo 10000000`:
 //! a stack as `iocast compare` takes it, and requests.

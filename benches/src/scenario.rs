@@ -25,7 +25,7 @@ pub struct Scenario {
     pub pacing: String,
     /// Requests in flight at the drive.
     pub depth: u32,
-    /// Whether the scheduler is asked before the drive has room.
+    /// Whether the scheduler is asked before the drive has capacity.
     pub look_ahead: bool,
     /// Arrivals before this are replayed, as a time after the first.
     pub to: String,

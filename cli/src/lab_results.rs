@@ -46,7 +46,7 @@ impl Lab<'_> {
     ///
     /// # Errors
     /// A trace that cannot be read.
-    pub fn machines(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
+    pub fn measured(&self, vms: &[String], repetition: u32, group: impl Fn(&str) -> String) -> Result<Alone> {
         let (mut profiles, mut traces) = (Vec::new(), Vec::new());
         for vm in vms {
             let folder = self.folder.join("runs").join(group(vm)).join(repetition.to_string());

@@ -2,14 +2,17 @@
 //! arrived, every sector is served, the limits are kept, and Little's law holds to the nanosecond.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod requests;
+
 use std::collections::BTreeMap;
 
 use drive_models::DriveModel;
 use proptest::prelude::*;
 use replay::ReplayError;
 use replay::{Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
+use requests::request;
 use traces::spec::Spec;
-use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+use traces::{Flags, Operation, Request, RequestId, Sectors, Timestamp};
 
 /// Requests in order of arrival, open loop.
 struct Listed {
@@ -111,27 +114,6 @@ impl Observer for Auditor {
         self.completed[request.operation as usize] += 1;
         self.response_ns += u128::from(now.since(request.arrival).as_ns());
     }
-}
-
-fn request() -> impl Strategy<Value = (u64, Request)> {
-    let operation = prop_oneof![
-        6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
-    ];
-    // Few addresses, so that adjacent requests meet and merge.
-    let place = prop_oneof![0u64..40, 0u64..4000];
-    (operation, place, 1u64..40, 0u64..6_000_000, 0u8..32, 0u16..3, 0u32..4, 0u8..2).prop_map(
-        |(operation, place, eights, gap, flags, vm, stream, level)| {
-            let sectors = if operation == Operation::Flush { 0 } else { eights * 8 };
-            let lba = Lba::new(if operation == Operation::Flush { 0 } else { place * 8 });
-            let mut request = Request::new(Timestamp::ZERO, operation, lba, Sectors::new(sectors));
-            request.flags = Flags::from_bits_truncate(flags);
-            request.vm = VmId(vm);
-            request.stream = StreamId(stream);
-            request.priority = Priority::new(2, level).unwrap();
-            // Bursts: most arrive at the time of the one before.
-            (if gap > 3_000_000 { gap } else { 0 }, request)
-        },
-    )
 }
 
 fn limits() -> impl Strategy<Value = Limits> {

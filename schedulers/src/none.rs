@@ -4,7 +4,7 @@
 //! CPUs may overtake each other; and issuing from the submitting task, past every queue, while it is
 //! not: here a request that arrives alone goes at once, too.
 //!
-//! A head that there is no room for holds up what is behind it, and a request that comes back
+//! A head that the capacity does not allow holds up what is behind it, and a request that comes back
 //! unserved goes to the head.
 
 use traces::spec::Settings;

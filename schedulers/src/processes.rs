@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_stream_of_two_machines_is_two_processes() {
+    fn the_same_stream_of_two_vms_is_two_processes() {
         let mut processes = Processes::default();
         assert_eq!(processes.number(&from(0, 1)), (0, true));
         assert_eq!(processes.number(&from(1, 1)), (1, true));

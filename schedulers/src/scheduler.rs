@@ -34,7 +34,7 @@ pub enum Dispatch {
     /// Send nothing before this time, which lies in the future; an insertion or a completion in
     /// between is a new opportunity.
     WaitUntil(Timestamp),
-    /// Nothing is waiting, or nothing that there is room for, or nothing goes before one of the
+    /// Nothing is waiting, or nothing that fits the capacity, or nothing goes before one of the
     /// requests that were sent completes.
     Idle,
 }
@@ -48,11 +48,11 @@ pub trait Scheduler: Send {
     /// A request arrives and waits. Flushes do not come here: the stage sequences them.
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request);
 
-    /// An opportunity to send one request. Called until the answer is not `Send` or there is no
-    /// room left; the answer respects `room`.
+    /// An opportunity to send one request. Called until the answer is not `Send` or no
+    /// capacity is left; the answer respects `capacity`.
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch;
 
-    /// A request that was sent goes to the device now. Between the two it may have waited for room.
+    /// A request that was sent goes to the device now. Between the two it may have waited for capacity.
     fn issued(&mut self, _now: Timestamp, _id: RequestId) {}
 
     /// A request that was sent has completed.
@@ -60,7 +60,7 @@ pub trait Scheduler: Send {
 
     /// Whether the policy itself wants an opportunity after the completion it was told last. An owner that
     /// gives one after every completion need not ask; the kernel does not give one where this is false,
-    /// unless a request has waited for room.
+    /// unless a request has waited for capacity.
     fn calls_for_dispatch(&self) -> bool {
         true
     }

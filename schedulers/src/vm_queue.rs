@@ -1,5 +1,5 @@
-//! What the policies of a hypervisor have in common: the waiting requests of each virtual machine
-//! in the order in which they came, and one value of a tunable per machine.
+//! What the policies of a hypervisor have in common: the waiting requests of each VM
+//! in the order in which they came, and one value of a tunable per VM.
 
 use traces::{Operation, Request, RequestId, VmId};
 

@@ -4,7 +4,7 @@
 mod cfq_processes;
 mod driver;
 
-use cfq_processes::{BE, IDLE, RT, ask, cfq, read, serve, write};
+use cfq_processes::{BE, IDLE, RT, ask, cfq, read, write};
 use driver::{Driver, ms};
 use schedulers::{Capacity, Dispatch};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
@@ -22,7 +22,7 @@ fn turns(driver: &mut Driver, count: u64, streams: &[(u32, u8, u8)]) -> Vec<(u32
 
 /// Serves all requests; returns the streams with the lengths of their runs.
 fn runs(driver: &mut Driver, us: u64) -> Vec<(u32, usize)> {
-    let served = serve(driver, us, usize::MAX);
+    let served = driver.serve(us, usize::MAX);
     let mut runs: Vec<(u32, usize)> = Vec::new();
     for id in served {
         let stream = driver.requests[id as usize].stream.0;
@@ -67,7 +67,7 @@ fn queue_of_a_lower_level_waits_longer_for_its_turn() {
         driver.time(ms(after));
         ask(&mut driver, Operation::Read, 2_000_000_000, 3, BE, 0);
         driver.complete(0);
-        assert_eq!(serve(&mut driver, 10, 9), order, "after {after} ms");
+        assert_eq!(driver.serve(10, 9), order, "after {after} ms");
     }
 }
 
@@ -79,7 +79,7 @@ fn async_requests_of_a_priority_share_a_queue() {
         ask(&mut driver, Operation::Write, 2_000_000 + n * 100, n as u32, BE, 0);
     }
     // There is one queue of level 4 and one of level 0 for all streams.
-    assert_eq!(serve(&mut driver, 1000, 9), [0, 2, 4, 1, 3, 5]);
+    assert_eq!(driver.serve(1000, 9), [0, 2, 4, 1, 3, 5]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn expired_request_goes_first_once_in_a_slice() {
             }
             driver.now = Timestamp::ZERO + Nanos::from_us(age_us);
             // The next in order was found when the requests came: 1000.
-            assert_eq!(serve(&mut driver, 10, 3), sent, "{operation} after {age_us} us");
+            assert_eq!(driver.serve(10, 3), sent, "{operation} after {age_us} us");
         }
     }
 }
@@ -154,11 +154,11 @@ fn requests_are_sent_upwards_from_the_head_with_short_back_seeks() {
     let order = |tunables: &str, starts: &[u64]| {
         let mut driver = cfq(tunables);
         read(&mut driver, 100_000_000, 1);
-        assert_eq!(serve(&mut driver, 10, 1), [0]);
+        assert_eq!(driver.serve(10, 1), [0]);
         for &start in starts {
             read(&mut driver, start, 1);
         }
-        serve(&mut driver, 10, 9)
+        driver.serve(10, 9)
     };
     let head = 100_000_008;
     assert_eq!(order("", &[head - 100, head + 199]), [2, 1]);
@@ -178,7 +178,7 @@ fn metadata_goes_before_data() {
     request.stream = StreamId(1);
     request.flags = Flags::META;
     driver.insert(request);
-    assert_eq!(serve(&mut driver, 10, 9), [1, 0]);
+    assert_eq!(driver.serve(10, 9), [1, 0]);
 }
 
 #[test]
@@ -197,15 +197,15 @@ fn real_time_preempts_best_effort_and_classes_are_served_in_order() {
     ask(&mut driver, Operation::Read, 1000, 1, IDLE, 0);
     ask(&mut driver, Operation::Read, 2000, 2, BE, 7);
     ask(&mut driver, Operation::Read, 3000, 3, RT, 7);
-    assert_eq!(serve(&mut driver, 10, 9), [2, 1, 0]);
+    assert_eq!(driver.serve(10, 9), [2, 1, 0]);
     // A real-time request preempts in the middle of a slice.
     let mut driver = cfq("");
     for n in 0..4 {
         read(&mut driver, 1000 + n * 8, 1);
     }
-    assert_eq!(serve(&mut driver, 10, 1), [0]);
+    assert_eq!(driver.serve(10, 1), [0]);
     ask(&mut driver, Operation::Read, 900_000_000, 2, RT, 4);
-    assert_eq!(serve(&mut driver, 10, 9), [4, 1, 2, 3]);
+    assert_eq!(driver.serve(10, 9), [4, 1, 2, 3]);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn idle_class_has_one_request_in_flight_and_gives_way_after_each() {
     driver.time(ms(2)).complete(4);
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(10)));
     driver.time(ms(10));
-    assert_eq!(serve(&mut driver, 10, 9), [1, 2, 3]);
+    assert_eq!(driver.serve(10, 9), [1, 2, 3]);
     // A second queue of the idle class does not wait for the completion.
     let mut driver = cfq("");
     for (start, stream) in [(1000, 1), (1008, 1), (900_000, 2), (900_008, 2)] {
@@ -237,7 +237,7 @@ fn sync_request_preempts_an_async_turn() {
     for n in 0..8 {
         write(&mut driver, 1000 + n * 8, 1);
     }
-    assert_eq!(serve(&mut driver, 10, 1), [0]);
+    assert_eq!(driver.serve(10, 1), [0]);
     read(&mut driver, 900_000_000, 2);
     assert_eq!(driver.next(), 8);
 }
@@ -248,7 +248,7 @@ fn metadata_request_preempts_data() {
         let mut driver = cfq("");
         read(&mut driver, 1000, 1);
         read(&mut driver, 1008, 1);
-        assert_eq!(serve(&mut driver, 10, 1), [0]);
+        assert_eq!(driver.serve(10, 1), [0]);
         let mut request = Request::new(driver.now, Operation::Read, Lba::new(900_000_000), Sectors::new(8));
         request.stream = StreamId(2);
         request.flags = flags;
@@ -266,7 +266,7 @@ fn preempted_queue_waits_for_its_next_turn_by_the_rest_of_its_slice() {
         for n in 0..40 {
             read(&mut driver, 1000 + n * 8, 1);
         }
-        assert_eq!(serve(&mut driver, 10_000, 2), [0, 1]);
+        assert_eq!(driver.serve(10_000, 2), [0, 1]);
         let urgent = ask(&mut driver, Operation::Read, 900_000_000, 2, RT, 4);
         assert_eq!(driver.next(), urgent);
         driver.time(ms(comes));
@@ -305,7 +305,7 @@ fn front_merged_request_is_sorted_anew() {
         read(&mut driver, start, 1);
     }
     driver.front_merge(1);
-    assert_eq!(serve(&mut driver, 10, 9), [0, 1, 2]);
+    assert_eq!(driver.serve(10, 9), [0, 1, 2]);
 }
 
 #[test]

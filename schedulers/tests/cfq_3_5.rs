@@ -3,7 +3,7 @@
 
 mod driver;
 
-use driver::{Driver, Ids, ms};
+use driver::{Driver, ms};
 use schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, VmId};
 
@@ -30,23 +30,6 @@ fn write(driver: &mut Driver, start: u64) -> u32 {
     ask(driver, Operation::Write, start, 0, 9, 2)
 }
 
-/// Sends and completes one after another, each in `us`, at most `count`; waits are waited out.
-fn serve(driver: &mut Driver, us: u64, count: usize) -> Ids {
-    let mut served = Ids::new();
-    while served.len() < count {
-        match driver.dispatch() {
-            Dispatch::Send(id) => {
-                driver.now += Nanos::from_us(us);
-                driver.complete(id.0);
-                served.push(id.0);
-            }
-            Dispatch::WaitUntil(until) => driver.now = until,
-            Dispatch::Idle => break,
-        }
-    }
-    served
-}
-
 /// `count` reads of a stream, one behind the other.
 fn reads(driver: &mut Driver, from: u64, count: u64, vm: u16, stream: u32) {
     for n in 0..count {
@@ -67,7 +50,7 @@ fn groups_have_time_in_proportion_to_their_weight() {
         let mut driver = cfq(tunables);
         reads(&mut driver, 1000, 4000, 0, 1);
         reads(&mut driver, 900_000_000, 4000, 1, 1);
-        let served = serve(&mut driver, 2000, 4000);
+        let served = driver.serve(2000, 4000);
         let [first, second] = by_vm(&driver, &served);
         let expected = 4000 * shares[0] / (shares[0] + shares[1]);
         assert!(first.abs_diff(expected) < 250, "{tunables}: {first} and {second}");
@@ -81,13 +64,13 @@ fn a_group_has_its_share_however_many_processes_it_has() {
         reads(&mut driver, u64::from(stream) * 1_000_000, 1000, 0, stream);
     }
     reads(&mut driver, 900_000_000, 4000, 1, 1);
-    let served = serve(&mut driver, 2000, 4000);
+    let served = driver.serve(2000, 4000);
     let [first, second] = by_vm(&driver, &served);
     assert!(first.abs_diff(second) < 250, "{first} and {second}");
 }
 
 #[test]
-fn async_requests_of_all_machines_are_one_group_of_weight_1000() {
+fn async_requests_of_all_vms_are_one_group_of_weight_1000() {
     // Preferred as it is, sync leaves async its share of time only because its group's time passes.
     let mut driver = cfq("slice_idle=0ns,group_idle=0ns,weights=500");
     for n in 0..2000 {
@@ -133,7 +116,7 @@ fn low_latency_shortens_slices_so_that_all_have_one_in_target_latency() {
         for stream in 1..=processes {
             reads(&mut driver, u64::from(stream) * 1_000_000_000, 30, 0, stream);
         }
-        let served = serve(&mut driver, 10_000, 31);
+        let served = driver.serve(10_000, 31);
         let first = driver.requests[served[0] as usize].stream;
         let run = served.iter().take_while(|&&id| driver.requests[id as usize].stream == first).count();
         assert_eq!(run, requests, "{tunables} {processes}");
@@ -144,7 +127,7 @@ fn low_latency_shortens_slices_so_that_all_have_one_in_target_latency() {
 fn seeks(driver: &mut Driver, vm: u16, stream: u32) {
     for n in 0..40 {
         read(driver, 100_000_000 + n * 1_000_000, vm, stream);
-        serve(driver, 1000, 1);
+        driver.serve(1000, 1);
     }
 }
 
@@ -201,7 +184,7 @@ fn cooperators_share_a_queue_from_then_on_and_part_when_they_scatter() {
     // Scattered, they part.
     for n in 0..40 {
         read(&mut driver, 50_000_000 + n * 10_000_000, 0, 1 + (n % 2) as u32);
-        serve(&mut driver, 1000, 2);
+        driver.serve(1000, 2);
         driver.now += Nanos::from_ms(50);
     }
     read(&mut driver, 1000, 0, 1);
@@ -246,14 +229,14 @@ fn sync_preempts_async_across_groups_and_real_time_is_not_preempted() {
     for n in 0..8 {
         write(&mut driver, 1000 + n * 8);
     }
-    assert_eq!(serve(&mut driver, 1000, 1), [0]);
+    assert_eq!(driver.serve(1000, 1), [0]);
     let sync = read(&mut driver, 900_000_000, 0, 1);
     assert_eq!(driver.next(), sync);
     let mut driver = cfq("");
     for n in 0..3 {
         ask(&mut driver, Operation::Write, 1000 + n * 8, 0, 9, 1);
     }
-    assert_eq!(serve(&mut driver, 1000, 1), [0]);
+    assert_eq!(driver.serve(1000, 1), [0]);
     read(&mut driver, 900_000_000, 0, 1);
     assert_eq!(driver.next(), 1);
 }
@@ -264,7 +247,7 @@ fn two_requests_at_the_same_sector_both_wait() {
     for start in [1000, 5000, 5000] {
         read(&mut driver, start, 0, 1);
     }
-    assert_eq!(serve(&mut driver, 10, 9), [0, 1, 2]);
+    assert_eq!(driver.serve(10, 9), [0, 1, 2]);
 }
 
 #[test]
@@ -278,7 +261,7 @@ fn a_joined_request_takes_the_older_one_s_place_in_the_fifo() {
     read(&mut driver, 900_000, 0, 1);
     driver.join(2, 0);
     driver.time(ms(226));
-    assert_eq!(serve(&mut driver, 10, 9), [2, 1]);
+    assert_eq!(driver.serve(10, 9), [2, 1]);
 }
 
 #[test]
@@ -286,7 +269,7 @@ fn real_time_preempts_best_effort_of_its_group() {
     for (class, first) in [(1, 3), (2, 1)] {
         let mut driver = cfq("");
         reads(&mut driver, 1000, 3, 0, 1);
-        assert_eq!(serve(&mut driver, 1000, 1), [0]);
+        assert_eq!(driver.serve(1000, 1), [0]);
         ask(&mut driver, Operation::Read, 900_000_000, 0, 2, class);
         assert_eq!(driver.next(), first, "class {class}");
     }

@@ -4,7 +4,7 @@
 mod cfq_processes;
 mod driver;
 
-use cfq_processes::{BE, ask, cfq, read, send, serve, write};
+use cfq_processes::{BE, ask, cfq, read, send, write};
 use driver::{Driver, ms};
 use schedulers::Dispatch;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors};
@@ -86,7 +86,7 @@ fn shows_no_queueing(driver: &mut Driver) {
     for n in 0..60 {
         read(driver, 1000 + n * 8, 9);
     }
-    serve(driver, 100, 60);
+    driver.serve(100, 60);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn request_close_to_the_head_preempts_a_process_that_is_waited_for() {
     for (start, goes) in [(1008 + 8192, true), (1008 + 8193, false)] {
         let mut driver = cfq("");
         read(&mut driver, 1000, 1);
-        assert_eq!(serve(&mut driver, 10, 1), [0]);
+        assert_eq!(driver.serve(10, 1), [0]);
         read(&mut driver, 900_000_000, 3);
         let close = read(&mut driver, start, 2);
         assert_eq!(driver.dispatch() == send(close), goes, "at {start}");

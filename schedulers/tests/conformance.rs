@@ -1,5 +1,5 @@
 //! What every scheduler in the registry promises, whatever is done to it: each request is given
-//! back once, none is stranded, no wait ends before it begins, room is respected, and the same
+//! back once, none is stranded, no wait ends before it begins, capacity is respected, and the same
 //! calls have the same answers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,7 +158,7 @@ impl Owner {
         self.scheduler.insert(self.now, RequestId(id), &request);
     }
 
-    /// Asks until the answer is not to send, or there is no room left.
+    /// Asks until the answer is not to send, or no capacity is left.
     fn dispatch(&mut self, mut capacity: Capacity) {
         loop {
             let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
@@ -184,7 +184,7 @@ impl Owner {
                 }
                 Dispatch::Idle => {
                     let stranded = self.waiting.values().any(|request| capacity.admits(request.operation));
-                    // A fifo may hold up what there is room for behind what there is not.
+                    // A fifo may hold up what the capacity allows behind what it does not.
                     // And a depth of its own may let nothing go before something completes.
                     let is_full = capacity.reads == 0 || capacity.writes == 0 || !self.sent.is_empty();
                     assert!(!stranded || is_full, "idle with capacity and requests");

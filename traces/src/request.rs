@@ -109,7 +109,7 @@ impl Priority {
     }
 }
 
-/// The virtual machine a request came from: an index into [`crate::TraceMeta::vms`].
+/// The VM a request came from: an index into [`crate::TraceMeta::vms`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VmId(pub u16);
@@ -141,7 +141,7 @@ pub struct Request {
     sectors: u32,
     /// Process or cgroup.
     pub stream: StreamId,
-    /// Virtual machine.
+    /// VM.
     pub vm: VmId,
     /// Processor it was queued on.
     pub cpu: u16,

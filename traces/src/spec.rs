@@ -130,6 +130,21 @@ impl Tunable {
         self.range = (min, max);
         self
     }
+
+    /// The text of an extreme value within `range`, as tests of all combinations try them: `which` is 0 for the least, 1
+    /// for the greatest, 2 for one near the least. A switch is on for 0; a choice counts through its words.
+    pub fn extreme(&self, which: u8, range: (u64, u64)) -> String {
+        let (min, max) = range;
+        let number = [min, max, min + (max - min) / 1000][usize::from(which % 3)];
+        match self.unit {
+            Unit::Time => format!("{number}ns"),
+            Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
+            Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
+            Unit::TimesAt(_) => "none".to_owned(),
+            Unit::Switch => if which == 0 { "on" } else { "off" }.to_owned(),
+            Unit::Choice(words) => words[usize::from(which) % words.len()].to_owned(),
+        }
+    }
 }
 
 /// A part's name and the tunables given with it.

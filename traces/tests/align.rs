@@ -48,7 +48,7 @@ fn refused(reference: &[Sample], input: &[Sample], case: &str) -> AlignError {
 }
 
 #[test]
-fn machines_of_one_lab_are_strangers_with_completions_and_without() {
+fn vms_of_one_lab_are_strangers_with_completions_and_without() {
     let names = ["mail", "web", "file", "oltp"];
     let all = names.map(|name| samples(&format!("{name}.parquet")));
     let bare = all.each_ref().map(|samples| without_completions(samples));
@@ -75,7 +75,7 @@ fn strangers_who_begin_alike_have_too_little_in_common() {
     assert_eq!((evidence.matched, evidence.together), (begin.len(), begin.len()), "{evidence:?}");
 }
 
-/// The same machine on the same disk with the same seeds: much is the same in the same order, but not at the same pace.
+/// The same VM on the same disk with the same seeds: much is the same in the same order, but not at the same pace.
 #[test]
 fn a_run_repeated_is_another_run() {
     for name in ["mail", "web", "file", "oltp"] {
@@ -87,7 +87,7 @@ fn a_run_repeated_is_another_run() {
     }
 }
 
-/// The drive takes requests of two machines, and in another order than they were issued in.
+/// The drive takes requests of two VMs, and in another order than they were issued in.
 #[test]
 fn a_guest_and_the_drive_it_shares_are_of_one_run() {
     for lab in ["lab-virtio", "lab-iscsi"] {
@@ -99,7 +99,7 @@ fn a_guest_and_the_drive_it_shares_are_of_one_run() {
         accepted(&drive, &on_another_clock(&guest, 40_000_000_000), lab);
         accepted(&without_completions(&drive), &without_completions(&guest), lab);
         accepted(&drive, &without_completions(&guest), lab);
-        // The other machine's addresses are elsewhere on the drive.
+        // The other VM's addresses are elsewhere on the drive.
         refused(&drive, &run("web"), lab);
     }
 }

@@ -110,24 +110,12 @@ pub fn percent(share: f64) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use traces::results::reproduction::Source;
-
     use super::*;
 
     /// A cell of a table, row and column.
-    pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, ours: f64) -> Cell {
-        Cell {
-            table: table.to_owned(),
-            row: row.to_owned(),
-            column: column.to_owned(),
-            paper,
-            ours,
-            unit: unit.to_owned(),
-            relative_error: paper.map(|paper| (ours - paper) / paper),
-            ci95: Some([ours * 0.99, ours * 1.01]),
-            counts: true,
-            source: Source::Replayed,
-        }
+    pub fn cell(place: [&str; 3], unit: &str, paper: Option<f64>, ours: f64) -> Cell {
+        let ci95 = Some([ours * 0.99, ours * 1.01]);
+        Cell { ci95, ..papers::estimate::cell(place, unit, paper, &[ours], true) }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use papers::Paper;
-use papers::casale2011::{self, MACHINES, PAIRS, Run};
+use papers::casale2011::{self, PAIRS, Run, VMS};
 use traces::results::reproduction::Reproduction;
 use traces::trace::ReadOptions;
 use traces::{Record, formats};
@@ -53,7 +53,7 @@ pub fn add(paper: &Paper, arguments: &Reproduce, reproduction: &mut Reproduction
 
 /// The group in which a pair ran together.
 fn group(lab: &Lab<'_>, pair: [usize; 2]) -> Result<String> {
-    let names = pair.map(|machine| MACHINES[machine]);
+    let names = pair.map(|vm| VMS[vm]);
     let is = |vms: &[String]| vms.len() == 2 && names.iter().all(|name| vms.iter().any(|vm| vm == name));
     let found = lab.groups.iter().find(|(_, vms)| is(vms)).map(|(group, _)| group.clone());
     found.with_context(|| {
@@ -62,14 +62,14 @@ fn group(lab: &Lab<'_>, pair: [usize; 2]) -> Result<String> {
 }
 
 fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
-    let vms: Vec<String> = MACHINES.map(str::to_owned).to_vec();
+    let vms: Vec<String> = VMS.map(str::to_owned).to_vec();
     let groups = PAIRS.iter().map(|&pair| group(lab, pair)).collect::<Result<Vec<String>>>()?;
     let repetitions = lab.results.runs.iter().map(|run| run.repetition).max().unwrap_or_default();
     let run = |repetition: u32| {
-        let alone = lab.machines(&vms, repetition, |vm| format!("alone-{vm}"))?.profiles;
+        let alone = lab.measured(&vms, repetition, |vm| format!("alone-{vm}"))?.profiles;
         let together = PAIRS.iter().zip(&groups).map(|(pair, group)| {
-            let vms = pair.map(|machine| vms[machine].clone());
-            let Alone { profiles, .. } = lab.machines(&vms, repetition, |_| group.clone())?;
+            let vms = pair.map(|vm| vms[vm].clone());
+            let Alone { profiles, .. } = lab.measured(&vms, repetition, |_| group.clone())?;
             <[_; 2]>::try_from(profiles).map_err(|_| anyhow::anyhow!("{group}: it must have two VMs"))
         });
         Ok(Run { together: together.collect::<Result<Vec<_>>>()?, alone })

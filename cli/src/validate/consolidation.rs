@@ -91,7 +91,7 @@ impl Isolation {
         let progress = Progress::jobs("reading", repetitions.len() as u64);
         let done = progress.counter(0);
         let read = |repetition: u32| {
-            let alone = lab.machines(&vms, repetition, |vm| format!("alone-{vm}"))?;
+            let alone = lab.measured(&vms, repetition, |vm| format!("alone-{vm}"))?;
             done.fetch_add(1, Ordering::Relaxed);
             Ok((repetition, alone))
         };
@@ -106,8 +106,8 @@ impl Isolation {
         let mut truths = Vec::new();
         let mut forecasts: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
         for run in lab.results.runs.iter().filter(|run| run.group == group) {
-            let machines = lab.machines(vms, run.repetition, |_| group.to_owned())?;
-            truths.push(Consolidation::measured(&machines.profiles).forecast());
+            let together = lab.measured(vms, run.repetition, |_| group.to_owned())?;
+            truths.push(Consolidation::measured(&together.profiles).forecast());
             for (name, outcome) in outcomes(predictors, &self.repetitions[&run.repetition].of(&members)) {
                 forecasts.entry(name).or_default().push(outcome);
             }

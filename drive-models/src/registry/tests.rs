@@ -1,5 +1,3 @@
-use traces::spec::Unit;
-
 use super::*;
 
 /// The text of a shipped profile.
@@ -44,17 +42,7 @@ proptest::proptest! {
         for model in MODELS {
             let value = |(tunable, end): (&Tunable, &u8)| {
                 let (min, max) = (tunable.range.0, tunable.range.1.min(u64::MAX / 1_000_000));
-                let number = [min, max, min + (max - min) / 1000][usize::from(end % 3)];
-                let value = match tunable.unit {
-                    _ if *end == 3 => return None,
-                    Unit::Time => format!("{number}ns"),
-                    Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
-                    Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
-                    Unit::TimesAt(_) => "none".to_owned(),
-                    Unit::Switch => if *end == 0 { "on" } else { "off" }.to_owned(),
-                    Unit::Choice(words) => words[usize::from(*end) % words.len()].to_owned(),
-                };
-                Some((tunable.name.to_owned(), value))
+                (*end < 3).then(|| (tunable.name.to_owned(), tunable.extreme(*end, (min, max))))
             };
             let given = model.all_tunables().iter().zip(&ends).filter_map(value).collect();
             let settings = model.settings(&Spec { name: model.name.to_owned(), given }).unwrap();

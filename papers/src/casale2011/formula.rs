@@ -228,10 +228,10 @@ pub(super) fn statements(misprints: Vec<String>) -> Vec<String> {
     let mut statements = vec![
         "This is a test of the formulas on the paper's own inputs, as far as they are implied by its tables. Table II is so by \
          construction; the mixes of Table I and the differences between the reads of Table III are what is tested. It says nothing of how \
-         well the formulas predict machines: see iocast predict for that."
+         well the formulas predict VMs: see iocast predict for that."
             .to_owned(),
         "The writes of Table III cannot come from equation (6) with one set of measurements alone, so they are not in these tables. By \
-         (6) a forecast is the machine's own response alone plus what the other adds. Then (File in File+Mail - File in File+Web) + \
+         (6) a forecast is the VM's own response alone plus what the other adds. Then (File in File+Mail - File in File+Web) + \
          (Mail in Web+Mail - Mail in File+Mail) + (Web in File+Web - Web in Web+Mail) is zero whatever was measured. The printed reads \
          give -0.1 ms, which is rounding; the printed writes give -9.51 ms."
             .to_owned(),

@@ -17,7 +17,7 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::reproduction::{Choice, Reproduction, Source};
 use traces::spec::SpecError;
 
-pub use self::own::{MACHINES, PAIRS, Run};
+pub use self::own::{PAIRS, Run, VMS};
 use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
 
@@ -56,12 +56,12 @@ fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Rep
     let (runs, records) = replayed::runs(seeds, done)?;
     match add(&mut reproduction, Source::Replayed, &runs, &records) {
         Ok(()) => {}
-        Err(error) => reproduction.statements.push(format!("No tables of replayed machines: {error}.")),
+        Err(error) => reproduction.statements.push(format!("No tables of replayed VMs: {error}.")),
     }
     Ok(reproduction)
 }
 
-/// Adds the measured VMs of a lab: `runs` of [`MACHINES`] and [`PAIRS`], and all requests of web and mail together at
+/// Adds the measured VMs of a lab: `runs` of [`VMS`] and [`PAIRS`], and all requests of web and mail together at
 /// the LUN.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub fn add_measured(
     drive: &str,
 ) -> Result<(), PredictError> {
     reproduction.choices.push(Choice::new(
-        "measured machines",
+        "measured VMs",
         &format!("guests of a lab on {drive}"),
         "real kernels on a served drive of known times; workloads in fio shaped like FileBench's",
     ));

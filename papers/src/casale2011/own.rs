@@ -11,8 +11,8 @@ use predictors::casale;
 use predictors::predictor::{Consolidation, Entry, Isolated, PredictError, Predictor, VmForecast, predict};
 
 /// The paper's VMs.
-pub const MACHINES: [&str; 3] = ["file", "mail", "web"];
-/// The paper's pairs, as indices into [`MACHINES`].
+pub const VMS: [&str; 3] = ["file", "mail", "web"];
+/// The paper's pairs, as indices into [`VMS`].
 pub const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [2, 1]];
 /// The predictors in the tables; the paper's is first.
 const PREDICTORS: [&Entry; 3] = [&casale::published::ENTRY, &ISOLATION, &CONSTANT];
@@ -20,7 +20,7 @@ const PREDICTORS: [&Entry; 3] = [&casale::published::ENTRY, &ISOLATION, &CONSTAN
 /// One run of all VMs, alone and in pairs.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The profiles of [`MACHINES`] alone.
+    /// The profiles of [`VMS`] alone.
     pub alone: Vec<IsolationProfile>,
     /// The profiles of [`PAIRS`] together.
     pub together: Vec<[IsolationProfile; 2]>,
@@ -97,13 +97,13 @@ fn rows(runs: &[Run]) -> Result<Vec<Row>, PredictError> {
         };
         let of = |predictor: &dyn Predictor| {
             let forecast = |run: &Run| {
-                let alone = pair.map(|machine| run.alone[machine].clone());
+                let alone = pair.map(|vm| run.alone[vm].clone());
                 predict(predictor, Isolated::of_profiles(&alone)).map(|together| together.forecast())
             };
             runs.iter().map(forecast).collect::<Result<Vec<Forecast>, PredictError>>()
         };
         Ok(Row {
-            name: pair.map(|machine| MACHINES[machine]).join("+"),
+            name: pair.map(|vm| VMS[vm]).join("+"),
             truths: runs.iter().map(truth).collect(),
             forecasts: predictors.iter().map(|predictor| of(&**predictor)).collect::<Result<_, PredictError>>()?,
         })
@@ -182,10 +182,10 @@ mod tests {
     #[test]
     fn cells_are_means_over_runs_beside_the_formulas() {
         let together = |longer: f64| {
-            let of = |vm: usize| profile(MACHINES[vm], [50.0, 12.0 + longer], [150.0, 6.0]);
+            let of = |vm: usize| profile(VMS[vm], [50.0, 12.0 + longer], [150.0, 6.0]);
             PAIRS.map(|pair| pair.map(of)).to_vec()
         };
-        let alone = MACHINES.map(|name| profile(name, [100.0, 8.0], [300.0, 4.0])).to_vec();
+        let alone = VMS.map(|name| profile(name, [100.0, 8.0], [300.0, 4.0])).to_vec();
         let run = |longer: f64| Run { alone: alone.clone(), together: together(longer) };
         let (cells, errors) = tables(Source::Replayed, &[run(-1.0), run(1.0)]).unwrap();
         let find = |table: &str, column: &str| {

@@ -16,7 +16,7 @@ use workloads::guest::memory::MemorySettings;
 use workloads::programs::description::{Description, seeds};
 use workloads::{Guest, Guests, Until};
 
-use super::own::{MACHINES, PAIRS, Run};
+use super::own::{PAIRS, Run, VMS};
 use predictors::synthetic::Tap;
 
 const WORKLOADS: &str = "casale2011";
@@ -29,7 +29,7 @@ const WARM_UP: Nanos = Nanos::from_s(15);
 const PAGE_BYTES: u64 = 4096;
 
 /// The runs: VMs alone, and pairs.
-pub(super) const GROUPS: usize = MACHINES.len() + PAIRS.len();
+pub(super) const GROUPS: usize = VMS.len() + PAIRS.len();
 /// The pair whose arrival queues are shown: web and mail.
 const SHOWN: usize = 2;
 
@@ -37,13 +37,9 @@ const SHOWN: usize = 2;
 pub(super) fn choices() -> Vec<Choice> {
     let seconds = |span: Nanos| span.as_ns() / 1_000_000_000;
     vec![
+        Choice::new("replayed VMs", WORKLOADS, "FileBench's personalities with 50,000 files, as the paper has them"),
         Choice::new(
-            "replayed machines",
-            WORKLOADS,
-            "FileBench's personalities with 50,000 files, as the paper has them",
-        ),
-        Choice::new(
-            "replayed room",
+            "replayed stack",
             &format!("{STACK} over {DRIVE}"),
             "VMware ESX 3.5 and a RAID-5 of 15 discs, as far as the paper describes them; discs and caches are assumed",
         ),
@@ -58,7 +54,7 @@ pub(super) fn choices() -> Vec<Choice> {
 
 /// The result of a group: the profile of each VM, and every request if wanted.
 struct Group {
-    machines: Vec<IsolationProfile>,
+    profiles: Vec<IsolationProfile>,
     records: Vec<Record>,
 }
 
@@ -67,25 +63,25 @@ struct Group {
 /// # Errors
 /// An invalid part.
 pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
-    let members = |group: usize| match group.checked_sub(MACHINES.len()) {
+    let members = |group: usize| match group.checked_sub(VMS.len()) {
         Some(pair) => PAIRS[pair].to_vec(),
         None => vec![group],
     };
     let jobs: Vec<(usize, usize)> =
         (0..all_seeds.len()).flat_map(|nth| (0..GROUPS).map(move |group| (nth, group))).collect();
     let job = |&(nth, group): &(usize, usize)| {
-        let shown = nth == 0 && group == MACHINES.len() + SHOWN;
+        let shown = nth == 0 && group == VMS.len() + SHOWN;
         let ran = run(all_seeds[nth], &members(group), shown);
         done.fetch_add(1, Ordering::Relaxed);
         ran
     };
     let mut ran: Vec<Group> = jobs.par_iter().map(job).collect::<Result<_, ReproduceError>>()?;
-    let records = ran.get_mut(MACHINES.len() + SHOWN).map(|group| std::mem::take(&mut group.records));
+    let records = ran.get_mut(VMS.len() + SHOWN).map(|group| std::mem::take(&mut group.records));
     let run = |groups: &[Group]| {
-        let (alone, together) = groups.split_at(MACHINES.len());
+        let (alone, together) = groups.split_at(VMS.len());
         Run {
-            alone: alone.iter().map(|group| group.machines[0].clone()).collect(),
-            together: together.iter().map(|group| [group.machines[0].clone(), group.machines[1].clone()]).collect(),
+            alone: alone.iter().map(|group| group.profiles[0].clone()).collect(),
+            together: together.iter().map(|group| [group.profiles[0].clone(), group.profiles[1].clone()]).collect(),
         }
     };
     Ok((ran.chunks(GROUPS).map(run).collect(), records.unwrap_or_default()))
@@ -105,7 +101,7 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
         place += guest.capacity;
     }
     for &member in members {
-        let Some(index) = planned.iter().position(|(guest, _)| guest.name == MACHINES[member]) else { continue };
+        let Some(index) = planned.iter().position(|(guest, _)| guest.name == VMS[member]) else { continue };
         let (guest, seed) = planned[index];
         let mut files = Files::new(guest.capacity);
         let journal = Some(Journal::new(&mut files)?);
@@ -119,7 +115,7 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
     let ended = Engine::on(Guests::new(guests, until), stack, Tap::at_drive(members.len())).run()?;
     let tap = ended.observer;
     let records = if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
-    let names = members.iter().map(|&member| MACHINES[member].to_owned());
+    let names = members.iter().map(|&member| VMS[member].to_owned());
     let ran = tap.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
-    Ok(Group { machines: ran.into_iter().map(|ran| ran.profile).collect(), records })
+    Ok(Group { profiles: ran.into_iter().map(|ran| ran.profile).collect(), records })
 }

@@ -157,7 +157,7 @@ impl Campaign {
 
     /// The name of a VM.
     pub fn name(setup: usize, vm: usize) -> String {
-        format!("room{}-vm{}", setup + 1, vm + 1)
+        format!("setup{}-vm{}", setup + 1, vm + 1)
     }
 
     fn run(&self, setup: SyntheticSetup, index: usize, members: &[usize]) -> Result<Vec<Ran>, SetupError> {

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use replay::stack::LayerConfig;
 use traces::spec::Spec;
 
-use crate::support::{alone, drives, layer, limits, pass_through, request, requests, run_stack, schedulers};
+use crate::requests::request;
+use crate::support::{alone, drives, layer, limits, pass_through, requests, run_stack, schedulers};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]

@@ -4,6 +4,8 @@
 mod equal;
 mod oracle;
 mod published;
+#[path = "../requests/mod.rs"]
+mod requests;
 mod stacks;
 mod support;
 mod tree;

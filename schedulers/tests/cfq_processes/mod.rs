@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 use schedulers::Dispatch;
-use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
+use traces::{Lba, Operation, Priority, Request, RequestId, Sectors, StreamId};
 
-use crate::driver::{Driver, Ids};
+use crate::driver::Driver;
 
 pub(crate) fn cfq(tunables: &str) -> Driver {
     Driver::new(&if tunables.is_empty() { "cfq".to_owned() } else { format!("cfq:{tunables}") })
@@ -32,22 +32,4 @@ pub(crate) fn read(driver: &mut Driver, start: u64, stream: u32) -> u32 {
 
 pub(crate) fn write(driver: &mut Driver, start: u64, stream: u32) -> u32 {
     ask(driver, Operation::Write, start, stream, 0, 0)
-}
-
-/// Serves one request after another, each in `us`, until `count` have completed or no request is sent. The time passes
-/// to the end of each wait.
-pub(crate) fn serve(driver: &mut Driver, us: u64, count: usize) -> Ids {
-    let mut served = Ids::new();
-    while served.len() < count {
-        match driver.dispatch() {
-            Dispatch::Send(id) => {
-                driver.now += Nanos::from_us(us);
-                driver.complete(id.0);
-                served.push(id.0);
-            }
-            Dispatch::WaitUntil(until) => driver.now = until,
-            Dispatch::Idle => break,
-        }
-    }
-    served
 }

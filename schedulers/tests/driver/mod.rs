@@ -119,6 +119,24 @@ impl Driver {
         sent
     }
 
+    /// Serves one request after another, each in `us`, until `count` have completed or no request is sent. The time
+    /// passes to the end of each wait.
+    pub(crate) fn serve(&mut self, us: u64, count: usize) -> Ids {
+        let mut served = Ids::new();
+        while served.len() < count {
+            match self.dispatch() {
+                Dispatch::Send(id) => {
+                    self.now += Nanos::from_us(us);
+                    self.complete(id.0);
+                    served.push(id.0);
+                }
+                Dispatch::WaitUntil(until) => self.now = until,
+                Dispatch::Idle => break,
+            }
+        }
+        served
+    }
+
     /// Joins the waiting `from` behind the waiting `into`.
     pub(crate) fn join(&mut self, into: u32, from: u32) -> &mut Self {
         let (into, from) = (RequestId(into), RequestId(from));

@@ -27,7 +27,7 @@ pub const MATCHES_MIN: usize = 8;
 
 /// Per cent of the requests of one run that are matched at least. A place may take requests in another order than they
 /// came in, and only those that rise in both are matched: of a queue of n in no order at all some 2 √n, 12 % at 256
-/// (Logan and Shepp 1977). Different machines of one lab have up to 5 % in common.
+/// (Logan and Shepp 1977). Different VMs of one lab have up to 5 % in common.
 const SHARE_MIN: usize = 10;
 
 /// How far apart the times of a request may be at two places and still count as together: a tick of the coarsest clocks

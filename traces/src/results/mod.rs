@@ -184,7 +184,7 @@ pub struct Run {
     pub queue: QueueFigures,
     /// The same per VM, if asked for.
     pub vms: Vec<VmFigures>,
-    /// The layers that the requests went through, if it was a room.
+    /// The layers that the requests went through, if there was more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackFigures>,
     /// Ratios to the baseline, if both are comparable.

@@ -126,17 +126,7 @@ proptest::proptest! {
                 let (min, max) = (tunable.range.0, tunable.range.1.min(1 << 60));
                 // Not so many processes or files that a test would take long.
                 let max = if matches!(tunable.unit, Unit::Count) { max.min(min.max(1000)) } else { max };
-                let number = [min, max, min + (max - min) / 1000][usize::from(end % 3)];
-                let value = match tunable.unit {
-                    _ if *end == 3 => return None,
-                    Unit::Time => format!("{number}ns"),
-                    Unit::Count | Unit::Counts | Unit::Bytes => number.to_string(),
-                    Unit::Decimal => format!("{}.{:03}", number / 1000, number % 1000),
-                    Unit::TimesAt(_) => "none".to_owned(),
-                    Unit::Switch => if *end == 0 { "on" } else { "off" }.to_owned(),
-                    Unit::Choice(words) => words[usize::from(*end) % words.len()].to_owned(),
-                };
-                Some((tunable.name.to_owned(), value))
+                (*end < 3).then(|| (tunable.name.to_owned(), tunable.extreme(*end, (min, max))))
             };
             let given = entry.tunables.iter().zip(&ends).filter_map(value).collect();
             let Ok(workload) = build(&Spec { name: entry.name.to_owned(), given }) else {
