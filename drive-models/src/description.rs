@@ -5,11 +5,11 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use schedulers::Scheduler;
+use traces::DescriptionError;
 use traces::spec::{Settings, SpecError};
 
 use crate::drive::DriveModel;
 use crate::part::Part;
-use crate::registry::DriveError;
 
 /// The description of a drive beside its settings, checked. Each model has a type of its own and builds drives from it.
 /// A drive that is named by its model alone has the model's default description.
@@ -51,6 +51,30 @@ pub trait PartBuilder {
     /// # Errors
     /// A scheduler that cannot be built.
     fn scheduler(&self, name: &str) -> Result<Box<dyn Scheduler>, DriveError>;
+}
+
+/// Why a drive cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The name or a tunable is not known, or a value is not accepted.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The profile is not accepted.
+    #[error(transparent)]
+    Profile(#[from] DescriptionError),
+    /// A part of a drive cannot be built.
+    #[error("{whole}: its {part}: {error}")]
+    Part {
+        /// The drive that has the part, such as an array.
+        whole: String,
+        /// The name of the part, such as `member`.
+        part: &'static str,
+        /// Why the part cannot be built.
+        error: Box<DriveError>,
+    },
+    /// A drive is a part of itself, directly or through other drives.
+    #[error("a drive cannot be a part of itself: {0}")]
+    Recursion(String),
 }
 
 /// Why a drive cannot be built from its description.

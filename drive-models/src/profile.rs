@@ -11,7 +11,7 @@ use traces::spec::{Settings, Spec, SpecError, Tunable};
 use traces::{DescriptionError, described};
 
 use crate::description::DriveDescription;
-use crate::registry::{MODELS, ModelRow, Registry};
+use crate::model_row::ModelRow;
 use crate::section::{DRIVE_PROFILE, ProfileError, Sections};
 
 /// A drive profile.
@@ -19,7 +19,7 @@ use crate::section::{DRIVE_PROFILE, ProfileError, Sections};
 pub struct Profile {
     /// The name on the command line.
     pub name: String,
-    /// The model, a name of [`MODELS`].
+    /// The model, a name of [`MODELS`](crate::MODELS).
     pub model: String,
     /// One line that describes the drive.
     pub summary: String,
@@ -81,14 +81,6 @@ struct SettingText {
 }
 
 impl Profile {
-    /// Reads a profile of a model of this crate, as [`Profile::parse_among`].
-    ///
-    /// # Errors
-    /// As [`Profile::parse_among`].
-    pub fn parse(name: &str, text: &str) -> Result<Profile, DescriptionError> {
-        Profile::parse_among(MODELS, name, text)
-    }
-
     /// Reads a profile of one of `models` and checks it: every tunable of the model has a value and a source, the model
     /// accepts the values, and the sections are those of the model.
     ///
@@ -96,14 +88,6 @@ impl Profile {
     /// The first error with its line.
     pub fn parse_among(models: &'static [ModelRow], name: &str, text: &str) -> Result<Profile, DescriptionError> {
         read_profile(models, name, text).map_err(|error| error.in_profile(name, text))
-    }
-
-    /// Reads the profile at `path`.
-    ///
-    /// # Errors
-    /// As [`Profile::parse`], and errors of the operating system.
-    pub fn read(path: &Path) -> Result<Profile, DescriptionError> {
-        Profile::read_among(MODELS, path)
     }
 
     /// Reads the profile at `path`, of one of `models`.
@@ -115,12 +99,13 @@ impl Profile {
         }
     }
 
-    /// The shipped profile with this name.
+    /// The shipped profile `name`, which is of one of `models`.
     ///
     /// # Panics
-    /// If a shipped profile is malformed, which a test excludes.
-    pub fn shipped(name: &str) -> Option<Profile> {
-        Registry::SHIPPED.profile(name)
+    /// If there is none or it is malformed, which a test excludes.
+    pub(crate) fn shipped_among(models: &'static [ModelRow], name: &str) -> Profile {
+        let (name, text) = PROFILES.iter().find(|(known, _)| *known == name).expect("the profile is shipped");
+        Profile::parse_among(models, name, text).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The model's settings with `given` on top of the profile's.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::registry::never_contradict;
+use drive_models::model_row::never_contradict;
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{
     BuildError, DriveDescription, DriveError, DriveModel, ModelRow, PartBuilder, ProfileError, Registry, Section,

@@ -23,8 +23,9 @@ use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, StreamId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::Classes;
-use crate::registry::{self, Entry};
+use crate::registry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 use crate::vm_queue::VmQueue;

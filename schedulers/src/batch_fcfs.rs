@@ -13,9 +13,9 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::lba_queue::{Classes, LbaQueue};
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

@@ -32,12 +32,12 @@ use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::busdriver::Busdriver;
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::gsw::BUSDRIVER_DELAY;
 use crate::id_list::IdList;
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::plan::Plan;
 use crate::predicted_hits::PredictedHits;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::shadow_cache::{ShadowCache, Span};
 use crate::slots::Slots;

@@ -10,7 +10,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::busdriver::Busdriver;
 use crate::cost::AccessCost;
-use crate::registry::Entry;
+use crate::entry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::table::{TABLE_MAX, Table};
 

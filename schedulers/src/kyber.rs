@@ -23,9 +23,9 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

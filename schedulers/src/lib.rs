@@ -13,6 +13,7 @@ pub mod cfq;
 pub mod cost;
 pub mod cscan;
 pub mod deadline;
+pub mod entry;
 pub mod fifo;
 pub mod gsw;
 pub mod kyber;
@@ -49,5 +50,6 @@ mod sweep;
 mod vm_queue;
 
 pub use cost::{AccessCost, DistanceCost};
-pub use registry::{Entry, SCHEDULERS, build};
+pub use entry::Entry;
+pub use registry::{SCHEDULERS, build};
 pub use scheduler::{Capacity, Dispatch, Scheduler};

@@ -7,8 +7,8 @@ use traces::Timestamp;
 use traces::spec::Settings;
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::{Classes, LbaQueue};
-use crate::registry::Entry;
 use crate::scheduler::{Dispatch, Scheduler};
 use crate::sorted::{Rule, Sorted};
 use crate::sweep::Sweep;

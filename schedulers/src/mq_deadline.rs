@@ -27,9 +27,9 @@ use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::directions::{READ, Starvation, WRITE, direction_of, has_capacity};
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

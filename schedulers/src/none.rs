@@ -9,8 +9,8 @@
 
 use traces::spec::Settings;
 
+use crate::entry::Entry;
 use crate::fifo::Fifo;
-use crate::registry::Entry;
 use crate::scheduler::Scheduler;
 
 /// The registry's row.

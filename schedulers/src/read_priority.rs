@@ -9,8 +9,8 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::id_list::IdList;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

@@ -1,27 +1,14 @@
 //! The table of all schedulers. It drives `iocast list`, the help texts, the documentation and the
 //! conformance tests.
 
-use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
+use traces::spec::{Settings, Spec, SpecError, nearest};
 
+use crate::entry::Entry;
 use crate::scheduler::Scheduler;
 use crate::{
     anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
     read_priority, satf, scan, sfq, sstf, table, token_bucket, vr, weighted,
 };
-
-/// One scheduler.
-pub struct Entry {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// One line on what it does.
-    pub summary: &'static str,
-    /// The paper, or kernel file and version, that it follows.
-    pub origin: &'static str,
-    /// Its tunables under their real names.
-    pub tunables: &'static [Tunable],
-    /// Makes one from settings resolved against `tunables`.
-    pub build: fn(&Settings) -> Box<dyn Scheduler>,
-}
 
 /// Every scheduler.
 pub const SCHEDULERS: &[Entry] = &[

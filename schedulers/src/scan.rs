@@ -12,8 +12,8 @@ use traces::spec::Settings;
 use traces::{Nanos, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::{Classes, LbaQueue};
-use crate::registry::Entry;
 use crate::scheduler::{Dispatch, Scheduler};
 use crate::sorted::{Rule, Sorted};
 use crate::sweep::Sweep;

@@ -20,9 +20,9 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::Classes;
 use crate::order::{Entry as Tagged, Order};
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 use crate::vm_queue::{Below, PerVm};

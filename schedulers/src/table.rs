@@ -21,10 +21,10 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Request, RequestId, Sectors, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::interval_table::{IntervalTable, Side};
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::plan::Plan;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
 /// The bound on a table, for every policy that builds one.

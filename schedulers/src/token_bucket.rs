@@ -15,8 +15,8 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::Classes;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::sfq::WEIGHTS;
 use crate::slots::Slots;

@@ -13,8 +13,8 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Timestamp};
 
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::lba_queue::{Classes, LbaQueue};
-use crate::registry::Entry;
 use crate::scheduler::{Dispatch, Scheduler};
 use crate::sorted::{Rule, Sorted};
 use crate::sweep::Sweep;

@@ -33,7 +33,7 @@ pub use settings::ArraySettings;
 
 use crate::description::Contradiction;
 use crate::drive::DriveModel;
-use crate::registry::ModelRow;
+use crate::model_row::ModelRow;
 use member::ArrayMember;
 use raid::Raid;
 

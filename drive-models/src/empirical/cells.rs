@@ -109,7 +109,7 @@ impl EmpiricalCells {
 pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
     match sections {
         Some(mut sections) => Ok(Box::new(EmpiricalCells::from_text(&sections.take("empirical"))?)),
-        None => Ok(Profile::shipped(DEFAULT_PROFILE).expect("the default profile is shipped").description),
+        None => Ok(Profile::shipped_among(&[super::MODEL], DEFAULT_PROFILE).description),
     }
 }
 

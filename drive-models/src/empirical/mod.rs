@@ -30,7 +30,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict};
 
 pub use cells::{EmpiricalCell, EmpiricalCells};
 pub use classes::{Condition, DISTANCES, QUEUES, SIZES};

@@ -10,7 +10,7 @@ use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
 use crate::drive::WriteCache;
-use crate::registry::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.

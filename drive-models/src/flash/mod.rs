@@ -44,7 +44,7 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::registry::ModelRow;
+use crate::model_row::ModelRow;
 use buffer::WriteBuffer;
 use commands::Commands;
 use description::Timing;

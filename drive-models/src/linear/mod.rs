@@ -14,7 +14,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
-use crate::registry::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.

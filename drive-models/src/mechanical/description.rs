@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use toml::Spanned;
 use traces::Nanos;
-use traces::spec::{Settings, Spec};
+use traces::spec::Settings;
 
 use crate::description::{BuildError, DriveDescription, PartBuilder};
 use crate::drive::DriveModel;
@@ -13,7 +13,6 @@ use crate::mechanical::layout::{HeadOrder, PlatterLayout, Skews, Spare, Zone};
 use crate::mechanical::rotation::{Angle, TURN};
 use crate::mechanical::seek::SeekCurve;
 use crate::profile::Profile;
-use crate::registry::{DriveError, Registry, Resolved};
 use crate::section::{ProfileError, Section, Sections};
 use crate::single_server::SingleServer;
 
@@ -94,7 +93,7 @@ struct ZoneText {
 pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError> {
     match sections {
         Some(mut sections) => Ok(Box::new(Mechanics::new(&sections.take("seek"), sections.take("layout"))?)),
-        None => Ok(Profile::shipped(DEFAULT_PROFILE).expect("the default profile is shipped").description),
+        None => Ok(Profile::shipped_among(&[super::MODEL], DEFAULT_PROFILE).description),
     }
 }
 
@@ -102,15 +101,6 @@ impl DriveDescription for Mechanics {
     fn build(&self, settings: &Settings, _: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
         Ok(Box::new(SingleServer::new(Mechanical::new(settings, self))))
     }
-}
-
-/// The arm and platter of the drive that `spec` names, if it has them.
-///
-/// # Errors
-/// As [`Registry::build`].
-pub fn build_mechanical(spec: &Spec) -> Result<Option<Mechanical>, DriveError> {
-    let drive = Resolved::of_spec(&Registry::SHIPPED, spec, &[])?;
-    drive.build_from(|mechanics: &Mechanics, settings, _| Ok(Mechanical::new(settings, mechanics)))
 }
 
 fn one() -> u32 {

@@ -27,14 +27,14 @@ use traces::spec::Settings;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::registry::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict};
 use crate::single_server::{Service, ServiceModel};
 use arm::{Arm, ArmAccess, ArmState};
 use read_cache::{ReadLookup, SegmentCache};
 use tunables::TUNABLES;
 use write_cache::WriteBack;
 
-pub use description::{Mechanics, build_mechanical};
+pub use description::Mechanics;
 pub use layout::{PhysicalExtent, PlatterLayout, SectorPosition};
 pub use rotation::{Angle, Rotation};
 pub use seek::SeekCurve;

@@ -3,70 +3,22 @@
 //! A row of [`MODELS`] is all that the crate knows of a model. A [`Registry`] is a set of rows with profiles for them:
 //! [`Registry::SHIPPED`] has those of this crate, and a program may make one with rows of its own.
 
+mod concrete;
 mod resolved;
 
+use std::path::Path;
+
 use traces::DescriptionError;
-use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
+use traces::spec::{Settings, Spec, SpecError, nearest};
 
-use crate::description::{Contradiction, DriveDescription};
+use crate::description::{DriveDescription, DriveError};
 use crate::drive::DriveModel;
+use crate::model_row::ModelRow;
 use crate::profile::{PROFILES, Profile};
-use crate::section::{ProfileError, Section, Sections};
-use crate::{array, empirical, fixed, flash, linear, mechanical, queued, throttle};
+use crate::{array, empirical, fixed, flash, linear, mechanical, throttle};
 
-pub(crate) use resolved::Resolved;
-
-/// Makes the description of a drive from the sections of its profile.
-pub type Describe = fn(Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError>;
-
-/// One drive model.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelRow {
-    /// The name on the command line and in profiles.
-    pub name: &'static str,
-    /// One line that describes it.
-    pub summary: &'static str,
-    /// Its tunables.
-    pub tunables: &'static [Tunable],
-    /// Whether its drives serve one request at a time. They get the tunables of a tagged queue, [`queued::TUNABLES`].
-    pub one_at_a_time: bool,
-    /// Finds the first setting that contradicts another; [`never_contradict`] if none can.
-    pub check: fn(&Settings) -> Result<(), Contradiction>,
-    /// The sections that its profiles have beside `[settings]`.
-    pub sections: &'static [Section],
-    /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of a
-    /// drive that is named by the model alone.
-    pub describe: Describe,
-}
-
-/// The `check` of a model whose settings cannot contradict one another.
-///
-/// # Errors
-/// None.
-pub fn never_contradict(_: &Settings) -> Result<(), Contradiction> {
-    Ok(())
-}
-
-impl ModelRow {
-    /// Its own tunables and, if its drives serve one request at a time, those of the tagged queue.
-    pub fn all_tunables(&self) -> Vec<Tunable> {
-        let queue = if self.one_at_a_time { queued::TUNABLES } else { &[] };
-        [self.tunables, queue].concat()
-    }
-
-    /// Checks each value that `spec` gives against [`ModelRow::all_tunables`].
-    pub(crate) fn settings(&self, spec: &Spec) -> Result<Settings, SpecError> {
-        Settings::resolve(spec, &self.all_tunables())
-    }
-
-    /// The description of a drive that is named by this model alone.
-    ///
-    /// # Panics
-    /// If the model refuses its own default, which a test excludes.
-    pub fn default_description(&self) -> Box<dyn DriveDescription> {
-        (self.describe)(None).unwrap_or_else(|error| panic!("{}: {}", self.name, error.problem))
-    }
-}
+pub use concrete::{build_mechanical, build_throttle};
+use resolved::Resolved;
 
 /// Every drive model of this crate.
 pub const MODELS: &[ModelRow] = &[
@@ -137,28 +89,31 @@ pub struct BuiltDrive {
     pub drive: Box<dyn DriveModel>,
 }
 
-/// Why a drive cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum DriveError {
-    /// The name or a tunable is not known, or a value is not accepted.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The profile is not accepted.
-    #[error(transparent)]
-    Profile(#[from] DescriptionError),
-    /// A part of a drive cannot be built.
-    #[error("{whole}: its {part}: {error}")]
-    Part {
-        /// The drive that has the part, such as an array.
-        whole: String,
-        /// The name of the part, such as `member`.
-        part: &'static str,
-        /// Why the part cannot be built.
-        error: Box<DriveError>,
-    },
-    /// A drive is a part of itself, directly or through other drives.
-    #[error("a drive cannot be a part of itself: {0}")]
-    Recursion(String),
+/// Profiles of the models of this crate.
+impl Profile {
+    /// Reads a profile of a model of this crate, as [`Profile::parse_among`].
+    ///
+    /// # Errors
+    /// As [`Profile::parse_among`].
+    pub fn parse(name: &str, text: &str) -> Result<Profile, DescriptionError> {
+        Profile::parse_among(MODELS, name, text)
+    }
+
+    /// Reads the profile at `path`.
+    ///
+    /// # Errors
+    /// As [`Profile::parse`], and errors of the operating system.
+    pub fn read(path: &Path) -> Result<Profile, DescriptionError> {
+        Profile::read_among(MODELS, path)
+    }
+
+    /// The shipped profile with this name.
+    ///
+    /// # Panics
+    /// If a shipped profile is malformed, which a test excludes.
+    pub fn shipped(name: &str) -> Option<Profile> {
+        Registry::SHIPPED.profile(name)
+    }
 }
 
 /// Builds the drive that `spec` names, as [`Registry::build`] among the models and profiles of this crate.

@@ -8,9 +8,10 @@ use schedulers::Scheduler;
 use traces::DescriptionError;
 use traces::spec::{Settings, Spec};
 
-use super::{BuiltDrive, DriveError, ModelRow, Registry};
-use crate::description::{BuildError, DriveDescription, PartBuilder};
+use super::{BuiltDrive, Registry};
+use crate::description::{BuildError, DriveDescription, DriveError, PartBuilder};
 use crate::drive::DriveModel;
+use crate::model_row::ModelRow;
 use crate::part::{Part, PartKind};
 use crate::profile::Profile;
 use crate::queued::Queued;

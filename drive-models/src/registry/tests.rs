@@ -1,3 +1,5 @@
+use traces::spec::Tunable;
+
 use super::*;
 
 /// The text of a shipped profile.

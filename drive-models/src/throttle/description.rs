@@ -2,13 +2,12 @@
 
 use serde::Deserialize;
 use toml::Spanned;
-use traces::spec::{Settings, Spec};
+use traces::spec::Settings;
 
 use super::{Throttle, ThrottleSettings, virtual_disk};
 use crate::description::{BuildError, DriveDescription, PartBuilder};
 use crate::drive::DriveModel;
 use crate::part::{Part, PartKind, PartText};
-use crate::registry::{DriveError, Registry, Resolved};
 use crate::section::{ProfileError, Section, Sections};
 
 /// The name of the virtual disk in profiles and specs.
@@ -45,10 +44,10 @@ pub(super) fn describe(sections: Option<Sections>) -> Result<Box<dyn DriveDescri
 }
 
 /// A throttle before a drive of any model.
-type AnyThrottle = Throttle<Box<dyn DriveModel>>;
+pub type AnyThrottle = Throttle<Box<dyn DriveModel>>;
 
 impl ThrottleTarget {
-    fn throttle(&self, settings: &Settings, parts: &dyn PartBuilder) -> Result<AnyThrottle, BuildError> {
+    pub(crate) fn throttle(&self, settings: &Settings, parts: &dyn PartBuilder) -> Result<AnyThrottle, BuildError> {
         Ok(Throttle::new(parts.drive(DISK)?, &ThrottleSettings::new(settings)?))
     }
 }
@@ -65,13 +64,4 @@ impl DriveDescription for ThrottleTarget {
     fn build(&self, settings: &Settings, parts: &dyn PartBuilder) -> Result<Box<dyn DriveModel>, BuildError> {
         Ok(Box::new(self.throttle(settings, parts)?))
     }
-}
-
-/// Builds the throttle that `spec` names, if it names one. A caller of [`build`](crate::build) gets the same drive but
-/// cannot reach its settings and report.
-///
-/// # Errors
-/// As [`Registry::build`].
-pub fn build_throttle(spec: &Spec) -> Result<Option<AnyThrottle>, DriveError> {
-    Resolved::of_spec(&Registry::SHIPPED, spec, &[])?.build_from(ThrottleTarget::throttle)
 }

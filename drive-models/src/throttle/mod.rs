@@ -43,12 +43,12 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
 use crate::linear::Linear;
-use crate::registry::ModelRow;
+use crate::model_row::ModelRow;
 use crate::single_server::ServiceModel;
 use control::{Control, Stamp};
 
 pub use control::Rules;
-pub use description::{ThrottleTarget, build_throttle};
+pub use description::{AnyThrottle, ThrottleTarget};
 pub use find::{FoundScale, Procedure, find_k};
 pub use report::{CHANGES_MAX, Change, ChangeCause, Report};
 pub use scale::ThrottleScale;

@@ -22,7 +22,7 @@ use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 use super::scale::ratio;
 use crate::array::tracks::Tracks;
 use crate::description::{Contradiction, SettingsAlone};
-use crate::registry::ModelRow;
+use crate::model_row::ModelRow;
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// Largest time that a tunable takes: 1,000 s.

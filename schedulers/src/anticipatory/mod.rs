@@ -28,10 +28,10 @@ use self::estimates::DecayedTotal;
 use crate::cost::AccessCost;
 use crate::decayed_mean::DecayedMean;
 use crate::elevator;
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

@@ -54,10 +54,10 @@ use self::queue::{ASYNC_QUEUES, LEVELS, Process, Queue};
 use self::tunables::{Parameters, TUNABLES_2_6_30, TUNABLES_3_5, Version};
 use self::waiting::Held;
 use crate::cost::AccessCost;
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
-use crate::registry::Entry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 

@@ -1,0 +1,59 @@
+//! The row of a drive model in the registry.
+
+use traces::spec::{Settings, Spec, SpecError, Tunable};
+
+use crate::description::{Contradiction, DriveDescription};
+use crate::queued;
+use crate::section::{ProfileError, Section, Sections};
+
+/// Makes the description of a drive from the sections of its profile.
+pub type Describe = fn(Option<Sections>) -> Result<Box<dyn DriveDescription>, ProfileError>;
+
+/// One drive model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelRow {
+    /// The name on the command line and in profiles.
+    pub name: &'static str,
+    /// One line that describes it.
+    pub summary: &'static str,
+    /// Its tunables.
+    pub tunables: &'static [Tunable],
+    /// Whether its drives serve one request at a time. They get the tunables of a tagged queue, [`queued::TUNABLES`].
+    pub one_at_a_time: bool,
+    /// Finds the first setting that contradicts another; [`never_contradict`] if none can.
+    pub check: fn(&Settings) -> Result<(), Contradiction>,
+    /// The sections that its profiles have beside `[settings]`.
+    pub sections: &'static [Section],
+    /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of a
+    /// drive that is named by the model alone.
+    pub describe: Describe,
+}
+
+/// The `check` of a model whose settings cannot contradict one another.
+///
+/// # Errors
+/// None.
+pub fn never_contradict(_: &Settings) -> Result<(), Contradiction> {
+    Ok(())
+}
+
+impl ModelRow {
+    /// Its own tunables and, if its drives serve one request at a time, those of the tagged queue.
+    pub fn all_tunables(&self) -> Vec<Tunable> {
+        let queue = if self.one_at_a_time { queued::TUNABLES } else { &[] };
+        [self.tunables, queue].concat()
+    }
+
+    /// Checks each value that `spec` gives against [`ModelRow::all_tunables`].
+    pub(crate) fn settings(&self, spec: &Spec) -> Result<Settings, SpecError> {
+        Settings::resolve(spec, &self.all_tunables())
+    }
+
+    /// The description of a drive that is named by this model alone.
+    ///
+    /// # Panics
+    /// If the model refuses its own default, which a test excludes.
+    pub fn default_description(&self) -> Box<dyn DriveDescription> {
+        (self.describe)(None).unwrap_or_else(|error| panic!("{}: {}", self.name, error.problem))
+    }
+}
