@@ -29,7 +29,7 @@ fn main() {
     };
     let built = StackSpec::of(&stack).expect("a stack, as in `iocast list stacks`").build(Box::new(drive));
     let before = cost::cpu_seconds().unwrap_or(0.0);
-    let ended = Engine::on(RandomClosed::new(load), built, Metrics::new(false)).run();
+    let ended = Engine::on(RandomClosed::new(load), built, Metrics::new()).run();
     let metrics = ended.expect("a generated load has no errors").observer;
     let cpu = cost::cpu_seconds().unwrap_or(f64::NAN) - before;
     let resident = cost::resident_max_bytes().unwrap_or(0);

@@ -34,8 +34,7 @@ fn main() {
     let built = schedulers::build(&scheduler_spec).expect("a scheduler, as in `iocast list schedulers`");
     let stage = Stage::new(built.scheduler, Limits::default());
     let before = cost::cpu_seconds().unwrap_or(0.0);
-    let metrics =
-        Engine::new(source, stage, drive, Metrics::new(false)).run().expect("its disk does not fill up").observer;
+    let metrics = Engine::new(source, stage, drive, Metrics::new()).run().expect("its disk does not fill up").observer;
     let cpu = cost::cpu_seconds().unwrap_or(f64::NAN) - before;
     let resident = cost::resident_max_bytes().unwrap_or(0);
     let done: u64 =

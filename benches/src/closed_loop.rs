@@ -56,5 +56,5 @@ pub fn run_on<D: DriveModel, S: Scheduler>(
         seed: 1,
     };
     let stage = Stage::new(scheduler, Limits { depth, ..Limits::default() });
-    Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new(false)).run()?.observer)
+    Ok(Engine::new(RandomClosed::new(load), stage, drive, Metrics::new()).run()?.observer)
 }

@@ -206,6 +206,6 @@ impl Scenario {
             Some(("asap", outstanding)) => Box::new(Asap::new(workload, outstanding.parse::<u32>()?.max(1))),
             _ => return Err(format!("pacing `{}` is none of recorded, closed, asap=N", self.pacing).into()),
         };
-        Ok(Engine::new(source, Stage::new(scheduler, limits), drive, Metrics::new(false)).run()?.observer)
+        Ok(Engine::new(source, Stage::new(scheduler, limits), drive, Metrics::new()).run()?.observer)
     }
 }

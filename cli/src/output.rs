@@ -10,6 +10,7 @@ use traces::WriteError;
 use traces::error::WriteProblem;
 
 use crate::output_format::OutputFormat;
+use crate::units::ABSENT;
 
 /// A table with a title.
 pub struct Table {
@@ -27,7 +28,7 @@ impl Table {
     /// Renders the table as text no wider than the terminal. Columns that do not fit follow below, after the text
     /// columns again.
     pub fn render(&self, format: OutputFormat) -> String {
-        self.render_within(format, terminal_width().map_or(usize::MAX, usize::from))
+        self.render_within(format, width())
     }
 
     /// Renders like [`Table::render`], for a terminal of `width` columns.
@@ -91,6 +92,14 @@ pub fn terminal_width() -> Option<u16> {
     TextTable::new().width()
 }
 
+/// The width of text that is printed: the terminal's, or [`PIPE_WIDTH`] where there is none.
+pub fn width() -> usize {
+    terminal_width().map_or(PIPE_WIDTH, usize::from)
+}
+
+/// The width of text in columns if standard output is no terminal.
+const PIPE_WIDTH: usize = 120;
+
 /// `text` in lines of at most `width` columns, broken between words; a longer word has a line of its own.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines = String::new();
@@ -142,10 +151,10 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().or(written).is_some_and(closed)
 }
 
-/// A number with decimals that suit its size; `-` if there is none.
+/// A number with decimals that suit its size; [`ABSENT`] if there is none.
 pub fn number(value: Option<f64>) -> String {
     match value {
-        None => "-".to_owned(),
+        None => ABSENT.to_owned(),
         Some(value) if value.abs() >= 1000.0 => format!("{value:.0}"),
         Some(value) if value.abs() >= 100.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.2}"),

@@ -45,7 +45,7 @@ fn two_schedulers_are_compared_with_figures_ratios_and_provenance() {
     let result = json(&["compare", &mail, "--schedulers", schedulers, "--drive", "cheetah-15k4", "--pacing", "closed"]);
     assert_eq!(result["schema_version"], 1);
     assert_eq!(result["baseline"], "deadline");
-    assert_eq!(result["provenance"]["drive"]["settings"]["a"], "4.25ms");
+    assert_eq!(result["provenance"]["drives"][0]["settings"]["a"], "4.25ms");
     assert_eq!(result["provenance"]["traces"][0]["sha256"].as_str().unwrap().len(), 64);
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 5);
@@ -94,9 +94,10 @@ fn overloaded_replay_is_marked_not_comparable() {
         assert!(run["offered_load"].as_f64().unwrap() > 1.0 && run["remedy"].is_string());
         assert!(run["ratio"].is_null());
     }
-    let text = stdout(&["compare", &mail, "--schedulers", "fifo"]);
-    assert!(text.contains("fifo !: overloaded (the offered load is "), "{text}");
-    assert!(text.contains("not comparable: replay closed (--pacing closed)"), "{text}");
+    let text = stdout(&["compare", &mail, "--schedulers", "fifo,deadline"]).replace('\n', " ");
+    assert!(text.contains("│ fifo !") && text.contains(" fifo (the offered load is "), "{text}");
+    assert_eq!(text.matches("replay closed (--pacing closed)").count(), 1, "an overload is said once: {text}");
+    assert!(!text.contains("is best"), "overloaded replays are not compared: {text}");
     // Slowed down twenty times the same drive keeps up.
     let slow = json(&["compare", &mail, "--schedulers", "fifo", "--pacing", "scaled=20"]);
     assert_eq!(slow["runs"][0]["status"], "comparable");
@@ -106,7 +107,7 @@ fn overloaded_replay_is_marked_not_comparable() {
 fn each_vm_is_replayed_at_its_place() {
     let (mail, web) = (format!("mail={}", sample("mail.parquet")), format!("web={}@32g", sample("web.parquet")));
     let arguments = ["compare", "--vm", &mail, "--vm", &web, "--pacing", "closed", "--per-vm", "--limit", "4000"];
-    let result = json(&[&arguments[..], &["--schedulers", "deadline"]].concat());
+    let result = json(&[&arguments[..], &["--schedulers", "deadline", "--until", "last"]].concat());
     let run = &result["runs"][0];
     let vms = run["vms"].as_array().unwrap();
     assert_eq!(vms.iter().map(|vm| vm["vm"].as_str().unwrap()).collect::<Vec<_>>(), ["mail", "web"]);
@@ -306,16 +307,131 @@ fn decision_log_holds_every_decision() {
 #[test]
 fn tables_and_markdown_show_every_scheduler() {
     let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "2000"];
-    let table = stdout(&arguments);
-    let markdown = stdout(&[&arguments[..], &["--output-format", "markdown"]].concat());
+    let table = stdout(&[&arguments[..], &["--details"]].concat());
+    let markdown = stdout(&[&arguments[..], &["--details", "--output-format", "markdown"]].concat());
     for text in [&table, &markdown] {
-        for word in ["fifo", "sstf", "cscan", "deadline", "cats", "p99.99", "sectors/ms", "cache hits", "throughput"] {
+        let classes =
+            ["Reads and writes", "Writes", "R mean", "R p99", "cache hits", "standard deviation", "sectors/ms"];
+        for word in ["fifo", "sstf", "cscan", "deadline", "cats", "p99.99", "throughput"].into_iter().chain(classes) {
             assert!(text.contains(word), "{word} is missing");
         }
+        assert!(!text.contains("variance") && !text.contains("Flushes"), "absent classes are left out: {text}");
     }
-    assert!(markdown.contains("### Reads and writes\n\n|"));
+    assert!(markdown.contains("### Reads and writes\n\n|") && markdown.contains("<details><summary>Settings"));
     // A table of five schedulers fits a terminal of 80 columns.
     assert!(table.lines().filter(|line| line.starts_with('│')).all(|line| line.chars().count() <= 80));
+    // The line of each percentile that 2,000 requests cannot support is empty.
+    let p9999 = table.lines().find(|line| line.contains("p99.99")).unwrap();
+    assert!(p9999.matches('–').count() == 5, "{p9999}");
+}
+
+#[test]
+fn comparison_begins_with_its_answer() {
+    let text = stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
+    let result = json(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
+    let runs = result["runs"].as_array().unwrap();
+    let best = |of: &dyn Fn(&Value) -> f64| {
+        let run = runs.iter().min_by(|a, b| of(a).total_cmp(&of(b))).unwrap();
+        run["scheduler"]["name"].as_str().unwrap().to_owned()
+    };
+    let p99 = best(&|run| run["read"]["response_percentiles_ns"]["p99"].as_f64().unwrap());
+    let throughput = best(&|run| -run["all"]["bytes_per_s"].as_f64().unwrap());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with(&format!("Reads, p99: {p99} is best with ")), "{text}");
+    assert!(lines[1].starts_with(&format!("Throughput: {throughput} is best with ")), "{text}");
+    assert!(lines[2].starts_with("Cost of cats, in deadline's figures: writes, p99 15.9 times"), "{text}");
+    // One line per scheduler, and the settings last.
+    assert_eq!(text.lines().filter(|line| line.starts_with("│ ")).count(), 1 + runs.len());
+    let end = text.trim_end().replace('\n', " ");
+    assert!(end.ends_with("--details prints all figures and settings."), "{text}");
+}
+
+#[test]
+fn times_of_a_fast_drive_have_three_digits() {
+    let text =
+        stdout(&["compare", &sample("web.parquet"), "--pacing", "closed", "--drive", "nvme-ssd", "--limit", "3000"]);
+    assert!(text.contains("│ none ") && text.contains("│ bfq "), "Linux's schedulers on a drive of today: {text}");
+    let row = text.lines().find(|line| line.contains("│ mq-deadline")).unwrap();
+    let times: Vec<&str> = row.split(['│', '┆']).map(str::trim).filter(|cell| cell.ends_with("µs")).collect();
+    assert!(times.len() >= 2, "{row}");
+    for time in times {
+        let digits = time.chars().filter(char::is_ascii_digit).count();
+        assert_eq!(digits, 3, "{time}");
+    }
+}
+
+#[test]
+fn drives_are_compared_side_by_side() {
+    let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "1000", "--schedulers"];
+    let drives = ["deadline,cats", "--drive", "cheetah-15k4", "--drive", "nvme-ssd"];
+    let result = json(&[&arguments[..], &drives].concat());
+    let runs = result["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run["scheduler"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cheetah-15k4 deadline", "cheetah-15k4 cats", "nvme-ssd deadline", "nvme-ssd cats"]);
+    assert_eq!(result["baseline"], "cheetah-15k4 deadline");
+    assert_eq!(result["provenance"]["drives"][1]["name"], "nvme-ssd");
+    for (run, drive) in [(&runs[1], "cheetah-15k4"), (&runs[3], "nvme-ssd")] {
+        let mut alone = json(&[&arguments[..], &["deadline,cats", "--drive", drive]].concat())["runs"][1].take();
+        alone["scheduler"]["name"] = run["scheduler"]["name"].clone();
+        alone["ratio"] = run["ratio"].clone();
+        assert_eq!(&alone, run, "a drive beside others gives the figures that it gives alone");
+    }
+    let (code, message) = failure(&[&arguments[..], &["fifo", "--drive", "fixed", "--drive", "fixed"]].concat());
+    assert!(code == 2 && message.contains("`fixed` is named twice"), "{message}");
+}
+
+#[test]
+fn figures_of_vms_are_over_the_time_in_which_all_are_active() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = |name: &str, seconds: u64| {
+        let path = folder.path().join(name);
+        let mut text = String::from("start ; sector ; length ; op ; replay_delay=0 ; replay_duration=0\n");
+        for nth in 0..seconds * 10 {
+            text.push_str(&format!("{}.{} ; {} ; 8 ; R ; 0.0 ; 0.001\n", nth / 10, nth % 10, nth * 8));
+        }
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (web, mail) = (format!("web={}", trace("web.load", 20)), format!("mail={}", trace("mail.load", 60)));
+    let arguments = ["compare", "--vm", &web, "--vm", &mail, "--schedulers", "fifo", "--drive", "fixed", "--per-vm"];
+    let iops = |result: &Value, vm: usize| result["runs"][0]["vms"][vm]["all"]["iops"].as_f64().unwrap();
+    for pacing in ["recorded", "closed"] {
+        let first = json(&[&arguments[..], &["--pacing", pacing]].concat());
+        let last = json(&[&arguments[..], &["--pacing", pacing, "--until", "last"]].concat());
+        // Ten requests per second each, for 20 and 60 s.
+        for (result, web, mail) in [(&first, 10.0, 10.0), (&last, 10.0 / 3.0, 10.0)] {
+            assert!((iops(result, 0) - web).abs() < 0.1, "{pacing}: {}", iops(result, 0));
+            assert!((iops(result, 1) - mail).abs() < 0.1, "{pacing}: {}", iops(result, 1));
+        }
+        let ends = |vm: usize| first["runs"][0]["vms"][vm]["end_ns"].as_u64().unwrap() / 1_000_000_000;
+        assert_eq!([ends(0), ends(1)], [19, 59], "each VM's own end is given");
+        assert_eq!(first["runs"][0]["all"], last["runs"][0]["all"], "the whole run is measured as before");
+    }
+    let text = stdout(&arguments);
+    assert!(text.contains("until the first VM had no more arrivals") && text.contains("VM ends"), "{text}");
+    // Jain's index is 1 while both are served alike, and less if web's idle time counts.
+    let fairness = |until: &str| {
+        let stack = [&arguments[..], &["--stack", "disk=fifo", "--until", until]].concat();
+        let arguments: Vec<&str> = stack.into_iter().filter(|word| !["--schedulers", "fifo"].contains(word)).collect();
+        json(&arguments)["runs"][0]["stack"]["fairness"]["jain"].as_f64().unwrap()
+    };
+    assert!(fairness("first") > 0.999 && fairness("last") < 0.85, "{} {}", fairness("first"), fairness("last"));
+}
+
+#[test]
+fn picture_of_a_comparison_is_written_and_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("mail").display().to_string();
+    let arguments = ["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "1000", "-o", &stem];
+    stdout(&arguments);
+    let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
+    for word in ["mail on cheetah-15k4", "reads, p99", "throughput", "cscan"] {
+        assert!(svg.contains(word), "{word} is missing");
+    }
+    assert!(!svg.contains("paper"), "no paper is beside these bars");
+    assert!(std::fs::read(format!("{stem}.png")).unwrap().starts_with(b"\x89PNG"));
+    let (_, message) = failure(&arguments);
+    assert!(message.contains("exists; overwrite it with --force"), "{message}");
 }
 
 #[test]
@@ -384,7 +500,9 @@ fn readme_shows_the_output_of_the_demo() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let shown = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    let printed = stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
-    let block = printed.split("\n\n").find(|block| block.starts_with("Reads\n")).unwrap();
-    assert_eq!(shown.trim_end(), block.trim_end(), "README.md shows other figures than the demo prints");
+    let demo = ["compare", "traces/samples/mail.parquet", "--drive", "cheetah-15k4", "--pacing", "closed"];
+    let output =
+        iocast().current_dir(&root).args(demo).args(["--schedulers", "fifo,sstf,cscan,deadline,cats"]).output();
+    let printed = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert_eq!(shown.trim_end(), printed.trim_end(), "README.md shows something else than the demo prints");
 }

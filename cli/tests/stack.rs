@@ -85,7 +85,7 @@ fn whole_stacks_are_compared_side_by_side() {
     assert_eq!(result["runs"][2]["scheduler"]["settings"]["hypervisor"], "sfq");
     assert_eq!(result["runs"][2]["stack"]["spec"], line);
     for format in ["table", "markdown"] {
-        let text = stdout(&[&arguments[..], &["--output-format", format]].concat());
+        let text = stdout(&[&arguments[..], &["--details", "--output-format", format]].concat());
         for word in ["Layers and fairness", "hypervisor:", "switches of VM", "fairness (Jain)", "until service begins"]
         {
             assert!(text.contains(word), "{word} is missing from the {format}");

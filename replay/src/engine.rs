@@ -88,6 +88,9 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
             self.host.complete(now, &mut self.observer, &mut self.done);
             self.report_done(now);
             self.arrive(now)?;
+            while let Some(vm) = self.source.ended_vm() {
+                self.observer.vm_ended(now, vm);
+            }
             self.host.dispatch(now, &mut self.observer);
         }
         let Engine { source, host, observer, outcome, .. } = self;

@@ -29,7 +29,8 @@ impl ClassMetrics {
 }
 
 impl Metrics {
-    /// The figures of the whole run and, if VMs were measured separately, of each of `vms`.
+    /// The figures of the whole run and, if VMs were measured separately, of each of `vms` over the time in which it was
+    /// measured.
     pub fn run(&self, scheduler: traces::results::Part, status: Status, vms: &[String]) -> Run {
         let span = self.span();
         let totals = [Class::Read, Class::Write, Class::Other].map(|class| self.total(class));
@@ -37,11 +38,13 @@ impl Metrics {
         let per_vm = |index: usize, name: &String| -> Option<VmFigures> {
             let classes_of = [Class::Read, Class::Write, Class::Other].map(|class| self.vm(index, class));
             let [read, write, other] = classes_of;
-            let [read, write, all, other] = classes([read?, write?, other?], span);
-            Some(VmFigures { vm: name.clone(), read, write, all, other })
+            let [read, write, all, other] = classes([read?, write?, other?], self.active_span());
+            let (span_ns, end_ns) = (self.active_span(), self.vm_end(index).unwrap_or_default());
+            Some(VmFigures { vm: name.clone(), span_ns, end_ns, read, write, all, other })
         };
         Run {
             scheduler,
+            drive: String::new(),
             status,
             offered_load: None,
             span_ns: span,

@@ -2,6 +2,7 @@
 //! scheduling [`Stage`] over a drive, or a whole [`Stack`] of stages. [`Observer`]s measure the replay. The main loop
 //! is [`Engine::run`].
 
+pub mod active_time;
 pub mod decision_log;
 pub mod decisions;
 pub mod engine;
@@ -19,6 +20,7 @@ pub mod sources;
 pub mod stack;
 pub mod stage;
 
+pub use active_time::ActiveTime;
 pub use decision_log::DecisionLog;
 pub use decisions::Decisions;
 pub use decisions::arrivals::Pacing;

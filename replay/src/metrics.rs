@@ -1,8 +1,9 @@
 //! Measures a replay with integer sums, and one histogram of response times per class.
 
 use traces::statistics::{Distribution, QueueLength, Spans};
-use traces::{Nanos, Operation, Request, RequestId, Timestamp};
+use traces::{Nanos, Operation, Request, RequestId, Timestamp, VmId};
 
+use crate::active_time::ActiveTime;
 use crate::observer::{Observer, Served};
 
 /// The classes of requests that are measured separately.
@@ -56,12 +57,16 @@ impl ClassMetrics {
 }
 
 /// All measurements of a replay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// Reads, writes and others: of each VM, or of all VMs in the first element.
+    /// Reads, writes and others of all VMs, apart from what `vms` holds.
+    rest: [ClassMetrics; 3],
+    /// Reads, writes and others of each VM while all VMs are active.
     vms: Vec<[ClassMetrics; 3]>,
-    /// Whether VMs are measured separately.
-    per_vm: bool,
+    /// When each VM completed its last arrival.
+    vm_ends: Vec<Option<Timestamp>>,
+    /// The time for which VMs are measured separately, if they are.
+    active: Option<ActiveTime>,
     /// Arrivals outstanding.
     pub outstanding: QueueLength,
     /// Requests waiting in the scheduler.
@@ -75,18 +80,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Measures all VMs together, or each VM separately.
-    pub fn new(per_vm: bool) -> Metrics {
-        Metrics {
-            vms: vec![Default::default()],
-            per_vm,
-            outstanding: QueueLength::default(),
-            waiting: QueueLength::default(),
-            at_drive: QueueLength::default(),
-            merged: 0,
-            first_arrival: None,
-            last_completion: Timestamp::ZERO,
-        }
+    /// Measures all VMs together.
+    pub fn new() -> Metrics {
+        Metrics::default()
+    }
+
+    /// Measures each VM separately as well, for this time of the replay.
+    pub fn per_vm(active: ActiveTime) -> Metrics {
+        Metrics { active: Some(active), ..Metrics::default() }
     }
 
     /// The time from the first arrival to the last completion.
@@ -96,24 +97,42 @@ impl Metrics {
 
     /// The measurements of one class over all VMs.
     pub fn total(&self, class: Class) -> ClassMetrics {
-        let mut total = ClassMetrics::default();
+        let mut total = self.rest[class as usize].clone();
         for vm in &self.vms {
             total.merge(&vm[class as usize]);
         }
         total
     }
 
-    /// The measurements of one class of one VM; `None` if VMs are not measured separately or if it sent nothing.
+    /// The measurements of one class of one VM while all VMs were active; `None` if VMs are not measured separately or
+    /// if it sent nothing.
     pub fn vm(&self, vm: usize, class: Class) -> Option<&ClassMetrics> {
-        if self.per_vm { self.vms.get(vm).map(|classes| &classes[class as usize]) } else { None }
+        self.vms.get(vm).map(|classes| &classes[class as usize])
+    }
+
+    /// The time that the figures of each VM are over: from the first arrival until the first VM had no more arrivals, or
+    /// until the last completion.
+    pub fn active_span(&self) -> Nanos {
+        let end = self.active.and_then(|active| active.end()).unwrap_or(self.last_completion);
+        self.first_arrival.map_or(Nanos::ZERO, |first| end.saturating_since(first))
+    }
+
+    /// The time from the first arrival of the replay to the last completion of a VM; `None` if it completed nothing.
+    pub fn vm_end(&self, vm: usize) -> Option<Nanos> {
+        let end = self.vm_ends.get(vm).copied().flatten()?;
+        self.first_arrival.map(|first| end.saturating_since(first))
     }
 
     fn class(&mut self, request: &Request) -> &mut ClassMetrics {
-        let vm = if self.per_vm { usize::from(request.vm.0) } else { 0 };
+        let class = Class::of(request.operation) as usize;
+        if self.active.as_mut().is_none_or(ActiveTime::is_over) {
+            return &mut self.rest[class];
+        }
+        let vm = usize::from(request.vm.0);
         if vm >= self.vms.len() {
             self.vms.resize_with(vm + 1, Default::default);
         }
-        &mut self.vms[vm][Class::of(request.operation) as usize]
+        &mut self.vms[vm][class]
     }
 }
 
@@ -159,5 +178,18 @@ impl Observer for Metrics {
         let class = self.class(request);
         class.bytes += request.sectors().bytes();
         class.response.add(response);
+        if self.active.is_some() {
+            let vm = usize::from(request.vm.0);
+            if vm >= self.vm_ends.len() {
+                self.vm_ends.resize(vm + 1, None);
+            }
+            self.vm_ends[vm] = Some(now);
+        }
+    }
+
+    fn vm_ended(&mut self, now: Timestamp, vm: VmId) {
+        if let Some(active) = &mut self.active {
+            active.vm_ended(now, vm);
+        }
     }
 }

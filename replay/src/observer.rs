@@ -1,6 +1,6 @@
 //! The observer of a replay: it receives the events of the replay and does not change it.
 
-use traces::{Request, RequestId, Sectors, Timestamp};
+use traces::{Request, RequestId, Sectors, Timestamp, VmId};
 
 /// A request that the drive has served, with the times of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub trait Observer {
     fn served(&mut self, _served: &Served) {}
     /// All parts of an arrival have completed; its response time is `now` - `request.arrival` (Q2C).
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+    /// A VM sends nothing more ([`Source::ended_vm`](crate::Source::ended_vm)).
+    fn vm_ended(&mut self, _now: Timestamp, _vm: VmId) {}
 }
 
 impl Observer for () {}
@@ -74,6 +76,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.0.completed(now, id, request);
         self.1.completed(now, id, request);
+    }
+    fn vm_ended(&mut self, now: Timestamp, vm: VmId) {
+        self.0.vm_ended(now, vm);
+        self.1.vm_ended(now, vm);
     }
 }
 
@@ -112,6 +118,11 @@ impl<O: Observer> Observer for Option<O> {
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         if let Some(observer) = self {
             observer.completed(now, id, request);
+        }
+    }
+    fn vm_ended(&mut self, now: Timestamp, vm: VmId) {
+        if let Some(observer) = self {
+            observer.vm_ended(now, vm);
         }
     }
 }

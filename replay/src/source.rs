@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use traces::{ReadError, Request, RequestId, Sectors, Timestamp};
+use traces::{ReadError, Request, RequestId, Sectors, Timestamp, VmId};
 
 /// The next event of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +92,11 @@ pub trait Source {
 
     /// An arrival has completed.
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request);
+
+    /// A VM that sends nothing more; each VM is given once. The engine asks after the arrivals of each time.
+    fn ended_vm(&mut self) -> Option<VmId> {
+        None
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -106,5 +111,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         (**self).completed(now, id, request);
+    }
+    fn ended_vm(&mut self) -> Option<VmId> {
+        (**self).ended_vm()
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use drive_models::DriveModel;
 use proptest::prelude::*;
 use replay::ReplayError;
-use replay::{Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
+use replay::{ActiveTime, Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
 use requests::request;
 use traces::spec::Spec;
 use traces::{Flags, Operation, Request, RequestId, Sectors, Timestamp};
@@ -172,7 +172,8 @@ fn audit(spec: &Spec, drive: Box<dyn DriveModel>, limits: Limits, requests: &[Re
     let discards = drive.discards();
     let source = Listed { requests: requests.to_vec(), next: 0 };
     let auditor = Auditor { limits, ..Auditor::default() };
-    let engine = Engine::new(source, Stage::new(scheduler, limits), drive, (auditor, Metrics::new(true)));
+    let engine =
+        Engine::new(source, Stage::new(scheduler, limits), drive, (auditor, Metrics::per_vm(ActiveTime::of_any())));
     let (auditor, metrics) = engine.run().unwrap().observer;
     assert!(auditor.outstanding.is_empty() && auditor.at_drive.is_empty() && auditor.in_scheduler.is_empty());
     assert_eq!(auditor.completed, auditor.arrived);

@@ -3,7 +3,7 @@
 
 use replay::ReplayError;
 use replay::metrics::Class;
-use replay::{DecisionLog, Engine, Limits, Metrics, Next, Overload, Source, Stage};
+use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Next, Overload, Source, Stage};
 use traces::results::{Part, Run, Status};
 use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
@@ -40,7 +40,10 @@ fn load() -> Vec<Request> {
 fn replay(requests: Vec<Request>, limits: Limits, drive: &str) -> Metrics {
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
-    Engine::new(Listed(requests), Stage::new(scheduler, limits), drive, Metrics::new(true)).run().unwrap().observer
+    Engine::new(Listed(requests), Stage::new(scheduler, limits), drive, Metrics::per_vm(ActiveTime::of_any()))
+        .run()
+        .unwrap()
+        .observer
 }
 
 fn part() -> Part {

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use replay::ReplayError;
-use replay::sources::{AddressMap, Asap, MergedTraces, Open, TimeWindow, VmTrace, extent};
-use replay::{Engine, Limits, Metrics, Observer, Source, Stage};
+use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace, extent};
+use replay::{ActiveTime, Engine, Limits, Metrics, Observer, Source, Stage};
 use traces::quantity::Fraction;
 use traces::{
     Layer, Lba, Losses, Nanos, Observed, Operation, ReadError, Record, Request, RequestId, Sectors, Timestamp,
@@ -185,6 +185,52 @@ fn asap_keeps_the_number_of_outstanding_requests() {
     let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let stage = Stage::new(scheduler, Limits::default());
-    let metrics = Engine::new(asap(3), stage, drive, Metrics::new(false)).run().unwrap().observer;
+    let metrics = Engine::new(asap(3), stage, drive, Metrics::new()).run().unwrap().observer;
     assert_eq!(metrics.outstanding.max(), 3);
+}
+
+/// Requests of each VM, the span of its figures in us, and the time of its last completion in us.
+fn per_vm(source: impl Source, active: ActiveTime) -> Vec<(u64, u64, u64)> {
+    let drive = drive_models::build(&"fixed:service=1us".parse().unwrap()).unwrap().drive;
+    let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+    let stage = Stage::new(scheduler, Limits::default());
+    let metrics = Engine::new(source, stage, drive, Metrics::per_vm(active)).run().unwrap().observer;
+    let part = traces::results::Part { name: String::new(), model: String::new(), settings: Default::default() };
+    let run = metrics.run(part, traces::results::Status::Comparable, &["short".to_owned(), "long".to_owned()]);
+    assert_eq!(run.all.requests, 110, "the figures of the run are of all requests");
+    run.vms.iter().map(|vm| (vm.all.requests, vm.span_ns.as_ns() / 1000, vm.end_ns.as_ns() / 1000)).collect()
+}
+
+#[test]
+fn figures_of_vms_end_with_the_first_vm_that_has_no_more_arrivals() {
+    // Every 10 us a read each: the short VM ends at 90 us, the long one at 990 us. The second of two reads at the same
+    // time completes after 2 us.
+    let reads = |count: u64| (0..count).map(|n| (n * 10, n * 8, 8)).collect::<Vec<_>>();
+    let (short, long) = (reads(10), reads(100));
+    let merged = || workload(&[&short, &long], TimeWindow::default(), 10_000);
+    // The reads at 90 us are outstanding when the short VM ends.
+    let first = [(9, 90, 91), (9, 90, 991)];
+    let last = [(10, 991, 91), (100, 991, 991)];
+    assert_eq!(per_vm(Open::recorded(merged()), ActiveTime::of_all(2)), first);
+    assert_eq!(per_vm(Open::recorded(merged()), ActiveTime::of_any()), last);
+}
+
+#[test]
+fn a_closed_replay_ends_a_vm_with_its_last_arrival_and_not_when_it_was_read() {
+    let reads = |count: u64| (0..count).map(|n| (n * 10, n * 8, 8)).collect::<Vec<_>>();
+    let (short, long) = (reads(10), reads(100));
+    let merged = || workload(&[&short, &long], TimeWindow::default(), 10_000);
+    // Every read of the long VM waits behind one of the short VM while both run: 2 us in place of 1.
+    let closed = per_vm(Closed::new(merged()), ActiveTime::of_all(2));
+    let [(short_requests, span, _), (long_requests, _, end)] = closed[..] else { panic!("two VMs") };
+    assert_eq!((short_requests, long_requests, span), (9, 9, 90));
+    assert!(end > 990, "the long VM goes on: {end}");
+}
+
+#[test]
+fn a_limit_ends_all_vms_at_once() {
+    let reads = |count: u64| (0..count).map(|n| (n * 10, n * 8, 8)).collect::<Vec<_>>();
+    let (short, long) = (reads(60), reads(100));
+    let limited = workload(&[&short, &long], window(0, None, Some(110)), 10_000);
+    assert_eq!(per_vm(Open::recorded(limited), ActiveTime::of_all(2)), [(55, 542, 541), (55, 542, 542)]);
 }

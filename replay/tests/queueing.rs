@@ -72,7 +72,7 @@ impl Source for Terminals {
 fn run(source: impl Source, drive: &str) -> Metrics {
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
     let limits = Limits { merge: false, max_sectors: Sectors::new(1 << 30), ..Limits::default() };
-    Engine::new(source, Stage::new(Fifo::default(), limits), drive, Metrics::new(false)).run().unwrap().observer
+    Engine::new(source, Stage::new(Fifo::default(), limits), drive, Metrics::new()).run().unwrap().observer
 }
 
 fn poisson<F: FnMut(&mut Xoshiro256PlusPlus) -> u64>(gap_ns: f64, length: F) -> Poisson<F> {

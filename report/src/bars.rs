@@ -71,7 +71,11 @@ impl BarsFigure<'_> {
         groups
     }
 
+    /// The marks of the legend; none if there is nothing to tell apart.
     fn entries(&self) -> Vec<(Mark, String)> {
+        if self.cells.iter().all(|cell| cell.paper.is_none() && cell.ci95.is_none()) {
+            return Vec::new();
+        }
         let mut entries = vec![(Mark::Bar(PAPER), "paper".to_owned()), (Mark::Bar(OURS), "ours".to_owned())];
         if self.cells.iter().any(|cell| cell.ci95.is_some()) {
             entries.push((Mark::Whisker, "95 % confidence interval".to_owned()));

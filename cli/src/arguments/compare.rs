@@ -2,10 +2,31 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use replay::ActiveTime;
+use report::Size;
 
 use super::{MapArgument, Pacing, Reading, Stack, Stage, Window, Workloads};
 use crate::output_format::OutputFormat;
+
+/// How long VMs are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Until {
+    /// Until the first VM has no more arrivals.
+    First,
+    /// Until the last VM has no more arrivals.
+    Last,
+}
+
+impl Until {
+    /// The time for which this number of `vms` is measured.
+    pub fn active_time(self, vms: usize) -> ActiveTime {
+        match self {
+            Until::First => ActiveTime::of_all(vms),
+            Until::Last => ActiveTime::of_any(),
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 pub struct Compare {
@@ -16,17 +37,20 @@ pub struct Compare {
     #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
     pub vms: Vec<String>,
     /// Schedulers with tunables (fifo,deadline:fifo_batch=8,cats), or `all`
-    /// [default: fifo,sstf,cscan,deadline,cats; with --stack the schedulers of the stack]
+    /// [default: the papers' fifo,sstf,cscan,deadline,cats on a Cheetah; Linux's none,mq-deadline,kyber,bfq on other
+    /// drives; with --stack the schedulers of the stack]
     #[arg(long)]
     pub schedulers: Option<String>,
     #[command(flatten)]
     pub stack: Stack,
     #[command(flatten)]
     pub generated: Workloads,
-    /// Drive with tunables (cheetah-15k4:cache=off), or the path of a drive profile
-    #[arg(long, default_value = "cheetah-15k4")]
-    pub drive: String,
-    /// Scheduler that the others are compared with, one of --schedulers [default: deadline, if it is among them]
+    /// Drive with tunables (cheetah-15k4:cache=off), or the path of a drive profile; repeatable: each drive gets its
+    /// own columns of the result
+    #[arg(long = "drive", value_name = "DRIVE", default_value = "cheetah-15k4")]
+    pub drives: Vec<String>,
+    /// Scheduler that the others are compared with, one of --schedulers [default: deadline or mq-deadline, if it is
+    /// among them]
     #[arg(long)]
     pub baseline: Option<String>,
     #[command(flatten)]
@@ -48,6 +72,22 @@ pub struct Compare {
     /// Print the figures of each VM as well
     #[arg(long)]
     pub per_vm: bool,
+    /// How long VMs are measured for --per-vm and for fairness: until the first VM has no more arrivals, so that all
+    /// are active, or until the last has none
+    #[arg(long, value_enum, default_value_t = Until::First)]
+    pub until: Until,
+    /// Print all figures and settings
+    #[arg(long)]
+    pub details: bool,
+    /// Beginning of the file names of a picture of the figures (STEM.svg, STEM.png) [default: no picture]
+    #[arg(long, short, value_name = "STEM")]
+    pub output: Option<PathBuf>,
+    /// Width and height of the picture in pixels
+    #[arg(long, default_value = "900x700")]
+    pub size: Size,
+    /// Overwrite files that exist
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER")]
     pub decision_log: Option<PathBuf>,

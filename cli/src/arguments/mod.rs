@@ -22,7 +22,7 @@ use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
-pub use compare::Compare;
+pub use compare::{Compare, Until};
 pub use convert::Convert;
 pub use list::{List, ListWhat};
 pub use pacing::{FreePacing, MapArgument, Pacing};

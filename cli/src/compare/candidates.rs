@@ -9,13 +9,19 @@ use crate::arguments::Compare;
 use crate::error::UsageError;
 use crate::scheduling::Scheduling;
 
-/// The schedulers that are compared by default.
-const SCHEDULERS: &str = "fifo,sstf,cscan,deadline,cats";
+/// The schedulers that are compared by default on a Cheetah: those of the papers, which measured Cheetahs.
+const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
+/// The schedulers that are compared by default on other drives: those of Linux 6.
+const OF_LINUX: &str = "none,mq-deadline,kyber,bfq";
+/// The baselines by default, the first that is compared.
+const BASELINES: [&str; 2] = ["deadline", "mq-deadline"];
 
 /// One column of the comparison.
 pub struct Candidate {
     /// The name in the results: the short name, or the full one where two columns share the short name.
     pub label: String,
+    /// The drive, as an index into those that are compared.
+    pub drive: usize,
     pub scheduling: Scheduling,
     /// The layer of a stack that is watched, and whose scheduler may be compared; 0 for a stage.
     pub layer: usize,
@@ -25,7 +31,7 @@ pub struct Candidate {
 
 impl Candidate {
     fn new(scheduling: Scheduling, layer: usize, compares_stack: bool) -> Candidate {
-        Candidate { label: String::new(), scheduling, layer, compares_stack }
+        Candidate { label: String::new(), drive: 0, scheduling, layer, compares_stack }
     }
 
     /// The scheduler that is compared; `None` if whole stacks are.
@@ -70,11 +76,27 @@ impl Candidate {
     }
 }
 
-/// The columns that the command line names, in its order.
+/// The columns that the command line names for `drives`, in its order: all of the first drive, then those of the next.
 ///
 /// # Errors
-/// An unknown name, a tunable or value that is not accepted, the same scheduler or stack twice.
-pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
+/// An unknown name, a tunable or value that is not accepted, the same drive, scheduler or stack twice.
+pub fn of(arguments: &Compare, drives: &[Spec]) -> Result<Vec<Candidate>> {
+    let names: Vec<String> =
+        short_or_full(&drives.iter().map(|drive| [drive.name.clone(), drive.to_string()]).collect::<Vec<_>>());
+    let mut candidates = Vec::new();
+    for (index, drive) in drives.iter().enumerate() {
+        ensure!(!drives[..index].contains(drive), UsageError(format!("drive `{drive}` is named twice")));
+        for candidate in on_drive(arguments, drive)? {
+            let several = drives.len() > 1;
+            let label = if several { format!("{} {}", names[index], candidate.label) } else { candidate.label };
+            candidates.push(Candidate { label, drive: index, ..candidate });
+        }
+    }
+    Ok(candidates)
+}
+
+/// The columns of one drive.
+fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
     let given = &arguments.stack;
     let stacks = given
         .stacks
@@ -83,7 +105,8 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
         .collect::<Result<Vec<StackSpec>, _>>()
         .map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
-        (None, true) => schedulers(SCHEDULERS)?,
+        (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
+        (None, true) => schedulers(OF_LINUX)?,
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
@@ -112,13 +135,20 @@ pub fn of(arguments: &Compare) -> Result<Vec<Candidate>> {
 /// # Errors
 /// A baseline that is not compared.
 pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
-    let find = |name: &str| candidates.iter().find(|candidate| candidate.label == name || candidate.names()[1] == name);
-    let Some(name) = given else { return Ok(find("deadline").map(|candidate| candidate.label.clone())) };
+    let is = |candidate: &Candidate, name: &str| candidate.label == name || candidate.names().iter().any(|n| n == name);
+    let find = |name: &str| candidates.iter().find(|candidate| is(candidate, name)).map(|found| found.label.clone());
+    let Some(name) = given else { return Ok(BASELINES.into_iter().find_map(find)) };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
     let kind = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
     let unknown =
         || UsageError(format!("the baseline `{name}` is not among the {kind} compared: {}", labels.join(", ")));
-    Ok(Some(find(name).ok_or_else(unknown)?.label.clone()))
+    Ok(Some(find(name).ok_or_else(unknown)?))
+}
+
+/// The short name of each pair, or the full one where two share the short name.
+fn short_or_full(names: &[[String; 2]]) -> Vec<String> {
+    let shared = |short: &String| names.iter().filter(|[other, _]| other == short).count() > 1;
+    names.iter().map(|[short, full]| if shared(short) { full.clone() } else { short.clone() }).collect()
 }
 
 fn schedulers(list: &str) -> Result<Vec<Spec>> {
@@ -156,12 +186,10 @@ fn labelled(columns: Vec<Candidate>, several_stacks: bool) -> Result<Vec<Candida
         }
         _ => name.to_owned(),
     };
-    let short: Vec<String> = columns.iter().map(|column| in_stack(column, &column.names()[0])).collect();
+    let names: Vec<_> = columns.iter().map(|column| column.names().map(|name| in_stack(column, &name))).collect();
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (column, name) in columns.into_iter().zip(&short) {
+    for (column, label) in columns.into_iter().zip(short_or_full(&names)) {
         let kind = if column.compares_stack { "stack" } else { "scheduler" };
-        let shared = short.iter().filter(|other| *other == name).count() > 1;
-        let label = if shared { in_stack(&column, &column.names()[1]) } else { name.clone() };
         ensure!(
             candidates.iter().all(|candidate| candidate.label != label),
             UsageError(format!("{kind} `{label}` is named twice"))

@@ -1,11 +1,14 @@
 //! `iocast compare`: replays traces or runs guests once per scheduler or stack, and compares the figures.
 
+mod answer;
 mod candidates;
+mod details;
 mod guests;
 mod layout;
 mod load;
 mod observers;
 mod options;
+mod picture;
 mod source;
 mod tables;
 
@@ -38,10 +41,12 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::scheduling::Scheduling;
 
-/// The settings that all replays of a comparison share.
+/// The settings that all replays on one drive share.
 struct Setup<'a> {
     arguments: &'a Compare,
     drive: Spec,
+    /// The drive as the result describes it.
+    part: Part,
     load: Load,
     options: ReadOptions,
     window: TimeWindow,
@@ -62,35 +67,79 @@ struct Replayed {
 }
 
 pub fn run(arguments: &Compare) -> Result<()> {
-    let candidates = candidates::of(arguments)?;
+    let drives: Vec<Spec> = arguments
+        .drives
+        .iter()
+        .map(|drive| drive.parse().map_err(UsageError::from_display))
+        .collect::<Result<_, _>>()?;
+    let candidates = candidates::of(arguments, &drives)?;
     let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
-    let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
-    let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
-    let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
-    let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
+    let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
     for folder in [&arguments.decision_log, &arguments.stack.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let setup = Setup { arguments, drive, load, options, window };
-    let replayed = setup.replay_all(&candidates)?;
+    let files = arguments.output.clone().map(|stem| picture::files(stem, arguments.force)).transpose()?;
+    let replayed = replay_all(&setups, &candidates)?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
-    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setup.load.nothing());
-    let comparison = setup.compare(replayed, &built, baseline)?;
+    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].load.nothing());
+    let comparison = compare(&setups, replayed, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
     }
+    if let Some(files) = files {
+        picture::write(&comparison, &files, arguments.size)?;
+    }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison),
-        format => output::print(&tables::render(&comparison, format)),
+        format => output::print(&tables::render(&comparison, format, arguments.details)),
     }
 }
 
-impl Setup<'_> {
-    /// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes.
-    fn replay_all(&self, candidates: &[Candidate]) -> Result<Vec<Replayed>> {
-        let progress = self.load.progress(candidates.len());
-        let replays = candidates.par_iter().enumerate();
-        replays.map(|(index, candidate)| self.replay(index, candidate, progress.counter(index))).collect()
+/// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes.
+fn replay_all(setups: &[Setup<'_>], candidates: &[Candidate]) -> Result<Vec<Replayed>> {
+    let progress = setups[0].load.progress(candidates.len());
+    let replays = candidates.par_iter().enumerate();
+    let replay = |(index, of): (usize, &Candidate)| setups[of.drive].replay(index, of, progress.counter(index));
+    replays.map(replay).collect()
+}
+
+/// The result of all replays.
+fn compare(setups: &[Setup<'_>], replayed: Vec<Replayed>, baseline: Option<String>) -> Result<Comparison> {
+    let read = replayed.first().map_or(&[][..], |replayed| &replayed.read);
+    let (traces, workloads) = match &setups[0].load {
+        Load::Traces(vms) => (vms.iter().zip(read).map(|(vm, read)| vm.provenance(read)).collect(), Vec::new()),
+        Load::Generated(generated) => (Vec::new(), generated.provenance()?),
+    };
+    let mut warnings: Vec<String> = Vec::new();
+    for warning in setups.iter().flat_map(|setup| setup.load.warnings()).chain(trace_warnings(&traces)) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    let provenance = Provenance {
+        program: traces::program_version(),
+        warnings,
+        traces,
+        workloads,
+        drives: setups.iter().map(|setup| setup.part.clone()).collect(),
+        options: setups[0].effective_options(),
+    };
+    let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
+    if let Some(base) = runs.iter().find(|run| Some(&run.scheduler.name) == baseline.as_ref()).cloned() {
+        for run in &mut runs {
+            run.ratio = replay::figures::ratio(run, &base);
+        }
+    }
+    Ok(Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs })
+}
+
+impl<'a> Setup<'a> {
+    /// The settings of all replays on `drive`.
+    fn new(arguments: &'a Compare, drive: Spec) -> Result<Setup<'a>> {
+        let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
+        let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
+        let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
+        Ok(Setup { arguments, drive, part: drive_part(&built), load, options, window })
     }
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
@@ -99,7 +148,7 @@ impl Setup<'_> {
         let (source, advance) =
             self.load.open(self.arguments.pacing, &self.options, self.window, drive.capacity(), progress)?;
         let observers = Observers {
-            metrics: Metrics::new(self.arguments.per_vm),
+            metrics: self.metrics(),
             overload: Overload::default(),
             log: self.decision_log(index, candidate)?,
             shares: self.shares(index, candidate)?,
@@ -137,12 +186,18 @@ impl Setup<'_> {
             _ => Status::Comparable,
         };
         let mut run = metrics.run(scheduler, status, &self.load.names());
+        run.drive.clone_from(&self.part.name);
         run.offered_load = verdict.offered_load.filter(|_| open);
         if !open && outcome.held_back {
             run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
         }
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness }, host))
+    }
+
+    fn metrics(&self) -> Metrics {
+        let vms = self.load.names().len();
+        if self.arguments.per_vm { Metrics::per_vm(self.arguments.until.active_time(vms)) } else { Metrics::new() }
     }
 
     fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
@@ -162,37 +217,8 @@ impl Setup<'_> {
             let path = folder.join(format!("{}.parquet", candidate.file_stem(index)));
             VmSeriesWriter::create(&path, stack.interval)
         };
-        Ok(Some(Shares::new(stack.interval, stack.series.as_ref().map(create).transpose()?)))
-    }
-
-    fn compare(
-        &self,
-        replayed: Vec<Replayed>,
-        drive: &drive_models::BuiltDrive,
-        baseline: Option<String>,
-    ) -> Result<Comparison> {
-        let read = replayed.first().map_or(&[][..], |replayed| &replayed.read);
-        let (traces, workloads) = match &self.load {
-            Load::Traces(vms) => (vms.iter().zip(read).map(|(vm, read)| vm.provenance(read)).collect(), Vec::new()),
-            Load::Generated(generated) => (Vec::new(), generated.provenance()?),
-        };
-        let mut warnings = self.load.warnings();
-        warnings.extend(trace_warnings(&traces));
-        let provenance = Provenance {
-            program: traces::program_version(),
-            warnings,
-            traces,
-            workloads,
-            drive: drive_part(drive),
-            options: self.effective_options(),
-        };
-        let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
-        if let Some(base) = runs.iter().find(|run| Some(&run.scheduler.name) == baseline.as_ref()).cloned() {
-            for run in &mut runs {
-                run.ratio = replay::figures::ratio(run, &base);
-            }
-        }
-        Ok(Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs })
+        let active = self.arguments.until.active_time(self.load.names().len());
+        Ok(Some(Shares::new(stack.interval, active, stack.series.as_ref().map(create).transpose()?)))
     }
 }
 

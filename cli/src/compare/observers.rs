@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use replay::overload::Overload;
 use replay::stack::Shares;
 use replay::{DecisionLog, Metrics, Observer};
-use traces::{Request, RequestId, Timestamp};
+use traces::{Request, RequestId, Timestamp, VmId};
 
 use super::load::Advance;
 
@@ -56,5 +56,8 @@ impl Observer for Observers {
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         each!(self.completed(now, id, request));
+    }
+    fn vm_ended(&mut self, now: Timestamp, vm: VmId) {
+        each!(self.vm_ended(now, vm));
     }
 }

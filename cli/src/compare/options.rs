@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Setup;
 use super::load::Load;
-use crate::arguments::{Compare, Pacing};
+use crate::arguments::{Compare, Pacing, Until};
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
@@ -39,12 +39,19 @@ impl Setup<'_> {
             ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
             ("max_request_sectors", limits.max_sectors.to_string()),
             ("max_queue", stage.max_queue.to_string()),
-            ("seed", "none: nothing is random".to_owned()),
+            ("seed", "none: arrivals are the trace's; a drive that draws times has a seed of its own".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        if self.arguments.per_vm || self.arguments.stack.watches_shares() {
+            let until = match self.arguments.until {
+                Until::First => "the first VM has no more arrivals",
+                Until::Last => "the last VM has no more arrivals",
+            };
+            options.insert("vms_measured_until".to_owned(), until.to_owned());
+        }
         if !self.arguments.stack.stacks.is_empty() {
-            // A room's layers have these each for themselves.
+            // Each layer of a stack has its own.
             options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
             options.insert("interval".to_owned(), self.arguments.stack.interval.to_string());
         }

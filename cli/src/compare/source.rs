@@ -4,7 +4,7 @@ use replay::Source;
 use replay::sources::closed::BUFFERED_MAX;
 use replay::sources::{Asap, Closed, MergedTraces, Open, TraceRead};
 use replay::{Next, ReplayError};
-use traces::{Request, RequestId, Timestamp};
+use traces::{Request, RequestId, Timestamp, VmId};
 use workloads::Guests;
 
 use super::guests::Generated;
@@ -86,6 +86,9 @@ impl Source for Running<'_> {
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.guests.completed(now, id, request);
+    }
+    fn ended_vm(&mut self) -> Option<VmId> {
+        self.guests.ended_vm()
     }
 }
 

@@ -1,193 +1,154 @@
-//! A comparison, as tables: one column per scheduler or stack, one block per class of requests.
+//! A comparison for people: the answer, one line per scheduler, one line per VM; details on request; settings last.
 
-use traces::results::{
-    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Run, StackFigures, Status, WorkloadProvenance,
-};
+use traces::results::{ClassFigures, Comparison, Run, Status};
 
-use crate::output::{Table, number};
+use super::answer;
+use super::details::{self, header_name};
+use crate::output::{Table, number, width, wrapped};
 use crate::output_format::OutputFormat;
+use crate::units::{ABSENT, percentile, ratio, span, span_or_absent};
 
-type ClassOf = fn(&Run) -> &ClassFigures;
+/// A column of the table with one line per scheduler.
+struct Column<'a> {
+    header: String,
+    cell: Box<dyn Fn(&Run) -> String + 'a>,
+}
+
+impl<'a> Column<'a> {
+    fn new(header: impl Into<String>, cell: impl Fn(&Run) -> String + 'a) -> Column<'a> {
+        Column { header: header.into(), cell: Box::new(cell) }
+    }
+}
 
 /// The whole comparison as text or Markdown.
-pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
-    let mut text = head(comparison, format);
-    let classes: [(&str, ClassOf); 4] = [
-        ("Reads and writes", |run| &run.all),
-        ("Reads", |run| &run.read),
-        ("Writes", |run| &run.write),
-        ("Flushes and discards", |run| &run.other),
-    ];
-    for (title, class) in classes {
-        block(&mut text, comparison, format, title, &|run| Some(class(run)));
-    }
-    let vms = comparison.runs.first().map_or(0, |run| run.vms.len());
-    for vm in 0..vms {
-        let name = &comparison.runs[0].vms[vm].vm;
-        block(&mut text, comparison, format, &format!("VM {name}: reads"), &|run| run.vms.get(vm).map(|vm| &vm.read));
-        block(&mut text, comparison, format, &format!("VM {name}: writes"), &|run| run.vms.get(vm).map(|vm| &vm.write));
-    }
-    text.push_str(&run_table(comparison).render(format));
-    if let Some(table) = stack_table(comparison) {
-        text.push_str(&format!("\n{}", table.render(format)));
-    }
-    for run in &comparison.runs {
-        if let Status::Overloaded { reason, remedy } = &run.status {
-            let name = &run.scheduler.name;
-            text.push_str(&format!("\n{name} !: overloaded ({reason}), not comparable: {remedy}\n"));
+pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool) -> String {
+    let paragraph = |line: &str| {
+        if format == OutputFormat::Markdown {
+            format!(
+                "{line}
+
+"
+            )
+        } else {
+            wrapped(line, width())
         }
-        for note in &run.notes {
-            text.push_str(&format!("\n{}: {note}\n", run.scheduler.name));
-        }
+    };
+    let mut text: String = answer::lines(comparison).iter().map(|line| paragraph(line)).collect();
+    if !text.is_empty() && format != OutputFormat::Markdown {
+        text.push('\n');
     }
+    text.push_str(&overview(comparison).render(format));
+    text.push_str(&per_vm(comparison).map(|table| format!("\n{}", table.render(format))).unwrap_or_default());
+    for line in marks(comparison) {
+        text.push_str(&format!("\n{}", paragraph(&line)));
+    }
+    if with_details {
+        text.push_str(&details::render(comparison, format));
+    }
+    text.push('\n');
+    text.push_str(&details::settings(comparison, format, with_details));
     text
 }
 
-/// A few lines on the traces or workloads, the drive and the options.
-fn head(comparison: &Comparison, format: OutputFormat) -> String {
-    let provenance = &comparison.provenance;
-    let mut lines = Vec::new();
-    for trace in &provenance.traces {
-        let sha = trace.sha256.get(..12).unwrap_or(&trace.sha256);
-        lines.push(format!(
-            "{}: {} ({}, {}, {} requests, sha256 {sha})",
-            trace.vm, trace.path, trace.format, trace.layer, trace.requests
-        ));
-    }
-    for WorkloadProvenance { vm, workload, copies, place_sector, capacity_sectors, cache_bytes, journal, .. } in
-        &provenance.workloads
-    {
-        let copies = if *copies == 1 { String::new() } else { format!("{copies} times ") };
-        let settings: Vec<String> = workload.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        let journal = if *journal { "journal" } else { "no journal" };
-        lines.push(format!(
-            "{vm}: {} ({copies}{}: {}; sectors {place_sector} to {}, page cache {} MiB, {journal})",
-            workload.name,
-            workload.model,
-            settings.join(" "),
-            place_sector + capacity_sectors,
-            cache_bytes >> 20
-        ));
-    }
-    let settings: Vec<String> = provenance.drive.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    lines.push(format!("drive {} ({}: {})", provenance.drive.name, provenance.drive.model, settings.join(" ")));
-    let options: Vec<String> = provenance.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    lines.push(format!("{}; {}", provenance.program, options.join(" ")));
-    if format == OutputFormat::Markdown {
-        return lines.iter().map(|line| format!("- {line}\n")).collect::<String>() + "\n";
-    }
-    lines.join("\n") + "\n\n"
-}
+type ClassOf = fn(&Run) -> &ClassFigures;
 
-/// The figures of one class of requests; nothing if no replay has such requests.
-fn block<'a>(
-    text: &mut String,
-    comparison: &'a Comparison,
-    format: OutputFormat,
-    title: &str,
-    class: &dyn Fn(&'a Run) -> Option<&'a ClassFigures>,
-) {
-    let classes: Vec<&ClassFigures> = comparison.runs.iter().filter_map(class).collect();
-    if classes.len() < comparison.runs.len() || classes.iter().all(|class| class.requests == 0) {
-        return;
-    }
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, value: &dyn Fn(&ClassFigures) -> String| {
-        rows.push(std::iter::once(name.to_owned()).chain(classes.iter().map(|class| value(class))).collect());
-    };
-    row("requests", &|c| c.requests.to_string());
-    row("device requests", &|c| c.device_requests.to_string());
-    row("device time, mean ms", &|c| mean_ms(&c.device_time));
-    row("  variance ms²", &|c| variance_ms2(&c.device_time));
-    if classes.iter().any(|class| class.dispatch_to_completion != class.device_time) {
-        row("dispatch to completion, ms", &|c| mean_ms(&c.dispatch_to_completion));
-        row("  variance ms²", &|c| variance_ms2(&c.dispatch_to_completion));
-    }
-    row("response, mean ms", &|c| mean_ms(&c.response_time));
-    row("  variance ms²", &|c| variance_ms2(&c.response_time));
-    for (_, name) in PERCENTILES {
-        row(&format!("  {name} ms"), &|c| number(c.response_percentiles_ns.get(name).map(|&ns| ns as f64 / 1e6)));
-    }
-    row("IOPS", &|c| number(Some(c.iops)));
-    row("MB/s", &|c| number(Some(c.bytes_per_s / 1e6)));
-    row("sectors/ms", &|c| number(Some(c.sectors_per_ms)));
-    row("mean seek, sectors", &|c| number(c.seek_distance_mean_sectors));
-    row("cache hits, %", &|c| number(c.cache_hit_share.map(|share| share * 100.0)));
-    let table = Table { title: title.to_owned(), header: header(comparison), rows, text_columns: 1 };
-    text.push_str(&table.render(format));
-    text.push('\n');
-}
-
-/// The figures of a run as a whole: queues, and ratios to the baseline.
-fn run_table(comparison: &Comparison) -> Table {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, value: &dyn Fn(&Run) -> String| {
-        rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(value)).collect());
-    };
-    row("duration, s", &|run| number(Some(run.span_ns.as_s_f64())));
-    row("outstanding, mean", &|run| number(Some(run.queue.outstanding_mean)));
-    row("outstanding, most", &|run| run.queue.outstanding_max.to_string());
-    row("waiting, mean", &|run| number(Some(run.queue.waiting_mean)));
-    row("waiting, most", &|run| run.queue.waiting_max.to_string());
-    row("merged", &|run| run.queue.merged.to_string());
-    row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
-    row("offered load", &|run| number(run.offered_load));
-    if let Some(baseline) = &comparison.baseline {
-        row(&format!("mean response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_mean)));
-        row(&format!("p99 response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_p99)));
-        row(&format!("throughput / {baseline}"), &|run| number(run.ratio.and_then(|r| r.throughput)));
-    }
-    Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }
-}
-
-/// The figures of each layer, and the fairness among VMs; `None` without a stack.
-fn stack_table(comparison: &Comparison) -> Option<Table> {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, value: &dyn Fn(&StackFigures) -> String| {
-        let cell = |run: &Run| run.stack.as_ref().map_or_else(|| "-".to_owned(), value);
-        rows.push(std::iter::once(name.to_owned()).chain(comparison.runs.iter().map(cell)).collect());
-    };
-    // Columns may have different layers: each name once, in the order of first occurrence.
-    let mut layers: Vec<&str> = Vec::new();
-    for layer in comparison.runs.iter().filter_map(|run| run.stack.as_ref()).flat_map(|stack| &stack.layers) {
-        if !layers.contains(&layer.layer.as_str()) {
-            layers.push(&layer.layer);
+/// One line per scheduler or stack.
+fn overview(comparison: &Comparison) -> Table {
+    let runs = &comparison.runs;
+    let mut columns = Vec::new();
+    let classes: [(&str, ClassOf); 2] = [("R", |run| &run.read), ("W", |run| &run.write)];
+    for (letter, class) in classes {
+        if runs.iter().any(|run| class(run).requests > 0) {
+            columns.push(Column::new(format!("{letter} mean"), move |run| {
+                span_or_absent(class(run).response_time.mean_ns)
+            }));
+            columns.push(Column::new(format!("{letter} p99"), move |run| p99(class(run))));
         }
     }
-    for name in &layers {
-        let figure = |stack: &StackFigures, of: &dyn Fn(&LayerFigures) -> String| {
-            stack.layers.iter().find(|layer| layer.layer == *name).map_or_else(|| "-".to_owned(), of)
-        };
-        row(&format!("{name}:"), &|stack| figure(stack, &|layer| layer.scheduler.clone()));
-        row("  requests sent on", &|stack| figure(stack, &|layer| layer.requests.to_string()));
-        row("  switches of VM", &|stack| figure(stack, &|layer| layer.context_switches.to_string()));
-        row("  merged", &|stack| figure(stack, &|layer| layer.merged.to_string()));
-        row("  until service begins, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_to_drive)));
-        row("  until completion, ms", &|stack| figure(stack, &|layer| mean_ms(&layer.time_below)));
+    columns.push(Column::new("IOPS", |run| number(Some(run.all.iops))));
+    columns.push(Column::new("MB/s", |run| number(Some(run.all.bytes_per_s / 1e6))));
+    if runs.iter().any(|run| run.stack.is_some()) {
+        let jain = |run: &Run| number(run.stack.as_ref().and_then(|stack| stack.fairness.jain));
+        columns.push(Column::new("fairness", jain));
     }
-    if layers.is_empty() {
-        return None;
+    if comparison.baseline.is_some() {
+        columns.push(Column::new("p99 ×", |run| times(run.ratio.and_then(|ratio| ratio.response_time_p99))));
+        columns.push(Column::new("MB/s ×", |run| times(run.ratio.and_then(|ratio| ratio.throughput))));
     }
-    row("fairness (Jain) of the run", &|stack| number(stack.fairness.jain));
-    let length = comparison.runs.iter().find_map(|run| run.stack.as_ref()).map(|stack| stack.fairness.interval_ns);
-    row(&format!("  of {}, mean", length.unwrap_or_default()), &|stack| number(stack.fairness.jain_interval_mean));
-    row("  least", &|stack| number(stack.fairness.jain_interval_min));
-    Some(Table { title: "Layers and fairness".to_owned(), header: header(comparison), rows, text_columns: 1 })
-}
-
-/// The names of the columns; a `!` marks overloaded replays, which must not be compared.
-fn header(comparison: &Comparison) -> Vec<String> {
-    let name = |run: &Run| match run.status {
-        Status::Comparable => run.scheduler.name.clone(),
-        Status::Overloaded { .. } => format!("{} !", run.scheduler.name),
+    let title = match &comparison.baseline {
+        Some(baseline) => {
+            format!("Response times of reads (R) and writes (W); × of the baseline {baseline}, all requests")
+        }
+        None => "Response times of reads (R) and writes (W)".to_owned(),
     };
-    std::iter::once(String::new()).chain(comparison.runs.iter().map(name)).collect()
+    let row =
+        |run: &Run| std::iter::once(header_name(run)).chain(columns.iter().map(|column| (column.cell)(run))).collect();
+    let header = std::iter::once(String::new()).chain(columns.iter().map(|column| column.header.clone())).collect();
+    Table { title, header, rows: runs.iter().map(row).collect(), text_columns: 1 }
 }
 
-fn mean_ms(moments: &Moments) -> String {
-    number(moments.mean_ns.map(|ns| ns / 1e6))
+/// One line per scheduler and VM; `None` unless VMs were measured.
+fn per_vm(comparison: &Comparison) -> Option<Table> {
+    let vms = || comparison.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm)));
+    let has_reads = vms().any(|(_, vm)| vm.read.requests > 0);
+    let has_writes = vms().any(|(_, vm)| vm.write.requests > 0);
+    let mut header = vec!["", "VM"];
+    header.extend(has_reads.then_some(["R mean", "R p99"]).into_iter().flatten());
+    header.extend(has_writes.then_some(["W mean", "W p99"]).into_iter().flatten());
+    header.extend(["IOPS", "MB/s", "over", "VM ends"]);
+    let mut rows = Vec::new();
+    for (run, vm) in vms() {
+        let mut row = vec![header_name(run), vm.vm.clone()];
+        for (_, class) in [(has_reads, &vm.read), (has_writes, &vm.write)].into_iter().filter(|(has, _)| *has) {
+            row.extend([span_or_absent(class.response_time.mean_ns), p99(class)]);
+        }
+        row.extend([number(Some(vm.all.iops)), number(Some(vm.all.bytes_per_s / 1e6))]);
+        row.extend([vm.span_ns, vm.end_ns].map(|time| span(time.as_ns() as f64)));
+        rows.push(row);
+    }
+    let shared = vms().any(|(run, vm)| vm.span_ns < run.span_ns);
+    let title = if shared {
+        "By VM, over the time until the first VM had no more arrivals (--until last: until all ended)"
+    } else {
+        "By VM, over the whole replay"
+    };
+    (!rows.is_empty()).then(|| Table {
+        title: title.to_owned(),
+        header: header.into_iter().map(str::to_owned).collect(),
+        rows,
+        text_columns: 2,
+    })
 }
 
-fn variance_ms2(moments: &Moments) -> String {
-    number(moments.variance_ns2.map(|ns2| ns2 / 1e12))
+fn times(over: Option<f64>) -> String {
+    over.map_or_else(|| ABSENT.to_owned(), ratio)
 }
+
+fn p99(class: &ClassFigures) -> String {
+    percentile(&class.response_percentiles_ns, class.requests, "p99")
+}
+
+/// Overloads and notes, each said once with the runs that it is of.
+fn marks(comparison: &Comparison) -> Vec<String> {
+    let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    for run in &comparison.runs {
+        let name = &run.scheduler.name;
+        let overload = match &run.status {
+            Status::Overloaded { reason, remedy } => {
+                let text = format!("{OVERLOADED}; {remedy}");
+                Some((text, format!("{name} ({reason})")))
+            }
+            Status::Comparable => None,
+        };
+        for (text, of) in overload.into_iter().chain(run.notes.iter().map(|note| (note.clone(), name.clone()))) {
+            match said.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, runs)) => runs.push(of),
+                None => said.push((text, vec![of])),
+            }
+        }
+    }
+    said.into_iter().map(|(text, runs)| format!("{}: {text}", runs.join(", "))).collect()
+}
+
+/// What the mark `!` behind a name says.
+const OVERLOADED: &str = "overloaded (!), so that its figures are not comparable";

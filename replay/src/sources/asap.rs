@@ -1,7 +1,7 @@
 //! As fast as possible: the recorded times are ignored and a fixed number of requests is kept outstanding, in the
 //! recorded order.
 
-use traces::{Request, RequestId, Timestamp};
+use traces::{Request, RequestId, Timestamp, VmId};
 
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
@@ -52,5 +52,9 @@ impl Source for Asap {
     fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
         self.outstanding -= 1;
         self.now = now;
+    }
+
+    fn ended_vm(&mut self) -> Option<VmId> {
+        self.traces.ended_vm()
     }
 }

@@ -136,6 +136,8 @@ pub struct MergedTraces {
     capacity: Sectors,
     emitted: u64,
     started: bool,
+    /// VMs whose last record was taken, until [`MergedTraces::ended_vm`] gives them.
+    ended: Vec<VmId>,
     progress: Arc<AtomicU64>,
 }
 
@@ -149,7 +151,15 @@ impl MergedTraces {
             .into_iter()
             .map(|trace| Lane { trace, head: None, cursor: Cursor::default(), read: 0, replayed: 0 })
             .collect();
-        MergedTraces { lanes, window, capacity, emitted: 0, started: false, progress: Arc::default() }
+        MergedTraces {
+            lanes,
+            window,
+            capacity,
+            emitted: 0,
+            started: false,
+            ended: Vec::new(),
+            progress: Arc::default(),
+        }
     }
 
     /// Stores the bytes read of all traces in `progress`, for a progress bar.
@@ -175,14 +185,25 @@ impl MergedTraces {
         let record = lane.head.take();
         lane.replayed += 1;
         self.emitted += 1;
-        if !self.is_at_limit() {
+        if self.is_at_limit() {
+            let going = self.lanes.iter().enumerate().filter(|(other, lane)| *other == index || lane.head.is_some());
+            self.ended.extend(going.map(|(lane, _)| VmId(lane as u16)));
+        } else {
             self.refill(index)?;
+            if self.lanes[index].head.is_none() {
+                self.ended.push(VmId(index as u16));
+            }
         }
         if self.emitted.is_multiple_of(PROGRESS_EVERY) {
             let bytes = self.lanes.iter().map(|lane| lane.trace.reader.position_bytes()).sum();
             self.progress.store(bytes, Ordering::Relaxed);
         }
         Ok(record)
+    }
+
+    /// A VM of which no record is left; each is given once, in the order in which they ended.
+    pub(crate) fn ended_vm(&mut self) -> Option<VmId> {
+        (!self.ended.is_empty()).then(|| self.ended.remove(0))
     }
 
     /// The counts of each trace.

@@ -1,7 +1,7 @@
 //! Open loop: requests arrive at the recorded times, or at scaled times, whatever the drive does.
 
 use traces::quantity::Fraction;
-use traces::{Nanos, Request, RequestId, Timestamp};
+use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
@@ -46,6 +46,10 @@ impl Source for Open {
     }
 
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
+
+    fn ended_vm(&mut self) -> Option<VmId> {
+        self.traces.ended_vm()
+    }
 }
 
 fn scaled(arrival: Timestamp, scale: Fraction) -> Timestamp {

@@ -2,8 +2,9 @@
 
 use traces::results::Fairness;
 use traces::results::stack::{VmInterval, VmSeriesWriter};
-use traces::{Nanos, Operation, Request, RequestId, Timestamp, WriteError};
+use traces::{Nanos, Operation, Request, RequestId, Timestamp, VmId, WriteError};
 
+use crate::active_time::ActiveTime;
 use crate::observer::Observer;
 
 /// The counts of one VM.
@@ -29,16 +30,18 @@ pub struct Shares {
     outstanding: u64,
     fairness: Fairness,
     sum: f64,
+    /// The time for which fairness is measured.
+    active: ActiveTime,
     series: Option<VmSeriesWriter>,
     error: Option<WriteError>,
 }
 
 impl Shares {
-    /// Counts in intervals of this length; each interval is also written to `series`.
+    /// Counts in intervals of this length. Fairness is that of the time `active`; `series` gets every interval of the run.
     ///
     /// # Panics
     /// If the length is zero.
-    pub fn new(length: Nanos, series: Option<VmSeriesWriter>) -> Shares {
+    pub fn new(length: Nanos, active: ActiveTime, series: Option<VmSeriesWriter>) -> Shares {
         assert!(length > Nanos::ZERO, "an interval has a length");
         Shares {
             length,
@@ -47,6 +50,7 @@ impl Shares {
             outstanding: 0,
             fairness: Fairness { interval_ns: length, ..Fairness::default() },
             sum: 0.0,
+            active,
             series,
             error: None,
         }
@@ -94,7 +98,8 @@ impl Shares {
     }
 
     fn close(&mut self) {
-        let active = || self.vms.iter().filter(|share| share.active);
+        let is_over = self.active.is_over();
+        let active = || self.vms.iter().filter(|share| share.active && !is_over);
         let bytes = active().map(|share| share.interval.read_bytes + share.interval.write_bytes);
         if let (true, Some(index)) = (active().nth(1).is_some(), jain(bytes)) {
             self.fairness.intervals += 1;
@@ -129,10 +134,11 @@ impl Observer for Shares {
         }
         self.at(now);
         self.outstanding -= 1;
+        let is_over = self.active.is_over();
         let share = self.share(request);
         share.outstanding -= 1;
         let bytes = request.sectors().bytes();
-        share.bytes += bytes;
+        share.bytes += if is_over { 0 } else { bytes };
         let interval = &mut share.interval;
         interval.requests += 1;
         interval.response_sum_ns = interval.response_sum_ns.saturating_add(now.since(request.arrival).as_ns());
@@ -140,6 +146,11 @@ impl Observer for Shares {
             Operation::Read => interval.read_bytes += bytes,
             _ => interval.write_bytes += bytes,
         }
+    }
+
+    fn vm_ended(&mut self, now: Timestamp, vm: VmId) {
+        self.at(now);
+        self.active.vm_ended(now, vm);
     }
 }
 
@@ -174,7 +185,7 @@ mod tests {
             requests.iter().map(|&(request, done)| (done, false, request)).collect();
         events.extend(requests.iter().map(|&(request, _)| (request.arrival.as_ns() / 1_000_000, true, request)));
         events.sort_by_key(|&(ms, arrives, _)| (ms, !arrives));
-        let mut shares = Shares::new(Nanos::from_ms(100), None);
+        let mut shares = Shares::new(Nanos::from_ms(100), ActiveTime::of_any(), None);
         for (ms, arrives, request) in events {
             let now = Timestamp::ZERO + Nanos::from_ms(ms);
             if arrives {

@@ -4,7 +4,7 @@
 use replay::ReplayError;
 use replay::metrics::Class;
 use replay::stack::{Counts, Shares, StackSpec};
-use replay::{Engine, Metrics, Next, Source};
+use replay::{ActiveTime, Engine, Metrics, Next, Source};
 use traces::results::Fairness;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
@@ -59,7 +59,7 @@ impl Source for Streams {
 /// The throughput of four VMs in 20 s in bytes per second, the counts of the hypervisor layer, and the fairness.
 fn four_vms(stack: &str) -> (f64, Counts, Fairness) {
     let stack = StackSpec::of(stack).unwrap();
-    let observer = (Metrics::new(false), Shares::new(Nanos::from_ms(1000), None));
+    let observer = (Metrics::new(), Shares::new(Nanos::from_ms(1000), ActiveTime::of_any(), None));
     let ended = Engine::on(Streams::new(4, 32, 20), stack.build(drive("sata-500")), observer).run().unwrap();
     let (metrics, shares) = ended.observer;
     let per_second = metrics.total(Class::Read).bytes as f64 / metrics.span().as_s_f64();

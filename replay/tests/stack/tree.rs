@@ -280,7 +280,7 @@ proptest! {
         let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
         let stack = Stack::new(layers, drive("cheetah-15k4"));
         let (metrics, log) =
-            Engine::on(Listed::new(&load), stack, (Metrics::new(false), Log::default())).run().unwrap().observer;
+            Engine::on(Listed::new(&load), stack, (Metrics::new(), Log::default())).run().unwrap().observer;
         let responses: u128 = log.events.iter().filter(|(_, letter, _)| *letter == 'F')
             .map(|(now, _, r)| u128::from(now.since(r.arrival).as_ns())).sum();
         let area = metrics.outstanding.mean(metrics.span()) * metrics.span().as_ns() as f64;

@@ -35,6 +35,13 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub const PERCENTILES: [(u32, &str); 6] =
     [(5_000, "p50"), (9_000, "p90"), (9_500, "p95"), (9_900, "p99"), (9_990, "p99.9"), (9_999, "p99.99")];
 
+/// Whether so many samples support a percentile of [`PERCENTILES`]: whether the largest of them exceeds it with a
+/// probability of 95 % (Wilks 1941: 1 - p^n). p99 needs 299 samples, p99.9 2,995, p99.99 29,956.
+pub fn supports_percentile(samples: u64, name: &str) -> bool {
+    let share = PERCENTILES.iter().find(|(_, known)| *known == name).map_or(1.0, |(of, _)| f64::from(*of) / 1e4);
+    share.powf(samples as f64) <= 0.05
+}
+
 /// What `iocast compare` stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -58,8 +65,8 @@ pub struct Provenance {
     /// The generated workloads, one per VM, in place of traces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadProvenance>,
-    /// The drive.
-    pub drive: Part,
+    /// The drives that were replayed on.
+    pub drives: Vec<Part>,
     /// Every option of the replay that has an effect on its result, by name.
     pub options: BTreeMap<String, String>,
     /// Warnings that hold for all runs.
@@ -164,6 +171,8 @@ pub enum Status {
 pub struct Run {
     /// The scheduler.
     pub scheduler: Part,
+    /// The name of the drive, among [`Provenance::drives`].
+    pub drive: String,
     /// Whether the figures may be compared.
     #[serde(flatten)]
     pub status: Status,
@@ -198,6 +207,11 @@ pub struct Run {
 pub struct VmFigures {
     /// The VM's name.
     pub vm: String,
+    /// The time that the figures are over, from the first arrival of the run: until the first VM had no more arrivals,
+    /// or the whole run.
+    pub span_ns: Nanos,
+    /// When the VM's last request completed, from the first arrival of the run.
+    pub end_ns: Nanos,
     /// Reads.
     pub read: ClassFigures,
     /// Writes.
@@ -227,11 +241,11 @@ pub struct ClassFigures {
     pub response_time: Moments,
     /// Percentiles of the response time in ns, by name, to three significant digits.
     pub response_percentiles_ns: BTreeMap<String, u64>,
-    /// Arrivals completed per second of the run.
+    /// Arrivals completed per second of the time that the figures are over.
     pub iops: f64,
-    /// Bytes per second of the run.
+    /// Bytes per second of that time.
     pub bytes_per_s: f64,
-    /// Sectors per millisecond of the run.
+    /// Sectors per millisecond of that time.
     pub sectors_per_ms: f64,
     /// Mean distance the head moved per device request, hits counted as zero.
     pub seek_distance_mean_sectors: Option<f64>,
@@ -278,4 +292,18 @@ pub struct Ratio {
     pub response_time_p99: Option<f64>,
     /// Of bytes per second: above 1 is better.
     pub throughput: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_needs_samples_beyond_it() {
+        for (name, needed) in [("p50", 5), ("p90", 29), ("p99", 299), ("p99.9", 2_995), ("p99.99", 29_956)] {
+            assert!(supports_percentile(needed, name), "{name}");
+            assert!(!supports_percentile(needed - 1, name), "{name}");
+        }
+        assert!(!supports_percentile(u64::MAX, "p7"));
+    }
 }

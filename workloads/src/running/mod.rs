@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use traces::{Lba, Request, RequestId, StreamId, Timestamp};
+use traces::{Lba, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::process::{Process, Waits};
 use self::running_guest::RunningGuest;
@@ -121,6 +121,8 @@ pub struct Guests {
     /// Processes that are ready to continue.
     runnable: VecDeque<u32>,
     running: usize,
+    /// Guests whose last process has ended, until [`Source::ended_vm`] gives them.
+    ended: VecDeque<VmId>,
     taken: u64,
     outstanding: u64,
     now: Timestamp,
@@ -144,6 +146,7 @@ impl Guests {
             free_groups: Vec::new(),
             runnable: VecDeque::new(),
             running: 0,
+            ended: VecDeque::new(),
             taken: 0,
             outstanding: 0,
             now: Timestamp::ZERO,
@@ -177,6 +180,7 @@ impl Guests {
             let interval = memory.settings().writeback_interval;
             self.wake_at(Timestamp::ZERO + interval, Wake::Sweep(number));
         }
+        let running = guest.programs.len();
         for (index, program) in guest.programs.into_iter().enumerate() {
             let process = self.processes.len() as u32;
             self.processes.push(Process::new(program, number, StreamId(index as u32 + 1)));
@@ -193,6 +197,7 @@ impl Guests {
             syncing: Vec::new(),
             events: Vec::new(),
             waiting_for_events: Vec::new(),
+            running,
         });
     }
 
@@ -303,5 +308,9 @@ impl Source for Guests {
             Purpose::Flush(process) => self.woken.push(process),
         }
         self.runnable.extend(self.woken.drain(..));
+    }
+
+    fn ended_vm(&mut self) -> Option<VmId> {
+        self.ended.pop_front()
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct RunningGuest {
     pub(super) events: Vec<(u64, Timestamp)>,
     /// Processes that wait for an event, with the event and the number of occurrences that they wait for.
     pub(super) waiting_for_events: Vec<(u32, u32, u64)>,
+    /// Processes that have not ended.
+    pub(super) running: usize,
 }
 
 impl RunningGuest {

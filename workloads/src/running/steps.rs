@@ -63,6 +63,10 @@ impl Guests {
             }
             Step::Exit => {
                 self.running -= 1;
+                running.running -= 1;
+                if running.running == 0 {
+                    self.ended.push_back(VmId(process.guest));
+                }
                 false
             }
         }

@@ -88,6 +88,12 @@ struct Seen {
     completions: u64,
     /// Whether its trace has shown a flag.
     flags: bool,
+    /// Records that have not arrived yet.
+    buffered: u64,
+    /// Whether its trace has no further records.
+    is_read: bool,
+    /// Whether its end was announced.
+    has_ended: bool,
 }
 
 /// Traces replayed as a closed loop.
@@ -157,6 +163,11 @@ impl Closed {
                 break;
             };
             self.read(record.request, record.observed.completed);
+            while let Some(vm) = self.traces.ended_vm() {
+                if let Some(seen) = self.seen.get_mut(usize::from(vm.0)) {
+                    seen.is_read = true;
+                }
+            }
         }
         for (vm, &Seen { requests, completions, .. }) in self.seen.iter().enumerate() {
             let enough = requests >= REQUESTS_WITHOUT_COMPLETION_MAX || (self.exhausted && requests > 0);
@@ -175,6 +186,7 @@ impl Closed {
         }
         let seen = &mut self.seen[vm];
         seen.requests += 1;
+        seen.buffered += 1;
         seen.completions += u64::from(completed.is_some());
         seen.flags |= !request.flags.is_empty();
         let is_waited_for = request.is_sync() || request.operation == Operation::Flush || !seen.flags;
@@ -224,6 +236,7 @@ impl Source for Closed {
         stream.replayed_arrival = now;
         stream.scheduled = false;
         self.buffered -= 1;
+        self.seen[usize::from(head.request.vm.0)].buffered -= 1;
         if id.index() >= self.outstanding.len() {
             self.outstanding.resize(id.index() + 1, (0, None));
         }
@@ -240,6 +253,13 @@ impl Source for Closed {
             self.streams[number as usize].completions[usize::from(kind)].times.push_back(now);
             self.schedule(number);
         }
+    }
+
+    fn ended_vm(&mut self) -> Option<VmId> {
+        let has_ended = |vm: &Seen| vm.is_read && vm.buffered == 0 && !vm.has_ended;
+        let vm = self.seen.iter().position(has_ended)?;
+        self.seen[vm].has_ended = true;
+        Some(VmId(vm as u16))
     }
 }
 

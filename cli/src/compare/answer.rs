@@ -1,0 +1,141 @@
+//! The first lines of a comparison: which scheduler answers reads soonest, which moves most data, and who pays for it.
+
+use traces::results::{ClassFigures, Comparison, Run, Status};
+
+use crate::units::{ratio, span, supported, three_digits};
+
+/// Differences below this share are called none.
+const EQUAL: f64 = 0.01;
+/// A class of requests or a VM pays if a figure is worse by at least this share.
+const COST: f64 = 0.1;
+/// The most costs that are named.
+const COSTS_MAX: usize = 3;
+
+/// A figure of one run that is compared between runs.
+struct Figure {
+    name: String,
+    value: f64,
+    /// How the value reads, with its unit.
+    text: String,
+    more_is_better: bool,
+}
+
+impl Figure {
+    fn throughput(name: &str, class: &ClassFigures) -> Figure {
+        let value = class.bytes_per_s / 1e6;
+        Figure { name: name.to_owned(), value, text: format!("{} MB/s", three_digits(value)), more_is_better: true }
+    }
+
+    /// The 99th percentile of a class's response time, or the mean if too few requests support it.
+    fn response(name: &str, class: &ClassFigures) -> Option<Figure> {
+        let p99 = supported(&class.response_percentiles_ns, class.requests, "p99");
+        let (which, value) = match (p99, class.response_time.mean_ns) {
+            (Some(p99), _) => ("p99", p99),
+            (None, Some(mean)) => ("mean response", mean),
+            (None, None) => return None,
+        };
+        Some(Figure { name: format!("{name}, {which}"), value, text: span(value), more_is_better: false })
+    }
+
+    /// This figure over that of `other`.
+    fn over(&self, other: &Figure) -> Option<f64> {
+        (other.value > 0.0).then(|| self.value / other.value)
+    }
+
+    /// How much worse than `other`, as a share.
+    fn loss(&self, other: &Figure) -> Option<f64> {
+        let over = self.over(other)?;
+        Some(if self.more_is_better { 1.0 - over } else { over - 1.0 })
+    }
+}
+
+/// The lines, without line ends; empty with a single run that may be compared.
+pub fn lines(comparison: &Comparison) -> Vec<String> {
+    let runs: Vec<&Run> = comparison.runs.iter().filter(|run| run.status == Status::Comparable).collect();
+    if runs.len() < 2 {
+        return Vec::new();
+    }
+    let baseline = runs.iter().copied().find(|run| Some(&run.scheduler.name) == comparison.baseline.as_ref());
+    let response: fn(&Run) -> Option<Figure> = if runs.iter().any(|run| run.read.requests > 0) {
+        |run| Figure::response("Reads", &run.read)
+    } else {
+        |run| Figure::response("Writes", &run.write)
+    };
+    let mut lines = Vec::new();
+    let (mut best, mut costs) = (Vec::new(), Vec::new());
+    for figure in [response, |run| Some(Figure::throughput("Throughput", &run.all))] {
+        let Some((line, winner)) = ranked(&runs, baseline, figure) else { continue };
+        lines.push(line);
+        best.extend(winner.filter(|winner| !best.iter().any(|run: &&Run| std::ptr::eq(*run, *winner))));
+    }
+    for run in best {
+        costs.extend(baseline.filter(|base| !std::ptr::eq(*base, run)).and_then(|base| cost(run, base)));
+    }
+    lines.extend(costs);
+    lines
+}
+
+/// Which run is best at a figure, beside the baseline or the next best; the run, if it is better than others.
+fn ranked<'a>(
+    runs: &[&'a Run],
+    baseline: Option<&'a Run>,
+    figure: impl Fn(&Run) -> Option<Figure>,
+) -> Option<(String, Option<&'a Run>)> {
+    let mut order: Vec<(&Run, Figure)> = runs.iter().filter_map(|run| Some((*run, figure(run)?))).collect();
+    order.sort_by(
+        |(_, a), (_, b)| if a.more_is_better { b.value.total_cmp(&a.value) } else { a.value.total_cmp(&b.value) },
+    );
+    let [(best, of_best), (next, of_next), ..] = &order[..] else { return None };
+    let (_, of_worst) = order.last()?;
+    if of_worst.loss(of_best).is_none_or(|loss| loss < EQUAL) {
+        return Some((format!("{}: no difference above 1 % ({}).", of_best.name, of_best.text), None));
+    }
+    let beside = order.iter().find(|(run, _)| baseline.is_some_and(|base| std::ptr::eq(base, *run)));
+    let (other, of_other) = match beside {
+        Some((base, of_base)) if !std::ptr::eq(*base, *best) => (base, of_base),
+        _ => (next, of_next),
+    };
+    let times = of_best.over(of_other).map_or_else(|| "beside".to_owned(), |over| format!("{} times", ratio(over)));
+    let tied: Vec<&str> = order
+        .iter()
+        .skip(1)
+        .take_while(|(_, of)| of.loss(of_best).is_some_and(|loss| loss < EQUAL))
+        .map(|(run, _)| run.scheduler.name.as_str())
+        .collect();
+    let equals = if tied.is_empty() { String::new() } else { format!(" (equal within 1 %: {})", tied.join(", ")) };
+    let compared = if tied.contains(&other.scheduler.name.as_str()) {
+        String::new()
+    } else {
+        format!(", {times} {}'s {}", other.scheduler.name, of_other.text)
+    };
+    let line = format!("{}: {} is best with {}{equals}{compared}.", of_best.name, best.scheduler.name, of_best.text);
+    Some((line, Some(best)))
+}
+
+/// What `run` makes worse than `base`, worst first.
+fn cost(run: &Run, base: &Run) -> Option<String> {
+    let mut worse: Vec<(f64, String)> = Vec::new();
+    let mut pair = |ours: Option<Figure>, theirs: Option<Figure>| {
+        let (Some(ours), Some(theirs)) = (ours, theirs) else { return };
+        let (Some(loss), Some(over)) = (ours.loss(&theirs), ours.over(&theirs)) else { return };
+        if loss >= COST && ours.name == theirs.name {
+            worse.push((loss, format!("{} {} times ({})", ours.name, ratio(over), ours.text)));
+        }
+    };
+    pair(Figure::response("reads", &run.read), Figure::response("reads", &base.read));
+    pair(Figure::response("writes", &run.write), Figure::response("writes", &base.write));
+    pair(Some(Figure::throughput("throughput", &run.all)), Some(Figure::throughput("throughput", &base.all)));
+    for (ours, theirs) in run.vms.iter().zip(&base.vms) {
+        for (name, class) in [("reads", [&ours.read, &theirs.read]), ("writes", [&ours.write, &theirs.write])] {
+            let name = format!("VM {}'s {name}", ours.vm);
+            let [ours, theirs] = class.map(|class| Figure::response(&name, class));
+            pair(ours, theirs);
+        }
+        let name = format!("VM {}'s throughput", ours.vm);
+        pair(Some(Figure::throughput(&name, &ours.all)), Some(Figure::throughput(&name, &theirs.all)));
+    }
+    worse.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let named: Vec<String> = worse.into_iter().take(COSTS_MAX).map(|(_, text)| text).collect();
+    (!named.is_empty())
+        .then(|| format!("Cost of {}, in {}'s figures: {}.", run.scheduler.name, base.scheduler.name, named.join("; ")))
+}

@@ -1,0 +1,73 @@
+//! The picture of a comparison: response times and throughput as bars, one per scheduler.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use report::{BarsFigure, Size};
+use traces::results::reproduction::{Cell, Source};
+use traces::results::{ClassFigures, Comparison, Run, Status};
+
+use crate::files::Files;
+use crate::units::supported;
+
+const ENDINGS: [&str; 2] = [".svg", ".png"];
+
+/// The files of the picture, checked before the work begins.
+///
+/// # Errors
+/// As [`Files::planned`].
+pub fn files(stem: PathBuf, force: bool) -> Result<Files> {
+    Files::planned(stem, force, &ENDINGS.map(str::to_owned), &[])
+}
+
+/// Draws the runs that may be compared.
+///
+/// # Errors
+/// Nothing to draw; a file that cannot be written.
+pub fn write(comparison: &Comparison, files: &Files, size: Size) -> Result<()> {
+    let cells = cells(comparison);
+    let load: Vec<&str> = comparison.provenance.traces.iter().map(|trace| trace.vm.as_str()).collect();
+    let load = if load.is_empty() { "generated workloads".to_owned() } else { load.join(", ") };
+    let drives: Vec<&str> = comparison.provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
+    let title = format!("{load} on {}", drives.join(", "));
+    let caption = comparison.provenance.program.clone();
+    let figure = BarsFigure { title: &title, caption: &caption, cells: &cells.iter().collect::<Vec<&Cell>>() };
+    let mut written = Vec::new();
+    files.write(ENDINGS[0], figure.svg(size)?.as_bytes(), &mut written)?;
+    files.write(ENDINGS[1], &figure.png(size)?, &mut written)
+}
+
+/// A row for each quantity, a column for each run. Quantities that are absent in every run are left out.
+fn cells(comparison: &Comparison) -> Vec<Cell> {
+    let ms = |ns: Option<f64>| ns.map(|ns| ns / 1e6);
+    let mean = move |class: &ClassFigures| ms(class.response_time.mean_ns);
+    let p99 = move |class: &ClassFigures| ms(supported(&class.response_percentiles_ns, class.requests, "p99"));
+    type Quantity<'a> = (&'a str, &'a str, &'a dyn Fn(&Run) -> Option<f64>);
+    let quantities: [Quantity<'_>; 5] = [
+        ("reads, mean response", "ms", &|run| mean(&run.read)),
+        ("reads, p99", "ms", &|run| p99(&run.read)),
+        ("writes, mean response", "ms", &|run| mean(&run.write)),
+        ("writes, p99", "ms", &|run| p99(&run.write)),
+        ("throughput", "MB/s", &|run| Some(run.all.bytes_per_s / 1e6)),
+    ];
+    let runs = || comparison.runs.iter().filter(|run| run.status == Status::Comparable);
+    let cell = |(row, unit, value): Quantity<'_>, run: &Run| {
+        let ours = value(run)?;
+        let (table, row, column) = (String::new(), row.to_owned(), run.scheduler.name.clone());
+        let unit = unit.to_owned();
+        let source = Source::Replayed;
+        Some(Cell {
+            table,
+            row,
+            column,
+            paper: None,
+            ours,
+            unit,
+            relative_error: None,
+            ci95: None,
+            counts: false,
+            source,
+        })
+    };
+    quantities.into_iter().flat_map(|quantity| runs().filter_map(move |run| cell(quantity, run))).collect()
+}
