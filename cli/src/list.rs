@@ -6,11 +6,12 @@ use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use serde::Serialize;
 use traces::formats::FORMATS;
-use traces::spec::Tunable;
+use traces::spec::{SpecError, Tunable, nearest};
 use workloads::programs;
 use workloads::programs::description;
 
 use crate::arguments::{List, ListWhat};
+use crate::error::UsageError;
 use crate::output::{Table, print, print_json, terminal_width};
 use crate::output_format::OutputFormat;
 
@@ -58,8 +59,9 @@ pub fn run(arguments: &List) -> Result<()> {
         ListWhat::Predictors => ("Predictors", "origin", predictors()),
         ListWhat::Papers => ("Papers", "command", papers()),
         ListWhat::Workloads => ("Workloads: programs and descriptions", "origin", workloads()?),
-        ListWhat::Formats => return formats(arguments.output_format),
+        ListWhat::Formats => return formats(arguments),
     };
+    let listed = chosen(listed, arguments, |entry| &entry.name)?;
     if arguments.output_format == OutputFormat::Json {
         return print_json(&listed);
     }
@@ -78,7 +80,8 @@ pub fn run(arguments: &List) -> Result<()> {
         };
         entry.tunables.iter().map(row).collect::<Vec<_>>()
     };
-    let tunables: Vec<Vec<String>> = listed.iter().filter(|entry| !entry.is_profile).flat_map(tunable_rows).collect();
+    let with_tunables = |entry: &&Listed| arguments.name.is_some() || !entry.is_profile;
+    let tunables: Vec<Vec<String>> = listed.iter().filter(with_tunables).flat_map(tunable_rows).collect();
     if arguments.what == ListWhat::Stacks {
         tables.push(layers(&listed));
         tables.push(layer_settings());
@@ -88,8 +91,8 @@ pub fn run(arguments: &List) -> Result<()> {
     }
     if !tunables.is_empty() {
         tables.push(Table {
-            title: if listed.iter().any(|entry| entry.is_profile) {
-                "Tunables of the models with their defaults (for the values of a profile use --output-format json)"
+            title: if listed.len() > 1 && listed.iter().any(|entry| entry.is_profile) {
+                "Tunables of the models with their defaults (`iocast list drives NAME` has the values of a profile)"
                     .to_owned()
             } else {
                 "Tunables with their defaults".to_owned()
@@ -101,6 +104,23 @@ pub fn run(arguments: &List) -> Result<()> {
     }
     let rendered: Vec<String> = tables.iter().map(|table| table.render(arguments.output_format)).collect();
     print(&rendered.join("\n"))
+}
+
+/// The part that `arguments` name, or all.
+///
+/// # Errors
+/// There is no part of this name.
+fn chosen<T>(all: Vec<T>, arguments: &List, name: impl Fn(&T) -> &str) -> Result<Vec<T>, UsageError> {
+    let Some(given) = arguments.name.as_deref() else { return Ok(all) };
+    let alias = schedulers::registry::ALIASES.iter().find(|(alias, _)| *alias == given);
+    let real = alias.filter(|_| arguments.what == ListWhat::Schedulers).map_or(given, |&(_, real)| real);
+    let near = nearest(given, all.iter().map(&name));
+    let found: Vec<T> = all.into_iter().filter(|part| name(part) == real).collect();
+    if found.is_empty() {
+        let error = SpecError::UnknownName { kind: arguments.what.kind(), name: given.to_owned(), near };
+        return Err(UsageError(error.to_string()));
+    }
+    Ok(found)
 }
 
 fn schedulers() -> Vec<Listed> {
@@ -278,7 +298,7 @@ struct ListedFormat {
 }
 
 /// Prints the formats as paragraphs, because their texts are too long for a table.
-fn formats(output_format: OutputFormat) -> Result<()> {
+fn formats(arguments: &List) -> Result<()> {
     let listed = |format: &traces::formats::Format| ListedFormat {
         name: format.name,
         summary: format.summary,
@@ -288,8 +308,8 @@ fn formats(output_format: OutputFormat) -> Result<()> {
         layer: format.layer.name(),
         traps: format.traps,
     };
-    let formats: Vec<ListedFormat> = FORMATS.iter().map(listed).collect();
-    match output_format {
+    let formats = chosen(FORMATS.iter().map(listed).collect(), arguments, |format: &ListedFormat| format.name)?;
+    match arguments.output_format {
         OutputFormat::Json => print_json(&formats),
         OutputFormat::Markdown => print(&markdown(&formats)),
         OutputFormat::Table => {

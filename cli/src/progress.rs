@@ -6,14 +6,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
-const COUNTED: &str = "{msg} {bar:20} {pos}/{len} eta {eta}";
-const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated, eta {eta}";
-const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests eta {eta}";
+const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}{left}";
+const COUNTED: &str = "{msg} {bar:20} {pos}/{len}{left}";
+const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated,{left}";
+const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests{left}";
 const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests";
 const PROBES: &str = "{msg} {spinner} {pos} probes";
+
+/// Writes the remaining time, once it can be estimated and is at least a second.
+fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    if state.pos() > 0 && state.eta() >= Duration::from_secs(1) {
+        // A bar that cannot be drawn is not worth an error.
+        let _ = write!(out, ", {} left", HumanDuration(state.eta()));
+    }
+}
 
 /// A progress bar that shows the sum of several counters.
 pub struct Progress {
@@ -59,7 +67,8 @@ impl Progress {
         let painter = stderr().is_terminal().then(|| {
             let (counters, stop) = (counters.clone(), Arc::clone(&stop));
             thread::spawn(move || {
-                let style = ProgressStyle::with_template(template).expect("the template is valid");
+                let style =
+                    ProgressStyle::with_template(template).expect("the template is valid").with_key("left", left);
                 let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
                 let bar = bar.with_message(what).with_style(style);
                 while !stop.load(Ordering::Relaxed) {

@@ -1,43 +1,16 @@
 //! `iocast compare` on the command line: figures, order of arguments, warnings and errors.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::{Path, PathBuf};
+mod program;
 
-use assert_cmd::Command;
+use std::path::PathBuf;
+
+use program::{failure, iocast, json, sample, stdout};
 use serde_json::Value;
 
 /// Number of rows of `mail.parquet`, and number of reads among them, as pyarrow counts them.
 const MAIL_RECORDS: u64 = 39_664;
 const MAIL_READS: u64 = 11_771;
-
-fn sample(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect();
-    path.display().to_string()
-}
-
-fn iocast() -> Command {
-    let mut command = Command::cargo_bin("iocast").unwrap();
-    command.env_remove("RAYON_NUM_THREADS");
-    command
-}
-
-/// Standard output of a run that succeeds.
-fn stdout(arguments: &[&str]) -> String {
-    let assert = iocast().args(arguments).assert().success();
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-/// Exit code and standard error of a run that fails.
-fn failure(arguments: &[&str]) -> (i32, String) {
-    let output = iocast().args(arguments).output().unwrap();
-    assert!(!output.status.success(), "{arguments:?} succeeded");
-    assert!(output.stdout.is_empty(), "results on standard output of a failed run");
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&stdout(&[arguments, &["--output-format=json"]].concat())).unwrap()
-}
 
 #[test]
 fn two_schedulers_are_compared_with_figures_ratios_and_provenance() {
@@ -305,62 +278,6 @@ fn decision_log_holds_every_decision() {
 }
 
 #[test]
-fn tables_and_markdown_show_every_scheduler() {
-    let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "2000"];
-    let table = stdout(&[&arguments[..], &["--details"]].concat());
-    let markdown = stdout(&[&arguments[..], &["--details", "--output-format", "markdown"]].concat());
-    for text in [&table, &markdown] {
-        let classes =
-            ["Reads and writes", "Writes", "R mean", "R p99", "cache hits", "standard deviation", "sectors/ms"];
-        for word in ["fifo", "sstf", "cscan", "deadline", "cats", "p99.99", "throughput"].into_iter().chain(classes) {
-            assert!(text.contains(word), "{word} is missing");
-        }
-        assert!(!text.contains("variance") && !text.contains("Flushes"), "absent classes are left out: {text}");
-    }
-    assert!(markdown.contains("### Reads and writes\n\n|") && markdown.contains("<details><summary>Settings"));
-    // A table of five schedulers fits a terminal of 80 columns.
-    assert!(table.lines().filter(|line| line.starts_with('│')).all(|line| line.chars().count() <= 80));
-    // The line of each percentile that 2,000 requests cannot support is empty.
-    let p9999 = table.lines().find(|line| line.contains("p99.99")).unwrap();
-    assert!(p9999.matches('–').count() == 5, "{p9999}");
-}
-
-#[test]
-fn comparison_begins_with_its_answer() {
-    let text = stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
-    let result = json(&["compare", &sample("mail.parquet"), "--pacing", "closed"]);
-    let runs = result["runs"].as_array().unwrap();
-    let best = |of: &dyn Fn(&Value) -> f64| {
-        let run = runs.iter().min_by(|a, b| of(a).total_cmp(&of(b))).unwrap();
-        run["scheduler"]["name"].as_str().unwrap().to_owned()
-    };
-    let p99 = best(&|run| run["read"]["response_percentiles_ns"]["p99"].as_f64().unwrap());
-    let throughput = best(&|run| -run["all"]["bytes_per_s"].as_f64().unwrap());
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with(&format!("Reads, p99: {p99} is best with ")), "{text}");
-    assert!(lines[1].starts_with(&format!("Throughput: {throughput} is best with ")), "{text}");
-    assert!(lines[2].starts_with("Cost of cats, in deadline's figures: writes, p99 15.9 times"), "{text}");
-    // One line per scheduler, and the settings last.
-    assert_eq!(text.lines().filter(|line| line.starts_with("│ ")).count(), 1 + runs.len());
-    let end = text.trim_end().replace('\n', " ");
-    assert!(end.ends_with("--details prints all figures and settings."), "{text}");
-}
-
-#[test]
-fn times_of_a_fast_drive_have_three_digits() {
-    let text =
-        stdout(&["compare", &sample("web.parquet"), "--pacing", "closed", "--drive", "nvme-ssd", "--limit", "3000"]);
-    assert!(text.contains("│ none ") && text.contains("│ bfq "), "Linux's schedulers on a drive of today: {text}");
-    let row = text.lines().find(|line| line.contains("│ mq-deadline")).unwrap();
-    let times: Vec<&str> = row.split(['│', '┆']).map(str::trim).filter(|cell| cell.ends_with("µs")).collect();
-    assert!(times.len() >= 2, "{row}");
-    for time in times {
-        let digits = time.chars().filter(char::is_ascii_digit).count();
-        assert_eq!(digits, 3, "{time}");
-    }
-}
-
-#[test]
 fn drives_are_compared_side_by_side() {
     let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "1000", "--schedulers"];
     let drives = ["deadline,cats", "--drive", "cheetah-15k4", "--drive", "nvme-ssd"];
@@ -419,44 +336,6 @@ fn figures_of_vms_are_over_the_time_in_which_all_are_active() {
 }
 
 #[test]
-fn picture_of_a_comparison_is_written_and_not_overwritten() {
-    let folder = tempfile::tempdir().unwrap();
-    let stem = folder.path().join("mail").display().to_string();
-    let arguments = ["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "1000", "-o", &stem];
-    stdout(&arguments);
-    let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
-    for word in ["mail on cheetah-15k4", "reads, p99", "throughput", "cscan"] {
-        assert!(svg.contains(word), "{word} is missing");
-    }
-    assert!(!svg.contains("paper"), "no paper is beside these bars");
-    assert!(std::fs::read(format!("{stem}.png")).unwrap().starts_with(b"\x89PNG"));
-    let (_, message) = failure(&arguments);
-    assert!(message.contains("exists; overwrite it with --force"), "{message}");
-}
-
-#[test]
-fn unknown_names_end_with_code_2_and_similar_names() {
-    let mail = sample("mail.parquet");
-    for (arguments, expected) in [
-        (
-            &["compare", &mail, "--schedulers", "dedline"][..],
-            "unknown scheduler `dedline`; did you mean deadline, mq-deadline?",
-        ),
-        (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`; did you mean cheetah-"),
-        (&["compare", &mail, "--drive", "tape"], "unknown drive `tape`; `iocast list drives` names them all"),
-        (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not a whole number"),
-        (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
-        (&["compare", &mail, &mail], "two VMs are named `mail`"),
-        (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
-        (&["compare"], "TRACE"),
-    ] {
-        let (code, message) = failure(arguments);
-        assert_eq!(code, 2, "{arguments:?}");
-        assert!(message.contains(expected), "{arguments:?}: {message}");
-    }
-}
-
-#[test]
 fn malformed_trace_ends_with_code_1_and_its_file_and_place() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| {
@@ -477,32 +356,4 @@ fn malformed_trace_ends_with_code_1_and_its_file_and_place() {
         assert_eq!(code, 1);
         assert!(message.contains(expected), "{message}");
     }
-}
-
-#[test]
-fn lists_come_from_the_registries() {
-    for (what, names) in [
-        ("schedulers", &["fifo", "sstf", "scan", "look", "cscan", "deadline", "table", "gsw", "cats"][..]),
-        ("drives", &["cheetah-15k4", "linear", "fixed"]),
-        ("formats", &["blktrace", "blkreplay", "disksim-validate", "vscsi", "parquet"]),
-    ] {
-        let listed: Value = serde_json::from_str(&stdout(&["list", what, "--output-format", "json"])).unwrap();
-        let listed: Vec<&str> = listed.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
-        for name in names {
-            assert!(listed.contains(name), "{name} is not among {listed:?}");
-        }
-        assert!(stdout(&["list", what]).contains(names[0]));
-    }
-}
-
-#[test]
-fn readme_shows_the_output_of_the_demo() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let shown = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    let demo = ["compare", "traces/samples/mail.parquet", "--drive", "cheetah-15k4", "--pacing", "closed"];
-    let output =
-        iocast().current_dir(&root).args(demo).args(["--schedulers", "fifo,sstf,cscan,deadline,cats"]).output();
-    let printed = String::from_utf8(output.unwrap().stdout).unwrap();
-    assert_eq!(shown.trim_end(), printed.trim_end(), "README.md shows something else than the demo prints");
 }

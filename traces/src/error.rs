@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::spec::nearest;
+
 /// A place in an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -90,12 +92,14 @@ impl ReadError {
 
     /// An input that ends early; an I/O error that says so becomes [`Problem::Truncated`].
     pub fn io(path: &Path, place: Place, error: io::Error) -> ReadError {
+        let near = if error.kind() == io::ErrorKind::NotFound { similar(path) } else { Vec::new() };
         let problem = match error.kind() {
             io::ErrorKind::UnexpectedEof => Problem::Truncated("compressed data".to_owned()),
             io::ErrorKind::IsADirectory => Problem::Directory,
             _ => Problem::Io(error),
         };
-        ReadError::new(path, place, problem)
+        let error = ReadError::new(path, place, problem);
+        if near.is_empty() { error } else { error.remedy(format!("did you mean {}?", near.join(", "))) }
     }
 
     /// The same error with what would help.
@@ -105,6 +109,33 @@ impl ReadError {
         self
     }
 }
+
+/// The files beside a missing one whose names are like its name, at most three.
+fn similar(missing: &Path) -> Vec<String> {
+    let Some(name) = missing.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.take(FILES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut visible: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    visible.sort();
+    let mut near = nearest(name, visible.iter().map(String::as_str));
+    // `mails` is near `mail.parquet`, though the whole names are far apart.
+    let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let stems = nearest(&stem(name), visible.iter().map(|name| name.split('.').next().unwrap_or_default()));
+    near.extend(visible.iter().filter(|name| stems.contains(&stem(name))).cloned());
+    let mut named: Vec<String> = Vec::new();
+    for name in near {
+        let path = missing.with_file_name(name).display().to_string();
+        if !named.contains(&path) {
+            named.push(path);
+        }
+    }
+    named.truncate(3);
+    named
+}
+
+/// The most files of a folder whose names are compared.
+const FILES_MAX: usize = 10_000;
 
 /// What kept a trace from being written.
 #[derive(Debug, thiserror::Error)]

@@ -31,7 +31,7 @@ impl Until {
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the drive (web.parquet@64g)
-    #[arg(value_name = "TRACE[@PLACE]", required_unless_present_any = ["vms", "workloads"])]
+    #[arg(value_name = "TRACE[@PLACE]")]
     pub traces: Vec<String>,
     /// Trace of a VM with the VM's name (web=web.blktrace, mail=mail.parquet@64g); repeatable
     #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]

@@ -4,6 +4,7 @@ mod calibrate;
 pub mod capture;
 mod compare;
 mod convert;
+mod examples;
 mod list;
 mod pacing;
 mod place;
@@ -50,6 +51,10 @@ impl Cli {
     /// Parses the command line. Adds the short names that differ between subcommands: `--from` is a time where a trace
     /// is replayed, and a format where a trace is converted or measured.
     pub fn parse_arguments() -> Cli {
+        Cli::from_arg_matches(&Cli::command_line().get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn command_line() -> clap::Command {
         let also = |argument: &'static str, name: &'static str| {
             move |command: clap::Command| command.mut_arg(argument, |argument| argument.visible_alias(name))
         };
@@ -62,7 +67,7 @@ impl Cli {
             .mut_subcommand("reproduce", |command| command.override_usage(usage_of_reproduce()))
             .mut_subcommand("stat", also("input_format", "from"))
             .mut_subcommand("stat", |command| command.after_help(stages()));
-        Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+        examples::explained(command)
     }
 }
 

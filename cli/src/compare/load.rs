@@ -28,6 +28,10 @@ pub struct Advance {
     counter: Arc<AtomicU64>,
 }
 
+const NOTHING_GIVEN: &str = "there is nothing to replay; give traces (iocast compare web.parquet), traces with names of VMs \
+                             (--vm web=web.parquet --vm mail=mail.parquet@64g), or generated workloads (--workload \
+                             kim2015-dd --end 60s); `iocast help compare` has examples";
+
 impl Load {
     /// The load of the command line, on a drive of `capacity`.
     ///
@@ -36,6 +40,7 @@ impl Load {
     pub fn gather(arguments: &Compare, options: &ReadOptions, window: TimeWindow, capacity: Sectors) -> Result<Load> {
         let Compare { traces, vms, generated, map, .. } = arguments;
         if generated.workloads.is_empty() {
+            ensure!(!traces.is_empty() || !vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
             return Ok(Load::Traces(vms::gather(
                 vms::name_all(traces, vms)?,
                 options,

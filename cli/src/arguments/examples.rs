@@ -1,0 +1,255 @@
+//! Three examples below the help of each subcommand, and the headings under which its options stand.
+
+use clap::Command;
+
+/// The subcommand, by the names on the way to it, and its examples: what each does, and its line.
+type Examples = (&'static [&'static str], [(&'static str, &'static str); 3]);
+
+/// The examples of each subcommand.
+const EXAMPLES: &[Examples] = &[
+    (
+        &["compare"],
+        [
+            (
+                "Two schedulers on a Cheetah; requests wait for their completions as in the trace",
+                "iocast compare web.parquet --schedulers deadline,cats --drive cheetah-15k4 --pacing closed",
+            ),
+            (
+                "Two VMs on one drive, 64 GiB apart, each with its own figures",
+                "iocast compare --vm web=web.parquet --vm mail=mail.parquet@64g --pacing closed --per-vm",
+            ),
+            (
+                "Linux's schedulers on two drives side by side, and a picture",
+                "iocast compare web.parquet --pacing closed --drive nvme-ssd --drive sata-7200 -o web",
+            ),
+        ],
+    ),
+    (
+        &["convert"],
+        [
+            ("A capture of blktrace as one small file", "iocast convert web web.parquet"),
+            ("The same requests for fio", "iocast convert web.parquet web.iolog"),
+            (
+                "The second minute, without names and addresses that identify the owner",
+                "iocast convert web.parquet shared.parquet --start 1min --end 2min --anonymise KEY --anonymise-lba",
+            ),
+        ],
+    ),
+    (
+        &["stat"],
+        [
+            ("Times between stages, queues, seeks, sizes", "iocast stat web.parquet"),
+            ("One row per second as Parquet", "iocast stat web.parquet --series web-by-second.parquet"),
+            ("A capture of blktrace, named by its stem, for a program", "iocast stat web --output-format json"),
+        ],
+    ),
+    (
+        &["predict"],
+        [
+            ("Two VMs that will share a device, from a trace of each alone", "iocast predict mail.parquet web.parquet"),
+            (
+                "On another drive, beside a replay; the VMs' disks lie 64 GiB apart",
+                "iocast predict mail.parquet@0 web.parquet@64g --drive cheetah-15k4-mechanical",
+            ),
+            (
+                "Two predictors, and profiles of the VMs for later forecasts",
+                "iocast predict mail.parquet web.parquet --predictors twin,casale -o forecast",
+            ),
+        ],
+    ),
+    (
+        &["place"],
+        [
+            ("VMs on LUNs within the limits of a plan", "iocast place plan.toml"),
+            ("With a picture of how much VMs slow each other down", "iocast place plan.toml -o plan"),
+            ("For a program", "iocast place plan.toml --output-format json"),
+        ],
+    ),
+    (
+        &["serve"],
+        [
+            (
+                "A Cheetah in memory for VMs of this host",
+                "iocast serve --drive cheetah-15k4 --image memory:8g --listen unix:/tmp/lun",
+            ),
+            (
+                "Two LUNs of one drive that may be written to, with a log of all requests",
+                "iocast serve --drive atlas-10k --image disk.img --create 4g --export a@0:2g --export b@2g:2g \
+             --allow-writes --listen tcp:10809 --log served.parquet",
+            ),
+            (
+                "Behind a scheduler",
+                "iocast serve --drive cheetah-15k4 --image memory:8g --scheduler cats --listen unix:/tmp/lun",
+            ),
+        ],
+    ),
+    (
+        &["calibrate"],
+        [
+            ("Measure a disk by reads, and write its profile", "iocast calibrate --device /dev/sdb -o sdb"),
+            ("The mechanical model only", "iocast calibrate --device /dev/sdb --models mechanical -o sdb"),
+            ("From a trace that was recorded on the disk", "iocast calibrate sdb.parquet -o sdb"),
+        ],
+    ),
+    (
+        &["validate"],
+        [
+            (
+                "Our scheduler against decisions of the kernel's",
+                "iocast validate decisions sdb-decisions.txt --scheduler mq-deadline",
+            ),
+            ("A drive model against measured times", "iocast validate drive cheetah-9lp cheetah9lp.validate"),
+            ("Forecasts against a lab's measurements", "iocast validate consolidation lab-results"),
+        ],
+    ),
+    (
+        &["reproduce"],
+        [
+            ("The tables and figures of a paper", "iocast reproduce geist2010"),
+            ("Quickly, with one seed", "iocast reproduce kim2015 --seeds 1"),
+            ("With files and pictures", "iocast reproduce casale2011 -o casale"),
+        ],
+    ),
+    (
+        &["list"],
+        [
+            ("All schedulers with their tunables", "iocast list schedulers"),
+            ("One of them", "iocast list schedulers cats"),
+            ("A drive with the values of its profile", "iocast list drives cheetah-15k4"),
+        ],
+    ),
+    (
+        &["capture", "block"],
+        [
+            ("A disk for a minute", "iocast capture block /dev/vdb -w 60 -o web.parquet"),
+            (
+                "All disks of KVM guests, by VM",
+                "iocast capture block /dev/vdb /dev/vdc -w 60 --vm-by cgroup -o host.parquet",
+            ),
+            ("Raw, for blkparse and btt", "iocast capture block /dev/vdb -w 60 --raw -o web"),
+        ],
+    ),
+    (
+        &["capture", "iscsi"],
+        [
+            ("An interface for a minute", "iocast capture iscsi --interface eth0 -w 60s -o san.parquet"),
+            ("A file of tcpdump or Wireshark", "iocast capture iscsi --read san.pcapng.gz -o san.parquet"),
+            ("A target on another port", "iocast capture iscsi --interface eth0 -w 60s --port 3261 -o san.parquet"),
+        ],
+    ),
+    (
+        &["capture", "decisions"],
+        [
+            ("For half a minute", "iocast capture decisions /dev/vdb -w 30"),
+            ("With names of one's own", "iocast capture decisions /dev/vdb -w 30 -o busy"),
+            ("Under a heavy load", "iocast capture decisions /dev/vdb -w 30 --buffer 64m"),
+        ],
+    ),
+    (
+        &["capture", "lab"],
+        [
+            ("Run a plan", "iocast capture lab pairs.toml"),
+            ("With results elsewhere", "iocast capture lab pairs.toml -o results"),
+            ("Go on where it was interrupted", "iocast capture lab pairs.toml -o results --resume"),
+        ],
+    ),
+    (
+        &["capture", "scrub"],
+        [
+            ("A capture without user data", "iocast capture scrub san.pcapng clean.pcapng"),
+            ("With the names of the login", "iocast capture scrub san.pcapng clean.pcapng --keep-login"),
+            ("A target on another port", "iocast capture scrub san.pcapng clean.pcapng --port 3261"),
+        ],
+    ),
+];
+
+/// The headings under which options stand, by their ids. Others stand under clap's own heading.
+const HEADINGS: &[(&str, &[&str])] = &[
+    (
+        "How traces are read",
+        &["at", "input_format", "op", "time_unit", "address_unit", "length_unit", "think_time", "layer", "lenient"],
+    ),
+    ("Part of the traces", &["start", "end", "limit"]),
+    (
+        "Queue in front of the drive",
+        &["depth", "write_depth", "look_ahead", "merge", "max_request", "max_segments", "max_queue"],
+    ),
+    ("Stack of layers", &["stacks", "stack", "in"]),
+    ("Generated workloads", &["workloads", "guest_capacity", "guest_cache", "guest_journal"]),
+    (
+        "Results",
+        &[
+            "output",
+            "output_format",
+            "force",
+            "size",
+            "picture_size",
+            "details",
+            "series",
+            "interval",
+            "decision_log",
+            "per_vm",
+            "until",
+            "misses",
+            "requests",
+            "top",
+            "report",
+            "log",
+            "digest",
+        ],
+    ),
+];
+
+/// The command line with examples and headings.
+pub fn explained(command: Command) -> Command {
+    EXAMPLES.iter().fold(headed(command), |command, (path, examples)| at(command, path, examples))
+}
+
+/// Puts the options of every subcommand under their headings.
+fn headed(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let command = command.mut_args(|argument| {
+        let heading = HEADINGS.iter().find(|(_, ids)| ids.contains(&argument.get_id().as_str()));
+        match heading {
+            Some((heading, _)) if !argument.is_positional() => argument.help_heading(*heading),
+            _ => argument,
+        }
+    });
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, headed))
+}
+
+fn at(command: Command, path: &[&'static str], examples: &[(&str, &str)]) -> Command {
+    let [name, rest @ ..] = path else {
+        let lines: Vec<String> = examples.iter().map(|(what, line)| format!("  # {what}\n  {line}\n")).collect();
+        let before = command.get_after_help().map(|help| format!("{help}\n\n")).unwrap_or_default();
+        return command.after_help(format!("{before}Examples:\n{}", lines.join("\n")));
+    };
+    command.mut_subcommand(*name, |command| at(command, rest, examples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Cli;
+
+    #[test]
+    fn every_example_is_accepted() {
+        for (path, examples) in EXAMPLES {
+            for (_, line) in examples {
+                let words = line.split_whitespace();
+                let matched = Cli::command_line().try_get_matches_from(words);
+                assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
+                assert!(line.starts_with(&format!("iocast {}", path[0])), "{line} is an example of {path:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_subcommand_that_does_something_has_examples() {
+        let command = Cli::command_line();
+        for subcommand in command.get_subcommands() {
+            let has = |name: &str| EXAMPLES.iter().any(|(path, _)| path[0] == name);
+            assert!(has(subcommand.get_name()), "{}", subcommand.get_name());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Names, lists, help and messages of the command line.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod program;
+
+use std::path::PathBuf;
+
+use program::{failure, iocast, json, sample, stdout};
+use serde_json::Value;
+
+#[test]
+fn unknown_names_end_with_code_2_and_similar_names() {
+    let mail = sample("mail.parquet");
+    for (arguments, expected) in [
+        (
+            &["compare", &mail, "--schedulers", "dedline"][..],
+            "unknown scheduler `dedline`; did you mean deadline, mq-deadline?",
+        ),
+        (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`; did you mean cheetah-"),
+        (&["compare", &mail, "--drive", "tape"], "unknown drive `tape`; `iocast list drives` names them all"),
+        (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not a whole number"),
+        (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
+        (&["compare", &mail, &mail], "two VMs are named `mail`"),
+        (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
+        (&["compare"], "TRACE"),
+    ] {
+        let (code, message) = failure(arguments);
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn lists_come_from_the_registries() {
+    for (what, names) in [
+        ("schedulers", &["fifo", "sstf", "scan", "look", "cscan", "deadline", "table", "gsw", "cats"][..]),
+        ("drives", &["cheetah-15k4", "linear", "fixed"]),
+        ("formats", &["blktrace", "blkreplay", "disksim-validate", "vscsi", "parquet"]),
+    ] {
+        let listed: Value = serde_json::from_str(&stdout(&["list", what, "--output-format", "json"])).unwrap();
+        let listed: Vec<&str> = listed.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+        for name in names {
+            assert!(listed.contains(name), "{name} is not among {listed:?}");
+        }
+        assert!(stdout(&["list", what]).contains(names[0]));
+    }
+}
+
+#[test]
+fn compare_without_input_names_its_three_kinds_of_input() {
+    let (code, message) = failure(&["compare"]);
+    assert_eq!(code, 2);
+    for word in ["iocast compare web.parquet", "--vm web=web.parquet", "--workload"] {
+        assert!(message.contains(word), "{word} is missing: {message}");
+    }
+}
+
+#[test]
+fn missing_file_is_answered_by_files_with_similar_names() {
+    let samples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples"].iter().collect();
+    for (command, given, meant) in [
+        ("compare", "web", "did you mean web.parquet?"),
+        ("stat", "mails", "did you mean mail.parquet?"),
+        ("stat", "lab-virtio/nothing-alike-at-all", "(os error 2)\n"),
+    ] {
+        let output = iocast().current_dir(&samples).args([command, given]).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(given) && message.ends_with(meant) || message.contains(meant), "{message}");
+    }
+}
+
+#[test]
+fn list_shows_one_part_by_its_name() {
+    let text = stdout(&["list", "schedulers", "cats"]);
+    assert!(text.contains("cats:read_delay=") && !text.contains("deadline:"), "{text}");
+    assert!(stdout(&["list", "schedulers", "noop"]).contains("│ fifo"), "an alias names the same part");
+    let drive = stdout(&["list", "drives", "cheetah-15k4"]);
+    assert!(drive.contains("cheetah-15k4:a=4.25ms"), "the values of the profile: {drive}");
+    assert_eq!(json(&["list", "formats", "blktrace"]).as_array().unwrap().len(), 1);
+    let (code, message) = failure(&["list", "drives", "cheetah"]);
+    assert!(code == 2 && message.contains("did you mean cheetah-"), "{message}");
+}
+
+#[test]
+fn tables_in_a_pipe_are_at_most_120_columns_wide() {
+    for what in ["schedulers", "drives", "stacks", "predictors", "workloads", "formats", "papers"] {
+        let text = stdout(&["list", what]);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 120, "list {what}: {widest}");
+    }
+}
+
+#[test]
+fn help_has_groups_and_examples() {
+    let help = stdout(&["help", "compare"]);
+    for heading in ["Results:", "How traces are read:", "Queue in front of the drive:", "Examples:"] {
+        assert!(help.lines().any(|line| line == heading), "{heading} is missing");
+    }
+    assert_eq!(help.matches("\n  iocast compare ").count(), 3);
+}

@@ -1,0 +1,36 @@
+//! Runs the program for tests.
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::path::PathBuf;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+pub fn sample(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect();
+    path.display().to_string()
+}
+
+pub fn iocast() -> Command {
+    let mut command = Command::cargo_bin("iocast").unwrap();
+    command.env_remove("RAYON_NUM_THREADS");
+    command
+}
+
+/// Standard output of a run that succeeds.
+pub fn stdout(arguments: &[&str]) -> String {
+    let assert = iocast().args(arguments).assert().success();
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+/// Exit code and standard error of a run that fails.
+pub fn failure(arguments: &[&str]) -> (i32, String) {
+    let output = iocast().args(arguments).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    assert!(output.stdout.is_empty(), "results on standard output of a failed run");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+pub fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&[arguments, &["--output-format=json"]].concat())).unwrap()
+}
