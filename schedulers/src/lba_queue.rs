@@ -1,5 +1,5 @@
-//! The waiting requests in order of their first sector, reads and all others apart so that a class
-//! there is no room for costs nothing to pass over.
+//! The waiting requests in order of their first sector. Reads and all others are apart, so that passing over a kind for
+//! which there is no capacity costs nothing.
 
 use traces::{Lba, Operation, Request, RequestId};
 
@@ -7,7 +7,7 @@ use crate::order::{Entry, Order};
 use crate::scheduler::Capacity;
 use crate::slots::Slots;
 
-/// Which classes of requests are looked at.
+/// The kinds of requests to consider: reads, and all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Classes {
     pub(crate) reads: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Classes {
 impl Classes {
     pub(crate) const READS: Classes = Classes { reads: true, writes: false };
 
-    /// The classes there is room for.
+    /// The kinds for which there is capacity.
     pub(crate) fn with(capacity: Capacity) -> Classes {
         Classes { reads: capacity.reads > 0, writes: capacity.writes > 0 }
     }

@@ -1,5 +1,5 @@
-//! The table of all schedulers. It drives `iocast list`, the help texts, the documentation and the
-//! conformance tests.
+//! The table of all schedulers. `iocast list`, the help texts, the documentation and the conformance tests are made
+//! from it.
 
 use traces::spec::{Settings, Spec, SpecError, Tunable, nearest};
 
@@ -13,7 +13,7 @@ use crate::{
 pub struct Entry {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it does.
+    /// Its rule in one line.
     pub summary: &'static str,
     /// The paper, or kernel file and version, that it follows.
     pub origin: &'static str,
@@ -52,7 +52,7 @@ pub const SCHEDULERS: &[Entry] = &[
     weighted::ENTRY,
 ];
 
-/// Other names of the same policies: what drives' makers and papers call them, and the entry it is.
+/// Other names that vendors and papers use for policies, each with the name of its entry.
 pub const ALIASES: &[(&str, &str)] = &[("clook", "cscan"), ("noop", "fifo"), ("sptf", "satf"), ("vscan", "vr")];
 
 /// A scheduler built from a spec, with its tunables as they are in force.

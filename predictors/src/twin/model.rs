@@ -1,7 +1,7 @@
 //! The model of VMs and their device, inferred from isolated traces, and the forecast that it gives.
 //!
 //! [`Model::infer`] runs the twin's steps up to calibration, [`Model::forecast`] simulates the VMs together. The
-//! forecast of a figure is the simulated one, corrected by what the simulation of the VM alone is off by.
+//! forecast of a figure is the simulated one, corrected by the error of the simulation of the VM alone.
 
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
@@ -28,9 +28,9 @@ pub struct Model<'a> {
     order: DispatchOrder,
     /// Whether the order is certain.
     sure: bool,
-    /// What each VM to forecast gets of the fitted device alone.
+    /// The figures of each VM to forecast, simulated alone on the fitted device.
     alone: Vec<VmForecast>,
-    /// What further traces contributed.
+    /// The contribution of further traces.
     further_traces_note: Option<String>,
     seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What is known of processes, and what to expect of the one that is waited for.
+//! Estimates of the behaviour of processes, and of the next request of the awaited one.
 
 use traces::{Nanos, RequestId, Timestamp};
 
@@ -101,8 +101,8 @@ impl Anticipatory {
         expected > head.abs_diff(sector)
     }
 
-    /// Whether there is no use in anticipating any longer, or this request is as good as what is
-    /// anticipated (`as_can_break_anticipation`).
+    /// Whether there is no use in anticipating any longer, or this request is as good as the anticipated one
+    /// (`as_can_break_anticipation`).
     pub(super) fn ends_anticipation(&mut self, expected: usize, candidate: Option<RequestId>) -> bool {
         if candidate.is_some_and(|id| self.held[id].process == expected) {
             return true;

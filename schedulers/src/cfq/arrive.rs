@@ -1,4 +1,4 @@
-//! What a new request changes: its queue's order, what is known of its process, and whose turn it is.
+//! The effects of a new request: on its queue's order, on the estimates for its process, and on the turn.
 
 use traces::{Priority, Request, RequestId};
 
@@ -310,7 +310,7 @@ impl Cfq {
             && self.queues[active].waiting.is_empty()
     }
 
-    /// The active queue keeps what is left of its slice, and another goes first.
+    /// The active queue keeps the rest of its slice, and another goes first.
     fn preempt(&mut self, number: usize) {
         let kind = self.active.map(|active| self.queues[active].kind());
         self.end_slice(true);

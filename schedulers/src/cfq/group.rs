@@ -32,7 +32,7 @@ pub(super) struct Group {
     /// The device time it has had, divided by its weight.
     vdisktime: u64,
     is_waiting: bool,
-    /// Class, kind and rest (ns) of what was interrupted when its turn ended.
+    /// Class, kind and rest (ns) of the service that was interrupted when its turn ended.
     pub(super) saved_workload: Option<(Class, Kind, u64)>,
     /// How many queues are busy on average, by class.
     average_busy: [u64; 2],

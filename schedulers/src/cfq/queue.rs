@@ -14,8 +14,8 @@ pub(super) enum Class {
     Idle,
 }
 
-/// Kinds of load, each with its service tree (Linux 3.5): what is not waited for, what is not worth
-/// idling for, and what is.
+/// Kinds of load, each with its service tree (Linux 3.5): async requests, sync requests that are not worth idling for,
+/// and those that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     #[default]

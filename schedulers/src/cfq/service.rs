@@ -1,4 +1,4 @@
-//! Whose turn it is, and which request of a queue is next.
+//! The order of the queues, and the next request of a queue.
 
 use traces::{Nanos, RequestId};
 
