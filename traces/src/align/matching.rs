@@ -1,12 +1,12 @@
-//! Two sequences matched in order: what is unique in both first (patience), then between those what is unique there,
-//! then the longest common subsequence of what is left.
+//! Matches two sequences in order. Keys that are unique in both come first (patience), then keys that are unique
+//! between those, then the longest common subsequence of the rest.
 
 use super::Key;
 
-/// Cells of the table for a longest common subsequence; beyond, a stretch without unique keys stays unmatched.
+/// The most cells of the table for a longest common subsequence. A longer stretch without unique keys stays unmatched.
 const CELLS_MAX: usize = 1 << 22;
 
-/// Indices of the same keys in both, each used once, rising in both.
+/// Pairs of indices of equal keys, each index used once, rising in both sequences.
 pub fn in_order(left: &[Key], right: &[Key]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     let mut open = vec![(0, left.len(), 0, right.len())];
