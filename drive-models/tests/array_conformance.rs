@@ -1,4 +1,4 @@
-//! What every array keeps to, whatever is asked of it.
+//! Rules that every array obeys under any load.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -43,7 +43,7 @@ fn build(level: &str, cache: &str, member: &str) -> Box<dyn DriveModel> {
     drive_models::build(&spec.parse().unwrap()).unwrap().drive
 }
 
-/// Gap to the arrival before in µs, where and how long in shares of what there is, and what.
+/// Gap to the arrival before in µs, place and length as shares of the array, and operation.
 type Asked = (u64, prop::sample::Index, u64, u8);
 
 fn requests(drive: &dyn DriveModel, asked: &[Asked]) -> Vec<Request> {
@@ -114,7 +114,7 @@ proptest! {
         let done = replay(&mut *drive, &requests, depth);
         prop_assert_eq!(done.len(), requests.len());
         prop_assert_eq!(&done, &replay(&mut *build(level, cache, member), &requests, depth));
-        // What is left to destage or read ahead comes to an end as well.
+        // Remaining destages and read-ahead come to an end, too.
         let mut last = Timestamp::ZERO;
         while let Some(next) = drive.next_event() {
             prop_assert!(next >= last);

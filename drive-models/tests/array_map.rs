@@ -16,7 +16,7 @@ fn map(level: Level, members: u64, unit: u64) -> Geometry {
     Geometry::new(level, members, Sectors::new(unit), Sectors::new(unit * ROWS + unit - 1))
 }
 
-/// Every member and sector of an array by what is there: the logical sector, or parity.
+/// The contents of every member and sector of an array: the logical sector, or parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
     Data(u64),
@@ -205,7 +205,7 @@ fn sectors(accesses: &[MemberAccess], operation: Operation) -> BTreeSet<(u64, u6
     sectors
 }
 
-/// A planned write of one row, held against what has to be known for it.
+/// A planned write of one row, compared with the sectors that have to be known for it.
 struct Audit {
     map: Geometry,
     failed: Option<u64>,

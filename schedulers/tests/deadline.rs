@@ -173,7 +173,7 @@ fn a_front_merge_sorts_anew() {
     let mut driver = deadline("");
     driver.reads(&[50, 100, 96]).front_merge(1);
     assert_eq!(driver.all(), [0, 1, 2]);
-    // What is next stays next.
+    // The next request stays next.
     let mut driver = deadline("");
     driver.reads(&[500, 600, 595]);
     assert_eq!(driver.next(), 0);
@@ -218,7 +218,7 @@ fn what_comes_back_goes_first() {
     let mut driver = deadline("");
     driver.reads(&[300, 100, 200]);
     assert_eq!(driver.next(), 0);
-    // Before what has been pushed out, too.
+    // Before a request that has been pushed out, too.
     driver.reads(&[100]);
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);

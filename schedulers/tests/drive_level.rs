@@ -47,7 +47,7 @@ fn v_of_r_turns_with_the_last_request_sent() {
     assert_eq!(driver.next(), 1);
 }
 
-/// What two schedulers send of the same requests, arriving in the same places of the same script.
+/// The requests that two schedulers send, with the same arrivals in the same places of the same script.
 fn same_order(a: &str, b: &str, steps: &[(bool, u64, bool)]) -> Result<(), TestCaseError> {
     let [mut a, mut b] = [a, b].map(Driver::new);
     for driver in [&mut a, &mut b] {

@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back_but_for_what_is_documented(records in records()) {
         for name in written_formats() {
-            // That one is kept at all decides what fio's log begins with.
+            // Whether one is kept decides the beginning of fio's log.
             let first = records.iter().find(|record| kept(name, record, record).is_some());
             let expected: Vec<Record> =
                 records.iter().filter_map(|record| kept(name, record, first.unwrap_or(record))).collect();

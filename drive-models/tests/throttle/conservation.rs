@@ -1,4 +1,4 @@
-//! What a throttle keeps to whatever is asked of it, with a k that changes.
+//! Rules that a throttle obeys under any load, with a k that changes.
 
 use drive_models::throttle::Throttle;
 use drive_models::{Completion, DriveModel};

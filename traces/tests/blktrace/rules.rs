@@ -254,7 +254,7 @@ fn a_record_leaves_when_it_and_all_before_it_are_complete() {
     let mut reader = formats::open(&path, &strict()).unwrap();
     for n in 1..=20_000u64 {
         assert!(reader.next().unwrap().is_some());
-        // What is looked ahead and buffered is less than this.
+        // The events that are read ahead and buffered are fewer than this.
         assert!(reader.position_bytes() < bytes * n / 20_000 + 500_000, "{n}: {}", reader.position_bytes());
     }
 }

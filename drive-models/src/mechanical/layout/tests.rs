@@ -140,7 +140,7 @@ proptest! {
             prop_assert!(near(f64::from(place.angle.0) / TURN as f64, angle + walked.turned), "{place:?} {walked:?}");
         }
         prop_assert_eq!(extent.first, layout.place(start as u64));
-        // Sector by sector: the wait for the next one is what separates it from the end of the last.
+        // Sector by sector: the wait for the next one is its distance from the end of the last.
         let mut turned = 0.0;
         let mut until: Option<Walked> = None;
         for sector in &all[start..end] {

@@ -50,7 +50,7 @@ struct Switches {
 }
 
 impl Slow {
-    /// What a segment holds of what came in by `at`, if it has been filled up to `end` or further.
+    /// The part of the sectors that came in by `at` that a segment holds, if it has been filled up to `end` or further.
     fn held(&self, index: usize, at: Timestamp, end: u64) -> BTreeMap<u64, Timestamp> {
         let mut here = self.segments[index].sectors.clone();
         here.retain(|_, time| *time <= at);
@@ -112,7 +112,7 @@ impl Slow {
         stream.limit = stream.limit.max(limit);
     }
 
-    /// What was sent up to `end` may go.
+    /// The sectors sent up to `end` may be dropped.
     fn sent(&mut self, index: usize, end: u64) {
         if !self.switches.keeps_read {
             self.segments[index].sectors.retain(|sector, _| *sector >= end);
@@ -271,7 +271,7 @@ proptest! {
                 request = Request::new(Timestamp::ZERO, Operation::Flush, Lba::ZERO, Sectors::ZERO);
             }
             let cache = drive.write_cache.as_ref().unwrap();
-            // What has to make room or to be on the medium first is what asking leaves out.
+            // The cost leaves out data that first has to free capacity or to reach the medium.
             let waits = match request.operation {
                 Operation::Read => cache.find(lba, lba + sectors) == Some(false),
                 Operation::Write if kind != 5 => !cache.has_room(lba, lba + sectors),
