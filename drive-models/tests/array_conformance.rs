@@ -105,7 +105,8 @@ proptest! {
 
     #[test]
     fn each_request_completes_once_and_runs_repeat(
-        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
+        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES),
+        member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..80),
         depth in 1usize..20,
     ) {
@@ -125,7 +126,8 @@ proptest! {
 
     #[test]
     fn completions_do_not_depend_on_how_often_the_drive_is_advanced(
-        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
+        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES),
+        member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..40),
     ) {
         let (mut often, mut once) = (build(level, cache, member), build(level, cache, member));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_joined_with_the_older_first_and_left_out_without_room() {
+    fn kinds_are_joined_with_the_older_first_and_left_out_without_capacity() {
         use Operation::{Discard, Read, Write};
         let queue = queue(&[(Write, 50), (Read, 50), (Read, 10), (Discard, 10), (Read, 90)]);
         let id = |entry: Option<Entry>| entry.map(|entry| entry.id);

@@ -117,8 +117,8 @@ mod tests {
                         naive_cache.sent(span);
                     }
                 }
-                let naive: Vec<RequestId> =
-                    waiting.iter().filter(|(_, span)| naive_cache.segment_holding(*span).is_some()).map(|(id, _)| *id).collect();
+                let predicted = waiting.iter().filter(|(_, span)| naive_cache.segment_holding(*span).is_some());
+                let naive: Vec<RequestId> = predicted.map(|(id, _)| *id).collect();
                 let kept: Vec<RequestId> = hits.hits.ascending_from(0).map(|entry| entry.id()).collect();
                 prop_assert_eq!(kept, naive);
             }

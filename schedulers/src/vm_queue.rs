@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_each_vm_is_its_oldest_that_there_is_room_for() {
+    fn the_first_of_each_vm_is_its_oldest_with_capacity() {
         use Operation::{Read, Write};
         let mut queue = VmQueue::default();
         for (id, (vm, operation)) in [(3, Write), (3, Read), (0, Read), (u16::MAX, Write)].into_iter().enumerate() {

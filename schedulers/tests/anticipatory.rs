@@ -351,7 +351,7 @@ fn a_front_merged_request_is_sorted_anew() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_decided_on_and_holds_up_the_rest() {
+fn a_request_without_capacity_is_chosen_and_holds_up_the_rest() {
     let mut driver = anticipatory("antic_expire=0ns");
     driver.reads(&[100]).writes(&[200]);
     driver.capacity = Capacity { reads: 0, writes: 5 };

@@ -192,7 +192,7 @@ fn front_merges_can_be_turned_off() {
 }
 
 #[test]
-fn a_direction_without_room_counts_as_having_nothing_waiting() {
+fn a_direction_without_capacity_counts_as_having_nothing_waiting() {
     let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
     let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     // A batch is cut short, and not resumed.

@@ -159,7 +159,7 @@ fn sfq_charges_growth_by_a_merge_to_the_next_request() {
 }
 
 #[test]
-fn all_pass_over_what_there_is_no_room_for() {
+fn all_pass_over_requests_without_capacity() {
     for name in ["sfq", "mclock", "token-bucket", "ba:below=cscan"] {
         let mut driver = Driver::new(name);
         driver.writes(&[10]).reads(&[20]).writes(&[30]).reads(&[40]);

@@ -359,7 +359,7 @@ fn only_the_last_eight_on_the_same_cpu_are_merged_into() {
 }
 
 #[test]
-fn a_domain_without_room_is_passed_over() {
+fn a_domain_without_capacity_is_passed_over() {
     let mut driver = kyber();
     driver.reads(&[0, 0]).writes(&[0, 0]);
     driver.capacity = Capacity { reads: 0, ..Capacity::UNLIMITED };

@@ -318,7 +318,7 @@ fn what_comes_back_goes_first_and_is_not_merged_into() {
 }
 
 #[test]
-fn a_direction_without_room_counts_as_having_nothing_waiting() {
+fn a_direction_without_capacity_counts_as_having_nothing_waiting() {
     let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
     let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     let mut driver = mq_deadline("");

@@ -51,7 +51,7 @@ fn fifo_overtakes_nobody_and_takes_back_what_returns_at_its_head() {
 }
 
 #[test]
-fn the_others_pass_over_what_there_is_no_room_for() {
+fn the_others_pass_over_requests_without_capacity() {
     for (name, writes, reads) in
         [("sstf", [0, 2], [3, 1]), ("look", [2, 0], [1, 3]), ("cscan", [2, 0], [3, 1]), ("table", [0, 2], [3, 1])]
     {

@@ -44,7 +44,7 @@ impl Setup<'_> {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         if !self.arguments.stack.stacks.is_empty() {
-            // A room's layers have these each for themselves.
+            // A stack's layers have these each for themselves.
             options.retain(|name, _| !OF_ONE_STAGE.contains(&name.as_str()));
             options.insert("interval".to_owned(), self.arguments.stack.interval.to_string());
         }

@@ -161,8 +161,8 @@ fn fallbacks_keep_the_queue_length_longest() {
         .fallbacks()
         .map(|Condition { size, distance, queue, .. }| format!("{size:?} {distance:?} {queue:?}").replace("Some", ""))
         .collect();
-    let expected = "(2) (0) (3); (2) None (3); None None (3); None None (2); None None (4); None None (1); None None (5); \
-                    None None (0); None None (6); None None (7); None None None; None None None";
+    let expected = "(2) (0) (3); (2) None (3); None None (3); None None (2); None None (4); None None (1); \
+                    None None (5); None None (0); None None (6); None None (7); None None None; None None None";
     assert_eq!(text.join("; "), expected);
     for (nth, finest) in Condition::finest().enumerate() {
         assert_eq!(finest.index(), nth);

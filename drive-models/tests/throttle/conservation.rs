@@ -53,7 +53,8 @@ proptest! {
 
     #[test]
     fn each_request_completes_once_and_runs_repeat(
-        requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS), depth in 1usize..20,
+        requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS),
+        depth in 1usize..20,
     ) {
         let mut slowed = dynamic(rules, disk);
         let done = replay(&mut slowed, &requests, depth);

@@ -72,7 +72,8 @@ proptest! {
 
     #[test]
     fn in_front_of_an_instantaneous_disk_all_times_are_k_times_the_lines(requests in load(), k in 1u64..20) {
-        let mut slowed = throttle(&format!("throttle:k={k},virtual=fixed,virtual.service=0,virtual.capacity={CAPACITY}"));
+        let spec = format!("throttle:k={k},virtual=fixed,virtual.service=0,virtual.capacity={CAPACITY}");
+        let mut slowed = throttle(&spec);
         let stretched: Vec<Request> = requests
             .iter()
             .map(|request| {
@@ -97,7 +98,9 @@ proptest! {
         k in 100u64..8000,
         timer in prop::sample::select(vec![0, 1, MS, 4 * MS, 7_777_777]),
         overhead in prop::sample::select(vec![0, 30_000, 5 * MS]),
-        line in prop::sample::select(vec!["cache=on", "cache=off", "hit=1ms,segments=2", "a=0,b=20ms,per_byte_ps=80000"]),
+        line in prop::sample::select(vec![
+            "cache=on", "cache=off", "hit=1ms,segments=2", "a=0,b=20ms,per_byte_ps=80000",
+        ]),
     ) {
         let mut slowed = throttle(&format!(
             "throttle:k={}.{:03},{disk},virtual.capacity={CAPACITY},timer={timer}ns,overhead={overhead}ns,{line}",

@@ -150,7 +150,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matches_rise_and_are_equal(left in prop::collection::vec(0u8..12, 0..60), right in prop::collection::vec(0u8..12, 0..60)) {
+        fn matches_rise_and_are_equal(
+            left in prop::collection::vec(0u8..12, 0..60), right in prop::collection::vec(0u8..12, 0..60),
+        ) {
             let (left, right) = (keys(&left), keys(&right));
             let pairs = in_order(&left, &right);
             for two in pairs.windows(2) {
@@ -163,7 +165,9 @@ mod tests {
         }
 
         #[test]
-        fn what_was_only_left_out_is_found_again(all in prop::collection::vec(any::<u16>(), 1..300), missing in prop::collection::vec(any::<bool>(), 300)) {
+        fn what_was_only_left_out_is_found_again(
+            all in prop::collection::vec(any::<u16>(), 1..300), missing in prop::collection::vec(any::<bool>(), 300),
+        ) {
             let key = |&lba: &u16| Key { lba: u64::from(lba), sectors: 8, operation: Operation::Write };
             let whole: Vec<Key> = all.iter().map(key).collect();
             let part: Vec<Key> = whole.iter().zip(&missing).filter(|(_, gone)| !**gone).map(|(key, _)| *key).collect();

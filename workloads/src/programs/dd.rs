@@ -26,7 +26,12 @@ pub(super) const ENTRY: Entry = Entry {
         ),
         Tunable::new("size", Unit::Bytes, "1g", "bytes of the file, bs times count").within(1, 1 << 43),
         Tunable::new("bs", Unit::Bytes, "1m", "bytes of a block").within(1, 1 << 30),
-        Tunable::new("direct", Unit::Switch, "off", "whether accesses bypass the page cache (iflag=direct, oflag=direct)"),
+        Tunable::new(
+            "direct",
+            Unit::Switch,
+            "off",
+            "whether accesses bypass the page cache (iflag=direct, oflag=direct)",
+        ),
         Tunable::new("fsync", Unit::Switch, "off", "whether the written data is made durable at the end (conv=fsync)"),
         Tunable::new("repeat", Unit::Count, "1", "number of runs; 0 for no end"),
     ],

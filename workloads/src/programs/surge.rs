@@ -18,8 +18,13 @@ pub(super) const ENTRY: Entry = Entry {
     origin: "Geist, Jones and Westall 2010, section 5, after Barford and Crovella 1998; where the paper is silent, \
              its reproduction",
     tunables: &[
-        Tunable::new("files", Unit::Count, "1000000", "number of files; half of them are removed and created again to age the disk")
-            .within(1, 10_000_000),
+        Tunable::new(
+            "files",
+            Unit::Count,
+            "1000000",
+            "number of files; half of them are removed and created again to age the disk",
+        )
+        .within(1, 10_000_000),
         Tunable::new("directories", Unit::Count, "1000", "number of directories").within(1, 100_000),
         Tunable::new(
             "popularity",

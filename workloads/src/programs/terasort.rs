@@ -30,8 +30,13 @@ pub(super) const ENTRY: Entry = Entry {
         Tunable::new("data", Unit::Bytes, "1g", "bytes of this guest's part of the data").within(1, 1 << 40),
         Tunable::new("chunk", Unit::Bytes, "128m", "bytes of a map task (dfs.block.size)").within(1 << 20, 1 << 32),
         Tunable::new("io.sort.mb", Unit::Bytes, "100m", "bytes of a map's buffer").within(1 << 20, 1 << 32),
-        Tunable::new("io.sort.spill.percent", Unit::Decimal, "0.8", "share of the buffer that is filled before a spill")
-            .within(100, 1000),
+        Tunable::new(
+            "io.sort.spill.percent",
+            Unit::Decimal,
+            "0.8",
+            "share of the buffer that is filled before a spill",
+        )
+        .within(100, 1000),
         Tunable::new("io.sort.factor", Unit::Count, "10", "files that are merged at a time").within(2, 1000),
         Tunable::new(
             "shuffle_buffer",
@@ -54,7 +59,8 @@ pub(super) const ENTRY: Entry = Entry {
         Tunable::new("map_compute", Unit::Time, "10ms", "processor time for a MiB that is mapped and sorted")
             .within(0, SECOND),
         Tunable::new("merge_compute", Unit::Time, "5ms", "processor time for a MiB that is merged").within(0, SECOND),
-        Tunable::new("reduce_compute", Unit::Time, "10ms", "processor time for a MiB that is reduced").within(0, SECOND),
+        Tunable::new("reduce_compute", Unit::Time, "10ms", "processor time for a MiB that is reduced")
+            .within(0, SECOND),
     ],
     events: &["map ends", "shuffle ends", "reduce ends"],
     ends: |_| true,

@@ -1,5 +1,5 @@
-//! Mechanics found through the disturbances between a program and a real platter: late clocks, now and then a long delay,
-//! and reads of 4 KiB only.
+//! Mechanics found through the disturbances between a program and a real platter: late clocks, now and then a long
+//! delay, and reads of 4 KiB only.
 
 use rand::RngExt;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};

@@ -181,7 +181,8 @@ impl Slow {
 
 prop_compose! {
     fn any_switches()(
-        on_hit: bool, needs_sequence: bool, within_track: bool, whole_track: bool, keeps_read: bool, keeps_written: bool,
+        on_hit: bool, needs_sequence: bool, within_track: bool, whole_track: bool, keeps_read: bool,
+        keeps_written: bool,
     ) -> Switches {
         Switches { on_hit, needs_sequence, within_track, whole_track, keeps_read, keeps_written }
     }
@@ -274,7 +275,7 @@ proptest! {
             // The cost leaves out data that first has to free capacity or to reach the medium.
             let waits = match request.operation {
                 Operation::Read => cache.find(lba, lba + sectors) == Some(false),
-                Operation::Write if kind != 5 => !cache.has_room(lba, lba + sectors),
+                Operation::Write if kind != 5 => !cache.has_capacity(lba, lba + sectors),
                 _ => true,
             };
             let waits = waits && cache.oldest().is_some();

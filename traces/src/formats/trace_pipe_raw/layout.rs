@@ -366,8 +366,10 @@ mod tests {
 
     #[test]
     fn the_header_of_an_event_is_read_by_name() {
-        let text = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\tarray       :   32 bits\n\n\
-                    \tpadding     : type == 29\n\ttime_extend : type == 30\n\ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
+        let text = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
+                    \tarray       :   32 bits\n\n\
+                    \tpadding     : type == 29\n\ttime_extend : type == 30\n\ttime_stamp : type == 31\n\
+                    \tdata max type_len  == 28\n";
         let header =
             Header { type_bits: 5, delta_bits: 27, padding: 29, time_extend: 30, time_stamp: Some(31), data_max: 28 };
         assert_eq!(self::header(text), Ok(header));
