@@ -218,7 +218,7 @@ impl Cats {
         }
     }
 
-    /// What goes ahead of the table: predicted hits, and reads in CSCAN order once one is too old.
+    /// The request that goes ahead of the table: predicted hits, and reads in CSCAN order once one is too old.
     fn dispatch_ahead_of_table(&mut self, now: Timestamp, cost: &dyn AccessCost) -> Option<Dispatch> {
         let sent = if let Some(hit) = self.hits.oldest() {
             self.hits_sent += 1;

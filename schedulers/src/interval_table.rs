@@ -132,7 +132,7 @@ impl IntervalTable {
     }
 }
 
-/// What a leg may cost at most so that no weighted sum overflows: the weights of a sequence add up
+/// The largest cost of a leg with which no weighted sum overflows: the weights of a sequence add up
 /// to n(n + 1)/2. With 1,024 requests that is over nine hours, which no seek takes.
 fn leg_limit(requests: usize) -> u64 {
     let requests = requests as u64;

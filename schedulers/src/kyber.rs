@@ -6,18 +6,18 @@
 //!
 //! Each domain has a depth: the number of its tokens, of which each of its requests in flight holds one. Depths begin
 //! at their maximum: 256 reads, 128 writes, 64 discards, 16 others. A timer adapts the depths of the first three
-//! domains. A completion arms it if it is not armed; it fires 100 ms later:
+//! domains. A completion in one of these arms it if it is not armed; it fires 100 ms later:
 //!
 //! 1. The device is *congested* if the 90th percentile of any domain's device times is above the domain's target.
-//! 2. The 99th percentile of a domain's total times (from insertion to completion) sets its depth. Both are counted in
-//!    buckets of a quarter of the target, the first one being number 0. A percentile in bucket b makes the depth `depth
-//!    * (b + 1) / 4`, at least 1 and at most the maximum. So the domain gets more tokens if it misses its target, and
-//!    fewer if it stays below three quarters of it.
+//! 2. The 99th percentile of a domain's total times (from insertion to completion) sets its depth. Times are counted in
+//!    buckets of a quarter of the target; the first bucket has the number 0. If the percentile is in bucket b, the depth
+//!    is multiplied by (b + 1)/4, within 1 and its maximum. So the domain gets more tokens if the percentile misses the
+//!    target, and fewer if it is at most three quarters of the target.
 //! 3. A depth may rise at any time. It falls only during congestion. A percentile that was taken without congestion is
 //!    kept for the next congestion and used once.
 //!
-//! A percentile is taken of 500 samples, or of fewer when a second has passed. Discards have a target of 5 s; others
-//! have none.
+//! A percentile is taken of 500 samples, or of fewer when a second has passed since the timer first found too few.
+//! Discards have a target of 5 s; others have none.
 //!
 //! The timer fires one tick later, as the kernel's timers do (`kernel/time/timer.c`, `calc_index`). Ticks begin at the
 //! clock's zero. The timer's work is done when the scheduler is next called.

@@ -23,7 +23,7 @@ impl Classes {
     }
 }
 
-/// The queue. Among requests at the same sector the older comes first, whatever it asks for.
+/// The queue. Among requests at the same sector the older comes first, of either kind.
 #[derive(Debug, Default)]
 pub(crate) struct LbaQueue {
     reads: Order,

@@ -73,7 +73,7 @@ struct Tags {
     proportion: i128,
 }
 
-/// What is kept per VM.
+/// The state of a VM.
 #[derive(Clone, Copy, Debug)]
 struct Vm {
     /// Between two of its R tags, if it has a reservation.

@@ -100,7 +100,7 @@ struct Class {
     outstanding: u64,
 }
 
-/// What is known of a request until it completes.
+/// The facts of a request, kept until it completes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     class: usize,
@@ -209,7 +209,7 @@ impl MqDeadline {
         self.next_in_order(class, direction).filter(|_| now < expires).or(Some(oldest))
     }
 
-    /// What one class would send next, if it has waited for `age`. A new batch begins even if not.
+    /// The next request of one class, if it has waited for `age`. A new batch begins even if not.
     fn offer(&mut self, now: Timestamp, class: usize, capacity: Capacity, age: Nanos) -> Offer {
         let id = if let Some(next) = self.batched(class, capacity) {
             next
@@ -229,8 +229,8 @@ impl MqDeadline {
         Offer::Send(id)
     }
 
-    /// What a class below the first sends because it has waited for too long behind another; if none
-    /// does, when the earliest would.
+    /// The request of a class below the first that has waited for too long behind another class; if there is none, the
+    /// time at which the first one will have.
     fn aged(&mut self, now: Timestamp, capacity: Capacity) -> Offer {
         if self.classes.iter().filter(|class| class.outstanding > 0).count() < 2 {
             return Offer::Nothing;

@@ -100,7 +100,7 @@ impl Satf {
         self.queue.push(waiting);
     }
 
-    /// What is known of a waiting request, to change.
+    /// The facts of a waiting request, to change.
     fn known(&mut self, id: RequestId) -> &mut Waiting {
         match &mut self.waiting[id] {
             Place::Queue(place) => &mut self.queue[*place],

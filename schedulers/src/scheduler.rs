@@ -26,7 +26,7 @@ impl Capacity {
     }
 }
 
-/// What a scheduler does with an opportunity to dispatch.
+/// The answer of a scheduler to an opportunity to dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// Send this request; the scheduler has forgotten it but for [`Scheduler::completed`].

@@ -69,7 +69,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     })
 }
 
-/// What a waiting or sent request was charged for.
+/// The charge for a waiting or sent request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Charged {
     vm: VmId,
@@ -97,7 +97,7 @@ struct Sfq {
 }
 
 impl Sfq {
-    /// What a request costs: its sectors, at least one, or 1.
+    /// The cost of a request: its sectors, at least one, or 1.
     fn cost(&self, request: &Request) -> u64 {
         if self.counts_sectors { request.sectors().count().max(1) } else { 1 }
     }

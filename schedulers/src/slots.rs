@@ -1,4 +1,4 @@
-//! What a policy knows about each waiting request, in a vector indexed by its id.
+//! The state that a policy keeps for each waiting request, in a vector indexed by its id.
 
 use std::ops::{Index, IndexMut};
 

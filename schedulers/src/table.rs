@@ -149,7 +149,7 @@ pub struct Evaluation {
     pub response_ns: u128,
 }
 
-/// What serving `sequence` in its order takes, legs counted as the table counts them.
+/// The total time of serving `sequence` in its order, with legs counted as the table counts them.
 pub fn evaluate(head: Lba, sequence: &[Lba], cost: &dyn AccessCost) -> Evaluation {
     let mut evaluation = Evaluation::default();
     let mut from = head;

@@ -57,7 +57,7 @@ struct Bucket {
     /// Bytes a second, and so tokens a nanosecond.
     rate: i128,
     full: i128,
-    /// What it held at `at`; negative after a request longer than the bucket.
+    /// The tokens that it held at `at`; negative after a request longer than the bucket.
     tokens: i128,
     at: Timestamp,
 }

@@ -68,7 +68,7 @@ impl<'a> Model<'a> {
         Ok(Model { traces, workloads, fitted, order, sure, alone, further_traces_note, seed })
     }
 
-    /// What each VM gets of the device together with the others.
+    /// The figures of each VM on the device together with the others.
     ///
     /// # Errors
     /// [`PredictError::DoesNotHold`] if they cannot be simulated.
@@ -93,7 +93,7 @@ impl<'a> Model<'a> {
         DevicePolicy { name: self.order.policy.kind().to_owned(), sure: self.sure }
     }
 
-    /// Notes for the user: the device in words, and what further traces contributed.
+    /// Notes for the user: the device in words, and the contribution of further traces.
     pub fn notes(&self) -> Vec<String> {
         [describe(&self.fitted, self.order, self.sure)].into_iter().chain(self.further_traces_note.clone()).collect()
     }

@@ -6,7 +6,7 @@ use super::{Anticipation, Anticipatory, Held, SYNC, TICK};
 
 /// Think times count as at most so long (one tick less than `MAX_THINKTIME`).
 const THINK_MAX: u64 = 19 * TICK;
-/// What is near at once, in sectors; doubles with every tick of anticipation.
+/// The distance in sectors that counts as near at first; it doubles with every tick of anticipation.
 const NEAR: u64 = 8192;
 /// For how many ticks it does.
 const NEAR_TICKS: u64 = 20;

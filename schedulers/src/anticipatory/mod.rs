@@ -118,7 +118,7 @@ struct Waiting {
     fifo_checked: Timestamp,
 }
 
-/// What is known of a request until it has completed.
+/// The facts of a request, kept until it has completed.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     class: usize,
@@ -135,7 +135,7 @@ impl Default for Held {
     }
 }
 
-/// What is known of a process.
+/// The facts of a process.
 #[derive(Debug, Default)]
 struct Process {
     /// Requests that wait to be chosen, and that wait in the dispatch queue.
@@ -176,7 +176,7 @@ struct Anticipatory {
     known: Vec<Process>,
     held: Slots<Held>,
     classes: [Waiting; 2],
-    /// What has been decided on but not been asked for.
+    /// The requests that have been chosen and not yet sent.
     dispatch_queue: IdList,
     inserted: u64,
     /// Requests decided on and not completed.

@@ -121,7 +121,7 @@ impl Cfq {
         let queue = Queue::new(true, request.priority, group);
         let number = match self.free.pop() {
             Some(free) => {
-                // What it has allocated is of use to the next.
+                // Its allocated memory is reused.
                 let waiting = std::mem::take(&mut self.queues[free].waiting);
                 self.queues[free] = Queue { waiting, ..queue };
                 free
@@ -182,7 +182,7 @@ impl Cfq {
         }
     }
 
-    /// What the request tells of its process, its queue and its group.
+    /// Updates the estimates for the request's process, queue and group.
     fn learn(&mut self, id: RequestId) {
         let held = self.held[id];
         if self.is_3_5() {

@@ -5,7 +5,7 @@ use traces::{Operation, RequestId, Timestamp};
 use crate::id_list::IdList;
 use crate::order::Order;
 
-/// What is known about a request from its arrival to its completion.
+/// The facts of a request from its arrival to its completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     /// The queue it is or was in, by number.

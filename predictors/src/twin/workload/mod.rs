@@ -1,6 +1,6 @@
 //! Infers the workload of a VM from its isolated trace.
 //!
-//! A [`Workload`] holds what the simulation needs to send the VM's requests again on another device:
+//! A [`Workload`] holds the facts that the simulation needs to send the VM's requests again on another device:
 //!
 //! - the dependency of each request (`dependencies/`),
 //! - when the journal's writes block other processes (`journal_waits`),

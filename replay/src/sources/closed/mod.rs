@@ -128,7 +128,7 @@ impl Closed {
         }
     }
 
-    /// The traces, with the counts of what was read.
+    /// The traces, with the counts of the records read.
     pub fn traces(&self) -> &MergedTraces {
         &self.traces
     }

@@ -61,7 +61,7 @@ pub(crate) enum After {
     Batch(u32),
 }
 
-/// What a request waited for: an event, and the think time from it to the request's arrival.
+/// The dependency of a request: an event, and the think time from it to the request's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) after: After,
