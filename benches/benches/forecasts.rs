@@ -11,7 +11,7 @@ use predictors::{Isolated, IsolatedTrace, build, predictor};
 use traces::results::isolation::IsolationProfile;
 use traces::{Nanos, Sectors};
 
-/// Rooms with a single drive, and with an array.
+/// Setups with a single drive, and with an array.
 const DRIVE: usize = 0;
 const ARRAY: usize = 3;
 

@@ -120,7 +120,7 @@ fn measured_file_is_not_changed() {
     let found = json(folder.path(), &["--device", "disk.img", "--reads", "500"]);
     assert_eq!((&found["capacity_sectors"], &found["requests"]), (&8192.into(), &501.into()));
     assert!(parameter(&found, 2, "service_ns") > 0.0);
-    // Reads of 1 MiB are among what was tried, and so small a drive is none.
+    // Reads of 1 MiB are among the attempts, and no drive is that small.
     assert!(found["fits"][4]["not_fitted"].is_string(), "{found}");
     assert!(found["notes"][0].as_str().unwrap().starts_with("a file was measured"), "{found}");
     assert!(!found["device"].as_array().unwrap().is_empty());
@@ -182,7 +182,7 @@ fn interrupt_exits_with_130_and_writes_no_files() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // What is known of the device is printed when the signals are watched and the reads begin.
+    // The facts of the device are printed when the signals are watched and the reads begin.
     let mut line = String::new();
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();

@@ -22,7 +22,6 @@ fn unknown_names_end_with_code_2_and_similar_names() {
         (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
         (&["compare", &mail, &mail], "two VMs are named `mail`"),
         (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
-        (&["compare"], "TRACE"),
     ] {
         let (code, message) = failure(arguments);
         assert_eq!(code, 2, "{arguments:?}");

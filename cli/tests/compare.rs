@@ -102,7 +102,7 @@ fn overlapping_vms_cause_a_warning() {
 
 #[test]
 fn vm_without_a_place_goes_to_the_first_gap_that_holds_it() {
-    // The second one's place leaves no room at the beginning.
+    // The second one's place leaves no capacity at the beginning.
     let web = format!("web={}@1m", sample("web.parquet"));
     let arguments = ["compare", &sample("mail.parquet"), "--vm", &web, "--pacing", "closed", "--limit", "100"];
     let result = json(&arguments);

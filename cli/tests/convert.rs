@@ -109,7 +109,7 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
         assert!(is_in(&original), "{name} was never in the file");
         assert!(!is_in(&bytes), "{name} is still in the file");
     }
-    // Names do not change what is replayed: the same requests, streams told apart as before.
+    // Names do not change the replay: the same requests, in the same streams.
     assert_eq!(figures(&out, &[])[0]["all"], figures(&mail, &[])[0]["all"]);
 
     let moved = folder.path().join("moved.parquet").display().to_string();

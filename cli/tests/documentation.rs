@@ -43,7 +43,7 @@ fn prose(text: &str) -> Vec<&str> {
     lines
 }
 
-/// The text without what stands between backquotes.
+/// The text without the parts between backquotes.
 fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect()
 }

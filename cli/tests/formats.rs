@@ -179,7 +179,7 @@ fn trace_of_several_devices_needs_a_choice_if_the_output_holds_one() {
     let message = succeeds(folder, &["convert", "two.iolog", "a.load", "--device", "/dev/vda"]);
     assert!(message.contains(": 2 requests as blkreplay"), "{message}");
 
-    // Where there is room for all, they stay apart.
+    // If the capacity suffices for all, they stay apart.
     for output in ["two.csv", "again.iolog", "two.disksim", "two.parquet"] {
         let message = succeeds(folder, &["convert", "two.iolog", output]);
         assert!(message.contains(": 3 requests"), "{message}");

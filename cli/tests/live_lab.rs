@@ -247,7 +247,7 @@ fn filebench_lays_out_its_files_before_the_run_and_its_summary_is_kept() {
 #[test]
 fn iscsi_without_root_reports_the_missing_capabilities() {
     let folder = tempfile::tempdir().unwrap();
-    // Readable by the user nobody, who runs the program.
+    // Readable by the user `nobody`, which runs the program.
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
     std::fs::write(folder.path().join("small.fio"), JOB).unwrap();

@@ -58,7 +58,7 @@ fn placement_is_confirmed_by_replay_and_drawn() {
     let all: Vec<&str> = (0..2).flat_map(of).collect();
     assert_eq!(all.len(), 3);
     assert!((0..2).all(|lun| !(of(lun).contains(&"mail") && of(lun).contains(&"oltp"))), "{all:?}");
-    // Whoever is alone gets in the replay what it gets alone; whoever is not gets less.
+    // A VM that is alone on a LUN has the same figures in the replay as alone; the others have less.
     for lun in placed["luns"].as_array().unwrap() {
         let vms = lun["vms"].as_array().unwrap();
         for vm in vms {

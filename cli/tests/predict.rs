@@ -52,7 +52,7 @@ fn captures_and_their_profiles_give_the_same_forecast() {
         of_captures["alone"].as_array().unwrap().iter().map(|vm| vm["reads"]["iops"].as_f64().unwrap()).sum();
     let isolation = pair["predictors"]["isolation"]["total_read_iops"].as_f64().unwrap();
     assert!((isolation / reads - 1.0).abs() < 1e-12);
-    // What stat measures of the same requests.
+    // The figures of stat for the same requests.
     let stat = iocast().args(["stat", &mail, "--output-format", "json"]).assert().success();
     let stat: Value = serde_json::from_slice(&stat.get_output().stdout).unwrap();
     let reads = &of_captures["alone"][0]["reads"];
@@ -127,7 +127,7 @@ fn traces_of_also_inform_the_twin_and_are_not_forecast() {
     let of = |result: &Value, name: &str| result["pairs"][0]["predictors"][name].clone();
     assert_eq!(also["pairs"][0]["vms"], json!(["mail", "web"]));
     assert_eq!(also["alone"].as_array().unwrap().len(), 2);
-    // What told of the device is named with its digest.
+    // The evidence for the device is named with its digest.
     let told = &also["also"];
     assert_eq!((told.as_array().unwrap().len(), &told[0]["vm"]), (1, &json!("oltp")));
     assert_eq!(told[0]["trace"]["sha256"].as_str().unwrap().len(), 64);
@@ -197,7 +197,7 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
     let stored = json_of(&[&format!("{stem}-mail.json"), &format!("{stem}-web.json"), "--predictors", "isolation"]);
     let isolation = |result: &Value| result["pairs"][0]["predictors"]["isolation"].clone();
     assert_eq!(isolation(&stored), isolation(&replayed));
-    // What stands before the drive counts.
+    // The stack before the drive counts.
     let deadline = json_of(&[&[mail.as_str(), &web, "--predictors", "isolation", "--depth", "4"], &on[..]].concat());
     let layers = ["--stack", "lun=fifo@depth=4"];
     let stacked = json_of(&[&[mail.as_str(), &web, "--predictors", "isolation"], &on[..], &layers].concat());
@@ -229,7 +229,7 @@ fn replay_on_a_drive_accepts_traces_of_any_layer() {
     assert!(said.contains("mail at layer wire"), "{said}");
     let of_wire = json_of(&[&[wire.as_str(), &web], &on[..]].concat());
     assert_eq!(of_wire["pairs"], two["pairs"]);
-    // What was replayed on one storage does not go with what was recorded, or replayed on another.
+    // Replays on one storage cannot be mixed with captures, or with replays on another.
     let stored = |stem: &str, drive: &str| {
         let stem = path(stem);
         json_of(&[&mail, &web, "--drive", drive, "--end", "10s", "--predictors", "isolation", "-o", &stem]);
@@ -243,7 +243,7 @@ fn replay_on_a_drive_accepts_traces_of_any_layer() {
     );
     let (recorded, _) = refused(&[&on_9lp[0], &web, "--predictors", "isolation"]);
     assert!(exit == 1 && recorded.contains("and web was recorded where it ran"), "{recorded}");
-    // What a replay gave can be learned from.
+    // The result of a replay can be learned from.
     let known = path("known.json");
     let twin = [&mail, &web, "--drive", "cheetah-9lp", "--end", "10s", "--predictors", "twin,isolation"];
     std::fs::write(&known, json_of(&twin).to_string()).unwrap();
@@ -445,7 +445,7 @@ fn forecasts_are_compared_with_the_labs_measurements() {
     assert!((summary["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
     assert_eq!((summary["forecasts"].as_u64(), summary["left_out"].as_u64()), (Some(12), Some(0)));
     let error = |name: &str, figure: &str| result["summary"][name][figure]["mean"].as_f64().unwrap();
-    // The aims (docs/validation/forecasts.md). Nobody else is better.
+    // The aims (docs/validation/forecasts.md). No other predictor is better.
     let aims = [("read_response", 0.10), ("read_iops", 0.10), ("write_iops", 0.10), ("write_response", 0.15)];
     for (figure, bound) in aims {
         let twin = error("twin", figure);
@@ -455,7 +455,7 @@ fn forecasts_are_compared_with_the_labs_measurements() {
             assert!(name == "twin" || other.is_none_or(|other| other > twin), "{name} {figure}: {other:?} {twin}");
         }
     }
-    // What is stated to hold nine tenths of truths holds most of them.
+    // Intervals that should hold nine tenths of truths hold most of them.
     let within = result["summary"]["twin"]["read_response"]["within_stated"].as_f64().unwrap();
     assert!(within > 0.8, "{within}");
     assert!(error("casale", "read_response") < 0.31 && error("isolation", "read_response") > 0.6);

@@ -54,7 +54,7 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
         assert_eq!(layer_names, ["guest", "blkback", "hypervisor"]);
         assert_eq!(layers[2]["scheduler"], run["scheduler"]["name"]);
         assert_eq!(layers[0]["settings"]["max_request"], "44k");
-        // What the last layer sends on is what the drive serves.
+        // The drive serves the requests that the last layer sends.
         let served = run["all"]["device_requests"].as_u64().unwrap();
         assert_eq!(layers[2]["requests"].as_u64().unwrap(), served);
         assert_eq!(run["queue"]["merged"], layers[2]["merged"]);

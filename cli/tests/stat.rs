@@ -86,7 +86,7 @@ fn table_shows_the_main_figures() {
     }
     let markdown = text(&["stat", &capture("virtio-mail"), "--output-format=markdown"]);
     assert!(markdown.contains("### Times between stages") && markdown.contains("| Q2C all "), "{markdown}");
-    // The help says what the table's stages are.
+    // The help explains the table's stages.
     let help = text(&["help", "stat"]);
     assert!(help.contains("D2C") && help.contains("issued to completed"), "{help}");
 }

@@ -194,7 +194,7 @@ fn priority_classes_and_levels_are_those_of_the_capture() {
     let run = |scheduler: &str, order: &[(&str, u64)]| {
         json(&validate(folder.path(), &of_classes(order), &["--scheduler", scheduler, "--output-format=json"]))
     };
-    // Real time while any waits or is in flight, then what has none or is best effort, then idle.
+    // Real time while any waits or is in flight, then best effort and requests without a class, then idle.
     let order =
         [("none,0,0", 100), ("rt,0,5", 800), ("rt,0,0", 900), ("be,0,7", 300), ("idle,0,7", 150), ("idle,0,0", 200)];
     let by_class = run("mq-deadline", &order);

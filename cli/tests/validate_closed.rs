@@ -112,7 +112,8 @@ fn inputs_that_cannot_be_compared_are_refused() {
     assert!(code == 2 && error.contains("nonesuch"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let arrivals = folder.path().join("arrivals.csv");
-    let text = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,completed_ns,error\n\
+    let text = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
+                completed_ns,error\n\
                 0,read,0,8,,0,0,1,0,,,,0\n1000,read,8,8,,0,0,1,0,,,,0\n";
     std::fs::write(&arrivals, text).unwrap();
     let (code, error) = refused(&arrivals, &[]);

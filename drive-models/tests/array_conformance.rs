@@ -1,4 +1,4 @@
-//! What every array keeps to, whatever is asked of it.
+//! Rules that every array obeys under any load.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -43,7 +43,7 @@ fn build(level: &str, cache: &str, member: &str) -> Box<dyn DriveModel> {
     drive_models::build(&spec.parse().unwrap()).unwrap().drive
 }
 
-/// Gap to the arrival before in µs, where and how long in shares of what there is, and what.
+/// Gap to the arrival before in µs, place and length as shares of the array, and operation.
 type Asked = (u64, prop::sample::Index, u64, u8);
 
 fn requests(drive: &dyn DriveModel, asked: &[Asked]) -> Vec<Request> {
@@ -105,7 +105,8 @@ proptest! {
 
     #[test]
     fn each_request_completes_once_and_runs_repeat(
-        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
+        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES),
+        member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..80),
         depth in 1usize..20,
     ) {
@@ -114,7 +115,7 @@ proptest! {
         let done = replay(&mut *drive, &requests, depth);
         prop_assert_eq!(done.len(), requests.len());
         prop_assert_eq!(&done, &replay(&mut *build(level, cache, member), &requests, depth));
-        // What is left to destage or read ahead comes to an end as well.
+        // Remaining destages and read-ahead come to an end, too.
         let mut last = Timestamp::ZERO;
         while let Some(next) = drive.next_event() {
             prop_assert!(next >= last);
@@ -125,7 +126,8 @@ proptest! {
 
     #[test]
     fn completions_do_not_depend_on_how_often_the_drive_is_advanced(
-        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES), member in prop::sample::select(MEMBERS),
+        level in prop::sample::select(LEVELS), cache in prop::sample::select(CACHES),
+        member in prop::sample::select(MEMBERS),
         asked in prop::collection::vec((0u64..3000, any::<prop::sample::Index>(), 0u64..100, any::<u8>()), 1..40),
     ) {
         let (mut often, mut once) = (build(level, cache, member), build(level, cache, member));

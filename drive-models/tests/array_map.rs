@@ -16,7 +16,7 @@ fn map(level: Level, members: u64, unit: u64) -> Geometry {
     Geometry::new(level, members, Sectors::new(unit), Sectors::new(unit * ROWS + unit - 1))
 }
 
-/// Every member and sector of an array by what is there: the logical sector, or parity.
+/// The contents of every member and sector of an array: the logical sector, or parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
     Data(u64),
@@ -205,7 +205,7 @@ fn sectors(accesses: &[MemberAccess], operation: Operation) -> BTreeSet<(u64, u6
     sectors
 }
 
-/// A planned write of one row, held against what has to be known for it.
+/// A planned write of one row, compared with the sectors that have to be known for it.
 struct Audit {
     map: Geometry,
     failed: Option<u64>,
@@ -276,7 +276,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn reads_cover_the_requested_sectors_or_those_that_reconstruct_them((level, members, unit, failed) in any_shape(), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn reads_cover_the_requested_sectors_or_those_that_reconstruct_them(
+        (level, members, unit, failed) in any_shape(),
+        a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(),
+    ) {
         let map = map(level, members, unit);
         let capacity = map.capacity().count() as usize;
         let (start, end) = (a.index(capacity) as u64, b.index(capacity) as u64);
@@ -299,7 +302,10 @@ proptest! {
     }
 
     #[test]
-    fn a_write_within_a_row_knows_its_parity((level, members, unit, failed) in parity_shape(), row in 0..ROWS, a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn a_write_within_a_row_knows_its_parity(
+        (level, members, unit, failed) in parity_shape(), row in 0..ROWS,
+        a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(),
+    ) {
         let map = map(level, members, unit);
         let size = map.row_sectors() as usize;
         let (from, to) = (a.index(size) as u64, b.index(size) as u64);
@@ -307,13 +313,17 @@ proptest! {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         Planner::new(map, failed).write(start, end, &mut reads, &mut writes);
         let (reads, writes) = (sectors(&reads, Operation::Read), sectors(&writes, Operation::Write));
-        let new = (start..end).map(|sector| map.place(Lba::new(sector))).map(|place| (place.unit, place.offset)).collect();
+        let places = (start..end).map(|sector| map.place(Lba::new(sector)));
+        let new = places.map(|place| (place.unit, place.offset)).collect();
         Audit { map, failed, row, reads, writes }.check(&new);
     }
 
     /// As destaging has them: some units, each with a span that may have holes.
     #[test]
-    fn a_write_with_holes_knows_its_parity((level, members, unit, failed) in parity_shape(), row in 0..ROWS, dirty in prop::collection::vec(prop::option::of((0u64..8, 0u64..8, any::<bool>())), 9)) {
+    fn a_write_with_holes_knows_its_parity(
+        (level, members, unit, failed) in parity_shape(), row in 0..ROWS,
+        dirty in prop::collection::vec(prop::option::of((0u64..8, 0u64..8, any::<bool>())), 9),
+    ) {
         let map = map(level, members, unit);
         let mut written = Vec::new();
         let mut new = BTreeSet::new();
@@ -332,7 +342,10 @@ proptest! {
     }
 
     #[test]
-    fn without_parity_exactly_the_requested_sectors_are_written((level, members, unit, failed) in any_shape().prop_filter("no parity", |shape| shape.0.parities() == 0), a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {
+    fn without_parity_exactly_the_requested_sectors_are_written(
+        (level, members, unit, failed) in any_shape().prop_filter("no parity", |shape| shape.0.parities() == 0),
+        a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(),
+    ) {
         let map = map(level, members, unit);
         let capacity = map.capacity().count() as usize;
         let (start, end) = (a.index(capacity) as u64, b.index(capacity) as u64);

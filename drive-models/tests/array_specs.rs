@@ -1,4 +1,4 @@
-//! Arrays as the command line and profiles describe them, and what is refused.
+//! Arrays as the command line and profiles describe them, and refused descriptions.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 

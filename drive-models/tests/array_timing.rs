@@ -23,7 +23,7 @@ fn write(lba: u64, sectors: u64) -> Request {
     request(Operation::Write, lba, sectors)
 }
 
-/// Submits each request at its time in ms, and returns when each was done in ms and what was said.
+/// Submits each request at its time in ms, and returns when each was done in ms and its completion.
 fn run(drive: &mut dyn DriveModel, requests: &[(u64, Request)]) -> Vec<(u64, Completion)> {
     let mut completions = Vec::new();
     for (id, (at, request)) in requests.iter().enumerate() {
@@ -64,7 +64,7 @@ fn raid_1_reads_from_the_shorter_queue_then_the_nearer_head() {
     let settings = "level=1,members=2";
     assert_eq!(times(settings, &[(0, read(0, 8)), (0, read(0, 8)), (0, read(0, 8))]), [1, 1, 2]);
     assert_eq!(times(settings, &[(0, write(0, 8)), (0, read(0, 8)), (0, read(0, 8))]), [1, 2, 2]);
-    // The heads end at 1008 and 500,008; what follows goes to the nearer one.
+    // The heads end at 1008 and 500,008; the next reads go to the nearer one.
     let done = run(
         &mut *array(settings),
         &[
@@ -235,7 +235,7 @@ fn write_past_the_write_cache_drops_older_data_in_it() {
 
 #[test]
 fn schedulers_of_members_are_notified_of_completions() {
-    // They count what is below them and would stop.
+    // They count the requests below them and would stop.
     for scheduler in ["sfq,scheduler.depth=1", "kyber", "anticipatory", "ba"] {
         let requests: Vec<_> = (0..300).map(|nth| (0, read(nth * 8, 8))).collect();
         let settings = format!("level=0,members=2,depth=4,scheduler={scheduler}");
@@ -256,7 +256,7 @@ fn flushes_go_to_the_members_unless_the_write_cache_is_non_volatile() {
     assert_eq!(cache("level=5,member.write_cache=volatile"), WriteCache::Volatile { fua: false });
     assert_eq!(cache("level=5,member.write_cache=volatile-fua"), WriteCache::Volatile { fua: true });
     assert_eq!(cache("level=5,member.write_cache=volatile,write_cache=1m"), WriteCache::Through);
-    // It goes ahead of what waits, to every member, and takes as long as the last of them.
+    // It goes ahead of waiting requests, to every member, and takes as long as the last of them.
     let settings = "level=0,members=2,member.write_cache=volatile,member.flush=7ms";
     let flush = request(Operation::Flush, 0, 0);
     assert_eq!(times(settings, &[(0, read(0, 8)), (0, read(0, 8)), (0, flush), (0, read(128, 8))]), [1, 9, 8, 8]);
@@ -300,7 +300,7 @@ fn array_built_with_contents_equals_the_registrys_with_a_read_cache() {
     };
     let size = part().0.capacity();
     let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), size);
-    // A stream that soon finds what has been read ahead, and reads at random beside it.
+    // A stream that soon finds its sectors read ahead, and reads at random beside it.
     let stream = (0..60).map(|n| (n * 2, read(n * 64, 64)));
     let random = (0..60).map(|n| (n * 2 + 1, read(1_000_000 + n * n * 8 % 7919 * 8, 8)));
     let mut requests: Vec<(u64, Request)> = stream.chain(random).collect();
@@ -356,7 +356,7 @@ fn passed_requests_leave_the_read_cache_as_served_ones_do() {
         }
     }
     assert!((500..2500).contains(&hits), "{hits}");
-    // An array that begins with what has passed goes on as the one that has served it.
+    // An array that begins with the contents of another goes on like that one.
     let parts = (0..5).map(|_| part()).collect();
     let mut ours = array::with_contents(geometry, traces::Nanos::from_us(100), half, parts);
     let held = Request::new(Timestamp::ZERO, Operation::Read, requests[9].1.lba, Sectors::new(64));

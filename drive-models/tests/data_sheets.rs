@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
-/// A load as specifications have it: requests of one size over the whole drive, so many at a time.
+/// A load as specifications have it: requests of one size over the whole drive, a fixed number at a time.
 #[derive(Clone, Copy)]
 struct Load {
     operation: Operation,

@@ -1,4 +1,4 @@
-//! The shipped empirical profile is what its source says: fitted on the samples of that disk, to the byte.
+//! The shipped empirical profile agrees with its source, to the byte: it is fitted on the samples of that disk.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::cmp::Reverse;

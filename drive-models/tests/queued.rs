@@ -196,7 +196,7 @@ fn full_queue_accepts_a_command_after_a_completion() {
     let mut done = Vec::new();
     drive.advance(Timestamp::from_ns(MS), &mut done);
     assert!(drive.accepts(&read) && ids(&done) == [0]);
-    // Late by services: what happened between has its own times.
+    // Late by services: events in between keep their own times.
     drive.submit(Timestamp::from_ns(6 * MS), RequestId(0), &read);
     assert_eq!(drive.next_event(), Some(Timestamp::from_ns(2 * MS)));
     drive.advance(Timestamp::from_ns(7 * MS), &mut done);
@@ -222,10 +222,10 @@ fn only_drives_that_serve_one_at_a_time_have_such_a_queue() {
     assert_eq!(refused, "fixed:queue_order=`sstf` is not fifo|look|satf");
 }
 
-/// What, of which request, when in ms.
+/// Action, request, and time in ms.
 type Heard = (&'static str, u32, u64);
 
-/// First come first served, and writes down what it hears.
+/// First come first served, and records the calls.
 struct Listener {
     waiting: VecDeque<RequestId>,
     heard: Arc<Mutex<Vec<Heard>>>,

@@ -1,9 +1,10 @@
-//! Forecasts what virtual machines (VMs) get of a device they share, from measurements of each alone.
+//! Forecasts throughput and response times of virtual machines (VMs) that share a device, from measurements of each VM
+//! alone.
 //!
 //! - [`profile::Measure`] measures an [`traces::results::isolation::IsolationProfile`] from a trace of one VM;
 //!   [`IsolatedTraceBuilder`] keeps its single requests.
-//! - A [`Predictor`] forecasts from two or more of them what each VM gets. [`PREDICTORS`] lists all methods, `twin`
-//!   being the one that infers and simulates.
+//! - A [`Predictor`] forecasts the figures of each VM from two or more of them. [`PREDICTORS`] lists all methods.
+//!   `twin` is the one that infers and simulates; its `workload` infers what each request waits for.
 //! - [`place`] assigns VMs to LUNs by such forecasts.
 //! - [`synthetic`] gives forecasts a truth to be checked against; [`errors`] compares both.
 //!

@@ -163,7 +163,7 @@ fn overload_is_shared_evenly_among_luns() {
     let even = task(&[0.6; 8], 2, &*predictor);
     let found = placed(&even);
     assert_eq!(found.lun_of.iter().sum::<usize>(), 4, "{:?}", found.lun_of);
-    // Four VMs ask for 2.4 times what each LUN has. Divided unevenly they would lose the same sum.
+    // Four VMs ask for 2.4 times the capacity of a LUN. Divided unevenly they would lose the same sum.
     assert!((found.lost - 8.0 * (1.0 - 1.0 / 2.4)).abs() < 1e-9, "{}", found.lost);
     // Also if some VMs ask for more: those are not all placed on one LUN for the sake of the others.
     let busy = [0.97, 0.98, 0.35, 0.97, 0.97, 0.98, 0.35, 0.97];
@@ -205,7 +205,7 @@ fn placement_of_a_hundred_vms_is_near_even_and_repeatable() {
     let task = task(&busy, 10, &*predictor);
     let one = placed(&task);
     assert_eq!(one, placed(&task));
-    // The VMs ask for 1.04 times what each LUN has. Spread evenly they lose nearly nothing.
+    // The VMs ask for 1.04 times the capacity of a LUN. Spread evenly they lose nearly nothing.
     assert!(one.lost < 6.0, "{}", one.lost);
     for lun in 0..10 {
         let members: Vec<usize> = (0..100).filter(|&vm| one.lun_of[vm] == lun).collect();

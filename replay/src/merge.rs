@@ -161,7 +161,9 @@ mod tests {
 
     proptest! {
                 #[test]
-        fn look_ups_agree_with_a_list_searched_newest_first(steps in prop::collection::vec((0u64..40, any::<bool>()), 1..400)) {
+        fn look_ups_agree_with_a_list_searched_newest_first(
+            steps in prop::collection::vec((0u64..40, any::<bool>()), 1..400),
+        ) {
             let mut chains = Chains::new();
             let mut list: Vec<(u64, u32)> = Vec::new();
             let mut ids: BTreeMap<u32, ()> = (0..1000).map(|id| (id, ())).collect();

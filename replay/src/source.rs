@@ -39,7 +39,10 @@ pub enum ReplayError {
         capacity: Sectors,
     },
     /// A request is longer than the whole drive.
-    #[error("{}: request {number} of {sectors} sectors is longer than the drive's {capacity}; choose a larger drive", trace.display())]
+    #[error(
+        "{}: request {number} of {sectors} sectors is longer than the drive's {capacity}; choose a larger drive",
+        trace.display()
+    )]
     LongerThanDrive {
         /// The trace.
         trace: PathBuf,

@@ -1,23 +1,30 @@
-//! The burstiness-aware scheduler of Kim, Kang and Choi 2015, section 4: it sits above the device's
-//! scheduler and below the VMs, and has three parts. The `BurstinessDetector` holds a VM to be
-//! bursty whose demanded bandwidth is above `B_threshold`. The `CoarseGrainedDispatcher` gives
-//! bursty VMs the disk in turns of `S_quantum`, round robin by number, nearly alone. The
-//! `StarvationHandler` lets reads of the others through meanwhile, `M_reserved` in total; their
-//! writes wait, and a VM that is held back piles up demand until it is bursty. While no VM is
-//! bursty everything goes straight to the scheduler below, and so as without this one.
+//! The burstiness-aware scheduler of Kim, Kang and Choi 2015, section 4. It sits above the device's scheduler and below
+//! the VMs, and has three parts:
 //!
-//! Where the paper says nothing, ours is: Demand is what waits here at the start of a `window` plus what
-//! arrives in it, judged as soon as it is above the threshold and again when the window ends; a VM's
-//! window begins anew with its turn, and a bursty VM that is held back stays bursty, because what it
-//! would ask for cannot be seen. For the same reason a VM's window stands still while it waits for
-//! something in another's turn: what counts is what it would ask for if it did not. And what has been held back for a
-//! window without a break makes its VM bursty, however little it is: a VM whose processes have only so much
-//! outstanding could otherwise never pile up enough, and its writes would wait for ever. A turn ends early when its VM
-//! is no longer bursty, or has asked for nothing, with nothing outstanding, for `turn_idle`. A VM in its turn has at
-//! most `depth` requests below, so that few are left when it ends (they are served). Reads let through are spaced by
-//! their length at `M_reserved`. The scheduler below (`below`; the paper's is cfq of Linux
-//! 3.5) runs with its defaults; to it each VM is one process, Blkback's for that VM, and a request
-//! arrives when it is let through. Left out: what switching between those processes costs.
+//! - The `BurstinessDetector` holds a VM to be bursty if its demanded bandwidth is above `B_threshold`.
+//! - The `CoarseGrainedDispatcher` gives bursty VMs the disk in turns of `S_quantum`, round robin by number, nearly
+//!   alone.
+//! - The `StarvationHandler` lets reads of the other VMs through meanwhile, with `M_reserved` for all of them together.
+//!   Their writes wait, and a VM that is held back piles up demand until it is bursty.
+//!
+//! While no VM is bursty all requests go straight to the scheduler below, as without this one.
+//!
+//! The paper leaves some rules open. Here:
+//!
+//! - The demand of a VM is the bytes that wait here at the start of a `window` and those that arrive in it. It is
+//!   judged as soon as it is above the threshold, and when the window ends.
+//! - A VM's window begins anew with its turn. A bursty VM that is held back stays bursty, because its demand without
+//!   that cannot be seen.
+//! - For the same reason a VM's window stands still while it waits for a request during another VM's turn.
+//! - A VM that has had requests held back for a window without a break becomes bursty, however few they are. Otherwise
+//!   a VM whose processes have few requests outstanding could never pile up enough, and its writes would wait for ever.
+//! - A turn ends early when its VM is no longer bursty, or has had no request outstanding for `turn_idle`.
+//! - A VM in its turn has at most `depth` requests below, so that few are left when the turn ends; these are served.
+//! - Reads that are let through are spaced by their length at `M_reserved`.
+//!
+//! The scheduler below (`below`; in the paper cfq of Linux 3.5) runs with its defaults. For it each VM is one process,
+//! Blkback's for that VM, and a request arrives when it is let through. Left out: the cost of switching between those
+//! processes.
 
 use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, StreamId, Timestamp, VmId};
@@ -78,7 +85,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     })
 }
 
-/// What a VM demands.
+/// The demand of a VM.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     window_start: Timestamp,
@@ -86,9 +93,9 @@ struct Demand {
     demanded: u64,
     /// Bytes held back now.
     held: u64,
-    /// Since when another's turn has held some back without a break.
+    /// Since when another VM's turn has held requests back without a break.
     held_since: Option<Timestamp>,
-    /// Since when it has waited for something in another's turn, held back or let through.
+    /// Since when it has waited for a request during another VM's turn, whether held back or let through.
     waits_since: Option<Timestamp>,
     is_bursty: bool,
 }
@@ -112,7 +119,7 @@ impl BurstinessDetector {
         self.vms.get(usize::from(vm.0)).is_some_and(|demand| demand.is_bursty)
     }
 
-    /// More is asked for, and held back for now.
+    /// A request arrives and is held back for now.
     fn demanded(&mut self, now: Timestamp, vm: VmId, bytes: u64) {
         let index = usize::from(vm.0);
         if index >= self.vms.len() {
@@ -128,7 +135,7 @@ impl BurstinessDetector {
         self.vms[usize::from(vm.0)].held -= bytes;
     }
 
-    /// Notes from when on VMs wait for another's turn; a window has stood still meanwhile.
+    /// Notes since when VMs wait during another VM's turn; a window has stood still meanwhile.
     fn note_waiting(&mut self, now: Timestamp, in_turn: Option<VmId>, work: &[Work]) {
         for (index, (demand, work)) in self.vms.iter_mut().zip(work).enumerate() {
             let is_others = in_turn.is_some_and(|vm| vm != VmId(index as u16));
@@ -175,7 +182,7 @@ impl BurstinessDetector {
     }
 }
 
-/// What a VM has under way.
+/// The outstanding requests of a VM.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     /// Requests that are here or below.
@@ -186,7 +193,7 @@ struct Work {
     quiet_since: Timestamp,
 }
 
-/// Whose turn it is.
+/// The turns of bursty VMs.
 #[derive(Debug)]
 struct CoarseGrainedDispatcher {
     quantum: Nanos,
@@ -198,7 +205,7 @@ struct CoarseGrainedDispatcher {
 }
 
 impl CoarseGrainedDispatcher {
-    /// When the turn of this VM ends because it asks for nothing.
+    /// When the turn of this VM ends because it sends no request.
     fn idle_until(&self, work: Work) -> Option<Timestamp> {
         (work.unfinished == 0).then(|| work.quiet_since.saturating_add(self.idle))
     }
@@ -223,7 +230,7 @@ impl CoarseGrainedDispatcher {
     }
 }
 
-/// What the reads of VMs that are not bursty may take.
+/// The bandwidth for reads of VMs that are not bursty.
 #[derive(Debug)]
 struct StarvationHandler {
     /// Bytes a second.
@@ -268,7 +275,7 @@ struct Ba {
     below: Box<dyn Scheduler>,
     requests: Slots<(Known, Option<Request>)>,
     work: Vec<Work>,
-    /// The time of the last call that told it.
+    /// The time of the last call that had one.
     now: Timestamp,
 }
 
@@ -303,7 +310,7 @@ impl Ba {
         firsts.min_by_key(|first| first.age).map(|first| first.id)
     }
 
-    /// Lets through what may go now.
+    /// Lets through the requests that may be sent now.
     fn open(&mut self, now: Timestamp) {
         let Some((vm, _)) = self.dispatcher.turn else {
             while let Some(oldest) = self.held.firsts(ALL).min_by_key(|first| first.age) {
@@ -332,7 +339,7 @@ impl Ba {
         self.detector.note_waiting(now, self.dispatcher.turn.map(|(vm, _)| vm), &self.work);
     }
 
-    /// When something that is held back may be let through without an arrival or a completion.
+    /// When a request that is held back may be let through without an arrival or a completion.
     fn next_opening(&self) -> Option<Timestamp> {
         let (vm, until) = self.dispatcher.turn.filter(|_| self.held.len() > 0)?;
         let idle_until = self.dispatcher.idle_until(self.work[usize::from(vm.0)]);
@@ -354,7 +361,7 @@ impl Ba {
         place
     }
 
-    /// A request is no longer of any concern.
+    /// Forgets a request.
     fn forget(&mut self, now: Timestamp, id: RequestId) {
         let Known { place, vm, .. } = std::mem::take(&mut self.requests[id].0);
         let work = self.work(vm);

@@ -1,13 +1,14 @@
-//! Batches, first come first served: what waits when a batch is used up becomes the next, the oldest
-//! `batch_max` of it, and is served as a whole before anything that arrived after it was cut. Inside, a
-//! batch goes up from where the head is and then on from the lowest (`within=cscan`), or in order
-//! of arrival (`within=arrival`, which is fifo but for room). So nothing waits longer than a batch and
-//! what is before it: the N-step scan of Frank 1969, or FSCAN if `batch_max` is large.
+//! Batches, first come first served: when a batch is used up, the oldest `batch_max` waiting requests become the next
+//! one. A batch is served as a whole before any request that arrived after it was cut. Inside, a batch is served
+//! upwards from the head and then on from the lowest (`within=cscan`), or in order of arrival (`within=arrival`, which
+//! is fifo except for capacity). So no request waits longer than its batch and those before it: the N-step scan of
+//! Frank 1969, or FSCAN if `batch_max` is large.
 //!
-//! DiskSim's BATCH_FCFS, which gave the name, keeps batches that their sender marks and
-//! sends none before it is complete; requests of ours carry no such mark, so batches are cut by arrival. A
-//! class there is no room for is passed over; the batch is not over until it has gone too. If all that
-//! is left of a batch has no room, the next batch waits behind it.
+//! The name is that of DiskSim's BATCH_FCFS, which keeps batches that their sender marks, and sends none before it is
+//! complete. Here requests carry no such mark, so batches are cut by arrival.
+//!
+//! Reads, or all others, are passed over if there is no capacity for them. The batch ends only after they have been
+//! sent, too: the next batch waits even if there is no capacity for the rest of this one.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Request, RequestId, Timestamp};

@@ -1,12 +1,11 @@
-//! The busdriver delay of Geist, Steele and Westall 2005, as Geist et al. 2010, section 2.2,
-//! describe it: with requests waiting, the scheduler does nothing for a while after a completion,
-//! because the process just served is likely to ask for something nearby. Nothing published says
-//! what ends the wait; chosen here:
+//! The busdriver delay of Geist, Steele and Westall 2005, as Geist et al. 2010, section 2.2, describe it. The scheduler
+//! waits a while after a completion, even with requests waiting, because the process just served is likely to send a
+//! nearby request. The papers do not define the end of the wait. Here:
 //!
-//! - it begins with the completion of a request that somebody waits for (every read, and writes
-//!   marked synchronous), since nobody asks again upon any other;
-//! - it ends after the delay, or as soon as the process just served (the stream of the completed
-//!   request) has asked for something, wherever that is: there is nothing more to wait for.
+//! - it begins with the completion of a request that a process waits for: every read, and writes marked synchronous.
+//!   After other completions no process sends a request.
+//! - it ends after the delay, or with the next request of the process just served (the stream of the completed
+//!   request), wherever that is.
 
 use traces::{Nanos, Request, StreamId, Timestamp, VmId};
 

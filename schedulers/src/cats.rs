@@ -6,13 +6,13 @@
 //! 3. other reads go in the sequence of the table ([`crate::table`]), with a busdriver delay;
 //! 4. if no read waits, writes (and discards) go in CSCAN order.
 //!
-//! Reads there is no room for count as not waiting, and so writes pass them. Age counts from
+//! Reads for which there is no capacity count as not waiting, and so writes pass them. Age counts from
 //! arrival at the scheduler. Every read and write that is sent enters the shadow cache, as the
-//! paper says "a request"; a span says which sectors are held and not what is in them, so a write
+//! paper says "a request". A span names the sectors that are held and not their contents, so a write
 //! into it does not make it invalid. Discards move no data and do not enter. Leaves out nothing
 //! that the paper describes.
 //!
-//! What the busdriver delay delays the paper does not say; `busdriver_reading` chooses:
+//! The paper does not define the step that the busdriver delay delays; `busdriver_reading` chooses:
 //!
 //! - `between-tables`: no table is built within the delay of the last. Meanwhile the sequence is
 //!   driven on, and requests that arrive wait for the next table. It waits only when the sequence is
@@ -73,7 +73,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     Box::new(Cats::new(settings))
 }
 
-/// What the busdriver delay delays.
+/// The step that the busdriver delay delays.
 #[derive(Debug)]
 enum Waits {
     BetweenTables { delay: Nanos, next_table: Timestamp },
@@ -218,7 +218,7 @@ impl Cats {
         }
     }
 
-    /// What goes ahead of the table: predicted hits, and reads in CSCAN order once one is too old.
+    /// The request that goes ahead of the table: predicted hits, and reads in CSCAN order once one is too old.
     fn dispatch_ahead_of_table(&mut self, now: Timestamp, cost: &dyn AccessCost) -> Option<Dispatch> {
         let sent = if let Some(hit) = self.hits.oldest() {
             self.hits_sent += 1;

@@ -1,24 +1,21 @@
-//! What it would cost the drive to serve a request: the one question a position-aware scheduler
-//! may ask, and a drive answers.
+//! The time that a drive would need for a request. Schedulers that know positions ask the drive for nothing else.
 
 use traces::{Lba, Nanos, Request, Sectors, Timestamp};
 
-/// What access would cost, from here, now. Asking changes nothing.
+/// The cost of an access to the drive. Asking changes nothing.
 pub trait AccessCost {
-    /// Where the head will be when everything that was handed over has been served: the sector
-    /// behind the last request.
+    /// The position of the head when all submitted requests have been served: the sector behind the last one.
     fn position(&self) -> Lba;
 
-    /// The capacity of the drive.
+    /// The size of the drive.
     fn capacity(&self) -> Sectors;
 
-    /// The expected service time of an access of `sectors` at `to` with the head at `from`; with no
-    /// sectors, what it takes to get there.
+    /// The expected service time of an access of `sectors` at `to` with the head at `from`; without sectors, the time
+    /// to position the head.
     fn between(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos;
 
-    /// The costs from each of `from` to each of `to`, all to the first of `to` first, as
-    /// [`AccessCost::between`] gives them. One call for many, so that a table over hundreds of
-    /// pairs does not pay for hundreds of indirect calls; there is no need to override it.
+    /// The costs from each of `from` to each of `to` by [`AccessCost::between`], all to the first of `to` first. A
+    /// table over hundreds of pairs takes one indirect call and not hundreds. There is no need to override it.
     fn between_all(&self, from: &[Lba], to: &[Lba], sectors: Sectors, into: &mut Vec<Nanos>) {
         into.extend(to.iter().flat_map(|&to| from.iter().map(move |&from| self.between(from, to, sectors))));
     }
@@ -34,9 +31,9 @@ pub trait AccessCost {
 /// examples and schedulers without a drive.
 #[derive(Clone, Copy, Debug)]
 pub struct DistanceCost {
-    /// Where the head is.
+    /// The position of the head.
     pub position: Lba,
-    /// The capacity.
+    /// The size of the drive.
     pub capacity: Sectors,
 }
 

@@ -1,15 +1,17 @@
-//! The deadline scheduler of Linux 2.6.30, `block/deadline-iosched.c`: reads and writes each wait
-//! in an order by sector and in a fifo with an expiry time; requests go in batches along the
-//! sector order, and the head of the fifo starts the next batch once it has expired. Everything
-//! but a read is in the write direction. Kept with the rest: a request that arrives at the very
-//! sector where another of its direction waits pushes that one out to the dispatch queue, because
-//! the kernel's tree cannot hold both. Leaves out ticks (times are compared to the nanosecond), the
-//! search for merge candidates (the stage's) and barriers.
+//! The deadline scheduler of Linux 2.6.30, `block/deadline-iosched.c`. Reads and writes each wait in an order by sector
+//! and in a fifo with an expiry time. Requests are sent in batches along the sector order. The head of the fifo starts
+//! the next batch once it has expired. Everything but a read is in the write direction.
 //!
-//! The kernel's function knows no room. A direction there is no room for is taken to have nothing
-//! waiting: the other is served if it has room, reads do not then starve writes, and a batch that is
-//! cut short so is not resumed, because a dispatch in the other direction forgets it. A request
-//! in the dispatch queue goes before all that are not, unless there is no room for it.
+//! As in the kernel, a request that arrives at the same sector as a waiting one of its direction moves that one to the
+//! dispatch queue: the kernel's tree cannot hold both.
+//!
+//! Left out are ticks (times are compared to the nanosecond), the search for merge candidates, which the stage does,
+//! and barriers.
+//!
+//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting:
+//! the other direction is served if there is capacity for it, and reads do not then starve writes. A batch that ends in
+//! this way is not resumed, because a dispatch in the other direction forgets it. The requests of the dispatch queue
+//! for which there is capacity go before all others.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp};
@@ -73,7 +75,7 @@ struct Deadline {
     fifo_batch: u64,
     front_merges: bool,
     queues: [Queue; 2],
-    /// What has been decided on but not been asked for.
+    /// The requests that have been chosen and not yet sent.
     dispatch_queue: IdList,
     waiting: Slots<Waiting>,
     inserted: u64,
@@ -112,7 +114,7 @@ impl Deadline {
         self.remove_request(id);
     }
 
-    /// The first of the dispatch queue that there is room for.
+    /// The first request of the dispatch queue for which there is capacity.
     fn take_decided(&mut self, capacity: Capacity) -> Option<RequestId> {
         let mut decided = self.dispatch_queue.first();
         while let Some(id) = decided {

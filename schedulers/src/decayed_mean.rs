@@ -1,7 +1,7 @@
 //! A mean that forgets: each new sample counts an eighth, in the fixed point (1.0 is 256) of
 //! `block/as-iosched.c` and `block/cfq-iosched.c`, Linux 2.6.30.
 
-/// The mean of what was added, the newest most.
+/// A mean with decaying weights: the newest value has the largest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DecayedMean {
     samples: u64,

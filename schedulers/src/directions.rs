@@ -1,5 +1,5 @@
-//! What deadline and mq-deadline share: requests go in two directions, and batches of reads may pass
-//! waiting writes so many times.
+//! Shared part of deadline and mq-deadline: the two directions of requests, and the count of read batches that have
+//! passed waiting writes.
 
 use traces::{Operation, Request};
 
@@ -16,7 +16,7 @@ pub(crate) fn direction_of(request: &Request) -> usize {
     if request.operation == Operation::Read { READ } else { WRITE }
 }
 
-/// Whether there is room for a request of that direction.
+/// Whether there is capacity for a request of that direction.
 pub(crate) fn has_capacity(capacity: Capacity, direction: usize) -> bool {
     if direction == READ { capacity.reads > 0 } else { capacity.writes > 0 }
 }

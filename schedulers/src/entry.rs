@@ -8,7 +8,7 @@ use crate::scheduler::Scheduler;
 pub struct Entry {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line on what it does.
+    /// Its rule in one line.
     pub summary: &'static str,
     /// The paper, or kernel file and version, that it follows.
     pub origin: &'static str,

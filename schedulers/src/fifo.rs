@@ -1,9 +1,7 @@
-//! First in, first out: Linux 2.6's noop and blk-mq's none as far as order goes (merging is the
-//! stage's). Leaves out nothing.
+//! First in, first out: the order of Linux 2.6's noop and of blk-mq's none. The stage merges. Leaves out nothing.
 //!
-//! A head that there is no room for holds up what is behind it: a FIFO overtakes nobody. A request
-//! that comes back unserved goes to the head, as the kernel puts it at the head of its dispatch
-//! queue.
+//! A head for which there is no capacity holds up the requests behind it: in a fifo no request overtakes another. A
+//! request that comes back unserved goes to the head, as the kernel puts it at the head of its dispatch queue.
 
 use traces::spec::Settings;
 use traces::{Operation, Request, RequestId, Timestamp};

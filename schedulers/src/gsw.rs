@@ -1,6 +1,6 @@
 //! The scheduler of Geist, Steele and Westall 2005: the table of Geist and Ross with a busdriver
 //! delay, as Geist et al. 2010, section 2.2, sum it up. Reads and writes are treated alike. Leaves
-//! out what their later scheduler adds: the drive's cache and deadlines ([`crate::cats`]).
+//! out the additions of their later scheduler: the drive's cache and deadlines ([`crate::cats`]).
 //!
 //! It waits after completions; when exactly, says [`crate::busdriver`]. The 7 ms are those of
 //! CATS: the delay of 2005 is not known from the later paper.

@@ -1,6 +1,6 @@
-//! A list of waiting requests in the order in which they queued up. The links lie in a vector
-//! indexed by request id, so taking one out of the middle is as cheap as taking the first, and
-//! nothing is allocated but when an id is seen that is larger than any before.
+//! A list of waiting requests in the order in which they queued up. The links lie in a vector indexed by request id, so
+//! a request in the middle is removed as fast as the first one. Memory is allocated only when a request id is larger
+//! than all before.
 
 use traces::RequestId;
 

@@ -1,14 +1,14 @@
 //! The table of Geist and Ross 1997: the order of service that minimises the sum of completion
-//! times of requests on a line, by dynamic programming over what has been served so far.
+//! times of requests on a line, by dynamic programming over the requests served so far.
 //!
-//! Requests are where they start, and a leg costs what the drive says it costs from one starting
-//! sector to the next, without transfer: Table 1 of Geist et al. 2010 counts so, and so does their
-//! sector-to-sector model. What has been served is then the `i` nearest below the head and the `j`
+//! A request stands at its first sector, and a leg costs what the drive gives from one starting
+//! sector to the next, without transfer, as in Table 1 of Geist et al. 2010 and in their
+//! sector-to-sector model. The requests served so far are then the `i` nearest below the head and the `j`
 //! nearest above it, and the head is at the outermost of one side or the other: (m + 1)(n + 1)
-//! states of two sides for m requests below and n above. A leg delays everybody who still waits, so
-//! it weighs as many times as there are requests unserved, its own among them; the least sum of
-//! weighted legs from a state on is the least sum of completion times.
-//! When the result is exactly optimal, [`crate::table`] says.
+//! states of two sides for m requests below and n above. A leg delays all requests that are not
+//! yet served, its own among them, and is weighted with their number. The least sum of weighted legs
+//! from a state on is the least sum of completion times. [`crate::table`] states when the result is
+//! exactly optimal.
 
 use traces::{Lba, Nanos, Sectors};
 
@@ -65,7 +65,7 @@ impl IntervalTable {
     }
 
     /// Row by row, from everything below served to nothing. The head counts as the zeroth on the
-    /// side below; states that cannot be reached hold values nobody reads.
+    /// side below; values of states that cannot be reached are never read.
     fn fill(&mut self, head: Lba, cost: &dyn AccessCost) {
         let (below, above) = (self.below.len(), self.above.len());
         self.choices.clear();
@@ -132,7 +132,7 @@ impl IntervalTable {
     }
 }
 
-/// What a leg may cost at most so that no weighted sum overflows: the weights of a sequence add up
+/// The largest cost of a leg with which no weighted sum overflows: the weights of a sequence add up
 /// to n(n + 1)/2. With 1,024 requests that is over nine hours, which no seek takes.
 fn leg_limit(requests: usize) -> u64 {
     let requests = requests as u64;

@@ -1,23 +1,38 @@
-//! The kyber scheduler of Linux 6.18, `block/kyber-iosched.c`, over one hardware queue. Requests wait
-//! per CPU in four domains: reads, writes, discards and others. The domains take turns; one in its turn
-//! sends a batch, for which it takes what waits on all CPUs in the order of the CPUs, and only when
-//! that is used up, what has arrived since. Each domain has a number of tokens, one for each of its
-//! requests in flight. Ten times a second the latencies of the requests that completed are looked at: if
-//! too many were too long in the device, domains that meet their target get fewer tokens; one that does
-//! not meet its target gets more.
+//! The kyber scheduler of Linux 6.18, `block/kyber-iosched.c`, over one hardware queue. Requests wait per CPU in four
+//! domains: reads, writes, discards and others.
 //!
-//! The timer fires a tick after the one it is due at, as those of the kernel do (`kernel/time/timer.c`,
-//! `calc_index`); ticks begin at the clock's zero. It runs when the scheduler is next called.
+//! The domains take turns. A domain whose turn it is sends a batch. It first takes over all requests that wait on the
+//! CPUs, in CPU order. It takes over later arrivals only when these are used up.
 //!
-//! Leaves out: the search for merge candidates (the stage's, but only the last eight that wait on
-//! the same CPU may be merged into); `async_depth`, which holds up the allocation of asynchronous
-//! requests, so that those have not arrived here. When a domain loses tokens while more are in use than
-//! are left, the kernel may give out again those whose number is low; here none is given out until
-//! fewer are in use. The time in the device begins with [`Scheduler::issued`], the time in all with the
-//! insertion.
+//! Each domain has a depth: the number of its tokens, of which each of its requests in flight holds one. Depths begin
+//! at their maximum: 256 reads, 128 writes, 64 discards, 16 others. A timer adapts the depths of the first three
+//! domains. A completion in one of these arms it if it is not armed; it fires 100 ms later:
 //!
-//! The kernel's function knows no room. A domain there is no room for is passed over as one that has no
-//! tokens.
+//! 1. The device is *congested* if the 90th percentile of any domain's device times is above the domain's target.
+//! 2. The 99th percentile of a domain's total times (from insertion to completion) sets its depth. Times are counted in
+//!    buckets of a quarter of the target; the first bucket has the number 0. If the percentile is in bucket b, the depth
+//!    is multiplied by (b + 1)/4, within 1 and its maximum. So the domain gets more tokens if the percentile misses the
+//!    target, and fewer if it is at most three quarters of the target.
+//! 3. A depth may rise at any time. It falls only during congestion. A percentile that was taken without congestion is
+//!    kept for the next congestion and used once.
+//!
+//! A percentile is taken of 500 samples, or of fewer when a second has passed since the timer first found too few.
+//! Discards have a target of 5 s; others have none.
+//!
+//! The timer fires one tick later, as the kernel's timers do (`kernel/time/timer.c`, `calc_index`). Ticks begin at the
+//! clock's zero. The timer's work is done when the scheduler is next called.
+//!
+//! Left out are:
+//!
+//! - the search for merge candidates, which the stage does (only the last eight requests that wait on a CPU are
+//!   candidates);
+//! - `async_depth`: it delays the allocation of asynchronous requests, before they arrive here;
+//! - tokens by number: when a depth falls below the number of tokens in use, the kernel may reuse a token with a low
+//!   number at once. Here no token is given until fewer are in use than the depth.
+//!
+//! Device time begins with [`Scheduler::issued`].
+//!
+//! The kernel does not know capacity. A domain for which there is no capacity is passed over like one without tokens.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
@@ -44,13 +59,13 @@ pub const ENTRY: Entry = Entry {
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {
-    // Depths, batches and the target of discards are constants of the kernel's.
+    // The depths, the lengths of batches and the target of discards are constants in the kernel.
     Box::new(Kyber {
         domains: [
             Domain::new(settings.nanos("read_lat_nsec"), 256, 16),
             Domain::new(settings.nanos("write_lat_nsec"), 128, 8),
             Domain::new(Nanos::from_s(5), 64, 1),
-            // Has no target, and its latencies are not looked at.
+            // Has no target, and no latency of it is counted.
             Domain::new(Nanos::ZERO, 16, 1),
         ],
         current: READ,
@@ -68,24 +83,26 @@ const DISCARD: usize = 2;
 const OTHER: usize = 3;
 const DOMAINS: usize = 4;
 
-/// How long after the first completion since the last time the latencies are looked at.
+/// The time from the completion that arms the timer to its expiry, to which a tick is added.
 const TIMER: Nanos = Nanos::from_ms(100);
 
-/// Latencies are counted in quarters of the target; four of the buckets meet it, as many do not.
+/// Latencies are counted in quarters of the target: the first four buckets meet it, the last four miss it.
 const QUARTERS: u64 = 4;
 const BUCKETS: usize = 8;
 
-/// A percentile is taken of so many latencies, or of fewer after this time.
+/// The number of latencies that a percentile is taken of.
 const SAMPLES: u64 = 500;
+
+/// The time after which a percentile is taken of fewer latencies.
 const SAMPLING: Nanos = Nanos::from_s(1);
 
-/// Only so many of those that wait on a CPU are looked at for a merge.
+/// The number of requests waiting on a CPU, the latest, that may be merged into.
 const MERGE_CANDIDATES: usize = 8;
 
-/// In the middle, so that what comes back can go before what has not.
+/// In the middle, so that requests that come back can be put before all others.
 const FIRST_AGE: u64 = 1 << 63;
 
-/// How many latencies fell in which quarter of the target; the last bucket has all that are longer.
+/// The number of latencies in each quarter of the target; the last bucket has all that are longer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Histogram([u64; BUCKETS]);
 
@@ -117,7 +134,7 @@ impl Histogram {
 struct Domain {
     /// Waiting on the CPUs: by CPU, then by age.
     queued: Order,
-    /// Taken from the CPUs, in the order in which they go.
+    /// Taken over from the CPUs, in the order in which they are sent.
     batch: IdList,
     batch_max: u32,
     depth: u32,
@@ -125,12 +142,12 @@ struct Domain {
     /// Tokens in use.
     in_flight: u32,
     target: Nanos,
-    in_device: Histogram,
-    in_all: Histogram,
-    /// When percentiles are taken of however few latencies.
+    device_time: Histogram,
+    total_time: Histogram,
+    /// When a percentile is taken of any number of latencies.
     sampled_by: Option<Timestamp>,
-    /// The bucket of the 99th percentile in all, until it has been acted upon.
-    last_in_all: Option<u64>,
+    /// The bucket of the 99th percentile of total times, until it has set the depth.
+    last_total_bucket: Option<u64>,
 }
 
 impl Domain {
@@ -143,14 +160,14 @@ impl Domain {
             depth_max,
             in_flight: 0,
             target,
-            in_device: Histogram::default(),
-            in_all: Histogram::default(),
+            device_time: Histogram::default(),
+            total_time: Histogram::default(),
             sampled_by: None,
-            last_in_all: None,
+            last_total_bucket: None,
         }
     }
 
-    /// Takes over what waits on the CPUs once nothing is left of what was taken before.
+    /// Takes over the requests that wait on the CPUs, once all that were taken over before have been sent.
     fn refill(&mut self) {
         if self.batch.is_empty() {
             while let Some(entry) = self.queued.first() {
@@ -164,7 +181,7 @@ impl Domain {
         if self.batch.contains(id) { self.batch.remove(id) } else { self.queued.remove(id) }
     }
 
-    /// The next that goes, if there is a token for it.
+    /// The next request to send, if there is a token for it.
     fn take(&mut self) -> Option<RequestId> {
         if self.in_flight >= self.depth {
             return None;
@@ -176,8 +193,8 @@ impl Domain {
         Some(id)
     }
 
-    /// The bucket of a percentile, once there are latencies enough or it is time; it uses them up.
-    /// The time is one for both histograms, as in the kernel.
+    /// The bucket of a percentile, once there are enough latencies or it is time, and empties the histogram. Both
+    /// histograms share the time, as in the kernel.
     fn bucket(histogram: &mut Histogram, by: &mut Option<Timestamp>, now: Timestamp, percent: u64) -> Option<u64> {
         let samples = histogram.samples();
         if samples == 0 {
@@ -193,18 +210,18 @@ impl Domain {
         Some(bucket)
     }
 
-    /// Whether a tenth of its requests were longer in the device than they should.
+    /// Whether the 90th percentile of its device times is above its target.
     fn is_slow(&mut self, now: Timestamp) -> bool {
-        let bucket = Domain::bucket(&mut self.in_device, &mut self.sampled_by, now, 90);
+        let bucket = Domain::bucket(&mut self.device_time, &mut self.sampled_by, now, 90);
         bucket.is_some_and(|bucket| bucket >= QUARTERS)
     }
 
-    /// Gives it tokens in proportion to its latencies: fewer only if the device is congested. A
-    /// percentile taken while it was not is kept for when it is, and then used once.
+    /// Sets the depth by the 99th percentile of total times; it falls only during congestion. A percentile that was
+    /// taken without congestion is kept for the next congestion and used once.
     fn adjust(&mut self, now: Timestamp, congested: bool) {
-        let bucket = Domain::bucket(&mut self.in_all, &mut self.sampled_by, now, 99);
-        let bucket = if congested { bucket.or(self.last_in_all.take()) } else { bucket };
-        self.last_in_all = if congested { None } else { bucket.or(self.last_in_all) };
+        let bucket = Domain::bucket(&mut self.total_time, &mut self.sampled_by, now, 99);
+        let bucket = if congested { bucket.or(self.last_total_bucket.take()) } else { bucket };
+        self.last_total_bucket = if congested { None } else { bucket.or(self.last_total_bucket) };
         if let Some(bucket) = bucket.filter(|&bucket| congested || bucket >= QUARTERS) {
             let scaled = u64::from(self.depth) * (bucket + 1) / QUARTERS;
             self.depth = scaled.clamp(1, u64::from(self.depth_max)) as u32;
@@ -212,7 +229,7 @@ impl Domain {
     }
 }
 
-/// What is known of a request until it completes.
+/// A request's domain, CPU and times, kept until it completes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     domain: usize,
@@ -224,26 +241,26 @@ struct Known {
 #[derive(Clone, Debug)]
 struct Kyber {
     domains: [Domain; DOMAINS],
-    /// Whose turn it is.
+    /// The domain whose turn it is.
     current: usize,
     /// Requests sent in this turn.
     batching: u32,
     known: Slots<Known>,
     inserted: u64,
-    /// When the latencies are looked at next.
+    /// When the timer fires; `None` if it is not armed.
     timer: Option<Timestamp>,
-    /// Nanoseconds.
+    /// The length of a tick in nanoseconds.
     tick: u64,
 }
 
 impl Kyber {
-    /// When the timer fires that is set now.
+    /// When a timer fires that is armed now.
     fn timer_end(&self, now: Timestamp) -> Timestamp {
         let ticks = (now.as_ns() / self.tick).saturating_add(TIMER.as_ns() / self.tick + 1);
         Timestamp::from_ns(ticks.saturating_mul(self.tick))
     }
 
-    /// Looks at the latencies if it is time to.
+    /// Adapts the depths if the timer has expired.
     fn run_timer(&mut self, now: Timestamp) {
         let Some(due) = self.timer.filter(|&due| due <= now) else { return };
         self.timer = None;
@@ -257,7 +274,7 @@ impl Kyber {
         }
     }
 
-    /// The next of the domain whose turn it is, if it has a token and there is room.
+    /// The next request of the domain whose turn it is, if there are a token and capacity for it.
     fn of_current(&mut self, capacity: Capacity) -> Option<RequestId> {
         if self.current == READ && capacity.reads == 0 || self.current != READ && capacity.writes == 0 {
             return None;
@@ -288,7 +305,7 @@ impl Scheduler for Kyber {
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         self.run_timer(now);
-        // The kernel does not ask when nothing waits, so that the turn does not pass on then.
+        // The kernel does not call the scheduler when nothing waits: the turn then stays with its domain.
         if self.waiting() == 0 {
             return Dispatch::Idle;
         }
@@ -298,7 +315,7 @@ impl Scheduler for Kyber {
         }
         if id.is_none() {
             self.batching = 0;
-            // The turn comes round to the same domain last.
+            // The same domain comes last.
             for _ in 0..DOMAINS {
                 self.current = (self.current + 1) % DOMAINS;
                 id = self.of_current(capacity);
@@ -324,8 +341,8 @@ impl Scheduler for Kyber {
         let domain = &mut self.domains[domain];
         domain.in_flight -= 1;
         if is_judged {
-            domain.in_all.add(domain.target, now.saturating_since(inserted));
-            domain.in_device.add(domain.target, now.saturating_since(issued));
+            domain.total_time.add(domain.target, now.saturating_since(inserted));
+            domain.device_time.add(domain.target, now.saturating_since(issued));
             self.timer.get_or_insert(timer_end);
         }
     }
@@ -334,7 +351,7 @@ impl Scheduler for Kyber {
         self.domains[self.known[id].domain].unlink(id);
     }
 
-    /// It was the next in the turn of its domain, or began one.
+    /// The request was the next in the turn of its domain, or began a turn.
     fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
         self.run_timer(now);
         let of = self.known[id].domain;
@@ -355,7 +372,7 @@ impl Scheduler for Kyber {
         Some(Box::new(self.clone()))
     }
 
-    /// It gives back its token, and goes to the head of those that wait on its CPU.
+    /// The request gives back its token and goes to the head of those that wait on its CPU.
     fn requeue(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.run_timer(now);
         let Known { domain, cpu, .. } = self.known[id];
@@ -365,8 +382,7 @@ impl Scheduler for Kyber {
         domain.queued.insert(id, u64::from(cpu), FIRST_AGE - self.inserted);
     }
 
-    /// Only on its own CPU and in its own domain, as long as that has not been taken over, and only
-    /// among the last eight.
+    /// Only with requests of the same CPU and domain that have not been taken over, and of these only the last eight.
     fn may_merge(&self, into: RequestId, request: &Request) -> bool {
         let Known { domain, cpu, .. } = self.known[into];
         let queued = &self.domains[domain];

@@ -1,5 +1,5 @@
-//! The waiting requests in order of their first sector, reads and all others apart so that a class
-//! there is no room for costs nothing to pass over.
+//! The waiting requests in order of their first sector. Reads and all others are apart, so that passing over a kind for
+//! which there is no capacity costs nothing.
 
 use traces::{Lba, Operation, Request, RequestId};
 
@@ -7,7 +7,7 @@ use crate::order::{Entry, Order};
 use crate::scheduler::Capacity;
 use crate::slots::Slots;
 
-/// Which classes of requests are looked at.
+/// The kinds of requests to consider: reads, and all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Classes {
     pub(crate) reads: bool,
@@ -17,13 +17,13 @@ pub(crate) struct Classes {
 impl Classes {
     pub(crate) const READS: Classes = Classes { reads: true, writes: false };
 
-    /// The classes there is room for.
+    /// The kinds for which there is capacity.
     pub(crate) fn with(capacity: Capacity) -> Classes {
         Classes { reads: capacity.reads > 0, writes: capacity.writes > 0 }
     }
 }
 
-/// The queue. Among requests at the same sector the older comes first, whatever it asks for.
+/// The queue. Among requests at the same sector the older comes first, of either kind.
 #[derive(Debug, Default)]
 pub(crate) struct LbaQueue {
     reads: Order,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_joined_with_the_older_first_and_left_out_without_room() {
+    fn kinds_are_joined_with_the_older_first_and_left_out_without_capacity() {
         use Operation::{Discard, Read, Write};
         let queue = queue(&[(Write, 50), (Read, 50), (Read, 10), (Discard, 10), (Read, 90)]);
         let id = |entry: Option<Entry>| entry.map(|entry| entry.id);

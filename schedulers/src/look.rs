@@ -1,4 +1,4 @@
-//! LOOK, the elevator: serves what lies ahead of the head in the direction it sweeps, and reverses
+//! LOOK, the elevator: serves the requests ahead of the head in the direction it sweeps, and reverses
 //! at the last request (Coffman and Hofri's scan without the trip to the edge). Leaves out
 //! rotation. Requests that arrive ahead join the sweep, so a stream that keeps arriving ahead can
 //! hold up the other side.

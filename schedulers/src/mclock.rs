@@ -20,7 +20,8 @@
 //! its requests a second, and P tags that are all t are no shares. Requests are one each,
 //! whatever their length, a merged one too. Left out: the cost of large requests, batches of up to 8 nearby
 //! requests of a VM, credit for idle VMs (the paper's σ is 0), and dmClock. Tags move by whole
-//! nanoseconds (R down, L up). A class there is no room for is passed over.
+//! nanoseconds (R down, L up). Reads, or all others, are passed over if
+//! there is no capacity for them.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
@@ -63,7 +64,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     })
 }
 
-/// A request's tags in nanoseconds, R and P as they were given: see [`Vm`] for what has moved them.
+/// A request's tags in nanoseconds, R and P as they were given: see [`Vm`] for their later shifts.
 /// 128 bits hold the sums of any number of spacings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tags {
@@ -72,7 +73,7 @@ struct Tags {
     proportion: i128,
 }
 
-/// What is kept per VM.
+/// The state of a VM.
 #[derive(Clone, Copy, Debug)]
 struct Vm {
     /// Between two of its R tags, if it has a reservation.
@@ -138,7 +139,7 @@ struct Mclock {
 }
 
 impl Mclock {
-    /// Makes what is kept per VM, up to this one.
+    /// Makes the state of each VM up to this one.
     fn provide(&mut self, vm: VmId) {
         for number in self.vms.len()..=usize::from(vm.0) {
             let vm = VmId(number as u16);

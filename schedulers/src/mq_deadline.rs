@@ -1,26 +1,30 @@
-//! The mq-deadline scheduler of Linux 6.18, `block/mq-deadline.c`: three priority classes, and in each
-//! of them reads and writes that wait in an order by sector and in a fifo with an expiry time.
-//! Requests go in batches along the sector order of one direction; between two batches reads go
-//! before writes, but not more than `writes_starved` times, and a batch starts at the head of the fifo
-//! once that has expired. The batch, its direction and the count of starved writes are one for all
-//! classes, as in the kernel; where the last request began is known per class and direction.
-//! Everything but a read is in the write direction.
+//! The mq-deadline scheduler of Linux 6.18, `block/mq-deadline.c`: three priority classes. In each class, reads and
+//! writes wait in an order by sector and in a fifo with an expiry time. Everything but a read is in the write
+//! direction.
 //!
-//! A class waits while a higher one has requests waiting *or in flight*. It goes first, though, once
-//! the request that would be its next has waited for `prio_aging_expire`. Being looked at for that
-//! may begin a new batch even if nothing is sent then. So it is in the kernel, and here.
+//! Requests are sent in batches along the sector order of one direction. Between two batches reads go before writes,
+//! but not more than `writes_starved` times. A batch starts at the head of the fifo if that has expired. All classes
+//! share the batch, its direction and the count of starved writes, as in the kernel. The start of the last request is
+//! kept per class and direction.
 //!
-//! Expiries are counted in ticks, which begin at the clock's zero: the tick in which a request arrived
-//! counts as a whole one, so it may expire up to a tick early.
+//! A class waits while a higher class has requests waiting or in flight, with one exception: it goes first once its
+//! next request has waited for `prio_aging_expire`. To find that request, the kernel may begin a new batch and then
+//! send nothing. So does this scheduler.
 //!
-//! Leaves out: the search for merge candidates (the stage's); the write locks of zoned devices, and with them the order
-//! of zoned writes; `async_depth`, which limits how many requests other than synchronous reads may exist at all: it
-//! holds up their allocation, and a request that has not been allocated has not arrived here.
+//! Expiries are counted in ticks, which begin at the clock's zero. The tick of a request's arrival counts as a whole
+//! one, so the request may expire up to a tick early.
 //!
-//! The kernel's function knows no room. A direction there is no room for is taken to have nothing
-//! waiting: the other is served if it has room, and reads do not then starve writes. A class of which
-//! only such requests wait still holds up those below it. A request in the dispatch queue, where only
-//! those are that came back, goes before all that are not, unless there is no room for it.
+//! Left out are:
+//!
+//! - the search for merge candidates, which the stage does;
+//! - the write locks of zoned devices, and with them the order of zoned writes;
+//! - `async_depth`, which limits how many requests other than synchronous reads exist: it delays their allocation,
+//!   before they arrive here.
+//!
+//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting:
+//! the other direction is served if there is capacity for it, and reads do not then starve writes. A class holds up the
+//! lower classes even if there is no capacity for any of its requests. The dispatch queue holds only requests that came
+//! back. Those of them for which there is capacity go before all other requests.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp};
@@ -96,7 +100,7 @@ struct Class {
     outstanding: u64,
 }
 
-/// What is known of a request until it completes.
+/// The facts of a request, kept until it completes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     class: usize,
@@ -116,7 +120,7 @@ struct MqDeadline {
     prio_aging_expire: Nanos,
     front_merges: bool,
     classes: [Class; CLASSES],
-    /// What has come back.
+    /// The requests that have come back.
     dispatch_queue: IdList,
     known: Slots<Known>,
     inserted: u64,
@@ -125,10 +129,10 @@ struct MqDeadline {
     batching: u64,
 }
 
-/// What one class has to offer.
+/// The answer of one class to a dispatch.
 enum Offer {
     Send(RequestId),
-    /// Its next request is old enough only then.
+    /// Its next request is old enough from this time on.
     NotBefore(Timestamp),
     Nothing,
 }
@@ -151,7 +155,7 @@ impl MqDeadline {
         self.inserted += 1;
     }
 
-    /// Takes a request out of wherever it waits.
+    /// Takes a request out of its queue.
     fn unlink(&mut self, id: RequestId) {
         if self.dispatch_queue.contains(id) {
             self.dispatch_queue.remove(id);
@@ -169,7 +173,7 @@ impl MqDeadline {
         self.queue(id).latest_sector = sector;
     }
 
-    /// The first of the dispatch queue that there is room for.
+    /// The first request of the dispatch queue for which there is capacity.
     fn came_back(&self, capacity: Capacity) -> Option<RequestId> {
         let listed = std::iter::successors(self.dispatch_queue.first(), |&id| self.dispatch_queue.after(id));
         listed.into_iter().find(|&id| has_capacity(capacity, self.known[id].direction))
@@ -205,7 +209,7 @@ impl MqDeadline {
         self.next_in_order(class, direction).filter(|_| now < expires).or(Some(oldest))
     }
 
-    /// What one class would send next, if it has waited for `age`. A new batch begins even if not.
+    /// The next request of one class, if it has waited for `age`. A new batch begins even if not.
     fn offer(&mut self, now: Timestamp, class: usize, capacity: Capacity, age: Nanos) -> Offer {
         let id = if let Some(next) = self.batched(class, capacity) {
             next
@@ -225,8 +229,8 @@ impl MqDeadline {
         Offer::Send(id)
     }
 
-    /// What a class below the first sends because it has waited for too long behind another; if none
-    /// does, when the earliest would.
+    /// The request of a class below the first that has waited for too long behind another class; if there is none, the
+    /// time at which the first one will have.
     fn aged(&mut self, now: Timestamp, capacity: Capacity) -> Offer {
         if self.classes.iter().filter(|class| class.outstanding > 0).count() < 2 {
             return Offer::Nothing;
@@ -285,7 +289,8 @@ impl Scheduler for MqDeadline {
         self.classes[self.known[id].class].outstanding -= 1;
     }
 
-    /// A class that waits for the last request of a higher one in flight is not told of its completion.
+    /// The kernel does not run the queue when the last request of a higher class completes, although a lower class may
+    /// wait for that.
     fn calls_for_dispatch(&self) -> bool {
         false
     }

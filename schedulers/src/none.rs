@@ -1,11 +1,15 @@
-//! What Linux calls no scheduler: requests go in the order in which they arrive. Linux 6.18,
-//! `block/blk-mq-sched.c` and `block/blk-mq.c` with no elevator attached. Leaves out the software
-//! queues of the CPUs, which the kernel empties in turn while the device is busy, so that there two
-//! CPUs may overtake each other; and issuing from the submitting task, past every queue, while it is
-//! not: here a request that arrives alone goes at once, too.
+//! No scheduler: requests are sent in the order of their arrival, as Linux 6.18 does without an elevator
+//! (`block/blk-mq-sched.c` and `block/blk-mq.c`).
 //!
-//! A head that the capacity does not allow holds up what is behind it, and a request that comes back
-//! unserved goes to the head.
+//! Left out are:
+//!
+//! - the software queues of the CPUs: while the device is busy, the kernel empties them in turn, so that requests of
+//!   two CPUs may overtake each other;
+//! - issuing by the submitting task past all queues while the device is not busy. Here, too, a request that arrives
+//!   alone is sent at once.
+//!
+//! A head for which there is no capacity holds up the requests behind it. A request that comes back unserved goes to
+//! the head.
 
 use traces::spec::Settings;
 

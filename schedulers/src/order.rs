@@ -1,10 +1,10 @@
-//! Waiting requests in ascending order of a number (a sector or an age), with search, insertion
-//! and removal in O(log n).
+//! Waiting requests in ascending order of a number (a sector or an age), with search, insertion and removal in O(log
+//! n).
 //!
-//! A sorted sequence cut into leaves of at most 64 entries, found by binary search. A change moves
-//! at most one leaf's entries, which up to a few dozen waiting requests is one short copy; one
-//! insertion in at least 32 into a full leaf also moves the directory of leaves. Leaves are never
-//! joined: an emptied one is kept for the next split.
+//! The sequence is cut into leaves of at most 64 entries. A binary search finds the leaf. A change moves the entries of
+//! one leaf at most; with up to a few dozen waiting requests that is one short copy. A full leaf is split by an
+//! insertion, which also moves the directory of leaves. That happens at most once in 32 insertions. Leaves are never
+//! joined: an empty one is kept for the next split.
 
 use std::cell::Cell;
 
@@ -56,7 +56,7 @@ pub(crate) struct Order {
     spare: Vec<Vec<Entry>>,
     entries: Slots<Entry>,
     len: usize,
-    /// The leaf and slot found by the last search: what is found is mostly removed next.
+    /// The leaf and slot found by the last search: an entry that was found is mostly removed next.
     found: Cell<(usize, usize)>,
     /// The same of the last search by key: a sweep's next is mostly there still, or one further on.
     swept: Cell<(usize, usize)>,

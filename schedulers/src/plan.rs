@@ -74,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// Drops what is left of the sequence.
+    /// Drops the rest of the sequence.
     pub(crate) fn abandon(&mut self) {
         for &id in &self.sequence[self.next..] {
             self.planned[id] = false;

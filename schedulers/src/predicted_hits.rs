@@ -1,8 +1,7 @@
-//! Which waiting reads the shadow cache predicts to be hits, kept up to date rather than found
-//! anew. On every entry to the scheduler the answer is the same as if all waiting reads were
-//! compared with all segments, but only what can have changed is compared: a new read with all
-//! segments, a newly written segment with the waiting reads that start inside it, and what the
-//! overwritten segment held with the others.
+//! The waiting reads that the shadow cache predicts to be hits, kept up to date and not found anew. On every entry to
+//! the scheduler the answer is the same as if all waiting reads were compared with all segments. Only changes are
+//! compared: a new read with all segments, a newly written segment with the waiting reads that start inside it, and the
+//! reads of the overwritten segment with the others.
 
 use traces::{Lba, RequestId};
 
@@ -54,7 +53,7 @@ impl PredictedHits {
         }
     }
 
-    /// A request for `span` is sent, and `waiting` is what still waits.
+    /// A request for `span` is sent, and `waiting` holds the requests that still wait.
     pub(crate) fn sent(&mut self, span: Span, waiting: &LbaQueue) {
         let (written, held) = self.cache.sent(span);
         let written = written as u32;
@@ -118,8 +117,8 @@ mod tests {
                         naive_cache.sent(span);
                     }
                 }
-                let naive: Vec<RequestId> =
-                    waiting.iter().filter(|(_, span)| naive_cache.segment_holding(*span).is_some()).map(|(id, _)| *id).collect();
+                let predicted = waiting.iter().filter(|(_, span)| naive_cache.segment_holding(*span).is_some());
+                let naive: Vec<RequestId> = predicted.map(|(id, _)| *id).collect();
                 let kept: Vec<RequestId> = hits.hits.ascending_from(0).map(|entry| entry.id()).collect();
                 prop_assert_eq!(kept, naive);
             }

@@ -1,7 +1,7 @@
 //! The processes a policy has seen, numbered from zero in the order of their first request.
 //!
 //! A stream's number in a trace is a process id: any 32-bit number. The numbers given here are
-//! dense, so whatever is kept per process lies in a vector. An open-addressed table finds them; the
+//! dense, so the state of processes lies in a vector. An open-addressed table finds them; the
 //! process that was looked up last, mostly the one that is looked up next, is found without it.
 
 use std::cell::Cell;

@@ -1,9 +1,9 @@
 //! Reads before everything else, both in the order of their arrival: the head of line of priority queueing (Cobham
-//! 1954), and what a controller with a write buffer does. With a limit on what waits behind the reads, writes are
-//! drained once so many of them wait, until so few are left. Nothing is interrupted once it is sent.
+//! 1954), as in a controller with a write buffer. With a limit on the writes that wait, writes are drained from that
+//! number down to a lower one. A request is not interrupted once it is sent.
 //!
-//! A kind that there is no room for is passed over, as if none of it waited. Without a limit, reads that never end keep
-//! writes waiting for ever.
+//! A kind for which there is no capacity is passed over as if none of it waited. Without a limit, a steady load of
+//! reads keeps writes waiting for ever.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp};

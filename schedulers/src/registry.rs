@@ -1,5 +1,5 @@
-//! The table of all schedulers. It drives `iocast list`, the help texts, the documentation and the
-//! conformance tests.
+//! The table of all schedulers. `iocast list`, the help texts, the documentation and the conformance tests are made
+//! from it.
 
 use traces::spec::{Settings, Spec, SpecError, nearest};
 
@@ -39,7 +39,7 @@ pub const SCHEDULERS: &[Entry] = &[
     weighted::ENTRY,
 ];
 
-/// Other names of the same policies: what drives' makers and papers call them, and the entry it is.
+/// Other names that vendors and papers use for policies, each with the name of its entry.
 pub const ALIASES: &[(&str, &str)] = &[("clook", "cscan"), ("noop", "fifo"), ("sptf", "satf"), ("vscan", "vr")];
 
 /// A scheduler built from a spec, with its tunables as they are in force.

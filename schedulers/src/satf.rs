@@ -1,14 +1,15 @@
-//! Shortest access time first, also called shortest positioning time first (SPTF; Seltzer, Chen,
-//! Ousterhout 1990; Jacobson, Wilkes 1991): of all that wait, the request goes that the drive could serve
-//! soonest, seek and rotation included, as [`AccessCost::access`] tells; with ageing as
-//! Worthington, Ganger and Patt 1994 do it (ASPTF(W)): the effective time is the access time less W
-//! times how long the request has waited. Of two with the same effective time the older goes.
+//! Shortest access time first, also called shortest positioning time first (SPTF; Seltzer, Chen, Ousterhout 1990;
+//! Jacobson, Wilkes 1991). Of all waiting requests, the one is sent that the drive could serve soonest, seek and
+//! rotation included, by [`AccessCost::access`].
 //!
-//! W is `ageing`; 0 is plain SATF, which starves what lies badly, and 1 is close to first come
-//! first served. The default is ours: with 0.006 what has waited 1.7 s longer outbids 10 ms. Every decision
-//! asks the drive about every waiting request, up to `queue_max`, the oldest, as a drive's queue has
-//! an end too; the others, and what comes back, wait behind them. Leaves out pruning by seek time, and counting
-//! the time that passes until the requests before this one are served.
+//! Ageing is that of Worthington, Ganger and Patt 1994 (ASPTF(W)): the effective time is the access time less W times
+//! the request's waiting time. Of two requests with the same effective time the older goes. W is `ageing`; 0 is plain
+//! SATF, which starves badly placed requests, and 1 is close to first come first served. The default is ours: with
+//! 0.006 a request that has waited 1.7 s longer outbids 10 ms.
+//!
+//! Every decision asks the drive for the cost of each waiting request, but of no more than the oldest `queue_max`: a
+//! drive's queue has an end, too. The others, and requests that come back, wait behind them. Leaves out pruning by seek
+//! time, and counting the time until the requests before this one are served.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Request, RequestId, Timestamp};
@@ -99,7 +100,7 @@ impl Satf {
         self.queue.push(waiting);
     }
 
-    /// What is known of a waiting request, to change.
+    /// The facts of a waiting request, to change.
     fn known(&mut self, id: RequestId) -> &mut Waiting {
         match &mut self.waiting[id] {
             Place::Queue(place) => &mut self.queue[*place],

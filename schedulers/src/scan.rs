@@ -1,12 +1,11 @@
-//! SCAN: the head sweeps from edge to edge and serves what lies ahead, after Coffman and Hofri 1982
+//! SCAN: the head sweeps from edge to edge and serves the requests ahead, after Coffman and Hofri 1982
 //! as Geist et al. 2010 describe it ("without regard to the extent of the requests that are
 //! actually queued"). Leaves out rotation, and sweeping while nothing waits.
 //!
-//! A drive cannot be told to seek to an edge, so the trip is paid as a wait: when nothing is left
-//! ahead but something waits behind, the policy waits for the time of seeking to the edge and back
-//! to where the head is, twice the cost of moving there over that of staying, and then reverses.
-//! A request that arrives ahead meanwhile is served at once, and the trip begins anew behind it.
-//! If everything behind goes away, the trip is over without a reversal.
+//! No request makes a drive seek to an edge, so the trip is paid as a wait. When requests wait only behind the head,
+//! the policy waits for the time of a seek to the edge and back, and then reverses. That time is twice the cost of
+//! moving there over that of staying. A request that arrives ahead meanwhile is served at once, and the trip begins
+//! anew behind it. If all requests behind are cancelled, the trip is over without a reversal.
 
 use traces::spec::Settings;
 use traces::{Nanos, Timestamp};

@@ -26,7 +26,7 @@ impl Capacity {
     }
 }
 
-/// What a scheduler does with an opportunity to dispatch.
+/// The answer of a scheduler to an opportunity to dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// Send this request; the scheduler has forgotten it but for [`Scheduler::completed`].
@@ -58,25 +58,23 @@ pub trait Scheduler: Send {
     /// A request that was sent has completed.
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
 
-    /// Whether the policy itself wants an opportunity after the completion it was told last. An owner that
-    /// gives one after every completion need not ask; the kernel does not give one where this is false,
-    /// unless a request has waited for capacity.
+    /// Whether the policy itself wants an opportunity after the last completion. An owner that gives one after every
+    /// completion need not ask. The kernel gives none if this is false, unless a request has waited for capacity.
     fn calls_for_dispatch(&self) -> bool {
         true
     }
 
-    /// Forget a waiting request: it was cancelled, or somebody else's decision is followed.
+    /// Forget a waiting request: it was cancelled, or the decision of another policy is followed.
     fn remove(&mut self, id: RequestId);
 
-    /// Somebody else has sent the waiting request: account for it as if `dispatch` had chosen it.
-    /// False if it was only forgotten; its completion is then not told.
+    /// The waiting request was sent by another policy's decision: account for it as if `dispatch` had chosen it.
+    /// False if it was only forgotten; `completed` is then not called for it.
     fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
         self.remove(id);
         false
     }
 
-    /// A copy that goes its own way, for those who ask what would be decided if. `None` if the policy
-    /// has no copies.
+    /// An independent copy, with which an owner can try decisions. `None` if the policy has no copies.
     fn fork(&self) -> Option<Box<dyn Scheduler>> {
         None
     }

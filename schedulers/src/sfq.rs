@@ -4,17 +4,18 @@
 //! virtual time and its VM's last finish tag, and a finish tag, the start tag plus cost over
 //! weight. Requests are sent in order of start tags (ties: the older), at most `depth` at a time
 //! are below, and the virtual time is the start tag of the last that was sent. While nothing waits and
-//! nothing is below, it is the largest finish tag of what was sent, so that whoever comes next
-//! starts even.
+//! nothing is below, it is the largest finish tag of the requests that were sent, so that the next
+//! VM starts even.
 //!
-//! Over any span in which two VMs f and g always wait, what is sent of each, in cost over weight,
+//! Over any span in which two VMs f and g always wait, the service sent of each, in cost over weight,
 //! differs by at most c_f/w_f + c_g/w_g (c the largest cost of one request, Goyal, Vin and Cheng
-//! 1996), and what is completed by at most (D+1)·(c_f/w_f + c_g/w_g).
+//! 1996), and the completed service by at most (D+1)·(c_f/w_f + c_g/w_g).
 //!
 //! The tags are of requests as they arrive; a request that grows by a merge keeps its start tag, and
 //! the growth is charged to the VM's next. A cancelled request stays charged. Left out: the
-//! variants that adjust tags to what is below (MSF-, FSFQ(D)), depth that adapts (ESX's later
-//! latency control), and shares of disks within a VM. A class there is no room for is passed over.
+//! variants that adjust tags to the requests below (MSF-, FSFQ(D)), depth that adapts (ESX's later
+//! latency control), and shares of disks within a VM. Reads, or all others, are passed over if there is no
+//! capacity for them.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp, VmId};
@@ -49,7 +50,7 @@ pub const ENTRY: Entry = Entry {
     build,
 };
 
-/// A sector, or a request, in units of tags: what division by a weight loses is below 1/65,536.
+/// A sector, or a request, in units of tags: division by a weight loses less than 1/65,536.
 const ONE: u64 = 1 << 16;
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {
@@ -68,7 +69,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     })
 }
 
-/// What a waiting or sent request was charged for.
+/// The charge for a waiting or sent request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Charged {
     vm: VmId,
@@ -96,7 +97,7 @@ struct Sfq {
 }
 
 impl Sfq {
-    /// What a request costs: its sectors, at least one, or 1.
+    /// The cost of a request: its sectors, at least one, or 1.
     fn cost(&self, request: &Request) -> u64 {
         if self.counts_sectors { request.sectors().count().max(1) } else { 1 }
     }
@@ -125,7 +126,7 @@ impl Sfq {
         self.order_of(id).insert(id, start, age);
     }
 
-    /// The smallest start tag there is room for.
+    /// The smallest start tag for which there is capacity.
     fn first(&self, classes: Classes) -> Option<Tagged> {
         let read = if classes.reads { self.reads.first() } else { None };
         let write = if classes.writes { self.writes.first() } else { None };
@@ -174,7 +175,7 @@ impl Scheduler for Sfq {
         self.order_of(id).remove(id);
     }
 
-    /// It keeps its tags, and so goes before what came later.
+    /// It keeps its tags, and so goes before later requests.
     fn requeue(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
         self.below.left(id);
         self.queue(id);

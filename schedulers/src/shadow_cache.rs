@@ -1,23 +1,20 @@
-//! What the drive's on-board cache is believed to hold: the shadow cache of Geist et al. 2010,
-//! section 3. A number of segments, each one span of sectors, fully associative and replaced first
-//! in, first out. Its only parameters are the number of segments, the sectors in each, and the
-//! prefetch. Leaves out what a drive may do besides: joining adjoining spans, dropping what was
-//! written over, not caching writes.
+//! The presumed contents of the drive's own cache: the shadow cache of Geist et al. 2010, section 3. It is a number of
+//! segments, each one span of sectors, fully associative and replaced first in, first out. Its only parameters are the
+//! number of segments, the sectors in each, and the prefetch. Leaves out further behaviour of drives: joining adjoining
+//! spans, dropping overwritten sectors, not caching writes.
 //!
-//! A request that is sent puts its sectors and the prefetch behind them into the current segment,
-//! and the next is current; so does a predicted hit, as the paper makes no exception. A span longer
-//! than a segment wraps around and overwrites its own beginning, so what remains is its last
-//! `segment_sectors`: the ring holds the most recent sectors read, and those are the prefetch and
-//! what came just before it.
+//! A request that is sent puts its sectors and the prefetch behind them into the current segment, and the next segment
+//! becomes current. So does a predicted hit, as the paper makes no exception. A span longer than a segment wraps around
+//! and overwrites its own beginning. Its last `segment_sectors` remain: the prefetch and the sectors just before it.
 
 use traces::{Lba, Sectors};
 
 /// Sectors from `start` up to but not including `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The first.
+    /// The first sector.
     pub start: Lba,
-    /// The first behind the last.
+    /// The sector behind the last.
     pub end: Lba,
 }
 
@@ -46,7 +43,7 @@ impl ShadowCache {
         ShadowCache { segments: vec![UNUSED; segments], current: 0, segment_sectors, prefetch_sectors }
     }
 
-    /// A request for `requested` is sent. Says which segment it overwrites, and what that now holds.
+    /// A request for `requested` is sent. Returns the segment that it overwrites and the segment's new span.
     pub fn sent(&mut self, requested: Span) -> (usize, Span) {
         let end = requested.end.saturating_add(self.prefetch_sectors);
         let remains = end.sector().saturating_sub(self.segment_sectors.count());

@@ -1,4 +1,4 @@
-//! What a policy knows about each waiting request, in a vector indexed by its id.
+//! The state that a policy keeps for each waiting request, in a vector indexed by its id.
 
 use std::ops::{Index, IndexMut};
 
@@ -12,7 +12,7 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T: Clone + Default> Slots<T> {
-    /// Stores what is known about a request from now on.
+    /// Stores the value of a request.
     pub(crate) fn set(&mut self, id: RequestId, value: T) {
         if id.index() >= self.values.len() {
             self.values.resize(id.index() + 1, T::default());

@@ -1,5 +1,5 @@
-//! What all policies have in common that keep the waiting requests in order of their first sector
-//! and choose by where the head is: only the rule differs.
+//! Shared part of the policies that keep waiting requests in order of their first sector and choose by the head's
+//! position. Only their rules differ.
 
 use traces::{Request, RequestId, Timestamp};
 
@@ -7,8 +7,8 @@ use crate::cost::AccessCost;
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
-/// Which of the waiting requests goes next. Reads and writes are treated alike; `classes` says
-/// which there is room for, and the others are not there as far as a rule is concerned.
+/// Chooses the next of the waiting requests. Reads and writes are treated alike. `classes` names the kinds for which
+/// there is capacity; a rule ignores the others.
 pub(crate) trait Rule: Send {
     fn choose(&mut self, now: Timestamp, waiting: &LbaQueue, classes: Classes, cost: &dyn AccessCost) -> Dispatch;
 }

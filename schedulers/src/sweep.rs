@@ -1,4 +1,4 @@
-//! Which way the head sweeps, and what lies that way.
+//! The direction in which the head sweeps, and the requests that lie in it.
 
 use traces::{Lba, Sectors};
 
@@ -41,8 +41,7 @@ impl Sweep {
         }
     }
 
-    /// The time it takes to seek to the edge and back to `head`: what moving there costs over
-    /// staying, twice.
+    /// The time to seek to the edge and back to `head`: twice the cost of moving there over that of staying.
     pub(crate) fn edge_trip_ns(self, head: Lba, cost: &dyn AccessCost) -> u64 {
         let there = cost.between(head, self.edge(cost), Sectors::ZERO);
         let staying = cost.between(head, head, Sectors::ZERO);

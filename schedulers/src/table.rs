@@ -3,8 +3,8 @@
 //! sum of their completion times, and followed until the queue changes. Leaves out, as they did,
 //! the dynamics of arrival and the drive's cache; see [`crate::gsw`] and [`crate::cats`].
 //!
-//! Requests are where they start, and a leg costs what the drive says moving from one starting
-//! sector to the next costs, without transfer, as in Table 1 and in the sector-to-sector model of
+//! A request stands at its first sector. A leg from one to the next costs what the drive gives for
+//! it, without transfer, as in Table 1 and in the sector-to-sector model of
 //! 2010. The sequence is always the best of those that serve each side of the head outwards. It is
 //! the best of all if stopping on the way costs only what every stop costs: a leg costs c + w, c
 //! the same for every leg and w additive along the line, w(x,z) = w(x,y) + w(y,z) for y between x
@@ -15,7 +15,7 @@
 //!
 //! The bound `table_max` is ours: a table has as many states as requests waiting below the head
 //! times those above, so only that many nearest the head take part, and the rest waits for a later
-//! table. Requests there is no room for are not in the table; when that changes it is built anew.
+//! table. Requests for which there is no capacity are not in the table; when that changes it is built anew.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Request, RequestId, Sectors, Timestamp};
@@ -65,7 +65,7 @@ impl Table {
         self.plan.built()
     }
 
-    /// Whether something waits that there is room for.
+    /// Whether a request waits for which there is capacity.
     pub(crate) fn can_send(&self, capacity: Capacity) -> bool {
         !self.queue.is_empty(Classes::with(capacity))
     }
@@ -124,7 +124,7 @@ pub fn optimal_sequence(head: Lba, queue: &[Lba], cost: &dyn AccessCost) -> Vec<
     steps.into_iter().filter_map(next).copied().collect()
 }
 
-/// The sequence that always goes on to what costs least from where the head is, the lowest of
+/// The sequence that always goes on to the request with the least cost from the head, the lowest of
 /// several.
 pub fn greedy_sequence(head: Lba, queue: &[Lba], cost: &dyn AccessCost) -> Vec<Lba> {
     let mut left = queue.to_vec();
@@ -138,7 +138,7 @@ pub fn greedy_sequence(head: Lba, queue: &[Lba], cost: &dyn AccessCost) -> Vec<L
     sequence
 }
 
-/// What serving requests in a certain sequence takes in all.
+/// The total time of serving requests in a certain sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evaluation {
     /// How many requests there are.
@@ -149,7 +149,7 @@ pub struct Evaluation {
     pub response_ns: u128,
 }
 
-/// What serving `sequence` in its order takes, legs counted as the table counts them.
+/// The total time of serving `sequence` in its order, with legs counted as the table counts them.
 pub fn evaluate(head: Lba, sequence: &[Lba], cost: &dyn AccessCost) -> Evaluation {
     let mut evaluation = Evaluation::default();
     let mut from = head;

@@ -1,15 +1,17 @@
-//! A proportional-share token bucket limiter, as hypervisors put in front of a shared device (Turner
-//! 1986's leaky bucket as a meter; RFC 2697's single rate). Each VM has a bucket that gains
-//! `rate` times its weight of bytes a second and holds at most `burst` times its weight; it starts
-//! full. A request goes once its bucket holds its length, or is full if it is longer than that, and takes
-//! its length out, so that a long request leaves a debt. Over a span T a VM sends at most
-//! weight·(burst + rate·T) bytes, and one request on top if that is longer than its burst.
+//! A proportional-share token bucket limiter, as hypervisors put in front of a shared device (Turner 1986's leaky
+//! bucket as a meter; RFC 2697's single rate). Each VM has a bucket that gains `rate` times its weight of bytes a
+//! second. The bucket holds at most `burst` times the weight and starts full.
 //!
-//! Of several VMs whose tokens suffice, the one goes whose oldest request is the oldest; within
-//! a VM requests go as they came. If none suffices, the policy waits until the first does. It does not
-//! lend: tokens that a VM does not use are nobody else's. Left out: separate buckets for reads
-//! and writes or for requests, and lending. A class there is no room for is passed over. A
-//! request without length takes nothing.
+//! A request is sent once the bucket holds its length, or is full if the request is longer than that. The length is
+//! then taken out of the bucket, so that a long request leaves a debt. Over a span T a VM sends at most weight·(burst +
+//! rate·T) bytes. If a request is longer than the burst, one request is added.
+//!
+//! Of several VMs with enough tokens, the VM with the oldest waiting request is served. Within a VM, requests are sent
+//! in the order of arrival. If no VM has enough tokens, the policy waits until the first one does. Tokens that a VM
+//! does not use are not lent to others. A request without length takes no tokens.
+//!
+//! Reads and all other operations are two kinds: if there is no capacity for the requests of one kind, they are passed
+//! over. Left out: lending, and separate buckets for reads and writes or for numbers of requests.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
@@ -55,7 +57,7 @@ struct Bucket {
     /// Bytes a second, and so tokens a nanosecond.
     rate: i128,
     full: i128,
-    /// What it held at `at`; negative after a request longer than the bucket.
+    /// The tokens that it held at `at`; negative after a request longer than the bucket.
     tokens: i128,
     at: Timestamp,
 }

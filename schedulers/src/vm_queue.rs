@@ -1,5 +1,5 @@
-//! What the policies of a hypervisor have in common: the waiting requests of each VM
-//! in the order in which they came, and one value of a tunable per VM.
+//! Shared parts of the hypervisor policies: the waiting requests of each VM in the order of arrival, and the values of
+//! a tunable for each VM.
 
 use traces::{Operation, Request, RequestId, VmId};
 
@@ -7,7 +7,7 @@ use crate::lba_queue::Classes;
 use crate::order::Order;
 use crate::slots::Slots;
 
-/// A tunable with a value for each VM: the first is VM 0's, the last is everybody's behind it.
+/// A tunable with a value for each VM: the first is VM 0's, the last holds for all further VMs.
 #[derive(Clone, Debug)]
 pub(crate) struct PerVm {
     values: Vec<u64>,
@@ -29,7 +29,7 @@ impl PerVm {
     }
 }
 
-/// Where ages begin: half way, so that what comes back can be put before everything that waits.
+/// The first age, half way, so that a request that comes back can be put before all that wait.
 const FIRST_AGE: u64 = 1 << 63;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,9 +38,8 @@ struct Kind {
     is_read: bool,
 }
 
-/// The queues, reads and all others apart so that a class there is no room for costs nothing to
-/// pass over. One order for all VMs (by VM, then by age) keeps memory from growing with their
-/// number.
+/// The queues. Reads and all others are apart, so that passing over a kind for which there is no capacity costs
+/// nothing. One order for all VMs (by VM, then by age) keeps memory from growing with their number.
 #[derive(Debug)]
 pub(crate) struct VmQueue {
     reads: Order,
@@ -129,8 +128,7 @@ impl VmQueue {
     }
 }
 
-/// Which requests are below: sent, and not completed. A completion of a request that somebody else
-/// sent is nobody's.
+/// The requests that were sent and have not completed. Completions of requests that another policy sent are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Below {
     is_below: Slots<bool>,
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_each_vm_is_its_oldest_that_there_is_room_for() {
+    fn the_first_of_each_vm_is_its_oldest_with_capacity() {
         use Operation::{Read, Write};
         let mut queue = VmQueue::default();
         for (id, (vm, operation)) in [(3, Write), (3, Read), (0, Read), (u16::MAX, Write)].into_iter().enumerate() {

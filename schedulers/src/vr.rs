@@ -1,13 +1,12 @@
-//! V(R), the continuum of Geist and Daniel 1987 ("A continuum of disk scheduling algorithms", ACM
-//! Transactions on Computer Systems 5) between SSTF and LOOK: the request with the least effective
-//! distance goes, which is its distance from the head, plus R times the capacity if it lies against
-//! the direction in which the head moves. V(0) is [`crate::sstf`], V(1) is [`crate::look`]; 0.2 is what its
-//! authors recommend. Worthington, Ganger and Patt 1994 call it VSCAN(R), and so do drives'
-//! schedulers: the name `vscan` is another for this entry.
+//! V(R), the continuum of Geist and Daniel 1987 ("A continuum of disk scheduling algorithms", ACM Transactions on
+//! Computer Systems 5) between SSTF and LOOK: the request with the least effective distance is sent. That is its
+//! distance from the head, plus R times the capacity if it lies against the direction in which the head moves. V(0) is
+//! [`crate::sstf`], V(1) is [`crate::look`]; 0.2 is the value that its authors recommend. Worthington, Ganger and Patt
+//! 1994 call it VSCAN(R), and so do drives' schedulers: the name `vscan` is another for this entry.
 //!
-//! The direction is that of the last request sent, upwards at first; a request that starts where the head
-//! is lies ahead of an upward sweep only. Of two at the same effective distance the one at the
-//! lower address goes, of two at the same address the older. Leaves out rotation.
+//! The direction is that of the last request sent, upwards at first; a request that starts where the head is lies ahead
+//! of an upward sweep only. Of two at the same effective distance the one at the lower address goes, of two at the same
+//! address the older. Leaves out rotation.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Timestamp};

@@ -1,7 +1,7 @@
-//! Reads and writes in turn, each kind in the order of its arrival: while both wait, so many reads and then so many
-//! writes, as weighted round robin has it (Katevenis, Sidiropoulos, Courcoubetis 1991). Nobody starves.
+//! Reads and writes in turn, each kind in the order of its arrival. While both wait, a number of reads is sent and then
+//! a number of writes: weighted round robin (Katevenis, Sidiropoulos, Courcoubetis 1991). Neither kind starves.
 //!
-//! What is served while only the other kind waits counts for its turn: a turn never grows longer by it.
+//! Requests that are served while no other kind waits count for the turn, too, so that a turn never grows longer.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp};

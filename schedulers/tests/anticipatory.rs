@@ -56,7 +56,7 @@ fn it_waits_after_a_completion_and_not_longer_than_antic_expire() {
 
 #[test]
 fn the_awaited_process_or_one_that_is_near_ends_the_wait() {
-    // After 100_008: who asks where, after how long, and whether it goes at once.
+    // After 100_008: the process, place and delay of a request, and whether it is sent at once.
     for (stream, start, after_us, goes) in [
         (1, 900_000, 500, true),
         (2, 100_008, 500, true),
@@ -64,7 +64,7 @@ fn the_awaited_process_or_one_that_is_near_ends_the_wait() {
         (2, 100_008 + 8193, 500, false),
         (2, 100_008 - 4096, 500, true),
         (2, 100_008 - 4097, 500, false),
-        // What is near doubles with every millisecond.
+        // The distance that counts as near doubles with every millisecond.
         (2, 100_008 + 16_384, 1000, true),
         (2, 100_008 + 16_385, 1999, false),
         (2, 100_008 + 32_768, 2000, true),
@@ -118,7 +118,7 @@ fn a_process_that_thinks_longer_than_antic_expire_is_not_waited_for() {
 
 #[test]
 fn a_new_process_is_judged_by_those_before_it() {
-    // Twelve processes whose second request came after 15 ms: nobody waits for a thirteenth.
+    // Twelve processes whose second request came after 15 ms: there is no wait for a thirteenth.
     let mut driver = anticipatory("");
     for stream in 1..=12 {
         reads_with_thought(&mut driver, stream, &[100, 108], 15_000);
@@ -351,7 +351,7 @@ fn a_front_merged_request_is_sorted_anew() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_decided_on_and_holds_up_the_rest() {
+fn a_request_without_capacity_is_chosen_and_holds_up_the_rest() {
     let mut driver = anticipatory("antic_expire=0ns");
     driver.reads(&[100]).writes(&[200]);
     driver.capacity = Capacity { reads: 0, writes: 5 };

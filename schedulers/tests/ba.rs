@@ -1,5 +1,5 @@
 //! The three parts of the burstiness-aware scheduler. Requests of a megabyte (2048 sectors) but where a
-//! length is given; the scheduler below is a fifo, so that what is let through goes in that order.
+//! length is given; the scheduler below is a fifo, so that requests go in the order in which they are let through.
 
 mod driver;
 
@@ -242,7 +242,7 @@ fn the_scheduler_below_orders_what_is_let_through() {
     let mut driver = Driver::new("ba:below=cscan");
     driver.at(100).reads(&[300, 50, 200]);
     assert_eq!(driver.all(), [2, 0, 1]);
-    // It is asked about merges into what waits there, and told of what comes back.
+    // It decides on merges into requests that wait there, and gets those that come back.
     let mut driver = Driver::new("ba:below=deadline");
     driver.reads(&[500, 500]);
     let request = driver.requests[0];

@@ -51,7 +51,7 @@ fn what_goes_while_nobody_else_waits_counts_for_its_turn() {
 }
 
 #[test]
-fn a_kind_without_room_is_passed_over_and_what_comes_back_is_first_again() {
+fn a_kind_without_capacity_is_passed_over_and_a_request_that_comes_back_is_first_again() {
     for (scheduler, afterwards) in [("read-priority", [2, 3, 1]), ("weighted:reads=1,writes=1", [1, 2, 3])] {
         let mut driver = Driver::new(scheduler);
         driver.writes(&[10, 11]).reads(&[20, 30]);

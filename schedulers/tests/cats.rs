@@ -118,7 +118,7 @@ fn reads_go_by_table_before_writes_which_go_in_cscan_order() {
     let mut driver = undelayed(",prefetch_sectors=0");
     driver.at(100).writes(&[500, 50, 900]).reads(&[20, 82, 120, 200]).arrive(Operation::Discard, &[700]);
     assert_eq!(driver.all(), [5, 4, 3, 6, 0, 7, 2, 1]);
-    // Unless there is no room for reads.
+    // Unless there is no capacity for reads.
     let mut driver = undelayed("");
     driver.reads(&[100]).writes(&[200]);
     driver.capacity = Capacity { reads: 0, writes: 1 };
@@ -270,7 +270,7 @@ fn before_a_table_it_waits_once_and_then_drives_the_whole_sequence() {
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(72)));
 }
 
-/// What the two have in common that wait after completions.
+/// The common rules of the two that wait after completions.
 fn waits_after_completions(spec: &str) {
     let mut driver = Driver::new(spec);
     driver.read_of_stream(100, 1);
@@ -285,10 +285,10 @@ fn waits_after_completions(spec: &str) {
     assert_eq!(driver.next(), 4, "{spec}: it has asked");
     driver.complete(4).time(ms(10));
     assert_eq!(driver.next(), 1, "{spec}: the delay is over");
-    // With nothing there is room for there is nothing to wait with.
+    // Without capacity for any request there is no reason to wait.
     driver.complete(1).capacity = Capacity { reads: 0, writes: 1 };
     assert_eq!(driver.dispatch(), Dispatch::Idle, "{spec}");
-    // Writes are held back too, but nobody asks again after a write.
+    // Writes are held back too, but no process sends a request after a write.
     driver.writes(&[400, 500]);
     let write = driver.requests[5];
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(17)), "{spec}");

@@ -1,4 +1,4 @@
-//! What cfq as of Linux 3.5 does otherwise than that of 2.6.30: groups by weight, kinds of load, low
+//! The differences of cfq as of Linux 3.5 from that of 2.6.30: groups by weight, kinds of load, low
 //! latency, shared queues. A VM is a group, a stream a process of it; requests have 8 sectors.
 
 mod driver;
@@ -37,7 +37,7 @@ fn reads(driver: &mut Driver, from: u64, count: u64, vm: u16, stream: u32) {
     }
 }
 
-/// How many of what was served are from each VM.
+/// The number of served requests of each VM.
 fn by_vm(driver: &Driver, served: &[u32]) -> [usize; 2] {
     [0, 1].map(|vm| served.iter().filter(|&&id| driver.requests[id as usize].vm == VmId(vm)).count())
 }

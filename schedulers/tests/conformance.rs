@@ -1,4 +1,4 @@
-//! What every scheduler in the registry promises, whatever is done to it: each request is given
+//! The promises of every scheduler in the registry under any calls: each request is given
 //! back once, none is stranded, no wait ends before it begins, capacity is respected, and the same
 //! calls have the same answers.
 
@@ -58,7 +58,7 @@ fn specs() -> Vec<String> {
     SCHEDULERS.iter().map(|entry| entry.name.to_owned()).chain(awkward.map(str::to_owned)).collect()
 }
 
-/// One thing that is done to a scheduler; picks are taken modulo what there is to pick from.
+/// One call of a scheduler; picks are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Step {
     Insert { lba: u64, sectors: u64, operation: Operation, stream: u32 },
@@ -94,7 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Owns a scheduler as a stage does, and checks every answer against what waits.
+/// Owns a scheduler as a stage does, and checks every answer against the waiting requests.
 struct Owner {
     scheduler: Box<dyn Scheduler>,
     cost: DistanceCost,
@@ -184,7 +184,7 @@ impl Owner {
                 }
                 Dispatch::Idle => {
                     let stranded = self.waiting.values().any(|request| capacity.admits(request.operation));
-                    // A fifo may hold up what the capacity allows behind what it does not.
+                    // A fifo may hold up requests with capacity behind one without.
                     // And a depth of its own may let nothing go before something completes.
                     let is_full = capacity.reads == 0 || capacity.writes == 0 || !self.sent.is_empty();
                     assert!(!stranded || is_full, "idle with capacity and requests");

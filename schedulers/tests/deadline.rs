@@ -173,7 +173,7 @@ fn a_front_merge_sorts_anew() {
     let mut driver = deadline("");
     driver.reads(&[50, 100, 96]).front_merge(1);
     assert_eq!(driver.all(), [0, 1, 2]);
-    // What is next stays next.
+    // The next request stays next.
     let mut driver = deadline("");
     driver.reads(&[500, 600, 595]);
     assert_eq!(driver.next(), 0);
@@ -192,7 +192,7 @@ fn front_merges_can_be_turned_off() {
 }
 
 #[test]
-fn a_direction_without_room_counts_as_having_nothing_waiting() {
+fn a_direction_without_capacity_counts_as_having_nothing_waiting() {
     let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
     let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     // A batch is cut short, and not resumed.
@@ -218,7 +218,7 @@ fn what_comes_back_goes_first() {
     let mut driver = deadline("");
     driver.reads(&[300, 100, 200]);
     assert_eq!(driver.next(), 0);
-    // Before what has been pushed out, too.
+    // Before a request that has been pushed out, too.
     driver.reads(&[100]);
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);

@@ -47,7 +47,7 @@ fn v_of_r_turns_with_the_last_request_sent() {
     assert_eq!(driver.next(), 1);
 }
 
-/// What two schedulers send of the same requests, arriving in the same places of the same script.
+/// The requests that two schedulers send, with the same arrivals in the same places of the same script.
 fn same_order(a: &str, b: &str, steps: &[(bool, u64, bool)]) -> Result<(), TestCaseError> {
     let [mut a, mut b] = [a, b].map(Driver::new);
     for driver in [&mut a, &mut b] {
@@ -99,7 +99,8 @@ proptest! {
                 continue;
             }
             let effective = |request: &Request| {
-                Rotating.access(now, request).as_ns() as i64 * 1000 - now.since(request.arrival).as_ns() as i64 * ageing as i64
+                let (access, waited) = (Rotating.access(now, request), now.since(request.arrival));
+                access.as_ns() as i64 * 1000 - waited.as_ns() as i64 * ageing as i64
             };
             let best = waiting.iter().min_by_key(|(id, request)| (effective(request), *id)).map(|&(id, _)| id);
             let expected = best.map_or(Dispatch::Idle, |id| Dispatch::Send(RequestId(id)));
@@ -195,7 +196,7 @@ fn the_next_batch_is_what_waits_when_the_last_is_used_up() {
 }
 
 #[test]
-fn a_batch_waits_for_what_there_is_no_room_for_and_what_comes_back_joins_it() {
+fn a_batch_waits_for_capacity_and_a_request_that_comes_back_joins_it() {
     let mut driver = Driver::new("batch-fcfs:batch_max=2");
     driver.reads(&[100]).writes(&[200]).reads(&[300]);
     driver.capacity = Capacity { writes: 0, ..Capacity::UNLIMITED };

@@ -14,7 +14,7 @@ struct Backlog {
     driver: Driver,
     /// How long a request of each VM is, in sectors.
     sectors: Vec<u64>,
-    /// What has been sent of each VM, in requests.
+    /// The number of requests sent of each VM.
     sent: Vec<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Backlog {
     }
 }
 
-/// The VMs of what goes now.
+/// The VMs of the requests sent now.
 fn vms(driver: &mut Driver, count: usize) -> Vec<u16> {
     let sent: Ids = driver.up_to(count);
     sent.iter().map(|&id| driver.requests[id as usize].vm.0).collect()
@@ -124,7 +124,7 @@ fn sfq_keeps_at_most_its_depth_below() {
     assert_eq!(driver.all(), [0, 1]);
     driver.complete(1);
     assert_eq!(driver.all(), [2]);
-    // One that comes back makes room, and keeps its place before the later.
+    // One that comes back frees capacity, and keeps its place before later ones.
     let (now, request) = (driver.now, driver.requests[0]);
     driver.scheduler.requeue(now, RequestId(0), &request);
     assert_eq!(driver.all(), [0]);
@@ -159,7 +159,7 @@ fn sfq_charges_growth_by_a_merge_to_the_next_request() {
 }
 
 #[test]
-fn all_pass_over_what_there_is_no_room_for() {
+fn all_pass_over_requests_without_capacity() {
     for name in ["sfq", "mclock", "token-bucket", "ba:below=cscan"] {
         let mut driver = Driver::new(name);
         driver.writes(&[10]).reads(&[20]).writes(&[30]).reads(&[40]);
@@ -170,7 +170,7 @@ fn all_pass_over_what_there_is_no_room_for() {
     }
 }
 
-/// The bound on what is completed, over a device that completes the youngest first.
+/// The bound on completed service, over a device that completes the youngest first.
 #[test]
 fn sfq_completes_within_its_bound_with_a_depth() {
     let depth = 4;
@@ -193,7 +193,7 @@ fn sfq_completes_within_its_bound_with_a_depth() {
 }
 
 proptest! {
-    /// Goyal, Vin and Cheng's bound on what is sent, at every moment.
+    /// Goyal, Vin and Cheng's bound on the service sent, at every moment.
     #[test]
     fn sfq_shares_within_its_bound(
         weights in prop::array::uniform2(1_u64..50), sectors in prop::array::uniform2(1_u64..300), depth in 1_u64..9,
@@ -249,7 +249,7 @@ fn mclock_does_not_charge_service_by_weight_to_the_reservation() {
 
 #[test]
 fn mclock_counts_a_reservation_towards_the_share() {
-    // 25 reserved of 100, and half by weight: half in all.
+    // 25 reserved of 100, and half by weight: half of the total.
     let mut backlog = Backlog::new("mclock:reservations=25+0", &[8, 8]);
     let sent = backlog.serve(ms(10_000), Nanos::from_ms(10));
     assert!(sent[0].abs_diff(500) <= 5, "{sent:?}");

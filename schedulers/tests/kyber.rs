@@ -100,7 +100,7 @@ fn a_batch_is_taken_from_the_cpus_in_their_order() {
     on_cpu(&mut driver, 1, Operation::Read, &[100, 200]);
     on_cpu(&mut driver, 0, Operation::Read, &[300, 400]);
     assert_eq!(driver.next(), 2);
-    // What arrives now waits until all that was taken has gone.
+    // A request that arrives now waits until all that were taken over have been sent.
     on_cpu(&mut driver, 0, Operation::Read, &[500]);
     on_cpu(&mut driver, 2, Operation::Read, &[600]);
     assert_eq!(driver.next(), 3);
@@ -119,7 +119,7 @@ fn each_domain_has_its_own_tokens() {
         let other = if operation == Operation::Read { Operation::Write } else { Operation::Read };
         driver.arrive(other, &[0]);
         assert_eq!(driver.all(), [300]);
-        // A completion gives a token back, and so does what comes back, which goes first.
+        // A completion gives a token back, and so does a request that comes back, which goes first.
         driver.complete(ids[0]);
         assert_eq!(driver.all().len(), 1);
         let (now, request) = (driver.now, driver.requests[ids[1] as usize]);
@@ -141,7 +141,7 @@ fn what_comes_back_goes_before_what_waits_on_its_cpu() {
     assert_eq!(driver.all(), [1, 0, 2]);
 }
 
-/// One window of latencies: (operation, how many, waited before the issue, took in all).
+/// One window of latencies: (operation, how many, wait before the issue, total time).
 type Window<'a> = &'a [(Operation, usize, u64, u64)];
 
 #[test]
@@ -201,7 +201,7 @@ fn tokens_follow_latencies_and_targets() {
         for _ in 0..8 {
             for &(operation, count, waited, took) in window {
                 serve(&mut driver, operation, count, Nanos::from_ns(waited), Nanos::from_ns(took));
-                // All in one window, whatever the requests took.
+                // All in one window, for any times of the requests.
                 driver.now = Timestamp::ZERO;
             }
         }
@@ -273,7 +273,7 @@ fn the_timer_runs_in_the_tick_after_a_tenth_of_a_second_since_the_first_completi
 #[test]
 fn fewer_than_five_hundred_wait_for_a_second_and_do_for_one_histogram_at_a_time() {
     // The time is started by the first look, and each histogram that is used starts it anew: the time in
-    // the device is always looked at first, so that fewer never come to the other's turn.
+    // the device times are always judged first, so that fewer never remain for the total times.
     let mut driver = kyber();
     let both = |driver: &mut Driver, count: usize| {
         serve(driver, Operation::Read, count, Nanos::ZERO, Nanos::from_us(500));
@@ -284,7 +284,7 @@ fn fewer_than_five_hundred_wait_for_a_second_and_do_for_one_histogram_at_a_time(
         both(&mut driver, 5);
         assert_eq!(depth(&mut driver, Operation::Read), 256, "look {look}");
     }
-    // Five hundred in all since the start are enough for the other.
+    // Five hundred total times since the start are enough for the other.
     both(&mut driver, 305);
     for _ in 0..3 {
         driver.time(driver.now + Nanos::from_ms(1100));
@@ -359,7 +359,7 @@ fn only_the_last_eight_on_the_same_cpu_are_merged_into() {
 }
 
 #[test]
-fn a_domain_without_room_is_passed_over() {
+fn a_domain_without_capacity_is_passed_over() {
     let mut driver = kyber();
     driver.reads(&[0, 0]).writes(&[0, 0]);
     driver.capacity = Capacity { reads: 0, ..Capacity::UNLIMITED };

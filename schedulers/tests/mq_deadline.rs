@@ -7,7 +7,7 @@ use driver::{Driver, ms};
 use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors};
 
-/// With ticks of a nanosecond, so that they are in nobody's way.
+/// With ticks of a nanosecond, so that they change nothing.
 fn mq_deadline(tunables: &str) -> Driver {
     let comma = if tunables.is_empty() { "" } else { "," };
     Driver::new(&format!("mq-deadline:tick=1ns{comma}{tunables}"))
@@ -245,7 +245,7 @@ fn what_was_removed_or_completed_holds_up_nobody() {
     assert_eq!(driver.next(), 0);
     driver.remove(1).complete(0);
     assert_eq!(driver.all(), [2]);
-    // Nor what was joined.
+    // Nor a joined request.
     let mut driver = mq_deadline("");
     of_class(&mut driver, RT, Operation::Read, &[100, 108]);
     of_class(&mut driver, BE, Operation::Read, &[300]);
@@ -318,7 +318,7 @@ fn what_comes_back_goes_first_and_is_not_merged_into() {
 }
 
 #[test]
-fn a_direction_without_room_counts_as_having_nothing_waiting() {
+fn a_direction_without_capacity_counts_as_having_nothing_waiting() {
     let no_reads = Capacity { reads: 0, ..Capacity::UNLIMITED };
     let no_writes = Capacity { writes: 0, ..Capacity::UNLIMITED };
     let mut driver = mq_deadline("");

@@ -1,4 +1,4 @@
-//! Fifo and the policies that go by where the head is: who goes next, and when nobody does.
+//! Fifo and the policies that choose by the head's position: the next request, and when there is none.
 
 mod driver;
 
@@ -51,7 +51,7 @@ fn fifo_overtakes_nobody_and_takes_back_what_returns_at_its_head() {
 }
 
 #[test]
-fn the_others_pass_over_what_there_is_no_room_for() {
+fn the_others_pass_over_requests_without_capacity() {
     for (name, writes, reads) in
         [("sstf", [0, 2], [3, 1]), ("look", [2, 0], [1, 3]), ("cscan", [2, 0], [3, 1]), ("table", [0, 2], [3, 1])]
     {
@@ -101,7 +101,7 @@ fn an_arrival_ahead_is_served_during_the_trip_which_then_begins_anew() {
     driver.time(ms(1)).reads(&[900_000]);
     assert_eq!(driver.next(), 1);
     assert_eq!(driver.dispatch(), Dispatch::WaitUntil(ms(1) + Nanos::from_ns(2 * 99_991)));
-    // With nobody left behind there is no trip, and a later one starts from the beginning.
+    // With no request left behind there is no trip, and a later one starts from the beginning.
     driver.remove(0);
     assert_eq!(driver.dispatch(), Dispatch::Idle);
     driver.time(ms(2)).reads(&[40]);

@@ -11,7 +11,7 @@ use schedulers::table::{Evaluation, Table, evaluate, greedy_sequence, optimal_se
 use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
-/// What a leg costs, under which the table is exact, or not.
+/// Costs of a leg, under some of which the table is exact.
 #[derive(Clone, Copy, Debug)]
 enum Line {
     /// Distance.
@@ -55,7 +55,7 @@ impl AccessCost for Counted {
             Line::Uneven => 30 + stretched * if to < from { 3 } else { 1 },
             Line::Arbitrary => (from.sector() * 31 + to.sector() * 17) * 2_654_435_761 % 1009,
         };
-        // Nobody is to ask for a transfer; whoever does gets something else.
+        // The table must not ask for a transfer; the cost with one is different.
         Nanos::from_ns(leg + 1_000_000 * sectors.count())
     }
 }
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(evaluate(cost.head, &sent, &cost).response_ns, best);
     }
 
-    /// Whatever legs cost, it is the best of the orders that serve each side outwards.
+    /// Under any costs of legs, it is the best of the orders that serve each side outwards.
     #[test]
     fn it_is_the_best_that_serves_each_side_outwards(
         head in 0_u64..100,
@@ -145,7 +145,8 @@ proptest! {
         let cost = Counted::new(Line::Arbitrary, head);
         let mut queue = lbas(&starts.into_iter().collect::<Vec<_>>());
         let outwards = |left: &[Lba], next: Lba| {
-            !left.iter().any(|&lba| if next < cost.head { lba > next && lba < cost.head } else { lba >= cost.head && lba < next })
+            let passed = if next < cost.head { next.saturating_add(Sectors::new(1))..cost.head } else { cost.head..next };
+            !left.iter().any(|lba| passed.contains(lba))
         };
         let best = least(cost.head, &mut queue, &mut Vec::new(), &cost, &outwards);
         prop_assert_eq!(table_response(cost.head, &queue, &cost), best);

@@ -198,8 +198,8 @@ impl Request {
         self.lba.saturating_add(self.sectors())
     }
 
-    /// Whether somebody waits for it, as the kernel's `op_is_sync`: reads always, writes and
-    /// flushes when marked [`Flags::SYNC`], [`Flags::FUA`] or [`Flags::PREFLUSH`].
+    /// Whether a process waits for it, as by the kernel's `op_is_sync`: always for reads, and for writes and flushes
+    /// with [`Flags::SYNC`], [`Flags::FUA`] or [`Flags::PREFLUSH`].
     pub const fn is_sync(&self) -> bool {
         matches!(self.operation, Operation::Read)
             || self.flags.intersects(Flags::SYNC.union(Flags::FUA).union(Flags::PREFLUSH))

@@ -63,7 +63,8 @@ fn vms_of_one_lab_are_strangers_with_completions_and_without() {
     }
 }
 
-/// As when the same file system is mounted and then used otherwise: what is in common was in both places at one time.
+/// As when the same file system is mounted and then used otherwise: the common requests were in both places at one
+/// time.
 #[test]
 fn strangers_who_begin_alike_have_too_little_in_common() {
     let (mail, web) = (samples("mail.parquet"), samples("web.parquet"));

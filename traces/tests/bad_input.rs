@@ -1,4 +1,4 @@
-//! What is wrong with an input, and the error that says so: its place and a part of its message.
+//! Faulty inputs, and the errors for them: the place and a part of the message.
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -288,7 +288,7 @@ fn more(format: &str, name: &str, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_compressed_input_that_is_cut_off_is_refused() {
     for (format, name) in FIXTURES {
-        // Long and not compressible, so that the cut comes behind what is looked at first.
+        // Long and not compressible, so that the cut comes behind the bytes that are read first.
         let mut bytes = std::fs::read(data(name)).unwrap();
         if format == "parquet" {
             continue;

@@ -33,7 +33,7 @@ fn second(format: &'static str, name: &'static str, line: &str, message: &'stati
     (format, name, format!("{}{line}\n", good(format)).into_bytes(), Line(2), message)
 }
 
-/// What no table of lines may hold.
+/// Lines that no table may hold.
 fn table_cases(format: &'static str, fields: &'static str) -> Vec<Case> {
     let line = good(format).trim_end();
     let separator = if line.contains(',') { ',' } else { ' ' };

@@ -13,7 +13,7 @@ use traces::formats::{self, FORMATS};
 use traces::trace::ReadOptions;
 use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, Timestamp};
 
-/// Set to write the golden files anew from what is read.
+/// Set to write the golden files anew from the records read.
 const BLESS: &str = "IOCAST_BLESS";
 
 #[test]
@@ -37,7 +37,7 @@ fn each_format_recognises_only_its_own_files() {
         assert_eq!(formats::recognise(&data(name), &ReadOptions::default()).unwrap().name, owner, "{name}");
         let head = std::fs::read(data(name)).unwrap();
         for format in FORMATS {
-            // Without its name, and cut to what a reader looks at.
+            // Without its name, and cut to the part that recognition reads.
             let head = &head[..head.len().min(traces::input::HEAD_BYTES)];
             let claims = (format.recognises)(Path::new("input"), head);
             assert_eq!(claims, format.name == owner, "{} and {name}", format.name);
@@ -147,7 +147,7 @@ proptest! {
     }
 
     /// Damaged input may be refused or, where the damage makes other values, be read; it never
-    /// panics. What a lenient read gives is still in order.
+    /// panics. The records of a lenient read are still in order.
     #[test]
     fn damaged_fixtures_never_panic(
         fixture in 0..FIXTURES.len(),

@@ -1,4 +1,4 @@
-//! Traces whose writer was stopped: whatever had a checkpoint is read, and the file is completed in place.
+//! Traces whose writer was stopped: all rows with a checkpoint are read, and the file is completed in place.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::fs;

@@ -145,7 +145,7 @@ fn what_cannot_be_written_is_an_error() {
     assert!(!path.exists());
 }
 
-/// What is in a file, to write it anew with a difference.
+/// The contents of a file, to write it anew with a difference.
 struct Parts {
     schema: String,
     keys: Vec<KeyValue>,

@@ -104,7 +104,7 @@ fn a_vm_of_a_parquet_trace_is_given_alone() {
         expected.iter_mut().for_each(|record| record.request.vm = VmId(0));
         assert_eq!((one.records, one.meta.vms), (expected, vec![name.clone()]));
     }
-    // What is stored is the extent of all of them.
+    // The stored extent is that of all of them.
     assert!(ParquetReader::open(&path, &ReadOptions::default()).unwrap().extent().is_some());
     assert!(ParquetReader::open(&path, &device(&all.meta.vms[1])).unwrap().extent().is_none());
     let missing = read_as("parquet", &path, &device("nobody")).unwrap_err().to_string();

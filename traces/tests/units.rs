@@ -81,7 +81,7 @@ fn units_that_are_given_are_used() {
 fn a_time_unit_that_is_given_is_used() {
     for published in &PUBLISHED {
         let records = regular(8, 1_000_000_000);
-        // Small numbers, so that nothing is too late in any unit; nobody doubts a unit that is given.
+        // Small numbers, so that nothing is too late in any unit; a given unit is not doubted.
         let bytes = Published { zero_to_unix_ns: None, ..*published }.write(&records, 0);
         for unit in TimeUnit::ALL.into_iter().filter(|_| published.format != "spc") {
             let units = UnitOverrides { time: Some(unit), ..UnitOverrides::default() };
@@ -117,7 +117,7 @@ fn a_wrong_unit_of_time_is_refused_whether_lenient_or_not() {
         let published = of(format);
         let bytes = timed(published, unit, step_ns);
         if fits.is_empty() {
-            // A factor of 100 that lies within what disks do: nothing can be said.
+            // A factor of 100 that lies within the range of disks: no doubt is possible.
             assert!(read(format, &bytes, &ReadOptions::default()).is_ok(), "{format} in {}: {doubt}", unit.name());
             continue;
         }

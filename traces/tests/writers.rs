@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back_but_for_what_is_documented(records in records()) {
         for name in written_formats() {
-            // That one is kept at all decides what fio's log begins with.
+            // Whether one is kept decides the beginning of fio's log.
             let first = records.iter().find(|record| kept(name, record, record).is_some());
             let expected: Vec<Record> =
                 records.iter().filter_map(|record| kept(name, record, first.unwrap_or(record))).collect();
@@ -70,8 +70,9 @@ proptest! {
             prop_assert_eq!(written.left_out.values().sum::<u64>(), left_out, "{}", name);
             if let Some(extent) = written.extent {
                 let expected = records.iter().filter(|record| kept(name, record, record).is_some());
-                prop_assert_eq!(Some(extent.first_arrival), expected.clone().next().map(|record| record.request.arrival));
-                prop_assert_eq!(Some(extent.last_arrival), expected.clone().next_back().map(|record| record.request.arrival));
+                let mut arrivals = expected.clone().map(|record| record.request.arrival);
+                prop_assert_eq!(Some(extent.first_arrival), arrivals.clone().next());
+                prop_assert_eq!(Some(extent.last_arrival), arrivals.next_back());
                 prop_assert_eq!(Some(extent.lba_end), expected.clone().map(|record| record.request.end()).max());
                 let addressed = expected.filter(|record| record.request.operation != Operation::Flush);
                 let lowest = addressed.map(|record| record.request.lba).min();
@@ -218,7 +219,8 @@ fn each_text_is_what_its_program_documents() {
     let options = WriteOptions::default();
     assert_eq!(
         text("csv", &all, &options),
-        "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,completed_ns,error\n\
+        "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,completed_ns,\
+         error\n\
          999,read,0,8,,0,0,0,0,,,,0\n\
          1234567890,write,16,8,sync|fua|preflush,20,0,9,0,,1234567990,1235000000,0\n\
          2000000999,flush,0,0,,0,0,0,0,,,,0\n\

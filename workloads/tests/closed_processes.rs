@@ -22,7 +22,7 @@ impl Program for Script {
     }
 }
 
-/// What a run leaves behind, in the order of completion.
+/// The records of a run, in the order of completion.
 #[derive(Default)]
 struct Recorder(Vec<Record>);
 
@@ -128,7 +128,7 @@ fn reader_does_not_wait_for_the_flusher_of_its_stream() {
         });
         vec![reader, flusher]
     };
-    // In one stream the flusher's timer cannot be told from think time after the reader's reads.
+    // In one stream the flusher's timer cannot be distinguished from think time after the reader's reads.
     within(ratio(steps, 1000), 0.05);
 }
 

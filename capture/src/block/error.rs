@@ -28,7 +28,10 @@ pub enum CaptureError {
     #[error("tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing")]
     NoTracefs,
     /// The kernel's tracer is in use.
-    #[error("{}: the tracer `{tracer}` is in use by another program; wait until it ends, or use another backend", path.display())]
+    #[error(
+        "{}: the tracer `{tracer}` is in use by another program; wait until it ends, or use another backend",
+        path.display()
+    )]
     Busy {
         /// The file that shows it: `current_tracer` or `set_event`.
         path: PathBuf,

@@ -126,8 +126,10 @@ pub fn is_possible(header: &Header, direction: Direction) -> bool {
         Direction::ToInitiator => header[0] & 0xc0 == 0 && matches!(header[0], 0x20..=0x26 | 0x31 | 0x32 | 0x3c..=0x3f),
     };
     known
-        && (matches!(opcode(header), LOGIN_REQUEST | LOGIN_RESPONSE | TEXT_REQUEST | TEXT_RESPONSE | 0x1c..=0x1e | 0x3c..=0x3e)
-            || final_flag_fits(header))
+        && (matches!(
+            opcode(header),
+            LOGIN_REQUEST | LOGIN_RESPONSE | TEXT_REQUEST | TEXT_RESPONSE | 0x1c..=0x1e | 0x3c..=0x3e
+        ) || final_flag_fits(header))
 }
 
 /// Whether the final bit is set, as always in PDUs that are not sent in parts.

@@ -48,7 +48,8 @@ proptest! {
         let (records, figures) = analysed(file(&conversation.packets, usize::MAX));
         prop_assert_eq!(sorted(plain(&records)), sorted(conversation.plain()));
         prop_assert_eq!(figures.commands.paired, 120);
-        prop_assert_eq!((figures.commands.lost, figures.commands.orphan_responses, figures.commands.unanswered), (0, 0, 0));
+        let commands = &figures.commands;
+        prop_assert_eq!((commands.lost, commands.orphan_responses, commands.unanswered), (0, 0, 0));
         prop_assert_eq!((figures.pdus.lost_by_content, figures.pdus.wrong_digests), (0, 0));
         // Arrivals never decrease.
         prop_assert!(records.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
@@ -77,7 +78,8 @@ proptest! {
                 let other = at + random.random_range(1..3usize);
                 let (one, two) = (packets[at].bytes.clone(), packets[other].bytes.clone());
                 // Pairing depends on the order between the directions, so only segments of one direction change places.
-                let same = one[26..38] == two[26..38] && packets[at..other].iter().all(|packet| packet.bytes[26..38] == one[26..38]);
+                let same = one[26..38] == two[26..38]
+                    && packets[at..other].iter().all(|packet| packet.bytes[26..38] == one[26..38]);
                 if same {
                     (packets[at].bytes, packets[other].bytes) = (two, one);
                 }

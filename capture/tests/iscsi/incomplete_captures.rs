@@ -25,7 +25,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn cut_capture_counts_its_losses_and_invents_no_command(seed in any::<u64>(), connections in 1usize..3, digests in any::<[bool; 2]>(), snaplen in prop_oneof![Just(128usize), Just(160), Just(256), Just(1514)]) {
+    fn cut_capture_counts_its_losses_and_invents_no_command(
+        seed in any::<u64>(), connections in 1usize..3, digests in any::<[bool; 2]>(),
+        snaplen in prop_oneof![Just(128usize), Just(160), Just(256), Just(1514)],
+    ) {
         // Segments of a real network's length, which several PDUs share.
         let conversation = generate(&plan(seed, connections, digests, 1448));
         let truth = conversation.plain();
@@ -57,6 +60,7 @@ proptest! {
         }
         let missing = before - conversation.packets.len();
         // A missing packet also loses the few PDUs up to the next packet that begins with one.
-        prop_assert!(records.len() + missing * 40 >= 300, "{} records, {missing} packets missing, {:?}", records.len(), figures);
+        let found = records.len();
+        prop_assert!(found + missing * 40 >= 300, "{} records, {missing} packets missing, {:?}", found, figures);
     }
 }

@@ -22,7 +22,10 @@ pub struct Calibrate {
     #[command(flatten)]
     pub reading: Reading,
     /// Number of random page reads; with a TRACE, the most reads to use
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(200..=10_000_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(200..=10_000_000)
+    )]
     pub reads: u64,
     /// Models to fit: linear, mechanical, fixed, empirical and flash, separated by commas; or all
     #[arg(long, value_name = "MODELS", default_value = "all")]

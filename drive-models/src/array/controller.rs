@@ -1,4 +1,4 @@
-//! The controller of an array: the caches before the members, and the operations that each request waits for.
+//! The controller of an array: its caches, and the array operations that each request waits for.
 
 use std::collections::VecDeque;
 
@@ -39,13 +39,13 @@ enum OperationPurpose {
 }
 
 #[derive(Debug, Default)]
-struct Underway {
+struct OutstandingOperation {
     purpose: OperationPurpose,
     start: u64,
     end: u64,
-    /// The request that began it first, then those that have joined.
+    /// The request that began it, then those that have joined.
     waiters: Vec<RequestId>,
-    /// Whether the first of those began it, and not the controller.
+    /// Whether the first of those began it; if not, the controller did.
     demanded: bool,
     /// Tracks that leave the write cache.
     slots: Vec<TrackSlot>,
@@ -61,8 +61,8 @@ pub struct Array {
     /// By request id.
     outstanding: Vec<OutstandingRequest>,
     /// By operation id.
-    underway: Vec<Underway>,
-    /// Completions, the earliest first: each is as long after what it waited for as any other.
+    operations: Vec<OutstandingOperation>,
+    /// Completions, the earliest first: each is one overhead after the last event that it waited for.
     completing: VecDeque<Completion>,
     position: Lba,
     /// The write cache of the members' drives.
@@ -88,7 +88,7 @@ impl Array {
             write_cache_below: raid.write_cache(),
             raid,
             outstanding: Vec::new(),
-            underway: Vec::new(),
+            operations: Vec::new(),
             completing: VecDeque::new(),
             position: Lba::ZERO,
             done: Vec::new(),
@@ -98,17 +98,17 @@ impl Array {
         }
     }
 
-    /// The same, its read cache as full as that.
+    /// The same array, its read cache filled with `contents`.
     pub(super) fn with_contents(settings: &ArraySettings, raid: Raid, contents: Option<Contents>) -> Array {
         Array { read_cache: contents.map(Contents::into_cache), ..Array::new(settings, raid) }
     }
 
-    /// Whether the read cache has all that `request` reads, or it is on its way there.
+    /// Whether the read cache holds all sectors that `request` reads, or they are being fetched.
     pub fn holds(&self, request: &Request) -> bool {
         self.read_cache.as_ref().is_some_and(|cache| cache.holds(request.lba.sector(), request.end().sector()))
     }
 
-    /// What `request` writes is in the read cache; the write itself went elsewhere.
+    /// Puts the sectors that `request` writes into the read cache; the write itself went elsewhere.
     pub fn written(&mut self, request: &Request) {
         if let Some(cache) = &mut self.read_cache {
             cache.put(request.lba.sector(), request.end().sector());
@@ -148,16 +148,16 @@ impl Array {
         let mut request = like;
         request.lba = Lba::new(start);
         request.set_sectors(Sectors::new(end - start));
-        let operation = self.raid.read(now, &request);
+        let operation_id = self.raid.read(now, &request);
         let mut purpose = OperationPurpose::Requests;
         if let Some(cache) = &mut self.read_cache {
-            cache.fetching(start, end, operation);
+            cache.fetching(start, end, operation_id);
             purpose = OperationPurpose::Fetch;
         }
-        let underway = begun(&mut self.underway, operation, purpose);
-        (underway.start, underway.end, underway.demanded) = (start, end, by.is_some());
+        let operation = begun(&mut self.operations, operation_id, purpose);
+        (operation.start, operation.end, operation.demanded) = (start, end, by.is_some());
         if let Some(id) = by {
-            self.wait(id, operation);
+            self.wait(id, operation_id);
         }
     }
 
@@ -180,7 +180,7 @@ impl Array {
             cache.put(start, end);
         }
         let operation = self.raid.write(now, request);
-        begun(&mut self.underway, operation, OperationPurpose::Requests).demanded = true;
+        begun(&mut self.operations, operation, OperationPurpose::Requests).demanded = true;
         self.wait(id, operation);
     }
 
@@ -205,13 +205,13 @@ impl Array {
             self.written.clear();
             let Some(row) = cache.take_row(self.raid.geometry(), &mut self.written, &mut self.slots) else { return };
             let like = Request::new(now, Operation::Write, Lba::ZERO, Sectors::ZERO);
-            let operation = self.raid.write_row(now, like, row, &self.written);
-            let underway = begun(&mut self.underway, operation, OperationPurpose::Destage);
-            std::mem::swap(&mut underway.slots, &mut self.slots);
+            let id = self.raid.write_row(now, like, row, &self.written);
+            let operation = begun(&mut self.operations, id, OperationPurpose::Destage);
+            std::mem::swap(&mut operation.slots, &mut self.slots);
         }
     }
 
-    /// Capacity has come free in the write cache: writes that have waited for it come in.
+    /// The write cache has free capacity: takes in writes that have waited for it.
     fn admit(&mut self, now: Timestamp) {
         while let Some(cache) = &mut self.write_cache {
             let outstanding = &self.outstanding;
@@ -222,18 +222,18 @@ impl Array {
     }
 
     fn wait(&mut self, id: RequestId, operation: OperationId) {
-        self.underway[operation.0 as usize].waiters.push(id);
+        self.operations[operation.0 as usize].waiters.push(id);
         self.outstanding[id.index()].pending += 1;
     }
 
-    /// A request has got all that it waited for.
+    /// A request no longer waits for anything.
     fn finish(&mut self, now: Timestamp, id: RequestId) {
         let OutstandingRequest { started, seek, hit, .. } = self.outstanding[id.index()];
         let finished = now.saturating_add(self.overhead);
         self.completing.push_back(Completion { id, started, finished, seek, hit });
     }
 
-    /// Lets everything happen at the members up to `now`.
+    /// Simulates the members up to `now`.
     fn run(&mut self, now: Timestamp) {
         loop {
             let time = self.raid.next_event();
@@ -250,23 +250,23 @@ impl Array {
     }
 
     fn operation_done(&mut self, now: Timestamp, done: &EndedOperation) {
-        let underway = &mut self.underway[done.id.0 as usize];
-        let mut waiters = std::mem::take(&mut underway.waiters);
-        match underway.purpose {
+        let operation = &mut self.operations[done.id.0 as usize];
+        let mut waiters = std::mem::take(&mut operation.waiters);
+        match operation.purpose {
             OperationPurpose::Requests => {}
             OperationPurpose::Fetch => {
                 if let Some(cache) = &mut self.read_cache {
-                    cache.fetched(underway.start, underway.end, done.id);
+                    cache.fetched(operation.start, operation.end, done.id);
                 }
             }
             OperationPurpose::Destage => {
                 if let Some(cache) = &mut self.write_cache {
-                    cache.destaged(&mut underway.slots);
+                    cache.destaged(&mut operation.slots);
                 }
                 self.admit(now);
             }
         }
-        let demanded = self.underway[done.id.0 as usize].demanded;
+        let demanded = self.operations[done.id.0 as usize].demanded;
         for (place, id) in waiters.drain(..).enumerate() {
             let outstanding = &mut self.outstanding[id.index()];
             outstanding.pending -= 1;
@@ -281,7 +281,7 @@ impl Array {
                 self.finish(now, id);
             }
         }
-        self.underway[done.id.0 as usize].waiters = waiters;
+        self.operations[done.id.0 as usize].waiters = waiters;
         self.raid.forget(done.id);
     }
 
@@ -304,14 +304,18 @@ fn span(outstanding: &OutstandingRequest) -> (u64, u64) {
 }
 
 /// Notes the purpose of an operation that has begun.
-fn begun(underway: &mut Vec<Underway>, operation: OperationId, purpose: OperationPurpose) -> &mut Underway {
-    let at = operation.0 as usize;
-    if at >= underway.len() {
-        underway.resize_with(at + 1, Underway::default);
+fn begun(
+    operations: &mut Vec<OutstandingOperation>,
+    id: OperationId,
+    purpose: OperationPurpose,
+) -> &mut OutstandingOperation {
+    let at = id.0 as usize;
+    if at >= operations.len() {
+        operations.resize_with(at + 1, OutstandingOperation::default);
     }
-    let underway = &mut underway[at];
-    (underway.purpose, underway.demanded) = (purpose, false);
-    underway
+    let operation = &mut operations[at];
+    (operation.purpose, operation.demanded) = (purpose, false);
+    operation
 }
 
 /// The span from the first to the last of some sectors that are not held.
@@ -365,7 +369,7 @@ impl DriveModel for Array {
         match request.operation {
             Operation::Flush if self.write_cache() != drive::WriteCache::Through => {
                 let operation = self.raid.flush(now, request);
-                begun(&mut self.underway, operation, OperationPurpose::Requests).demanded = true;
+                begun(&mut self.operations, operation, OperationPurpose::Requests).demanded = true;
                 self.wait(id, operation);
             }
             Operation::Read if !empty => self.read(now, id, request),

@@ -1,4 +1,4 @@
-//! One member of an array: a drive behind a queue, and the step that each of its commands belongs to.
+//! One member of an array: a drive behind a queue, and the step that each of its accesses belongs to.
 
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -15,10 +15,10 @@ pub struct EndedAccess {
     pub completion: Completion,
 }
 
-/// A member. Requests are not merged in its queue: the array joins those of one request of its own.
+/// A member. Accesses are not merged in its queue: `plan` joins those of one request to the array.
 pub struct ArrayMember {
     queue: Queued,
-    /// The step of each access, by the id that the queue knows it by.
+    /// The step of each access, by its id in the queue.
     steps: Vec<u32>,
     free: Vec<RequestId>,
     /// Where the last access that it was given ends.

@@ -2,12 +2,21 @@
 //! RAID levels are those of Patterson, Gibson and Katz 1988 ("A case for redundant arrays of inexpensive disks") and
 //! Chen et al. 1994 ("RAID: high-performance, reliable secondary storage").
 //!
-//! A request passes through the caches (`read_cache`, `write_cache`). The sectors that they do not hold are planned as
-//! accesses to members ([`plan`] over [`geometry`]), which wait in the members' queues (`member`). The request
-//! completes with the last access that it needs, after the controller's overhead.
+//! - `settings` and `description`: the tunables of an array, and the section of a profile with its members and
+//!   scheduler.
+//! - [`geometry`]: the place of each sector on the members.
+//! - `controller`: takes requests, asks the caches (`read_cache`, `write_cache`) and begins array operations.
+//! - [`plan`]: the accesses to members that an operation takes, such as the reads before a RAID-5 write.
+//! - `raid`: the times of these accesses. The writes of a RAID-5 write wait for its reads; here its time comes about.
+//! - `member`: the queue and the drive in which an access waits and is served.
+//! - `tracks` and `contents`: the directory that both caches use, and a read cache filled without times.
 //!
-//! Leaves out locks on rows, merging in members' queues, rebuilding onto a spare, more than one failed member, the
-//! controller's own bandwidth, and the time of exclusive or.
+//! A read or write of which the caches can take all completes after the controller's overhead. Dirty data of the write
+//! cache goes to the members later. Every other request completes one overhead after the last operation that it waits
+//! for.
+//!
+//! Left out are row locks, merging in members' queues, rebuilding onto a spare, more than one failed member, the
+//! controller's bandwidth, and the time to compute parity.
 
 mod contents;
 mod controller;
@@ -55,7 +64,7 @@ const CAPACITY_MAX: u64 = 1 << 53;
 /// A member's drive and the scheduler of its queue.
 pub type MemberParts = (Box<dyn DriveModel>, Box<dyn Scheduler>);
 
-/// An array whose members have one request at a time. Its controller takes `overhead` for every request, and has a read
+/// An array whose members serve one access at a time. Its controller takes `overhead` for every request, and has a read
 /// cache with these `contents` if they are given.
 pub fn with_contents(
     geometry: Geometry,

@@ -1,12 +1,25 @@
-//! The accesses to members that a request to an array takes.
+//! Plans which accesses to members a request takes. `raid` decides when these accesses start and end.
 //!
-//! A read accesses the requested sectors. If these lie on the failed member, it reads the same sectors of the other
-//! data units and of P instead. A write to rows with parity first reads the data that the new parity needs, in the way
-//! that takes fewer accesses: *read-modify-write* reads the old data and parity, *reconstruct-write* reads the data
-//! that stays (none for a full row). If both take as many, it reconstructs, as Linux's md does by default. Parity is
-//! read and written as one span, from the first to the last sector written in any unit.
+//! A read accesses the requested sectors. If some of them lie on the failed member, the same sectors of the other data
+//! units and of P are read instead.
 //!
-//! Accesses of one request that are adjacent on a member are one access. Leaves out locks on rows: two writes to one
+//! A write to rows with parity first reads the data that the new parity needs:
+//!
+//! - *Read-modify-write* reads the old data and the old parity.
+//! - *Reconstruct-write* reads the data that is not overwritten (none for a full row).
+//! - *Rebuild first* reads all data units and P, which together reconstruct the failed unit.
+//!
+//! The method with fewer reads is used. If both of the first two take as many, it is reconstruct-write, as by default
+//! in Linux's md. If a data unit of the row is on the failed member, there is no choice:
+//!
+//! - read-modify-write, if that unit is not written;
+//! - reconstruct-write, if the write covers it;
+//! - rebuild first, if the write covers a part of it.
+//!
+//! A row whose parity cannot be written has no parity to compute, and nothing is read for it. Parity is read and
+//! written as one span, from the first to the last sector written in any unit.
+//!
+//! Accesses of one request that are adjacent on a member are one access. Row locks are not modelled: two writes to one
 //! row at the same time each do their own reads.
 
 use traces::{Lba, Operation};
@@ -78,16 +91,16 @@ impl Gather {
     }
 }
 
-/// How the new parity of a row comes about.
+/// The method that yields the new parity of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParityMethod {
-    /// There is none to be kept.
+    /// The row has no parity that can be written.
     NoParity,
     /// From the old data, the old parity and the new data.
     ReadModifyWrite,
     /// From all data of the row.
     Reconstruct,
-    /// The same, with what is on the failed member reconstructed from everything else first.
+    /// From all data of the row, of which the failed unit is first reconstructed from all others and P.
     RebuildFirst,
 }
 
@@ -143,7 +156,7 @@ impl Planner {
     }
 
     /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie in one row or are
-    /// full rows: what has to be read first, and what is written then.
+    /// full rows: the reads that come first, and the writes that follow.
     pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<MemberAccess>, writes: &mut Vec<MemberAccess>) {
         let mut at = start;
         while at < end {
@@ -238,8 +251,8 @@ impl Planner {
 
     fn row(&mut self, row: u64, written: &[UnitWrite]) {
         let hull = written.iter().fold((u64::MAX, 0), |(lo, hi), unit| (lo.min(unit.from), hi.max(unit.to)));
-        let way = self.way(row, written, hull);
-        self.read_for(way, row, written, hull);
+        let method = self.parity_method(row, written, hull);
+        self.read_for(method, row, written, hull);
         let start = self.geometry.row_start(row);
         for unit in written {
             let member = self.geometry.data_member(row, unit.unit);
@@ -256,8 +269,8 @@ impl Planner {
     }
 
     /// The reads in front of a write; `hull` is the span over all units.
-    fn read_for(&mut self, way: ParityMethod, row: u64, written: &[UnitWrite], hull: (u64, u64)) {
-        match way {
+    fn read_for(&mut self, method: ParityMethod, row: u64, written: &[UnitWrite], hull: (u64, u64)) {
+        match method {
             ParityMethod::NoParity => {
                 for unit in written.iter().filter(|unit| !unit.solid) {
                     self.read_unit(row, unit.unit, (unit.from, unit.to));
@@ -276,11 +289,11 @@ impl Planner {
             ParityMethod::Reconstruct => {
                 let mut units = written.iter().peekable();
                 for unit in 0..self.geometry.data_units() {
-                    let stays = match units.next_if(|written| written.unit == unit) {
-                        Some(written) => what_stays(written, hull),
+                    let remaining = match units.next_if(|written| written.unit == unit) {
+                        Some(written) => not_overwritten(written, hull),
                         None => hull,
                     };
-                    self.read_unit(row, unit, stays);
+                    self.read_unit(row, unit, remaining);
                 }
             }
             ParityMethod::RebuildFirst => {
@@ -292,14 +305,14 @@ impl Planner {
         }
     }
 
-    fn way(&self, row: u64, written: &[UnitWrite], hull: (u64, u64)) -> ParityMethod {
+    fn parity_method(&self, row: u64, written: &[UnitWrite], hull: (u64, u64)) -> ParityMethod {
         let parities = self.geometry.level().parities();
         let live = (0..parities).filter(|&number| self.failed != Some(self.geometry.parity_member(row, number)));
         let live = live.count() as u64;
         if live == 0 {
             return ParityMethod::NoParity;
         }
-        let covers = |unit: &UnitWrite| what_stays(unit, hull) == (0, 0);
+        let covers = |unit: &UnitWrite| not_overwritten(unit, hull) == (0, 0);
         if live == parities
             && let Some(failed) = self.failed
         {
@@ -320,9 +333,9 @@ impl Planner {
     }
 }
 
-/// The span of a unit that has to be read so that all of `hull` is known of it, empty (0, 0) if the write covers it.
-/// One access, so with something to read on both sides it is all of it.
-fn what_stays(unit: &UnitWrite, hull: (u64, u64)) -> (u64, u64) {
+/// The part of `hull` that the write leaves in a unit, as one span: all of `hull` if parts remain on both sides; empty
+/// (0, 0) if the write covers it.
+fn not_overwritten(unit: &UnitWrite, hull: (u64, u64)) -> (u64, u64) {
     match (unit.solid, unit.from == hull.0, unit.to == hull.1) {
         (true, true, true) => (0, 0),
         (true, true, false) => (unit.to, hull.1),

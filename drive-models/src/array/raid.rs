@@ -1,8 +1,17 @@
-//! The members of an array and the operations that run on them.
+//! Decides when each access of an array operation starts and ends.
 //!
-//! An operation is one read, one write or one flush of the array. It has one step, or up to three if it writes rows
-//! with parity: the part of a row at its start, the full rows, and the part of a row at its end. A step first reads the
-//! sectors that the new parity needs, then it writes. Steps do not wait for one another.
+//! An *operation* is one read, one write or one flush of the array, begun by the controller. (The type [`Operation`] is
+//! only the kind of a request.) `plan` turns an operation into accesses to members:
+//!
+//! - A read queues all accesses at the members at once.
+//! - A write to rows with parity has up to three *steps*: the part of a row at its start, the full rows, and the part
+//!   of a row at its end. Each step queues its reads at once, and its writes when the last of its reads has ended. A
+//!   step without reads, such as one of full rows, queues its writes at once. Steps do not wait for one another.
+//! - A write without parity is one step without reads.
+//! - A flush goes to all members with a volatile write cache at once.
+//!
+//! An access starts when the member's queue sends it to the drive, and ends when the drive completes it. An operation
+//! ends with its last access.
 
 use std::ops::Range;
 
@@ -13,18 +22,18 @@ use super::member::{ArrayMember, EndedAccess};
 use super::plan::{MemberAccess, Planner, UnitWrite};
 use crate::drive::WriteCache;
 
-/// The number of an operation while it runs; small and reused.
+/// The number of an outstanding operation; small and reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationId(pub u32);
 
 /// An operation that has ended, now.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedOperation {
-    /// Which.
+    /// Its number.
     pub id: OperationId,
     /// When a member began to serve its first access.
     pub started: Timestamp,
-    /// How far arms moved for it, all members together.
+    /// The distance that arms moved for it, all members together.
     pub seek: Sectors,
     /// Whether the members' own caches had all of it.
     pub hit: bool,
@@ -75,7 +84,7 @@ pub struct Raid {
     members: Vec<ArrayMember>,
     running: Slab<RunningOperation>,
     steps: Slab<OperationStep>,
-    /// Members that got something to do.
+    /// Members that have new accesses or a free drive.
     touched: Vec<bool>,
     // Reused so that nothing is allocated per request.
     reads: Vec<MemberAccess>,
@@ -105,7 +114,7 @@ impl Raid {
         self.planner.geometry()
     }
 
-    /// What a read of at most a stripe unit is expected to take one member whose head is where `from` lies on it.
+    /// The expected time of a read of at most a stripe unit by one member, with its head at the place of `from`.
     pub fn expected(&self, from: Lba, to: Lba, sectors: Sectors) -> Nanos {
         let map = self.geometry();
         let on_member = |lba| {
@@ -117,7 +126,7 @@ impl Raid {
         self.members[map.data_member(row, unit) as usize].expected(on_member(from), on_member(to), sectors)
     }
 
-    /// The write cache of the members: volatile if any of them is, forced unit access if all of those know it.
+    /// The write cache of the members: volatile if any of them is, forced unit access if all of those support it.
     pub fn write_cache(&self) -> WriteCache {
         let live = self.members.iter().zip(0..).filter(|&(_, number)| self.planner.failed() != Some(number));
         live.fold(WriteCache::Through, |all, (member, _)| match (all, member.write_cache()) {
@@ -156,7 +165,7 @@ impl Raid {
         id
     }
 
-    /// Begins a write of some sectors of one row; what is `like` them carries the flags.
+    /// Begins a write of some sectors of one row, with the flags of `like`.
     pub fn write_row(&mut self, now: Timestamp, like: Request, row: u64, written: &[UnitWrite]) -> OperationId {
         let id = self.begin(like);
         self.planner.write_row(row, written, &mut self.reads, &mut self.writes);
@@ -239,8 +248,8 @@ impl Raid {
         self.touched[member] = true;
     }
 
-    /// Which of several members that hold the same is read: the one with the fewest outstanding accesses; of those the
-    /// one whose last access ends nearest; of those the first.
+    /// Chooses the member to read from among those that hold the same: the one with the fewest outstanding accesses,
+    /// then the one whose last access ends nearest, then the first.
     fn copy_to_read(&self, copies: Range<u64>, lba: Lba) -> usize {
         let live = copies.filter(|&member| self.planner.failed() != Some(member)).map(|member| member as usize);
         live.min_by_key(|&member| {
@@ -258,7 +267,7 @@ impl Raid {
         }
     }
 
-    /// When something happens next, [`Timestamp::MAX`] for never.
+    /// The time of the next event, [`Timestamp::MAX`] for never.
     pub fn next_event(&self) -> Timestamp {
         self.members.iter().map(ArrayMember::next_event).min().unwrap_or(Timestamp::MAX)
     }
@@ -281,7 +290,7 @@ impl Raid {
         done.append(&mut self.done);
     }
 
-    /// The operation's number may be given to another: nobody speaks of this one any more.
+    /// Frees the number of an operation that has ended, for another one.
     pub fn forget(&mut self, id: OperationId) {
         self.running.free.push(id.0);
     }

@@ -1,16 +1,18 @@
 //! The read cache: sectors that were recently read, written or read ahead, by track.
 //!
-//! A track takes the capacity of a whole track, however many of its sectors are cached. The least recently used track
-//! is evicted first. A read continues a run if it begins behind a cached sector and goes on to a further track. From
-//! the second track of a run on, whole tracks are read ahead whenever half of the allowed read-ahead is used up.
+//! The cache holds a number of tracks. A track counts as one even if only some of its sectors are cached. The least
+//! recently used track is evicted first.
 //!
-//! A sector that is being fetched counts as cached, and a read of it waits for the fetch. Per track, this holds for the
-//! latest fetch only: a read of sectors that an earlier, unfinished fetch brings fetches them again.
+//! A read continues a *run* if the sector before its first one is cached. From the second track of a run on, whole
+//! tracks are read ahead. The next read-ahead begins when half of the allowed distance is used up.
+//!
+//! A sector that is being fetched counts as cached, and a read of it waits for the fetch. A track keeps its latest
+//! fetch only. If an earlier fetch of the track has not ended, a read of its sectors fetches them again.
 
 use super::raid::OperationId;
 use super::tracks::{Tracks, mask};
 
-/// The tracks of a run from which on it is read ahead.
+/// The length of a run in tracks from which on it is read ahead.
 const RUN: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,12 +45,12 @@ impl ArrayReadCache {
         ArrayReadCache { tracks: Tracks::new(tracks_max), tracks_max, track, prefetch, end }
     }
 
-    /// The sectors of a track that are there.
+    /// The cached sectors of a track.
     pub fn held(&self, track: u64) -> u128 {
         self.tracks.find(track).map_or(0, |slot| self.tracks[slot].held)
     }
 
-    /// Whether the sectors `start..end` are there or on their way.
+    /// Whether the sectors `start..end` are cached or being fetched.
     pub fn holds(&self, start: u64, end: u64) -> bool {
         spans(self.track, start, end).all(|(track, needed)| {
             let there = self.tracks.find(track).map_or(0, |slot| self.tracks[slot].held | self.tracks[slot].coming);
@@ -57,7 +59,7 @@ impl ArrayReadCache {
     }
 
     /// Uses the sectors `start..end`. Returns the span that has to be read, from the first to the last sector that is
-    /// neither here nor on its way nor, by `elsewhere`, in the write cache; and appends what to wait for.
+    /// neither cached nor being fetched nor, by `elsewhere`, in the write cache. Appends the operations to wait for.
     pub fn read(
         &mut self,
         start: u64,
@@ -90,7 +92,7 @@ impl ArrayReadCache {
         }
     }
 
-    /// The sectors `start..end` have come with `operation`; tracks that were given up since stay so.
+    /// The sectors `start..end` have come with `operation`. Tracks that were evicted since stay so.
     pub fn fetched(&mut self, start: u64, end: u64, operation: OperationId) {
         for (track, sectors) in spans(self.track, start, end) {
             let Some(slot) = self.tracks.find(track) else { continue };
@@ -115,8 +117,7 @@ impl ArrayReadCache {
         missing
     }
 
-    /// Whether the read of `start..end`, which [`ArrayReadCache::read`] has seen, continues a run, and what is to be
-    /// read ahead for it.
+    /// The span to read ahead, if the read of `start..end`, which [`ArrayReadCache::read`] has seen, continues a run.
     pub fn read_ahead(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
         let last = (end - 1) / self.track;
         let before = start.checked_sub(1).and_then(|before| self.run_through(before));

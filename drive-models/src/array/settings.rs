@@ -1,4 +1,4 @@
-//! The tunables of an array, and the checks of each against the others.
+//! The tunables of an array, and the checks that they do not contradict each other.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, SECTOR_BYTES, Sectors};

@@ -25,14 +25,14 @@ fn fit(evidence: &FitEvidence, device: Option<&mut dyn MeasuredDevice>) -> Resul
     let origin = evidence.origin;
     let (what, note) = device.map_or_else(
         || {
-            let alone = "reads that another was issued in the middle of are drawn from and do not judge: where they are the \
-                         slow ones, the judged half looks faster than the drive";
+            let alone = "reads that another was issued in the middle of are drawn from and do not judge: where they are \
+                         the slow ones, the judged half looks faster than the drive";
             let depth = format!("nothing is known of more than {} requests at a time: more wait", found.depth);
             ("completed requests", format!("{alone}; {depth}"))
         },
         |_| {
-            let alone = "random reads of one size were measured, one at a time: writes, other sizes and queued requests, of \
-                         which nothing is known, draw the same times";
+            let alone = "random reads of one size were measured, one at a time: writes, other sizes and queued \
+                         requests, of which nothing is known, draw the same times";
             ("random reads, one at a time,", alone.to_owned())
         },
     );

@@ -69,7 +69,7 @@ fn drawn_times_have_the_fitted_distribution() {
         let mut drive = EmpiricalDrive::new(&settings("seed=1"), &fit.finish().unwrap().cells);
         let mut drawn = times(&mut drive, N, |nth| request(Operation::Read, nth * 108, 8));
         drawn.sort_unstable();
-        // Both samples' errors, half a percent of the times, and what a line loses between quantiles 1/32 apart.
+        // Both samples' errors, half a percent of the times, and the error of a line between quantiles 1/32 apart.
         let bound = 2.0 * dkw(N as f64) + 0.005 + 1.0 / 256.0;
         for (nth, time) in drawn.iter().enumerate() {
             let off = (nth as f64 / N as f64 - share(*time as f64)).abs();
@@ -161,8 +161,8 @@ fn fallbacks_keep_the_queue_length_longest() {
         .fallbacks()
         .map(|Condition { size, distance, queue, .. }| format!("{size:?} {distance:?} {queue:?}").replace("Some", ""))
         .collect();
-    let expected = "(2) (0) (3); (2) None (3); None None (3); None None (2); None None (4); None None (1); None None (5); \
-                    None None (0); None None (6); None None (7); None None None; None None None";
+    let expected = "(2) (0) (3); (2) None (3); None None (3); None None (2); None None (4); None None (1); \
+                    None None (5); None None (0); None None (6); None None (7); None None None; None None None";
     assert_eq!(text.join("; "), expected);
     for (nth, finest) in Condition::finest().enumerate() {
         assert_eq!(finest.index(), nth);

@@ -247,13 +247,13 @@ impl Mechanical {
 
     /// Takes a write into the buffer, after runs have been destaged that it needs the capacity of.
     fn write_to_buffer(&mut self, now: Timestamp, start: u64, end: u64) -> Timestamp {
-        let mut room = now;
-        while self.write_cache.as_ref().is_some_and(|cache| !cache.has_room(start, end)) {
+        let mut begin = now;
+        while self.write_cache.as_ref().is_some_and(|cache| !cache.has_capacity(start, end)) {
             self.destage(now);
-            room = room.max(self.standing.free);
+            begin = begin.max(self.standing.free);
         }
         let hit = self.hit(self.write_hit, now, Operation::Write, start);
-        let done = room.saturating_add(hit + self.arm.bus(end - start));
+        let done = begin.saturating_add(hit + self.arm.bus(end - start));
         if let Some(cache) = &mut self.write_cache {
             cache.push(start, end, done);
         }
@@ -312,7 +312,7 @@ impl AccessCost for Mechanical {
         };
         let done = match request.operation {
             Operation::Write => match &self.write_cache {
-                Some(cache) if !request.flags.contains(Flags::FUA) && cache.has_room(start, end) => {
+                Some(cache) if !request.flags.contains(Flags::FUA) && cache.has_capacity(start, end) => {
                     let hit = self.hit(self.write_hit, now, Operation::Write, start);
                     now.saturating_add(hit + self.arm.bus(end - start))
                 }

@@ -47,7 +47,7 @@ impl WriteBack {
     }
 
     /// Whether there is capacity for a write of `start` to `end` now.
-    pub fn has_room(&self, start: u64, end: u64) -> bool {
+    pub fn has_capacity(&self, start: u64, end: u64) -> bool {
         let more = self.followed(start).is_some() || self.runs.len() < self.runs_max;
         more && self.sectors + (end - start) <= self.sectors_max
     }

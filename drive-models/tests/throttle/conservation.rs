@@ -1,4 +1,4 @@
-//! What a throttle keeps to whatever is asked of it, with a k that changes.
+//! Rules that a throttle obeys under any load, with a k that changes.
 
 use drive_models::throttle::Throttle;
 use drive_models::{Completion, DriveModel};
@@ -53,7 +53,8 @@ proptest! {
 
     #[test]
     fn each_request_completes_once_and_runs_repeat(
-        requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS), depth in 1usize..20,
+        requests in load(), rules in prop::sample::select(RULES), disk in prop::sample::select(DISKS),
+        depth in 1usize..20,
     ) {
         let mut slowed = dynamic(rules, disk);
         let done = replay(&mut slowed, &requests, depth);

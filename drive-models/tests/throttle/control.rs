@@ -125,7 +125,7 @@ fn k_stays_within_its_bounds() {
     assert_eq!((slowed.report().k.to_string(), slowed.report().late), ("1.5".to_owned(), 0));
 }
 
-/// The largest k of each of some seconds of a run with `disk`, and what X_v / X_r asks of it there.
+/// The largest k of each of some seconds of a run with `disk`, and the k that X_v / X_r demands there.
 fn followed(disk: &str, seconds: &[u64], service_at: impl Fn(u64) -> u64) -> Vec<(f64, f64)> {
     let mut slowed = dynamic(&format!("k=4,raise=1.05,lower=0.998,lower_at=1,{disk}"));
     one_by_one(&mut slowed, &reads(20_000), Nanos::ZERO);
@@ -187,7 +187,7 @@ fn no_more_dynamic_runs_are_made_than_allowed_each_from_what_the_last_has_found(
         assert_eq!(next.changes[0].from, run.stable_k(4));
     }
     assert_eq!(found.k, found.searches[2].stable_k(4));
-    // Lognormal noise has no largest value: some are late whatever k is, and are counted.
+    // Lognormal noise has no largest value: some are late under any k, and are counted.
     assert!(found.report.late > 0 && found.report.changes.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Throttles and virtual disks as the command line and profiles describe them, and what is refused.
+//! Throttles and virtual disks as the command line and profiles describe them, and refused descriptions.
 
 use drive_models::{MODELS, build, build_throttle};
 

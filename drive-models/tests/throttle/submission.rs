@@ -37,7 +37,7 @@ fn step(drive: &mut dyn DriveModel, until: Timestamp, done: &mut Vec<Completion>
     }
 }
 
-/// Submits each request at its arrival, whatever is outstanding. What completed, in that order.
+/// Submits each request at its arrival, whether or not others are outstanding. Returns the completions in their order.
 pub fn open(drive: &mut dyn DriveModel, requests: &[Request]) -> Vec<Completion> {
     let mut done = Vec::new();
     for (id, request) in requests.iter().enumerate() {

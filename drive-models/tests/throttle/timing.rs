@@ -32,7 +32,7 @@ fn disk_alone(disk: &str) -> Box<dyn DriveModel> {
     drive(&format!("{name}:{tunables}"))
 }
 
-/// What a throttle should tell: all in ns, in the order of submission.
+/// The expected completions of a throttle: all in ns, in the order of submission.
 struct Expected {
     finished: Vec<u64>,
     late: u64,
@@ -40,7 +40,7 @@ struct Expected {
     held_max: u64,
 }
 
-/// The throttle worked out after the fact, from what each drive does by itself.
+/// The throttle computed afterwards, from the times of each drive by itself.
 fn slow(line: &[Completion], disk: &[Completion], loads: &[Request], k: u64, timer: u64, overhead: u64) -> Expected {
     let (mut target, mut targets) = (0, Vec::new());
     for (line, request) in line.iter().zip(loads) {
@@ -72,7 +72,8 @@ proptest! {
 
     #[test]
     fn in_front_of_an_instantaneous_disk_all_times_are_k_times_the_lines(requests in load(), k in 1u64..20) {
-        let mut slowed = throttle(&format!("throttle:k={k},virtual=fixed,virtual.service=0,virtual.capacity={CAPACITY}"));
+        let spec = format!("throttle:k={k},virtual=fixed,virtual.service=0,virtual.capacity={CAPACITY}");
+        let mut slowed = throttle(&spec);
         let stretched: Vec<Request> = requests
             .iter()
             .map(|request| {
@@ -97,7 +98,9 @@ proptest! {
         k in 100u64..8000,
         timer in prop::sample::select(vec![0, 1, MS, 4 * MS, 7_777_777]),
         overhead in prop::sample::select(vec![0, 30_000, 5 * MS]),
-        line in prop::sample::select(vec!["cache=on", "cache=off", "hit=1ms,segments=2", "a=0,b=20ms,per_byte_ps=80000"]),
+        line in prop::sample::select(vec![
+            "cache=on", "cache=off", "hit=1ms,segments=2", "a=0,b=20ms,per_byte_ps=80000",
+        ]),
     ) {
         let mut slowed = throttle(&format!(
             "throttle:k={}.{:03},{disk},virtual.capacity={CAPACITY},timer={timer}ns,overhead={overhead}ns,{line}",
@@ -196,7 +199,7 @@ fn throttle_accepts_as_many_requests_as_its_virtual_disk() {
     assert!(slowed.accepts(&read(0, 0)));
     slowed.submit(Timestamp::ZERO, RequestId(1), &read(0, 0));
     assert!(!slowed.accepts(&read(0, 0)));
-    // What is held is no longer at the virtual disk.
+    // A held completion is no longer at the virtual disk.
     slowed.advance(Timestamp::from_ns(1_000 * MS), &mut Vec::new());
     assert!(slowed.accepts(&read(0, 0)) && slowed.next_event().is_some());
 }

@@ -26,7 +26,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_host_cache_is_a_list_of_regions_by_last_use(requests in load(), regions in 1usize..12, sectors in prop::sample::select(vec![8u64, 100, 801, 5000, 12_000])) {
+    fn the_host_cache_is_a_list_of_regions_by_last_use(
+        requests in load(), regions in 1usize..12, sectors in prop::sample::select(vec![8u64, 100, 801, 5000, 12_000]),
+    ) {
         let region = sectors * 512;
         let tunables = format!("cache={},region={region},cached=10us,service=1ms", region * regions as u64);
         let mut list: Vec<u64> = Vec::new();
@@ -50,7 +52,8 @@ proptest! {
 
     #[test]
     fn the_mean_drifts_as_the_formula_says(
-        from in 0u64..50_000_000, to in 0u64..50_000_000, over in 1u64..200_000_000, steps in 1u64..9, at in 0u64..300_000_000,
+        from in 0u64..50_000_000, to in 0u64..50_000_000, over in 1u64..200_000_000, steps in 1u64..9,
+        at in 0u64..300_000_000,
     ) {
         let spec = format!("service={from}ns,drift_to={to}ns,drift_over={over}ns,drift_steps={steps}");
         let at_once = |kind: &str| services(&format!("{spec},drift={kind}"), &[read(at, 0)])[0];

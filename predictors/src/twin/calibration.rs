@@ -4,7 +4,7 @@
 //! throughput, mean response time and percentiles with the isolated traces. It selects the fit with the smallest error.
 //! For a disk it decides whether the drive has a write cache; for an array it scales the members' time for a sector.
 //!
-//! It compares VMs alone only: what a device does only under several VMs stays unknown.
+//! It compares VMs alone only: behaviour that a device shows only under several VMs stays unknown.
 
 use traces::Nanos;
 
@@ -36,7 +36,7 @@ const ACCEPTED_ERROR_SHARE_MAX: f64 = 0.9;
 /// not varied.
 const CACHE_EXCESS_ERROR_MAX: f64 = 0.3;
 
-/// The selected device, and what each VM gets of it alone.
+/// The selected device, and the figures of each VM alone on it.
 pub(super) struct CalibratedDevice {
     pub(super) fitted: FittedDevice,
     pub(super) alone: Vec<VmForecast>,
@@ -54,7 +54,7 @@ struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// What one VM gets alone, in a simulation of `duration_max` at most.
+    /// The figures of one VM alone, in a simulation of `duration_max` at most.
     fn one(&self, fitted: &FittedDevice, vm: usize, duration_max: Nanos) -> Result<VmForecast, PredictError> {
         let run = Run { fitted, order: self.order, seed: self.seed, vms: vm..vm + 1, duration_max };
         let simulated = simulate(self.traces, self.workloads, &run)?;

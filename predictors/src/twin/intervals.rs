@@ -18,7 +18,7 @@ const SPREAD_PER_LOG_ERROR_ALONE: f64 = 1.0;
 /// Spread added, in squares, on a device fitted as one that serves several requests at once. Chosen on seed 101.
 const SPREAD_CONCURRENT: f64 = 0.35;
 
-/// The spread of a forecast, from what was simulated `together`, `simulated` alone and `measured` alone.
+/// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone.
 pub(crate) fn spread(
     together: &OperationForecast,
     simulated: &OperationForecast,

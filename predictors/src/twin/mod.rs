@@ -1,8 +1,8 @@
-//! The twin: forecasts what VMs get of a shared device by simulating them together.
+//! The twin: forecasts throughput and response times of VMs on a shared device by simulating them together.
 //!
 //! It infers each VM and the device from isolated traces, in which each VM ran alone on the device:
 //!
-//! 1. *Workload* (`workload/`): what each request waited for, when the journal blocks processes, and the VM's own
+//! 1. *Workload* (`workload/`): the dependency of each request, when the journal blocks processes, and the VM's own
 //!    queue.
 //! 2. *Device* (`device/`): `evidence` selects the traces that describe it, `policy/` and `durable_first` infer its
 //!    dispatch order. It is a `disk/` (one request at a time), an `array/` (members by address) or `concurrent`
@@ -33,20 +33,20 @@
 //!                        intervals         forecast with its 90 % intervals
 //! ```
 //!
-//! [`Model`] runs these steps. It also corrects each figure by what the twin is off by for the VM alone.
+//! [`Model`] runs these steps. It also corrects each figure by its error in the simulation of the VM alone.
 //!
-//! Details of the device: `disk/` fits service times (`samples`) by operation, length and seek distance (`regression`),
-//! and draws what is left over by VM (`residuals`). Short times are hits of the drive's read cache (`read_hits`); its
-//! write cache is emptied later (`destage`). Seeks longer than any trace contains follow the curves of measured drives
-//! (`seek_curves`). `array/read_cache` follows what the controller's cache holds. A further part of the fit is the
-//! delay between the place of the trace and the device.
+//! Details of the device: `disk/` fits service times (`samples`) by operation, length and seek distance (`regression`).
+//! The simulation draws the residuals of each VM (`residuals`). Short times are hits of the drive's read cache
+//! (`read_hits`); its write cache is emptied later (`destage`). Seeks longer than any trace contains follow the curves
+//! of measured drives (`seek_curves`). `array/read_cache` follows the contents of the controller's cache. The fit also
+//! has the delay between the layer at which the trace was recorded and the device.
 //!
 //! Flushes and discards take as long as they took alone. If a VM's requests were merged alone, its stage also merges
 //! those that meet only because they now wait longer.
 //!
 //! The twin leaves out what no isolated trace contains, such as the capacity of a drive's write cache that no VM alone
 //! fills. Most of its rules were found with synthetic setups of seeds 1 and 101 to 104 and the lab;
-//! `docs/VALIDATION.md` states what was chosen on which, and the errors on others.
+//! `docs/VALIDATION.md` states which rules were chosen on which setups, and the errors on others.
 
 mod calibration;
 mod device;

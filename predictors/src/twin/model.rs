@@ -1,7 +1,7 @@
 //! The model of VMs and their device, inferred from isolated traces, and the forecast that it gives.
 //!
 //! [`Model::infer`] runs the twin's steps up to calibration, [`Model::forecast`] simulates the VMs together. The
-//! forecast of a figure is the simulated one, corrected by what the simulation of the VM alone is off by.
+//! forecast of a figure is the simulated one, corrected by the error of the simulation of the VM alone.
 
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
@@ -28,9 +28,9 @@ pub struct Model<'a> {
     order: DispatchOrder,
     /// Whether the order is certain.
     sure: bool,
-    /// What each VM to forecast gets of the fitted device alone.
+    /// The figures of each VM to forecast, simulated alone on the fitted device.
     alone: Vec<VmForecast>,
-    /// What further traces contributed.
+    /// The contribution of further traces.
     further_traces_note: Option<String>,
     seed: u64,
 }
@@ -68,7 +68,7 @@ impl<'a> Model<'a> {
         Ok(Model { traces, workloads, fitted, order, sure, alone, further_traces_note, seed })
     }
 
-    /// What each VM gets of the device together with the others.
+    /// The figures of each VM on the device together with the others.
     ///
     /// # Errors
     /// [`PredictError::DoesNotHold`] if they cannot be simulated.
@@ -93,7 +93,7 @@ impl<'a> Model<'a> {
         DevicePolicy { name: self.order.policy.kind().to_owned(), sure: self.sure }
     }
 
-    /// Notes for the user: the device in words, and what further traces contributed.
+    /// Notes for the user: the device in words, and the contribution of further traces.
     pub fn notes(&self) -> Vec<String> {
         [describe(&self.fitted, self.order, self.sure)].into_iter().chain(self.further_traces_note.clone()).collect()
     }

@@ -24,7 +24,7 @@ impl Asap {
         Asap { traces, limit: outstanding, outstanding: 0, now: Timestamp::ZERO }
     }
 
-    /// The traces, with the counts of what was read.
+    /// The traces, with the counts of the records read.
     pub fn traces(&self) -> &MergedTraces {
         &self.traces
     }

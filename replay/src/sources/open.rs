@@ -1,4 +1,4 @@
-//! Open loop: requests arrive at the recorded times, or at scaled times, whatever the drive does.
+//! Open loop: requests arrive at the recorded times, or at scaled times, independent of the drive.
 
 use traces::quantity::Fraction;
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
@@ -23,7 +23,7 @@ impl Open {
         Open { traces, scale }
     }
 
-    /// The traces, with the counts of what was read.
+    /// The traces, with the counts of the records read.
     pub fn traces(&self) -> &MergedTraces {
         &self.traces
     }

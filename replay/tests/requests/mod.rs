@@ -7,7 +7,8 @@ use traces::{Flags, Lba, Operation, Priority, Request, Sectors, StreamId, Timest
 /// that adjacent requests meet and merge.
 pub fn request() -> impl Strategy<Value = (u64, Request)> {
     let operation = prop_oneof![
-        6 => Just(Operation::Read), 6 => Just(Operation::Write), 1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
+        6 => Just(Operation::Read), 6 => Just(Operation::Write),
+        1 => Just(Operation::Flush), 1 => Just(Operation::Discard)
     ];
     let place = prop_oneof![0u64..40, 0u64..4000];
     (operation, place, 1u64..40, 0u64..6_000_000, 0u8..32, 0u16..3, 0u32..4, 0u8..2).prop_map(

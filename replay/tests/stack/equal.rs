@@ -16,7 +16,8 @@ proptest! {
         for spec in schedulers() {
             for drive in drives() {
                 let expected = alone(&spec, drive, limits, &load);
-                let stack = run_stack(vec![layer(&spec, LayerConfig { limits, ..LayerConfig::default() })], drive, &load);
+                let layers = vec![layer(&spec, LayerConfig { limits, ..LayerConfig::default() })];
+                let stack = run_stack(layers, drive, &load);
                 prop_assert_eq!(&stack.events, &expected.events, "{} on {}", spec, drive);
                 prop_assert_eq!(&stack.served, &expected.served, "{} on {}", spec, drive);
             }
@@ -26,7 +27,9 @@ proptest! {
     /// The same with pass-through layers above the stage: they add no time. There are no flushes in the comparison,
     /// since the first layer makes the flush sequences.
     #[test]
-    fn pass_through_layers_change_no_completion(load in prop::collection::vec(request(), 1..50), limits in limits(), layers_above in 1usize..3) {
+    fn pass_through_layers_change_no_completion(
+        load in prop::collection::vec(request(), 1..50), limits in limits(), layers_above in 1usize..3,
+    ) {
         let load = requests(&load);
         for spec in schedulers() {
             for drive in ["cheetah-15k4", "fixed", "linear:a=0,b=0,hit=0,capacity=2m"] {
@@ -35,7 +38,8 @@ proptest! {
                 let pass = || layer(&fifo, pass_through());
                 let inner = || layer(&spec, LayerConfig { limits, ..LayerConfig::default() });
                 let above = (0..layers_above).map(|_| pass()).chain([inner()]).collect();
-                prop_assert_eq!(&run_stack(above, drive, &load).completed, &expected.completed, "{} on {}", spec, drive);
+                let stack = run_stack(above, drive, &load);
+                prop_assert_eq!(&stack.completed, &expected.completed, "{} on {}", spec, drive);
             }
         }
     }

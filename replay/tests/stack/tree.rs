@@ -275,7 +275,9 @@ proptest! {
     }
 
     #[test]
-    fn metrics_of_a_stack_obey_littles_law(load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4)) {
+    fn metrics_of_a_stack_obey_littles_law(
+        load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4),
+    ) {
         let load = requests(&load);
         let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
         let stack = Stack::new(layers, drive("cheetah-15k4"));

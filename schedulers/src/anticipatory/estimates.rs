@@ -1,4 +1,4 @@
-//! What is known of processes, and what to expect of the one that is waited for.
+//! Estimates of the behaviour of processes, and of the next request of the awaited one.
 
 use traces::{Nanos, RequestId, Timestamp};
 
@@ -6,7 +6,7 @@ use super::{Anticipation, Anticipatory, Held, SYNC, TICK};
 
 /// Think times count as at most so long (one tick less than `MAX_THINKTIME`).
 const THINK_MAX: u64 = 19 * TICK;
-/// What is near at once, in sectors; doubles with every tick of anticipation.
+/// The distance in sectors that counts as near at first; it doubles with every tick of anticipation.
 const NEAR: u64 = 8192;
 /// For how many ticks it does.
 const NEAR_TICKS: u64 = 20;
@@ -101,8 +101,8 @@ impl Anticipatory {
         expected > head.abs_diff(sector)
     }
 
-    /// Whether there is no use in anticipating any longer, or this request is as good as what is
-    /// anticipated (`as_can_break_anticipation`).
+    /// Whether there is no use in anticipating any longer, or this request is as good as the anticipated one
+    /// (`as_can_break_anticipation`).
     pub(super) fn ends_anticipation(&mut self, expected: usize, candidate: Option<RequestId>) -> bool {
         if candidate.is_some_and(|id| self.held[id].process == expected) {
             return true;

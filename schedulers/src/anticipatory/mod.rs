@@ -1,22 +1,23 @@
-//! The anticipatory scheduler, `block/as-iosched.c` of Linux 2.6.30: sync and async requests go in
-//! batches that end by time, each in a one-way elevator with short back seeks, the oldest first once
-//! it has expired. After a sync request nothing else is sent for up to `antic_expire` when the
-//! process it is from is expected to ask nearby soon. The file calls sync "read" and async "write",
-//! and so do the tunables.
+//! The anticipatory scheduler, `block/as-iosched.c` of Linux 2.6.30. Sync and async requests are sent in batches that
+//! end by time. Each batch is a one-way elevator with short back seeks; the oldest request goes first once it has
+//! expired. After a sync request, no other request is sent for up to `antic_expire` if its process is expected to send
+//! a nearby request soon. The file calls sync "read" and async "write", and so do the tunables.
 //!
-//! Anticipation begins when the request has completed. It is not begun, or ends, if the process has
-//! other requests, or thinks too long on average; and ends with a request of the process, with one of
-//! another that is near enough to the head (the nearer the sooner), or with the wait. How many
-//! requests a write batch has is tuned so that it takes about `write_batch_expire`.
+//! Anticipation begins when the request has completed. It is not begun, or ends, if the process has other requests or
+//! thinks too long on average. It also ends with a request of the process, with a request of another process that is
+//! near enough to the head (the nearer the sooner), or when the wait is over. The number of requests in a write batch
+//! is tuned so that the batch takes about `write_batch_expire`.
 //!
-//! Times are in ns, not ticks, but for what the file means in ticks: how quickly "near enough"
-//! grows and the size of the first write batch are as at HZ = 1000, as is `antic_expire`'s default.
-//! A request does not say that its process has exited. `presumed_exit` tells how long a process may
-//! be silent before it counts as exited; by default none does, and then the estimates of how probable
-//! an exit is have no effect. Left out: the search for merge candidates (the stage's) and barriers.
+//! Times are in ns, not ticks, except where the file counts ticks: the growth of "near enough", the size of the first
+//! write batch and the default of `antic_expire` are those of HZ = 1000.
 //!
-//! The kernel's function knows no room: a chosen request that there is no room for waits in the
-//! dispatch queue and holds up what is chosen after it.
+//! Requests carry no exit of their process. `presumed_exit` sets how long a process may be silent before it counts as
+//! exited. By default no process exits, and the estimated probabilities of an exit have no effect.
+//!
+//! Left out are the search for merge candidates, which the stage does, and barriers.
+//!
+//! The kernel does not know capacity. A chosen request for which there is no capacity waits in the dispatch queue and
+//! holds up all that are chosen later.
 
 mod batches;
 mod estimates;
@@ -112,12 +113,12 @@ struct Waiting {
     fifo: IdList,
     /// The next in elevator order.
     next: Option<RequestId>,
-    /// The end of what was sent last.
+    /// The end of the request that was sent last.
     last_sector: u64,
     fifo_checked: Timestamp,
 }
 
-/// What is known of a request until it has completed.
+/// The facts of a request, kept until it has completed.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     class: usize,
@@ -134,7 +135,7 @@ impl Default for Held {
     }
 }
 
-/// What is known of a process.
+/// The facts of a process.
 #[derive(Debug, Default)]
 struct Process {
     /// Requests that wait to be chosen, and that wait in the dispatch queue.
@@ -175,7 +176,7 @@ struct Anticipatory {
     known: Vec<Process>,
     held: Slots<Held>,
     classes: [Waiting; 2],
-    /// What has been decided on but not been asked for.
+    /// The requests that have been chosen and not yet sent.
     dispatch_queue: IdList,
     inserted: u64,
     /// Requests decided on and not completed.
@@ -183,7 +184,7 @@ struct Anticipatory {
     /// The class of the batch, and when it ends.
     batch: usize,
     batch_expires: Timestamp,
-    /// The batch has changed, and what is in flight of the old one is to complete first.
+    /// The batch has changed, and the requests in flight of the old one are to complete first.
     old_batch_ends: bool,
     /// The time of a sync batch is counted from its first completion.
     awaits_first_sync: bool,

@@ -11,7 +11,7 @@ use super::ids::QueueId;
 pub(super) const THINK_TIME_MIN: Nanos = Nanos::from_ms(2);
 /// The shortest idling for a raised queue.
 const RAISED_IDLE_MIN: Nanos = Nanos::from_ms(20);
-/// So many requests in flight beyond the queue's own make it worth while to idle for a raised queue.
+/// The number of other queues' requests in flight from which it is worth while to idle for a raised queue.
 const OTHERS_IN_FLIGHT: u32 = 4;
 
 /// The idling of the device for the queue in service.

@@ -134,7 +134,7 @@ impl Bfq {
         self.peak_rate.window = request.map(|request| Window::new(self.clock.now, request));
     }
 
-    /// Sets the largest budget to what a queue uses up within its time at the peak rate
+    /// Sets the largest budget to the sectors that a queue uses up within its time at the peak rate
     /// (`update_thr_responsiveness_params`).
     fn follow_peak_rate(&mut self) {
         if self.tunables.user_max_budget == 0 {

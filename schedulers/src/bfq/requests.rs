@@ -66,7 +66,7 @@ pub(super) struct SeekRule {
 }
 
 impl SeekRule {
-    /// What it costs to go to a sector; `None` if it lies too far back.
+    /// The cost of moving to a sector; `None` if it lies too far back.
     fn cost(&self, sector: u64) -> Option<u64> {
         if sector >= self.last {
             Some(sector - self.last)

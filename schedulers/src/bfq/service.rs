@@ -102,7 +102,7 @@ impl Service {
         self.entities[entity].place = Place::Nowhere;
     }
 
-    /// Forgets what an entity has received (`bfq_forget_entity`).
+    /// Forgets the service that an entity has received (`bfq_forget_entity`).
     fn forget(&mut self, entity: EntityId) {
         let weight = self.entities[entity].weight;
         self.entities[entity].scheduled = false;

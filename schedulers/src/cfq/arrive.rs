@@ -1,4 +1,4 @@
-//! What a new request changes: its queue's order, what is known of its process, and whose turn it is.
+//! The effects of a new request: on its queue's order, on the estimates for its process, and on the turn.
 
 use traces::{Priority, Request, RequestId};
 
@@ -121,7 +121,7 @@ impl Cfq {
         let queue = Queue::new(true, request.priority, group);
         let number = match self.free.pop() {
             Some(free) => {
-                // What it has allocated is of use to the next.
+                // Its allocated memory is reused.
                 let waiting = std::mem::take(&mut self.queues[free].waiting);
                 self.queues[free] = Queue { waiting, ..queue };
                 free
@@ -182,7 +182,7 @@ impl Cfq {
         }
     }
 
-    /// What the request tells of its process, its queue and its group.
+    /// Updates the estimates for the request's process, queue and group.
     fn learn(&mut self, id: RequestId) {
         let held = self.held[id];
         if self.is_3_5() {
@@ -310,7 +310,7 @@ impl Cfq {
             && self.queues[active].waiting.is_empty()
     }
 
-    /// The active queue keeps what is left of its slice, and another goes first.
+    /// The active queue keeps the rest of its slice, and another goes first.
     fn preempt(&mut self, number: usize) {
         let kind = self.active.map(|active| self.queues[active].kind());
         self.end_slice(true);

@@ -1,6 +1,6 @@
 //! Processes that work in the same place. When one runs out of requests, the head is where another
 //! goes on. 2.6.30 gives that one the next turn, once. 3.5 has the two share a queue from then on,
-//! until what they ask for is found to be scattered.
+//! until their requests are found to be scattered.
 
 use super::Cfq;
 use super::idle::SEEKY_2_6_30;

@@ -22,7 +22,7 @@ const WORKLOAD_MIN: u64 = 2 * TICK;
 pub(super) struct Group {
     /// The queues that wait for their turn, by class and kind ([`tree_number`]).
     pub(super) trees: [Order; TREES],
-    /// What their processes think together.
+    /// The think time of their processes together.
     pub(super) tree_think: [ThinkTime; TREES],
     pub(super) think: ThinkTime,
     /// Busy queues.
@@ -32,7 +32,7 @@ pub(super) struct Group {
     /// The device time it has had, divided by its weight.
     vdisktime: u64,
     is_waiting: bool,
-    /// Class, kind and rest (ns) of what was interrupted when its turn ended.
+    /// Class, kind and rest (ns) of the service that was interrupted when its turn ended.
     pub(super) saved_workload: Option<(Class, Kind, u64)>,
     /// How many queues are busy on average, by class.
     average_busy: [u64; 2],
@@ -164,7 +164,7 @@ impl Cfq {
         self.groups[number].saved_workload = saved;
     }
 
-    /// What a slice counts: the time since its first completion, but no more than it was given; as
+    /// The charge for a slice: the time since its first completion, but no more than it was given; as
     /// long as there is none, the time since the queue became active, at least a tick. A tick per
     /// request if no idling and the device queues; and all of it for async where no sync is.
     fn charge(&self, number: usize) -> u64 {

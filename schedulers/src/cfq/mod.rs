@@ -1,38 +1,45 @@
-//! Completely fair queueing, `block/cfq-iosched.c`, in two versions that share everything but the
-//! rules that say for which version they are: `cfq` as of Linux 2.6.30 and `cfq-3.5` as of 3.5
-//! with group scheduling.
+//! Completely fair queueing, `block/cfq-iosched.c`, in two versions: `cfq` as of Linux 2.6.30 and `cfq-3.5` as of 3.5
+//! with group scheduling. They share all rules that do not name a version.
 //!
-//! Every process has a queue of its sync requests; async requests share one queue per priority.
-//! The queues take turns. The active one has the device for a slice of time, longer the higher its
-//! I/O priority, and within it serves its requests as a one-way elevator with short back seeks, the
-//! oldest first if that has expired. When it runs empty, the device idles a little for the
-//! process's next request if it tends to come soon and nearby.
+//! Every process has a queue of its sync requests; async requests share one queue per priority. The queues take turns.
+//! The active queue has the device for a slice of time, which is longer the higher its I/O priority. It serves its
+//! requests as a one-way elevator with short back seeks, the oldest first if that has expired. When it is empty, the
+//! device idles a little if the process's next request is expected soon and nearby.
 //!
-//! - `select`: which queue is served, and how many of its requests may be below at once.
-//! - `slice`: how long a slice is, what remains of it, what it counts.
-//! - `service`: whose turn it is; which request of a queue is next.
+//! - `select`: the queue to serve, and how many of its requests may be below at once.
+//! - `slice`: the length of a slice, its remainder, and the time that it counts.
+//! - `service`: the order of the queues, and the next request of a queue.
 //! - `idle`: when to wait for a process or a group, and the guess whether the device queues.
-//! - `arrive`: what a new request changes; preemption.
+//! - `arrive`: the effects of a new request; preemption.
 //! - `cooperate`: processes that work in the same place take turns (2.6.30) or share a queue (3.5).
-//! - `group` (3.5): a VM is a cgroup; groups share the device's time by weight, and within a group
-//!   classes and kinds of load take turns so that all get a slice within `target_latency`.
+//! - `group` (3.5): a VM is a cgroup. Groups share the device's time by weight. Within a group, classes and kinds of
+//!   load take turns so that all get a slice within `target_latency`.
 //!
-//! Times are in ns, not ticks. Where the kernel means one tick it is one of HZ = 1000: the least
-//! charge for a slice, and the last tick of one. Rounding to ticks is left out.
+//! Times are in ns, not ticks. Where the kernel means one tick it is one of HZ = 1000: the least charge for a slice,
+//! and the last tick of one. Rounding to ticks is left out.
 //!
-//! What a request does not carry: that its process has exited (none does), nice levels (no priority
-//! is best effort 4), a change of the process's cgroup (it has its VM's), whether a sync write is
-//! marked against idling (`noidle_writes` says it for all), whether the drive is rotational
-//! (`rotational` says it). Metadata is what both versions prefer (3.5 has a mark of its own for that,
-//! which file systems set on metadata). Left out besides: the search for merge candidates (the
-//! stage's), plugging (a single small request of an awaited process goes at once), boosting a
-//! priority over file-system locks, barriers, hierarchies of groups and statistics. The priority of a
-//! queue changes with its next request, and its turn at once, where the kernel waits for the turn's
-//! end. Of two cooperators within reach, one ahead of the head and one behind it, the nearer is
-//! taken; the kernel takes whichever its tree meets first.
+//! Requests do not carry some facts that the kernel knows:
 //!
-//! The kernel's function knows no room. A chosen request that there is no room for holds up what is
-//! behind it, as the head of the kernel's dispatch queue does.
+//! - the exit of a process: no process exits;
+//! - nice levels: a request without priority is best effort 4;
+//! - a change of a process's cgroup: its cgroup is its VM;
+//! - a sync write's mark against idling: `noidle_writes` sets it for all;
+//! - whether the drive is rotational: `rotational` sets it;
+//! - the mark of 3.5 for preferred requests, which file systems set on metadata: both versions prefer metadata.
+//!
+//! Left out are:
+//!
+//! - the search for merge candidates, which the stage does;
+//! - plugging: a single small request of an awaited process is sent at once;
+//! - higher priorities for holders of file-system locks;
+//! - barriers, hierarchies of groups, and statistics.
+//!
+//! The priority of a queue changes with its next request, and so does its turn; the kernel waits for the turn's end. Of
+//! two cooperators within reach, one ahead of the head and one behind it, the nearer is taken. The kernel takes the one
+//! that its tree meets first.
+//!
+//! The kernel does not know capacity. A chosen request for which there is no capacity holds up all behind it, as the
+//! head of the kernel's dispatch queue does.
 
 mod arrive;
 mod cooperate;
@@ -89,7 +96,7 @@ struct Cfq {
     known: Vec<Process>,
     /// The async queues by priority, then those of processes.
     queues: Vec<Queue>,
-    /// Queues that nobody uses any more.
+    /// Queues that no process uses any more.
     free: Vec<usize>,
     /// 3.5: the group of async requests, then one per VM. 2.6.30: one for all.
     groups: Vec<Group>,
@@ -104,7 +111,7 @@ struct Cfq {
     held: Slots<Held>,
     /// Requests that wait in queues.
     queued: usize,
-    /// Requests that have been decided on but not been asked for.
+    /// Requests that have been chosen and not yet sent.
     dispatch_queue: IdList,
     /// Counts up to tell equal keys apart: the first in stays first.
     turns: u64,

@@ -14,8 +14,8 @@ pub(super) enum Class {
     Idle,
 }
 
-/// Kinds of load, each with its service tree (Linux 3.5): what is not waited for, what is not worth
-/// idling for, and what is.
+/// Kinds of load, each with its service tree (Linux 3.5): async requests, sync requests that are not worth idling for,
+/// and those that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     #[default]
@@ -75,7 +75,7 @@ impl ThinkTime {
     }
 }
 
-/// What is known about a process.
+/// The facts of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
     /// The queue of its sync requests, by number.
@@ -87,7 +87,7 @@ pub(super) struct Process {
     pub(super) last_end: u64,
 }
 
-/// The queue. Which of its marks is for what, the rules that set it say.
+/// The queue. The rules that set its marks explain them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) waiting: Waiting,
@@ -114,7 +114,7 @@ pub(super) struct Queue {
     pub(super) slice_end: Timestamp,
     /// ns.
     pub(super) slice_allocated: u64,
-    /// What was left of its last slice, negative if it was overrun; ns.
+    /// The rest of its last slice, negative if it was overrun; ns.
     pub(super) slice_left: i64,
     /// Requests sent in this slice.
     pub(super) slice_sent: u64,
@@ -170,7 +170,7 @@ impl Queue {
         !self.slice_is_new && now >= self.slice_end
     }
 
-    /// What is left of its slice; ns.
+    /// The rest of its slice; ns.
     pub(super) fn slice_rest(&self, now: Timestamp) -> u64 {
         self.slice_end.saturating_since(now).as_ns()
     }

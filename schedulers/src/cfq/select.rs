@@ -1,4 +1,4 @@
-//! Which queue is served, and how many of its requests may be below at once.
+//! The queue to serve, and how many of its requests may be below at once.
 
 use traces::RequestId;
 
@@ -121,7 +121,7 @@ impl Cfq {
         if waits { Turn::Waits } else { Turn::IsOver }
     }
 
-    /// Whether the queue may send one more while so many of its requests and others' are below.
+    /// Whether the queue may send one more request beside the requests of all queues that are below.
     pub(super) fn may_dispatch(&mut self, number: usize) -> bool {
         if self.is_3_5() { self.may_dispatch_3_5(number) } else { self.may_dispatch_2_6_30(number) }
     }
@@ -175,7 +175,7 @@ impl Cfq {
         queue.in_flight < max
     }
 
-    /// Whether the slice ends before what is below is served, each in a `slice_idle`.
+    /// Whether the slice ends before the requests below are served, each in a `slice_idle`.
     fn slice_is_used_soon(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.slice_is_new || self.set.slice_idle.saturating_mul(queue.in_flight) > queue.slice_rest(self.now)
@@ -215,7 +215,7 @@ impl Cfq {
     }
 }
 
-/// What becomes of the active queue's turn.
+/// The next state of the active queue's turn.
 enum Turn {
     Serves,
     Waits,

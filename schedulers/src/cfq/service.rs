@@ -1,4 +1,4 @@
-//! Whose turn it is, and which request of a queue is next.
+//! The order of the queues, and the next request of a queue.
 
 use traces::{Nanos, RequestId};
 
@@ -151,7 +151,7 @@ impl Cfq {
     }
 
     /// The key of the last of those behind which a queue of the idle class queues up: in 2.6.30
-    /// whatever its class, in 3.5 of its class.
+    /// of any class, in 3.5 of its class.
     fn last_key(&self, number: usize) -> Option<i64> {
         let trees = &self.groups[self.queues[number].group].trees;
         let of_class = &trees[if self.is_3_5() { TREES - 1..TREES } else { 0..TREES }];

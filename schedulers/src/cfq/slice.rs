@@ -19,8 +19,8 @@ impl Cfq {
         base + base / 5 * 4 - base / 5 * u64::from(level)
     }
 
-    /// The slice of a queue; in 3.5 with `low_latency`, shortened when so many queues are busy that
-    /// they would not all have one within the group's share of `target_latency`; ns.
+    /// The slice of a queue, ns. In 3.5 with `low_latency` it is shortened if the busy queues would not all have one
+    /// within the group's share of `target_latency`.
     pub(super) fn slice_of(&mut self, number: usize) -> u64 {
         let queue = &self.queues[number];
         let (group, class) = (queue.group, queue.class);
@@ -65,8 +65,8 @@ impl Cfq {
         queue.slice_is_new = false;
     }
 
-    /// The active queue's slice ends (`cfq_slice_expired`). If it did not use it up, `keeps_rest`
-    /// says whether what is left counts in its next turn.
+    /// The active queue's slice ends (`cfq_slice_expired`). `keeps_rest`: whether an unused rest counts in its next
+    /// turn.
     pub(super) fn end_slice(&mut self, keeps_rest: bool) {
         let Some(number) = self.active else { return };
         if std::mem::take(&mut self.queues[number].awaited) {

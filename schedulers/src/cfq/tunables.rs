@@ -1,4 +1,4 @@
-//! What can be set, under the kernel's names, and which of the two versions it is set for.
+//! The tunables under the kernel's names, for each of the two versions.
 
 use traces::Nanos;
 use traces::spec::{Settings, Tunable, Unit};

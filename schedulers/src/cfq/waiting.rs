@@ -5,7 +5,7 @@ use traces::{Operation, RequestId, Timestamp};
 use crate::id_list::IdList;
 use crate::order::Order;
 
-/// What is known about a request from its arrival to its completion.
+/// The facts of a request from its arrival to its completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     /// The queue it is or was in, by number.
@@ -40,9 +40,8 @@ impl Default for Held {
     }
 }
 
-/// The requests. Orders and lists are vectors as long as their largest id, and there are as many
-/// queues as processes: so requests are numbered anew within each queue, and what the queues take
-/// up grows with the requests in them.
+/// The requests. Orders and lists are vectors as long as their largest id, and there are as many queues as processes.
+/// Requests are therefore numbered anew within each queue, so that a queue's memory grows with the requests in it.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     sorted: Order,

@@ -108,7 +108,7 @@ impl Driver {
         self.up_to(usize::MAX)
     }
 
-    /// What goes now, at most `count`.
+    /// The requests sent now, at most `count`.
     pub(crate) fn up_to(&mut self, count: usize) -> Ids {
         let mut sent = Ids::new();
         while sent.len() < count

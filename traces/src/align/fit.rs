@@ -1,11 +1,11 @@
 //! Offset and drift between two clocks, by medians.
 
-/// What brings a time of one clock onto another.
+/// A map from the times of one clock to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockMap {
     /// Added at `origin_ns`.
     pub offset_ns: i64,
-    /// A time on the clock that is mapped.
+    /// The time on the mapped clock at which the offset holds.
     pub origin_ns: u64,
     /// Added per unit of time from there on, in parts per 10¹²: at most an hour in a year of either sign.
     pub drift_ppt: i64,
@@ -20,12 +20,12 @@ impl ClockMap {
             + (since * i128::from(self.drift_ppt)).div_euclid(1_000_000_000_000)
     }
 
-    /// The same, at least zero.
+    /// The time on the other clock, at least zero.
     pub fn apply(&self, time_ns: u64) -> u64 {
         u64::try_from(self.exact(time_ns).max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How far pairs of times are from each other after mapping the first, in ascending order.
+    /// The differences of pairs of times after mapping the first, in ascending order.
     pub fn residuals(&self, pairs: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
         let off = |(mapped, other): (u64, u64)| self.exact(mapped).abs_diff(i128::from(other)) as u64;
         let mut residuals: Vec<u64> = pairs.map(off).collect();
@@ -34,7 +34,7 @@ impl ClockMap {
     }
 }
 
-/// The median, the lower of two; `None` of nothing.
+/// The median, the lower of two; `None` without values.
 pub(super) fn median(values: &mut [i64]) -> Option<i64> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable(middle).1)
@@ -47,7 +47,7 @@ const DRIFT_PAIRS_MIN: usize = 32;
 
 /// The map from the first times to the second: drift as the median of the slopes between pairs half of the run apart
 /// (Theil's incomplete method of 1950, which takes time linear in the number of pairs where that of Theil and Sen takes
-/// its square), offset as the median of what is left.
+/// its square), offset as the median of the residuals.
 pub fn fit(pairs: &[(u64, u64)]) -> ClockMap {
     let mut pairs = pairs.to_vec();
     pairs.sort_unstable();

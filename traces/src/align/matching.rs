@@ -1,12 +1,12 @@
-//! Two sequences matched in order: what is unique in both first (patience), then between those what is unique there,
-//! then the longest common subsequence of what is left.
+//! Matches two sequences in order. Keys that are unique in both come first (patience), then keys that are unique
+//! between those, then the longest common subsequence of the rest.
 
 use super::Key;
 
-/// Cells of the table for a longest common subsequence; beyond, a stretch without unique keys stays unmatched.
+/// The most cells of the table for a longest common subsequence. A longer stretch without unique keys stays unmatched.
 const CELLS_MAX: usize = 1 << 22;
 
-/// Indices of the same keys in both, each used once, rising in both.
+/// Pairs of indices of equal keys, each index used once, rising in both sequences.
 pub fn in_order(left: &[Key], right: &[Key]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     let mut open = vec![(0, left.len(), 0, right.len())];
@@ -150,7 +150,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matches_rise_and_are_equal(left in prop::collection::vec(0u8..12, 0..60), right in prop::collection::vec(0u8..12, 0..60)) {
+        fn matches_rise_and_are_equal(
+            left in prop::collection::vec(0u8..12, 0..60), right in prop::collection::vec(0u8..12, 0..60),
+        ) {
             let (left, right) = (keys(&left), keys(&right));
             let pairs = in_order(&left, &right);
             for two in pairs.windows(2) {
@@ -163,7 +165,9 @@ mod tests {
         }
 
         #[test]
-        fn what_was_only_left_out_is_found_again(all in prop::collection::vec(any::<u16>(), 1..300), missing in prop::collection::vec(any::<bool>(), 300)) {
+        fn what_was_only_left_out_is_found_again(
+            all in prop::collection::vec(any::<u16>(), 1..300), missing in prop::collection::vec(any::<bool>(), 300),
+        ) {
             let key = |&lba: &u16| Key { lba: u64::from(lba), sectors: 8, operation: Operation::Write };
             let whole: Vec<Key> = all.iter().map(key).collect();
             let part: Vec<Key> = whole.iter().zip(&missing).filter(|(_, gone)| !**gone).map(|(key, _)| *key).collect();

@@ -1,15 +1,15 @@
-//! Two records of one run brought onto one clock: the same requests as a guest issued them and as they went over the
+//! Brings two traces of one run onto one clock: the same requests as a guest issued them and as they went over the
 //! wire.
 //!
-//! Requests are matched by address, length and operation, in order, with whatever either side has more ([`in_order`]).
-//! Those whose key occurs once on both sides give the clock's offset and drift: medians, so that a few wrong matches
-//! and all late requests do not matter ([`fit`]). What cannot be known from issues alone is the time between the two
-//! places: it is part of the offset. Where both sides have completions, their offset is told too; the truth lies
-//! between the two.
+//! Requests are matched by address, length and operation, in order; either side may have further ones ([`in_order`]).
+//! Requests whose key occurs once on both sides give the clock's offset and drift. These are medians, so that a few
+//! wrong matches and late requests do not matter ([`fit`]). Issues alone do not give the time between the two places:
+//! it is part of the offset. If both sides have completions, their offset is given, too; the true one lies between the
+//! two.
 //!
-//! Records of different runs have requests in common, too: file systems begin at the same addresses, and a run repeated
-//! asks for much of the same. In order and by medians even they get a clock, so it is held against what must be so on
-//! the right one ([`Evidence`]).
+//! Traces of different runs have requests in common, too: file systems begin at the same addresses, and a repeated run
+//! has many of the same requests. Matching in order and medians give even such traces a clock. So the clock is checked
+//! against conditions that hold on the right one ([`Evidence`]).
 
 mod fit;
 mod matching;
@@ -22,19 +22,19 @@ use crate::request::Operation;
 use crate::results::alignment::AlignmentFigures;
 use crate::units::{Nanos, Timestamp};
 
-/// Matches that are too few to speak of one run.
+/// The least number of matches that is evidence of one run.
 pub const MATCHES_MIN: usize = 8;
 
-/// Per cent of the requests of one run that are matched at least. A place may take requests in another order than they
-/// came in, and only those that rise in both are matched: of a queue of n in no order at all some 2 √n, 12 % at 256
-/// (Logan and Shepp 1977). Different VMs of one lab have up to 5 % in common.
+/// The least share of matched requests of one run, in per cent. A place may reorder requests, and only those in rising
+/// order in both are matched: of a queue of n in random order some 2 √n, which are 12 % at 256 (Logan and Shepp 1977).
+/// Different VMs of one lab have up to 5 % in common.
 const SHARE_MIN: usize = 10;
 
-/// How far apart the times of a request may be at two places and still count as together: a tick of the coarsest clocks
-/// that records are kept by, and what a way without completions to cancel it may vary by.
+/// How far apart the times of a request may be at two places and still count as together. It allows for a tick of the
+/// coarsest clocks of traces, and for delays on the way that no completions cancel.
 const SLACK_NS: i128 = 10_000_000;
 
-/// What tells a request from others.
+/// The fields by which requests are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     lba: u64,
@@ -42,19 +42,19 @@ pub struct Key {
     operation: Operation,
 }
 
-/// One request that moves data, as it is matched.
+/// One request that moves data, for matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What tells it from others.
+    /// The fields by which it is matched.
     pub key: Key,
-    /// When it was issued, or arrived where that is not known.
+    /// When it was issued; its arrival if that is not known.
     pub issued: Timestamp,
     /// When it completed.
     pub completed: Option<Timestamp>,
 }
 
 impl Sample {
-    /// Of a record; `None` if it moves no data, such as a flush.
+    /// The sample of a record; `None` if it moves no data, such as a flush.
     pub fn of(record: &Record) -> Option<Sample> {
         let request = &record.request;
         let sectors = u32::try_from(request.sectors().count()).ok()?;
@@ -71,10 +71,10 @@ impl Sample {
 /// Why two traces cannot be brought onto one clock.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlignError {
-    /// They have next to nothing in common.
+    /// They have almost no request in common.
     #[error(
-        "only {matched} of {reference} and {input} requests are the same in both, at least {MATCHES_MIN} are needed: are \
-         they of one run, one device, and both after merging?"
+        "only {matched} of {reference} and {input} requests are the same in both, at least {MATCHES_MIN} are needed: \
+         are they of one run, one device, and both after merging?"
     )]
     NothingInCommon {
         /// Requests of the reference.
@@ -84,28 +84,28 @@ pub enum AlignError {
         /// Matches.
         matched: usize,
     },
-    /// What they have in common is not of one run.
+    /// Their common requests are not of one run.
     #[error(
-        "they are not of one run: of {} requests in the time of both, {} are the same in both ({:.1} %, of one run at least \
-         {SHARE_MIN} %), and of these {} ({:.1} %, of one run more than half) were in both places at one time; their times \
-         differ by {:.1} ms at p50 and {:.1} ms at p95. Give two records of one device that were kept at the same time, both after merging, \
-         each with addresses of the same space",
+        "they are not of one run: of {} requests in the time of both, {} are the same in both ({:.1} %, of one run at \
+         least {SHARE_MIN} %), and of these {} ({:.1} %, of one run more than half) were in both places at one time; \
+         their times differ by {:.1} ms at p50 and {:.1} ms at p95. Give two records of one device that were kept at \
+         the same time, both after merging, each with addresses of the same space",
         .0.requests, .0.matched, .0.share(), .0.together, .0.share_together(), ms(.0.residual_p50), ms(.0.residual_p95)
     )]
     OtherRun(Evidence),
 }
 
-/// What tells whether two records are of one run.
+/// Evidence for two traces being of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Requests in the time that both records cover, of the record that has fewer: what is outside it, or other traffic
-    /// on one side, does not speak against one run.
+    /// Requests in the time that both traces cover, of the trace that has fewer: requests outside it, or other traffic
+    /// on one side, are no evidence against one run.
     pub requests: usize,
     /// Requests that are in both.
     pub matched: usize,
     /// Of these, those that were in both places at one time, as every request is if the clock is right.
     pub together: usize,
-    /// How far issues are from each other on one clock: median.
+    /// The difference of issue times on one clock: median.
     pub residual_p50: Nanos,
     /// The same, 95th percentile.
     pub residual_p95: Nanos,
@@ -131,8 +131,8 @@ impl Evidence {
         let end = ours.iter().max().min(theirs.iter().max());
         let within = |times: &[i128]| times.iter().filter(|&time| begin <= Some(time) && Some(time) <= end).count();
         Evidence {
-            // Where the clock leaves less in common than was matched it is the clock that is wrong, which the times
-            // tell.
+            // If fewer requests lie in the common time than were matched, the clock is wrong. The other figures show
+            // that.
             requests: within(&ours).min(within(&theirs)).max(pairs.len()),
             matched: pairs.len(),
             together: pairs.iter().filter(is_together).count(),
@@ -141,8 +141,8 @@ impl Evidence {
         }
     }
 
-    /// Enough requests are in both, and most of these at one time: the clock is a median, so that it is nobody's if it
-    /// suits fewer than half.
+    /// Whether enough requests are in both, and most of these at one time: a median that suits fewer than half of them
+    /// is not the clock of any run.
     fn is_one_run(&self) -> bool {
         self.matched * 100 >= self.requests * SHARE_MIN && self.together * 2 > self.matched
     }
@@ -160,12 +160,12 @@ fn ms(span: Nanos) -> f64 {
     span.as_ns() as f64 / 1e6
 }
 
-/// From when to when a request was at its place, on another clock; where its completion is not known, its issue.
+/// The issue and completion of a request on another clock; without a completion, the issue twice.
 fn span(sample: &Sample, map: &ClockMap) -> (i128, i128) {
     (map.exact(sample.issued.as_ns()), map.exact(sample.completed.unwrap_or(sample.issued).as_ns()))
 }
 
-/// Of values that ascend, zero if there are none.
+/// A percentile of ascending values; zero if there are none.
 fn percentile(ascending: &[u64], share: usize) -> u64 {
     ascending.get(ascending.len().saturating_sub(1) * share / 100).copied().unwrap_or_default()
 }
@@ -184,7 +184,7 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
     }
     let (once_left, once_right) = (matching::once(&left), matching::once(&right));
     let unique: Vec<(usize, usize)> = pairs.iter().copied().filter(|&(a, b)| once_left[a] && once_right[b]).collect();
-    // Without enough that are certain, those in order will do.
+    // If too few keys are unique, all matches are used.
     let certain = if unique.len() < MATCHES_MIN { &pairs } else { &unique };
     let map = fit(&points(reference, input, certain));
     let off = |time: fn(&Sample) -> Option<Timestamp>| {
@@ -222,13 +222,13 @@ pub fn align(reference: &[Sample], input: &[Sample]) -> Result<(ClockMap, Alignm
     Ok((map, figures))
 }
 
-/// Matches of which the quickest one counts.
+/// The number of matches of which only the quickest one counts.
 const GROUP: usize = 16;
 
-/// The points in time that are held against one another: the input's and the reference's. Where both sides have
-/// completions, the middle of each request's time on either side, and of every few requests the one that was quickest
-/// between the two places, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and
-/// often long.
+/// Pairs of times that are compared: the input's and the reference's. If both sides have completions, these are the
+/// middles of a request's time on either side. Of each [`GROUP`] of requests only the one that was quickest between the
+/// two places counts, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and often
+/// long.
 fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
     let timed = |&(a, b): &(usize, usize)| {
         let (to, from) = (&reference[a], &input[b]);

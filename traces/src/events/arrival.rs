@@ -1,4 +1,4 @@
-//! What an event of arrival asks for, and the events that ask for nothing.
+//! The requests that events of arrival stand for, and the events that stand for none.
 
 use super::event::{Category, Event};
 use crate::request::{Operation, Request, StreamId};
@@ -31,7 +31,7 @@ pub(super) fn operation(event: &Event) -> Operation {
     }
 }
 
-/// What is wrong with the address or the length of an event of arrival, if anything is.
+/// The fault in the address or the length of an event of arrival, if there is one.
 #[inline(always)]
 pub(super) fn check(event: &Event) -> Result<(), String> {
     if !event.bytes.is_multiple_of(512) {

@@ -1,13 +1,12 @@
-//! One event of the block layer, in the terms of blktrace: what happened to which sectors, when, on
-//! which CPU, in which process. Source: Linux 6.1, `include/uapi/linux/blktrace_api.h` and
-//! `kernel/trace/blktrace.c` (what is written when).
+//! One event of the block layer, in the terms of blktrace: action, sectors, time, CPU and process. Source: Linux 6.1,
+//! `include/uapi/linux/blktrace_api.h` and `kernel/trace/blktrace.c` (which event is written when).
 
 use bitflags::bitflags;
 
 use crate::request::{Flags, Priority};
 use crate::units::SECTOR_BYTES;
 
-/// What happened: the lower 8 bits of [`Event::action`], `__BLK_TA_*`. A plain number and not an
+/// The action: the lower 8 bits of [`Event::action`], `__BLK_TA_*`. A plain number and not an
 /// enum, because a capture of a newer kernel may hold numbers that are not known here.
 pub mod action {
     /// Q: a bio was queued.
@@ -48,7 +47,7 @@ pub mod action {
     pub const CGROUP: u32 = 1 << 8;
 }
 
-/// What a notify record says: the lower 8 bits of [`Event::action`], `__BLK_TN_*`.
+/// The kind of a notify record: the lower 8 bits of [`Event::action`], `__BLK_TN_*`.
 pub mod notify {
     /// The payload is the name of the process, at most 16 bytes.
     pub const PROCESS: u8 = 0;
@@ -109,9 +108,9 @@ impl Category {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// The cgroup it is accounted to, 0 where the capture does not tell.
+    /// The cgroup it is accounted to, 0 if the capture does not have it.
     pub cgroup: u64,
-    /// The I/O priority, where the capture tells.
+    /// The I/O priority, if the capture has it.
     pub priority: Priority,
     /// Number of the event on its CPU, from 1; 0 in notify records.
     pub sequence: u32,
@@ -123,7 +122,7 @@ pub struct Event {
     pub bytes: u32,
     /// [`action`] or [`notify`] in the lower 8 bits, [`Category`] in the upper 16.
     pub action: u32,
-    /// The process that was running, not always the one that asked.
+    /// The process that was running, not always the one that sent the request.
     pub pid: u32,
     /// Device number: major in the upper 12 bits, minor in the lower 20.
     pub device: u32,
@@ -134,7 +133,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// What happened, [`action`] or [`notify`].
+    /// The kind of the event, [`action`] or [`notify`].
     pub const fn code(&self) -> u8 {
         self.action as u8
     }

@@ -7,8 +7,8 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Multiplier of Fibonacci hashing, 2^64 over the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Room for as many requests as a usual device has in flight (64) in an eighth of the buckets: what a
-/// processor then finds at once it need not guess at.
+/// The initial number of buckets: eight for each request that a usual device has in flight (64). A search then mostly
+/// ends at its first bucket, so that the processor predicts its branches.
 const INITIAL_BITS: u32 = 9;
 
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ impl Index {
     /// Takes `id` out of the list of `key`.
     ///
     /// # Panics
-    /// If it is not in that list: whoever calls this lost track of a request.
+    /// If it is not in that list: the caller lost track of a request.
     pub(super) fn remove(&mut self, key: u64, id: u32) {
         let at = self.bucket(key);
         let Bucket { head, tail, .. } = self.buckets[at];

@@ -1,8 +1,8 @@
-//! Events of the block layer and what they mean: sources of [`Event`]s in whatever notation, paired
-//! into the records of a trace, and watched on the way.
+//! Events of the block layer: sources give [`Event`]s in the notation of their format, and the events are paired into
+//! the records of a trace. A [`Watch`] sees them on the way.
 //!
-//! Nothing is kept of a request once it left, so that memory does not grow with the capture but for
-//! the names of its processes.
+//! No data of a request is kept once its record has left. So memory does not grow with the capture, except for the
+//! names of its processes.
 
 mod arrival;
 mod event;
@@ -37,11 +37,11 @@ pub trait EventSource: Send {
     /// Goes to the next run of events; false at the end of the capture.
     ///
     /// # Errors
-    /// The first place where the input is not what its format says.
+    /// The first place where the input contradicts its format.
     fn advance(&mut self) -> Result<bool, ReadError>;
 
     /// The events that [`EventSource::advance`] went to, at least one, or none before the first call
-    /// and at the end; and what was lost so far, to be added to. Of a split ([`action::SPLIT`]) the
+    /// and at the end; and the losses so far, to be added to. Of a split ([`action::SPLIT`]) the
     /// length is that of the first part.
     fn run(&mut self) -> (&[Placed], &mut Losses);
 
@@ -51,16 +51,16 @@ pub trait EventSource: Send {
     /// The file, and the place in it, of an event of the current run, by its number there.
     fn place(&self, number: usize) -> (&Path, Place);
 
-    /// Whether what is malformed is counted and skipped instead of being an error.
+    /// Whether malformed events are counted and skipped instead of being an error.
     fn lenient(&self) -> bool;
 
-    /// What was lost so far.
+    /// The losses so far.
     fn losses(&self) -> &Losses;
 
     /// The same, to be added to.
     fn losses_mut(&mut self) -> &mut Losses;
 
-    /// Adds what is known of the capture to `meta`: called when it is opened and when it `ended`.
+    /// Adds the facts about the capture to `meta`: called when it is opened and when it `ended`.
     fn describe(&mut self, meta: &mut TraceMeta, ended: bool);
 
     /// Bytes of (compressed) input consumed so far.

@@ -11,14 +11,14 @@ use crate::units::Timestamp;
 
 /// A trace that is read from events, so that more can be seen than its records.
 pub trait EventReader: TraceReader {
-    /// As [`TraceReader::next`], with what goes by shown to `watch`.
+    /// As [`TraceReader::next`]; `watch` sees all events and records on the way.
     ///
     /// # Errors
     /// As [`TraceReader::next`].
     fn next_watched(&mut self, watch: &mut dyn Watch) -> Result<Option<Record>, ReadError>;
 
-    /// Goes past the records that leave with the next run of events, with what goes by shown to
-    /// `statistics`, and counts them; `None` at the end. As [`EventReader::next_watched`], but
+    /// Goes past the records that leave with the next run of events and counts them; `statistics` sees
+    /// them; `None` at the end. As [`EventReader::next_watched`], but
     /// compiled for the statistics and without a stop at each record, which saves most calls.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl<S: EventSource> PairedReader<S> {
         }
     }
 
-    /// The event taken last is no arrival, although it says so.
+    /// The event taken last is no arrival, although its action is one.
     #[cold]
     fn refuse(&mut self, why: String) -> Result<(), ReadError> {
         if self.source.lenient() {

@@ -33,7 +33,7 @@ pub(super) struct Slot {
     pub(super) fate: Fate,
 }
 
-/// What becomes of a record that nothing more is known about.
+/// The fate of a record about which no more events are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It waits for its parts.
@@ -82,7 +82,7 @@ impl Slot {
     }
 }
 
-/// What left the ring.
+/// A record that left the ring.
 pub(super) struct Left {
     pub(super) passage: Passage,
     /// It is not known to be complete.
@@ -142,7 +142,7 @@ impl Ring {
         serial as usize & (self.slots.len() - 1)
     }
 
-    /// Doubles the room; `filler` goes where no record is yet.
+    /// Doubles the capacity; `filler` stands in unused places.
     #[cold]
     fn grow(&mut self, filler: &Request) {
         let mut larger = vec![Slot::new(*filler, 0); (self.slots.len() * 2).max(INITIAL_SLOTS)];
@@ -168,7 +168,7 @@ impl Ring {
         self.changed
     }
 
-    /// Decides what becomes of a record, and gives the request, if it has not left yet.
+    /// Decides the fate of a record, and gives the request, if it has not left yet.
     pub(super) fn seal(&mut self, serial: u64, fate: Fate) -> Option<Request> {
         let slot = self.get(serial)?;
         slot.fate = fate;

@@ -1,4 +1,4 @@
-//! What is seen of a capture beside its records, while it is read.
+//! Observers of a capture while it is read: they see more than its records.
 
 use super::event::Event;
 use crate::record::Record;
@@ -10,7 +10,7 @@ use crate::units::{Lba, Sectors, Timestamp};
 pub struct DeviceRequest {
     /// When it was issued (D).
     pub issued: Timestamp,
-    /// What it asks for. The kernel's own flushes have no address and no length.
+    /// Its operation. The kernel's own flushes have no address and no length.
     pub operation: Operation,
     /// First sector.
     pub lba: Lba,
@@ -20,7 +20,7 @@ pub struct DeviceRequest {
     pub vm: VmId,
 }
 
-/// How one arrival passed the block layer, with what a [`Record`] does not hold.
+/// How one arrival passed the block layer: its [`Record`], and facts that the record does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// The record.
@@ -31,18 +31,18 @@ pub struct Passage {
     pub merged: Option<Timestamp>,
     /// Whether it was split (X).
     pub split: bool,
-    /// The cgroup it is accounted to, 0 where the capture does not tell.
+    /// The cgroup it is accounted to, 0 if the capture does not have it.
     pub cgroup: u64,
 }
 
 impl Passage {
-    /// Of a trace that tells no more than the record.
+    /// The passage by a trace that has only the record.
     pub fn of(record: Record) -> Passage {
         Passage { record, got: None, merged: None, split: false, cgroup: 0 }
     }
 }
 
-/// Sees a capture go by. Times never decrease, but for [`Watch::passed`], which follows the order of
+/// Observes a capture. Times never decrease, but for [`Watch::passed`], which follows the order of
 /// arrival.
 pub trait Watch {
     /// An event, before anything is made of it.
@@ -54,7 +54,7 @@ pub trait Watch {
     /// A request went to the device (D).
     fn issued(&mut self, _request: &DeviceRequest) {}
 
-    /// A request came back from the device undone (R), or nothing more will be heard of it.
+    /// A request came back from the device unserved (R), or no more events of it will come.
     fn taken_back(&mut self, _now: Timestamp, _operation: Operation) {}
 
     /// The device has completed a request (C).
@@ -63,12 +63,12 @@ pub trait Watch {
     /// An arrival is complete with all its parts.
     fn finished(&mut self, _now: Timestamp, _request: &Request) {}
 
-    /// Nothing more will be heard of an arrival.
+    /// No more events of an arrival will come.
     fn given_up(&mut self, _now: Timestamp, _operation: Operation) {}
 
     /// All that will be known of an arrival.
     fn passed(&mut self, _passage: &Passage) {}
 }
 
-/// Sees nothing.
+/// Observes nothing.
 impl Watch for () {}

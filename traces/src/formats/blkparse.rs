@@ -5,10 +5,10 @@
 //! ```
 //!
 //! device, CPU, number of the event on that CPU, seconds since the first event, process id, action,
-//! operation with properties, then what the action brings. Source: blktrace 1.2.0, `blkparse.c`
+//! operation with properties, then the fields of the action. Source: blktrace 1.2.0, `blkparse.c`
 //! and `blkparse_fmt.c` (`HEADER`, `process_default`), and the manual page blkparse(1).
 //!
-//! *What the text lacks* beside the binary capture: parts of a sector, the address of requests
+//! *Missing in the text*, compared with the binary capture: parts of a sector, the address of requests
 //! without length (they have none), cgroups, the wall clock, and names of processes that no event
 //! but completions mentions. None of it changes a record but the cgroup, which records do not hold.
 //!
@@ -16,7 +16,7 @@
 //! and so on) behind; both are passed over. Messages (`m`) are counted.
 //!
 //! *Remaps.* For `A` blkparse prints the device the bio goes to, which in old kernels may be a
-//! partition and not the traced device; the number tells whose event it is.
+//! partition and not the traced device; the number shows whose event it is.
 
 use std::path::Path;
 
@@ -114,13 +114,13 @@ impl Text {
     }
 }
 
-/// What blkparse prints for each file it reads.
+/// The line that blkparse prints for each file it reads.
 fn is_input_file(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     line.starts_with(b"Input file ") && line.ends_with(b" added")
 }
 
-/// Whether a line is the first of the summary: of a CPU or a process (`-s`), or what follows where
+/// Whether a line is the first of the summary: of a CPU or a process (`-s`), or the next line where
 /// there is neither.
 fn begins_summary(line: &[u8]) -> bool {
     let of_process = || {
@@ -247,14 +247,14 @@ fn at_end<T>(value: Option<T>, rest: &Cursor) -> Option<T> {
 #[inline]
 fn note_name(rest: &mut Cursor, pid: u32, findings: &mut Findings) -> Result<(), &'static str> {
     let name = rest.bracketed().ok_or("[process] at the end")?;
-    // What the C library prints for a name that is not known.
+    // The text that the C library prints for an unknown name.
     if name != b"(null)" && !name.is_empty() {
         findings.name(pid, name);
     }
     Ok(())
 }
 
-/// `+ sectors`, if that is what comes, as bytes.
+/// `+ sectors`, if that comes next, as bytes.
 #[inline]
 fn length(rest: &mut Cursor) -> Result<Option<u32>, &'static str> {
     rest.skip_spaces();

@@ -1,4 +1,4 @@
-//! What every reader checks of a record, and how it says that one is bad.
+//! The checks that every reader makes of a record, and the errors for bad ones.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::units::{Lba, Sectors, Timestamp};
 /// Why one record cannot be used: an error, or in a lenient read a skipped record.
 #[derive(Debug)]
 pub(crate) struct Bad {
-    /// What is wrong.
+    /// The fault.
     pub(crate) problem: Problem,
     /// The reason under which a lenient read counts it; one of a few, so that counts add up.
     pub(crate) reason: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Bad {
 
 impl Bad {
     /// The reason of a record whose address or length is no whole number of sectors, which most
-    /// often means that its unit is not what it is taken for.
+    /// often means that its unit is not the assumed one.
     pub(crate) const NO_SECTORS: &str = "no whole sectors";
     /// The reason of a record whose time cannot be counted in nanoseconds, likewise.
     pub(crate) const NO_TIME: &str = "time too large";
@@ -26,7 +26,7 @@ impl Bad {
     /// The reason of a number that cannot be counted.
     pub(crate) const TOO_LARGE: &str = "number too large";
 
-    /// A record that is not what the format says.
+    /// A record that contradicts the format.
     #[cold]
     pub(crate) fn malformed(what: impl Into<String>) -> Bad {
         Bad { problem: Problem::Malformed(what.into()), reason: "malformed" }
@@ -54,12 +54,12 @@ pub(crate) fn extent(lba: u64, sectors: u64) -> Result<(Lba, Sectors), Bad> {
     Ok((Lba::new(lba), length))
 }
 
-/// What of [`ReadOptions`] a format has a use for; the rest must not be given.
+/// The [`ReadOptions`] that a format uses; the others must not be given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Takes {
     /// A device, out of several.
     pub(crate) device: bool,
-    /// The operation, which its records do not tell.
+    /// The operation, which its records do not hold.
     pub(crate) operation: bool,
     /// Units other than its own.
     pub(crate) units: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Takes {
 }
 
 impl Takes {
-    /// Refuses what `options` give to no purpose.
+    /// Refuses `options` that have no effect.
     pub(crate) fn check(self, path: &Path, format: &str, options: &ReadOptions) -> Result<(), ReadError> {
         let units = &options.units;
         for (given, taken, option, why) in [

@@ -93,7 +93,7 @@ fn header(space: AddressSpace) -> String {
     columns.join(",")
 }
 
-/// What the addresses refer to, if the line is a header.
+/// The address space of the addresses, if the line is a header.
 fn parse_header(line: &[u8]) -> Option<AddressSpace> {
     [AddressSpace::Shared, AddressSpace::PerVm].into_iter().find(|&space| header(space).as_bytes() == line)
 }
@@ -125,7 +125,7 @@ struct Parser {
     /// Whether one device is asked for.
     only: bool,
     devices: Devices,
-    /// What the header says.
+    /// The facts of the header.
     space: Option<AddressSpace>,
 }
 

@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 5;
 
 /// Numbers the devices of a trace in the order in which they occur, or picks one of them.
 ///
-/// A device is known by a key, whatever bytes of a record distinguish it; its name is made only
+/// A device is known by a key: the bytes of a record that distinguish it; its name is made only
 /// when the key is another than the last record's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Devices {
@@ -119,7 +119,7 @@ impl Devices {
         Ok(Some(vm))
     }
 
-    /// What is missing if the input ends here: the device that was asked for.
+    /// The missing thing if the input ends here: the device that was asked for.
     pub(crate) fn at_end(&self) -> Result<(), Problem> {
         match &self.only {
             Some(only) if !self.found => {

@@ -4,11 +4,10 @@
 //! 128.512750 0 3962268 12 1
 //! ```
 //!
-//! arrival in ms, device number, first block, length in blocks of 512 bytes, and flags in
-//! hexadecimal. Decimals beyond the nanosecond are cut off. Of the flags bit 0 is a read, and 0x80 (synchronous) and
-//! 0x2 (time critical) say that somebody waits for it; the others (0x100 asynchronous, 0x4 time limited …) are ignored.
-//! DiskSim
-//! 4.0, `src/disksim_iotrace.c` and `src/disksim_global.h`.
+//! arrival in ms, device number, first block, length in blocks of 512 bytes, and flags in hexadecimal. Decimals beyond
+//! the nanosecond are cut off. Bit 0 of the flags is a read; 0x80 (synchronous) and 0x2 (time critical) mean that a
+//! process waits for the request. The others (0x100 asynchronous, 0x4 time limited …) are ignored. Source: DiskSim 4.0,
+//! `src/disksim_iotrace.c` and `src/disksim_global.h`.
 //!
 //! DiskSim keeps times as floating point, and device, block and length in 32 bits with sign.
 //!
@@ -48,7 +47,7 @@ pub const FORMAT: Format = Format {
 
 /// A read, where bit 0 of the flags is set.
 const READ: u64 = 0x1;
-/// Somebody waits: DiskSim's TIME_CRITICAL and SYNCHRONOUS.
+/// A process waits: DiskSim's TIME_CRITICAL and SYNCHRONOUS.
 const SOMEBODY_WAITS: u64 = 0x2 | SYNCHRONOUS;
 const SYNCHRONOUS: u64 = 0x80;
 /// Devices, blocks and lengths are C's `int`.
@@ -120,7 +119,7 @@ fn parse_line(line: &[u8], scale: &Scale) -> Result<(u64, Request), Bad> {
     Ok((device, request))
 }
 
-/// A number without decimals beyond so many, which generators of traces print as they come.
+/// A number without the decimals beyond the nanosecond, which some generators of traces print.
 fn cut_off(field: &[u8], decimals: u32) -> &[u8] {
     let Some(point) = field.iter().position(|&byte| byte == b'.') else { return field };
     let kept = if decimals == 0 { point } else { point + 1 + decimals as usize };

@@ -5,11 +5,11 @@
 //! R Hit    3962268  12   6657.00000  64047.00000
 //! ```
 //!
-//! read or write, a remark by whoever extracted the trace (often meaningless: only its form is
+//! read or write, a remark by the authors of the trace (often meaningless: only its form is
 //! checked), first sector, length in sectors, the measured service time in µs, and the think time
 //! in µs. DiskSim takes it for the pause from this completion to the next request; in some of its
 //! traces it is that from the completion before to this request, which only the phase of the platter
-//! tells, so a reader has to be told ([`ThinkTime`]).
+//! shows, so the user has to set it ([`ThinkTime`]).
 //!
 //! Times of day are not recorded. The first request arrives at zero, or after its think time, each is
 //! issued as it arrives and completes after its service time, and think time passes. Sums are kept

@@ -12,9 +12,9 @@
 //! (here a discard), `sync` and `datasync` (both a flush) are requests.
 //!
 //! Version 2 is the same without times, so that all requests arrive at zero unless there are lines
-//! `FILE wait N 0`. fio's manual says that N is in µs since the wait before. What fio does is
-//! another thing (3.33, `iolog.c`): it waits until N ms after its own start, and not at all if that
-//! is over. That is how such a line is read here.
+//! `FILE wait N 0`. By fio's manual N is in µs since the wait before. In fact fio
+//! (3.33, `iolog.c`) waits until N ms after its own start, and not at all if that is over. Such a
+//! line is read in this way here.
 //!
 //! Files are devices, each a VM with addresses of its own.
 //!
@@ -183,7 +183,7 @@ impl Parser {
             _ => return Err(unknown(action)),
         };
         let (offset, length) = (integer("offset", offset)?, integer("length", length)?);
-        // fio gives a flush the place of whatever came before.
+        // fio gives a flush the place of the request before it.
         let (lba, sectors) = match operation {
             Operation::Flush => (Lba::ZERO, Sectors::ZERO),
             _ => self.scale.extent(offset, length)?,

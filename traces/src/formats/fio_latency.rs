@@ -5,14 +5,14 @@
 //! ```
 //!
 //! time in ms, latency in ns (µs before fio 3.0: `--time-unit us`), direction (0 read, 1 write,
-//! 2 trim), length and offset in bytes, and priority. Only logs made with `log_offset=1` tell where
-//! requests went. Priority is 1 for the real-time class and 0 for any other, or with `log_prio=1` in
+//! 2 trim), length and offset in bytes, and priority. Only logs made with `log_offset=1` have the
+//! places of requests. Priority is 1 for the real-time class and 0 for any other, or with `log_prio=1` in
 //! hexadecimal as Linux has it; older logs have none. With `log_issue_time=1` (newer than the fio
 //! 3.33 that was at hand; from its source) the time of issue follows, in ns since the start.
 //!
 //! *Times.* The time is that of the completion, cut off to ms: fio logs a request when it is done.
-//! So it arrived a latency earlier, which is known to 1 ms, and not before the log's zero. What a
-//! latency is depends on the file: `_lat` from fio's taking up the request to its completion, `_clat`
+//! So it arrived a latency earlier, which is known to 1 ms, and not before the log's zero. The meaning
+//! of a latency depends on the file: `_lat` from fio's taking up the request to its completion, `_clat`
 //! from its issue to its completion, `_slat` from taking up to issue, logged at the issue.
 //!
 //! *Order.* Arrivals are put in order within a minute.
@@ -64,7 +64,7 @@ const LINES_SNIFFED: usize = 8;
 /// The level of a real-time request where only the class was logged: Linux's middle.
 const LEVEL_UNKNOWN: u8 = 4;
 
-/// What a latency reaches from and to.
+/// The two events between which a latency lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Latency {
     Total,
@@ -188,7 +188,7 @@ impl LineParser for Parser {
 }
 
 impl Parser {
-    /// Arrival and what was observed, from nanoseconds of the logged time, the latency and the issue.
+    /// Arrival and observed times, from nanoseconds of the logged time, the latency and the issue.
     fn times(&self, logged: u64, latency: u64, issue: Option<u64>) -> Result<(Timestamp, Observed), Bad> {
         let arrival = match (issue, self.latency) {
             (Some(issue), Latency::Total | Latency::Completion) => issue,

@@ -55,7 +55,7 @@ const TEXT: TextFormat = TextFormat {
 
 /// The largest number of a process in Linux (`PID_MAX_LIMIT`), which bounds the names that are kept.
 const PID_MAX: u32 = 4 << 20;
-/// The longest name of a process in Linux (`TASK_COMM_LEN`, less its end), with room for a path.
+/// The longest name of a process in Linux (`TASK_COMM_LEN`, less its end), or of a path.
 const PROCESS_BYTES_MAX: usize = 64;
 /// Hexadecimal digits of an MD5.
 const MD5_DIGITS: usize = 32;
@@ -93,7 +93,7 @@ fn row<'a>(line: &'a [u8], scale: &Scale) -> Result<Row<'a>, Bad> {
     })
 }
 
-/// What is behind the device: nothing, or the digests in one field.
+/// The end of the line behind the device: nothing, or the digests in one field.
 fn check_rest<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Result<(), Bad> {
     let Some(digest) = fields.next() else { return Ok(()) };
     let first = &digest[..digest.len().min(MD5_DIGITS)];

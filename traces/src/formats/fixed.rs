@@ -1,4 +1,4 @@
-//! What the binary formats of records of one size share: a reader that turns a record parser into a
+//! Shared part of the binary formats with records of one size: a reader that turns a record parser into a
 //! [`TraceReader`].
 
 use std::io::{self, Read};
@@ -70,7 +70,7 @@ impl<P: RecordParser> FixedReader<P> {
                 Ok(0) => break,
                 Ok(read) => self.filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What could be decompressed is used; how much is missing nobody knows.
+                // All that could be decompressed is used; the size of the rest is unknown.
                 Err(error) if self.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.losses.skip("the rest of a truncated input");
                     self.truncated = true;

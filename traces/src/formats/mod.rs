@@ -40,24 +40,24 @@ use crate::events::EventReader;
 use crate::input::look_at;
 use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
-/// What opening a trace gives.
+/// The result of opening a trace.
 pub type Opened = Result<Box<dyn TraceReader>, ReadError>;
 
-/// What opening a capture of events gives.
+/// The result of opening a capture of events.
 pub type EventsOpened = Result<Box<dyn EventReader>, ReadError>;
 
-/// What beginning to write a trace gives.
+/// The result of beginning to write a trace.
 pub type Created = Result<Box<dyn TraceWriter>, WriteError>;
 
 /// A format that can be read, and perhaps written.
 pub struct Format {
     /// Its name, for `--input-format` and in metadata.
     pub name: &'static str,
-    /// One line on what it is.
+    /// Its description in one line.
     pub summary: &'static str,
     /// The units of its times, addresses and lengths.
     pub units: &'static str,
-    /// What has misled people, and what it cannot express.
+    /// Its traps, and the facts that it cannot express.
     pub traps: &'static str,
     /// The layer its traces are usually taken at.
     pub layer: Layer,
@@ -69,7 +69,7 @@ pub struct Format {
     pub recognises: fn(&Path, &[u8]) -> bool,
     /// Endings of the names of its files (`parquet`, `csv`), by which a writer is chosen.
     pub extensions: &'static [&'static str],
-    /// Opens a trace of this format. Only what its metadata needs is read.
+    /// Opens a trace of this format. Only the bytes that its metadata needs are read.
     pub open: fn(&Path, &ReadOptions) -> Opened,
     /// The same, where it holds the block layer's events, so that they can be watched.
     pub open_events: Option<fn(&Path, &ReadOptions) -> EventsOpened>,
@@ -171,7 +171,7 @@ fn detected(path: &Path) -> Result<&'static Format, ReadError> {
 /// Opens the trace at `path`.
 ///
 /// # Errors
-/// As [`recognise`], and what the format's reader finds wrong with its beginning.
+/// As [`recognise`], and faults that the format's reader finds in its beginning.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
     (recognise(path, options)?.open)(path, options)
 }

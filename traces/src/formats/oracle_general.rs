@@ -10,7 +10,7 @@
 //!
 //! Source: `oracleGeneralBin.h` and `traceConvOracleGeneral.cpp` of libCacheSim.
 //!
-//! *Addresses.* An object is whatever the converter made of its source. libCacheSim's own scripts for
+//! *Addresses.* The converter decides what an object is. libCacheSim's own scripts for
 //! Alibaba's and Tencent's traces cut requests into blocks of 4 KiB and give each block's address in
 //! bytes, plus 100 TiB times the volume's number; its conversion of vscsi traces keeps the address
 //! in sectors (`--address-unit sectors`); objects that were texts became hashes, which no replay
@@ -50,7 +50,7 @@ pub const FORMAT: Format = Format {
 const UNITS: Units = Units { time: TimeUnit::Seconds, address_bytes: 1, length_bytes: 1 };
 /// Bytes in a record.
 const RECORD_BYTES: usize = 24;
-/// Fewer records are not recognised: too little to tell them from other bytes.
+/// Fewer records are not recognised: too few to distinguish them from other bytes.
 const RECOGNISED_RECORDS_MIN: usize = 4;
 /// The largest object, and the latest next access, by which the format is recognised: 1 GiB, and
 /// more requests than any trace has.

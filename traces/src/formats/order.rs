@@ -8,7 +8,7 @@ use crate::formats::check::Bad;
 use crate::record::Record;
 use crate::units::{Nanos, Timestamp};
 
-/// Records that are held at most, whatever the window: what is busier than that must be in order.
+/// The most records that are held in any window: a trace with more in a window must be in order.
 const HELD_MAX: usize = 4096;
 
 /// Gives records by their arrival, those of the same arrival in the order of the file.
@@ -27,14 +27,14 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Puts in order what is out of it by at most `window`.
+    /// Puts records in order that are out of it by at most `window`.
     pub(crate) fn within(window: Nanos) -> Reorder {
         let (newest, given) = (Timestamp::ZERO, Timestamp::ZERO);
         Reorder { window, newest, given, held: BinaryHeap::new(), number: 0 }
     }
 
-    /// Takes in the next record of the file: true if its turn is now, false if it is held, and
-    /// whatever [`Reorder::next`] has then is to be taken before the next one.
+    /// Takes in the next record of the file: true if its turn is now, false if it is held. The
+    /// records of [`Reorder::next`] are then to be taken before the next one.
     ///
     /// # Errors
     /// One that comes too late to be put in its place.

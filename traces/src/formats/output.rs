@@ -1,5 +1,5 @@
-//! What every writer shares: a file that takes its name only when it is complete, standard output
-//! for text, and the account of what was written and what was left out.
+//! Shared parts of all writers: a file that takes its name only when it is complete, standard output for text, and the
+//! account of written and omitted records.
 
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Seek, SeekFrom, Stdout, Write};
@@ -27,7 +27,7 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    /// Begins a file that will be `path`, and replaces an existing file when it is finished.
     ///
     /// # Errors
     /// Standard output; a path at which something stands that is no regular file; a folder that
@@ -43,7 +43,7 @@ impl WholeFile {
             return Err(WriteError::new(path, WriteProblem::NotAFile("what stands there is no regular file")));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
+        // As any other new file: rw-rw-rw- less the umask, not only for its owner.
         let permissions = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new()
             .prefix(".iocast-")
@@ -164,7 +164,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was written so far.
+    /// The account of the records written so far.
     pub(crate) fn written(&self) -> &Written {
         &self.written
     }
@@ -208,13 +208,13 @@ fn widen(extent: &mut Option<Extent>, record: &Record) {
 
 /// Makes the lines of one format.
 pub(crate) trait LineEncoder {
-    /// Appends what stands before the first record.
+    /// Appends the text before the first record.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     /// Appends a record's lines, or nothing if it fails.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Inexpressible>;
 
-    /// Appends what stands behind the last record.
+    /// Appends the text behind the last record.
     fn end(&mut self, _out: &mut Vec<u8>) {}
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn files(path: &Path, infix: &str) -> Result<BTreeMap<u32, PathBuf>, 
         if of != stem {
             continue;
         }
-        // Not the entry's path: that would add a `./` nobody wrote.
+        // Not the entry's path: that would add a `./` that the user did not write.
         let file = path.with_file_name(&file_name);
         if let Some(other) = by_cpu.insert(cpu, file.clone()) {
             let [first, second] = if other < file { [other, file] } else { [file, other] };

@@ -1,4 +1,4 @@
-//! What the published tables of requests share: one request of one of several devices a line,
+//! Shared parts of the published tables of requests: one request of one of several devices a line,
 //! perhaps below a title.
 
 use std::path::Path;
@@ -17,11 +17,11 @@ use crate::units::Timestamp;
 /// A table of requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
-    /// What is true of every trace of the format.
+    /// The facts that hold for every trace of the format.
     pub(crate) text: &'static TextFormat,
     /// The columns' names, if a first line of them is to be passed over.
     pub(crate) title: &'static [&'static str],
-    /// What a line says.
+    /// The fields of a line.
     pub(crate) row: for<'a> fn(&'a [u8], &Scale) -> Result<Row<'a>, Bad>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Row<'a> {
     pub(crate) arrival_ns: u64,
     /// How long it took, where that is known.
     pub(crate) response_ns: Option<u64>,
-    /// What it asked for.
+    /// Its operation.
     pub(crate) operation: Operation,
     /// Its address and its length, in the units of the file.
     pub(crate) address: u64,

@@ -40,7 +40,7 @@ impl Scale {
         self.units
     }
 
-    /// Those of them that were given, which nobody doubts.
+    /// Those of them that were given, which are not doubted.
     pub(crate) fn given(&self) -> UnitOverrides {
         self.given
     }
@@ -63,7 +63,7 @@ impl Scale {
         decimal(name, field, self.units.time.decimals() + more).map_err(|bad| self.time_bad(bad))
     }
 
-    /// A time of so many whole units: its nanoseconds.
+    /// The nanoseconds of a time in whole units.
     #[inline]
     pub(crate) fn whole_time(&self, name: &str, units: u64) -> Result<u64, Bad> {
         let ns = units.checked_mul(10u64.pow(self.units.time.decimals()));

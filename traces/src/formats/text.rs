@@ -1,4 +1,4 @@
-//! What the formats of one request per line share: lines of bounded length, their fields, and a
+//! Shared parts of the formats of one request per line: lines of bounded length, their fields, and a
 //! reader that turns a line parser into a [`TraceReader`].
 
 use std::io::{self, BufRead, Read};
@@ -21,7 +21,7 @@ const LINE_BYTES_MAX: usize = 4096;
 /// be an error with its place, many are another format.
 const LINES_SNIFFED: usize = 8;
 
-/// What is true of every trace of a text format.
+/// The facts that hold for every trace of a text format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextFormat {
     /// Its name in [`crate::formats::FORMATS`].
@@ -35,7 +35,7 @@ pub(crate) struct TextFormat {
     pub(crate) epoch_unix_s: Option<i64>,
     /// Its units.
     pub(crate) units: Units,
-    /// What it lets a user choose.
+    /// The options that a user may set.
     pub(crate) takes: Takes,
     /// By how much its arrivals may be out of order ([`Reorder`]).
     pub(crate) reorder: Nanos,
@@ -50,7 +50,7 @@ pub(crate) trait LineParser: Send {
     /// Gives the requests of all devices, whichever is asked for: units are judged by all of them.
     fn take_all_devices(&mut self) {}
 
-    /// What is missing if the input ends here.
+    /// The missing thing if the input ends here.
     fn at_end(&self) -> Result<(), Problem> {
         Ok(())
     }
@@ -86,7 +86,7 @@ impl<P: LineParser> TextReader<P> {
         }
         let meta = TraceMeta::new(format.name, options.layer.unwrap_or(format.layer), format.clock);
         let scale = Scale::new(format.units, options.units);
-        // What cannot be changed need not be doubted.
+        // A unit that cannot be changed need not be doubted.
         if format.takes.units {
             let sample = |scale| sample(input.head(), parser(scale), meta.clone());
             plausible::judge(path, &scale, format.epoch_unix_s, sample)?;
@@ -116,7 +116,7 @@ impl<P: LineParser> TextReader<P> {
                 self.line.truncate(without_end(&self.line).len());
                 Ok(true)
             }
-            // What could be decompressed has been read; how much is missing nobody knows.
+            // All that could be decompressed has been read; the size of the rest is unknown.
             Err(error) if self.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.losses.skip("the rest of a truncated input");
                 Ok(false)
@@ -229,7 +229,7 @@ impl Epoch {
     }
 }
 
-/// What the first bytes of an input show of its units.
+/// The evidence for the units in the first bytes of an input.
 fn sample(head: &[u8], mut parser: impl LineParser, mut meta: TraceMeta) -> Sample {
     let mut sample = Sample::default();
     parser.take_all_devices();
@@ -248,7 +248,7 @@ pub(crate) fn first_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Whether there are lines and the first of them are all of a format.
 pub(crate) fn first_lines_are(head: &[u8], is: impl FnMut(&[u8]) -> bool) -> bool {
-    // A file may be cut in its last line and is still what it is.
+    // A file that is cut in its last line is still of its format.
     let ended = ended_lines(head);
     let mut lines = first_lines(if ended > 0 { &head[..ended] } else { head }).take(LINES_SNIFFED).peekable();
     lines.peek().is_some() && lines.all(is)

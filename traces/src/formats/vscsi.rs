@@ -2,7 +2,7 @@
 //! virtual disk as its hypervisor received it. Fields as in libCacheSim's vscsi reader, which came
 //! from CloudPhysics with the traces; no description by VMware is known.
 //!
-//! | version 1 (32 bytes) | version 2 (40 bytes) | what |
+//! | version 1 (32 bytes) | version 2 (40 bytes) | meaning |
 //! |---|---|---|
 //! | 0 `sn` u32 | 4 | serial number; not used |
 //! | 4 `len` u32 | 8 | length in bytes |
@@ -99,7 +99,7 @@ struct Fields {
     response_us: u64,
 }
 
-/// What a SCSI operation code does, of those that a trace can hold.
+/// The operation of a SCSI operation code, of those that a trace can hold.
 fn operation(command: u16) -> Option<Operation> {
     match command {
         // READ (6), (10), (12), (16)

@@ -73,7 +73,7 @@ pub struct IsolatedOperation {
     /// The mean square of that time.
     #[serde(default)]
     pub service_square_ns2: Option<f64>,
-    /// Arrival-queue length: reads and writes under way at the device when one is issued, itself not counted.
+    /// Arrival-queue length: reads and writes in flight at the device when one is issued, itself not counted.
     #[serde(default)]
     pub found_total: Option<f64>,
     /// The reads among them.
@@ -129,9 +129,9 @@ pub struct StreamProfile {
     pub reads: u64,
     /// Writes that arrived.
     pub writes: u64,
-    /// How often it sent something when nothing of it was under way.
+    /// How often it sent a request while none of its requests was outstanding.
     pub thinks: u64,
-    /// How long it had had nothing under way then, in the mean.
+    /// The mean time for which it then had had no request outstanding.
     pub think_ns: Option<f64>,
 }
 

@@ -133,7 +133,10 @@ mod tests {
         /// The same answers as the published implementation with three digits.
         #[test]
         fn it_answers_as_hdrhistogram_does(
-            values in proptest::collection::vec((0u32..40, any::<u64>()).prop_map(|(bits, seed)| seed >> (63 - bits)), 1..300),
+            values in proptest::collection::vec(
+                (0u32..40, any::<u64>()).prop_map(|(bits, seed)| seed >> (63 - bits)),
+                1..300,
+            ),
             split in any::<prop::sample::Index>(),
         ) {
             let mut theirs = hdrhistogram::Histogram::<u64>::new(3).unwrap();

@@ -131,7 +131,7 @@ fn names_clock_and_origin_are_in_the_metadata() {
     assert_eq!(whole.position_bytes, std::fs::metadata(&path).unwrap().len());
 }
 
-/// What the `blk` tracer writes to tracefs in binary: events without numbers, of one file.
+/// The binary output of the `blk` tracer in tracefs: events without numbers, of one file.
 #[test]
 fn events_without_numbers_are_read_and_their_losses_do_not_show() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blktrace/tracefs.bin.gz");

@@ -1,5 +1,5 @@
-//! A model of the block layer that takes random legal steps, notes what becomes of every bio, and
-//! writes the events to the files of one to four CPUs: what is read must be what was noted.
+//! A model of the block layer that takes random legal steps, notes the fate of every bio, and
+//! writes the events to the files of one to four CPUs: the records read must be those noted.
 
 use proptest::prelude::*;
 use traces::{Record, Timestamp};
@@ -16,7 +16,7 @@ enum State {
     Flushing,
 }
 
-/// What is known of a bio (or, of issued requests, of a D): times in microseconds.
+/// The facts of a bio (or, of issued requests, of a D): times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     lba: u64,
@@ -65,7 +65,7 @@ struct Model {
     stamps: u64,
     waiting: Vec<Waiter>,
     in_flight: Option<(u64, Vec<Waiter>)>,
-    /// Issued requests: class, withdrawn, and what is known.
+    /// Issued requests: class, whether withdrawn, and their facts.
     issues: Vec<(&'static str, bool, Seen)>,
 }
 
@@ -401,7 +401,7 @@ fn seen(record: &Record) -> Seen {
     }
 }
 
-/// Asserts that what was read is what is expected, and shows the first difference.
+/// Asserts that the records read are those expected, and shows the first difference.
 fn same(whole: &Whole, expected: &[Seen], lines: &[String]) -> Result<(), TestCaseError> {
     let read: Vec<Seen> = whole.records.iter().map(seen).collect();
     for (read, expected) in read.iter().zip(expected) {

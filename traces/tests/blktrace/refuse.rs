@@ -1,4 +1,4 @@
-//! Bad input: every entry is refused with file and place; a lenient read counts what it leaves out.
+//! Bad input: every entry is refused with file and place; a lenient read counts the records that it leaves out.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ fn a_capture_without_events_is_empty() {
 fn a_lenient_read_counts_what_is_left_out() {
     let good = Capture::lines(TWO).files.remove(0);
     let cases: [(&str, usize, Spoil); 5] = [
-        // The payload would end behind the file: what it hides is read.
+        // The payload would end behind the file: the records that it hides are read.
         ("record cut short by the end of its file", 2, |bytes| bytes[48 * 6 + 47] = 0xff),
         ("record cut short by the end of its file", 2, |bytes| bytes.truncate(48 * 13 + 9)),
         ("run of bytes that are no record", 1, |bytes| bytes[48 * 8..48 * 10].fill(0x65)),
@@ -103,7 +103,7 @@ fn a_compressed_file_that_was_cut_is_refused() {
     assert_eq!(capture.read(&strict()).unwrap().records.len(), 2);
 }
 
-/// A read every microsecond but for what `place` does to the time of each.
+/// A read every microsecond; `place` changes the time of each.
 fn reads(count: u64, place: impl Fn(u64) -> u64) -> Capture {
     let mut capture = Capture::new(1);
     for number in 0..count {
@@ -267,7 +267,7 @@ fn mutate(mut bytes: Vec<u8>, changes: &[(usize, u8)], cut: usize) -> Vec<u8> {
 }
 
 proptest! {
-    /// Whatever bytes of a real capture are changed: an error or records, no panic, and a lenient
+    /// For any changed bytes of a real capture: an error or records, no panic, and a lenient
     /// read that fails only where there is nothing at all.
     #[test]
     fn damaged_captures_do_no_harm(

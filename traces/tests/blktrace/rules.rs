@@ -78,13 +78,15 @@ fn a_bio_joins_the_request_that_was_allocated_first_of_those_it_follows() {
 
 #[test]
 fn a_split_bio_completes_with_its_last_part() {
-    let split = "Q W 0 24\nX W 0 8 8\nG W 0 8\nX W 8 8 16\nG W 8 8\nG W 16 8\nD W 16 8\nD W 0 8\nD W 8 8\nC W 0 8\nC W 16 8\nC W 8 8";
+    let split = "Q W 0 24\nX W 0 8 8\nG W 0 8\nX W 8 8 16\nG W 8 8\nG W 16 8\nD W 16 8\nD W 0 8\nD W 8 8\n\
+                 C W 0 8\nC W 16 8\nC W 8 8";
     assert_eq!(rows(split), [[0, 24, 0, -1, 6, 11]]);
 }
 
 #[test]
 fn the_rest_of_a_split_bio_queued_again_is_no_arrival() {
-    let again = "Q W 0 16\nX W 0 8 8\nG W 0 8\nQ W 8 8\nG W 8 8\nQ W 8 8\nG W 8 8\nD W 0 8\nD W 8 8\nD W 8 8\nC W 0 8\nC W 8 8\nC W 8 8";
+    let again = "Q W 0 16\nX W 0 8 8\nG W 0 8\nQ W 8 8\nG W 8 8\nQ W 8 8\nG W 8 8\nD W 0 8\nD W 8 8\nD W 8 8\n\
+                 C W 0 8\nC W 8 8\nC W 8 8";
     assert_eq!(rows(again), [[0, 16, 0, -1, 7, 11], [8, 8, 5, -1, 9, 12]]);
 }
 
@@ -170,7 +172,8 @@ fn errors_are_kept() {
 #[test]
 fn what_has_no_partner_is_counted_by_kind() {
     let edges = queued(
-        "D R 8 8\nC R 8 8\nG R 8 8\nI R 8 8\nR R 8 8\nM R 8 8\nX R 8 8 16\nC WS 0 0\n? R 8 8\nQ R 16 8\nM R 16 8\nQ W 24 8",
+        "D R 8 8\nC R 8 8\nG R 8 8\nI R 8 8\nR R 8 8\nM R 8 8\nX R 8 8 16\nC WS 0 0\n? R 8 8\nQ R 16 8\nM R 16 8\n\
+         Q W 24 8",
     );
     let kinds = [
         "D without Q",
@@ -254,7 +257,7 @@ fn a_record_leaves_when_it_and_all_before_it_are_complete() {
     let mut reader = formats::open(&path, &strict()).unwrap();
     for n in 1..=20_000u64 {
         assert!(reader.next().unwrap().is_some());
-        // What is looked ahead and buffered is less than this.
+        // The events that are read ahead and buffered are fewer than this.
         assert!(reader.position_bytes() < bytes * n / 20_000 + 500_000, "{n}: {}", reader.position_bytes());
     }
 }

@@ -12,7 +12,7 @@ use traces::{Place, Problem, ReadError, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, lenient, strict};
 
-/// What blkparse prints of the capture with this stem.
+/// The output of blkparse for the capture with this stem.
 pub(crate) fn blkparse(stem: &Path, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new("blkparse")
         .args(arguments)
@@ -133,7 +133,7 @@ fn any_event() -> impl Strategy<Value = (Event, Vec<u8>)> {
     )
 }
 
-/// What blkparse tells of an event.
+/// The fields of an event that blkparse prints.
 fn told(event: &Event) -> Event {
     let mut told = Event { cgroup: 0, time: 0, ..*event };
     let passed = event.is(Category::PASSTHROUGH);
@@ -270,7 +270,7 @@ D W {sector} + 8 [a]\nD W {next} + 8 [a]\nC W {sector} + 8 [0]\nC W {next} + 8 [
     assert_eq!(whole.records.iter().map(row).collect::<Vec<_>>(), [[sector as i64, 16, 0, -1, 4, 7]]);
 }
 
-/// As the files of several CPUs are merged, whatever order blkparse prints them in.
+/// In the order in which the files of several CPUs are merged, which blkparse may print in another.
 #[test]
 fn events_of_one_time_come_by_cpu_and_number() {
     let line = |cpu: u32, number: u32, line: &str| format!("  8,0    {cpu} {number:8}     0.000000001    77 {line}\n");

@@ -1,4 +1,4 @@
-//! Real captures; what is expected was read off their lines.
+//! Real captures; the expected values were read off their lines.
 
 use traces::events::action;
 use traces::formats;

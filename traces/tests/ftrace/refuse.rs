@@ -1,4 +1,4 @@
-//! Bad input: every entry is refused with file and place; a lenient read counts what it leaves out.
+//! Bad input: every entry is refused with file and place; a lenient read counts the records that it leaves out.
 
 use proptest::prelude::*;
 use traces::trace::ReadOptions;
@@ -145,7 +145,7 @@ fn compressed_text_that_was_cut_is_refused() {
 }
 
 proptest! {
-    /// Whatever is changed: an error or records, no panic, and a lenient read that never fails
+    /// For any change: an error or records, no panic, and a lenient read that never fails
     /// while there is an event.
     #[test]
     fn damaged_texts_do_no_harm(

@@ -32,7 +32,7 @@ const RECORDS_MAX: u64 = 1_000_000;
 /// An input that takes longer hangs. Far above what any takes.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// What the whole process may have resident, of a debug build with all its seeds.
+/// The most memory that the whole process may have resident, of a debug build with all its seeds.
 const RESIDENT_MAX_KIB: u64 = 400_000;
 
 /// The seeds of a format.
@@ -54,7 +54,7 @@ fn seeds(format: &Format) -> Vec<Vec<u8>> {
     paths.iter().map(plain).collect()
 }
 
-/// Reads an input in every way; what it says does not matter.
+/// Reads an input in every way, with any result.
 fn read_all_ways(format: &Format, path: &Path, way: usize) {
     let units = UnitOverrides { time: Some(TimeUnit::ALL[way % 5]), address_bytes: Some(512), length_bytes: Some(1) };
     let options = ReadOptions {
@@ -102,7 +102,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
     measured(&statistics, &*reader, records);
 }
 
-/// The figures can be had, and count what was read.
+/// The figures can be computed, and count the records read.
 fn measured(statistics: &Statistics, reader: &dyn traces::TraceReader, records: u64) {
     let trace = support::provenance(reader, records);
     let figures = statistics.figures("fuzz", trace, reader.meta());

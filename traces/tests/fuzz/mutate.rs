@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Bytes that mean something to a parser.
 const BYTES: &[u8] = b"\0\x01\x7f\x80\xff0123456789-+.,;: \t\r\nRWDFNabxe/\"#";
 
-/// Numbers at the edges of what fields hold.
+/// Numbers at the edges of the ranges of fields.
 const NUMBERS: [u64; 20] = [
     0,
     1,

@@ -14,7 +14,7 @@ use traces::statistics::{Distribution, Statistics};
 use traces::trace::ReadOptions;
 use traces::{Nanos, Operation, Timestamp};
 
-/// A statistic that also keeps what the adjustments need.
+/// A statistic that also keeps the data for the adjustments.
 struct Both {
     statistics: Statistics,
     passages: Vec<Passage>,
@@ -329,7 +329,7 @@ impl Capture {
         let mut first: BTreeMap<(Timestamp, Option<Timestamp>), usize> = BTreeMap::new();
         for (at, passage) in self.both.passages.iter().enumerate() {
             let Some(inserted) = passage.record.observed.inserted else { continue };
-            // What was merged later was not in the request that was inserted.
+            // Later merges were not in the request that was inserted.
             if passage.merged.is_some_and(|merged| merged >= inserted) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! btrecord's record files of our captures, and btreplay's own report (`-v -v`) of what it sent.
+//! btrecord's record files of our captures, and btreplay's own report (`-v -v`) of the requests it sent.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use traces::{Operation, Record, Timestamp};
 use crate::support::{data, read_as};
 use crate::{make_disk, mixed, run, write};
 
-/// What btreplay reports of each request: when it was due after the first one (ns), first sector,
+/// The report of btreplay for each request: when it was due after the first one (ns), first sector,
 /// sectors, and direction.
 type Sent = (u64, u64, u64, char);
 
@@ -18,7 +18,7 @@ type Sent = (u64, u64, u64, char);
 const PATIENCE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Replays `disk.replay.0` of a folder, which holds so many requests, onto the file `disk` beside it.
+/// Replays `disk.replay.0` of a folder, which holds `requests` requests, onto the file `disk` beside it.
 fn replay(folder: &Path, requests: usize, arguments: &[&str]) -> Vec<Sent> {
     make_disk(&folder.join("disk"));
     // It opens /dev/NAME, with every `_` of the name made a `/`.
@@ -93,7 +93,7 @@ fn btreplay_sends_the_requests_that_we_wrote_when_they_are_due() {
 
 const CAPTURES: [&str; 3] = ["virtio-mail", "virtio-file", "iscsi-mail"];
 
-/// Runs btrecord on a capture and reads what it made.
+/// Runs btrecord on a capture and reads its output.
 fn record(folder: &Path, capture: &str, arguments: &[&str]) -> Vec<Record> {
     let mut bytes = Vec::new();
     let compressed = std::fs::File::open(data(&format!("blktrace/{capture}.blktrace.0.gz"))).unwrap();
@@ -108,7 +108,7 @@ fn record(folder: &Path, capture: &str, arguments: &[&str]) -> Vec<Record> {
     made.records
 }
 
-/// What btrecord keeps of our reading of the same capture.
+/// The part of our records of the same capture that btrecord keeps.
 fn as_recorded(record: &Record) -> (Timestamp, Operation, u64, u64) {
     let request = &record.request;
     let operation = if request.operation == Operation::Discard { Operation::Write } else { request.operation };

@@ -71,7 +71,7 @@ fn expected(records: &[Record]) -> Vec<Seen> {
 
 const REPLAY: [&str; 3] = ["--read_iolog=trace.iolog", "--ioengine=null", "--replay_no_stall=1"];
 
-/// What fio says while it replays.
+/// The output of fio while it replays.
 fn replay(folder: &Path) -> String {
     make_disk(&folder.join("disk"));
     let output = run(folder, "fio", &[&REPLAY[..], &["--debug=io", "--name=job"]].concat());
@@ -168,7 +168,7 @@ fn we_read_in_fios_log_what_fio_did() {
     }
 }
 
-/// What a second run appends has times that begin anew.
+/// The lines that a second run appends have times that begin anew.
 #[test]
 fn a_log_of_two_runs_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ use std::process::{Command, Output};
 use traces::trace::WriteOptions;
 use traces::{Flags, Lba, Operation, Record, Request, Sectors, Timestamp};
 
-/// Runs a program in a folder and gives what it printed.
+/// Runs a program in a folder and returns its output.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     let output = Command::new(program)
         .args(arguments)

@@ -41,7 +41,7 @@ fn capture(name: &str) -> PathBuf {
     folder().join(format!("{name}.blktrace.0.gz"))
 }
 
-/// What blkparse prints of a capture.
+/// The output of blkparse for a capture.
 fn blkparse(name: &str) -> Vec<Line> {
     let scratch = tempfile::tempdir().unwrap();
     let plain = scratch.path().join("capture.blktrace.0");

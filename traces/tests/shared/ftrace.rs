@@ -1,4 +1,4 @@
-//! What real schedulers chose, against a slow reading of the same lines.
+//! The choices of real schedulers, against a slow reading of the same lines.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ fn captures() -> Vec<PathBuf> {
     captures
 }
 
-/// What a bio goes through, in microseconds, with its process, CPU, flags of writing and priority.
+/// The times of a bio, in microseconds, with its process, CPU, flags of writing and priority.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     sector: u64,

@@ -1,4 +1,4 @@
-//! What the tests of the formats share: fixtures, reading a whole trace, records as text, writers
+//! Shared parts of the tests of formats: fixtures, reading a whole trace, records as text, writers
 //! of the formats that iocast only reads, and generated records.
 
 #![allow(dead_code)] // Each test binary uses some of it.
@@ -218,7 +218,7 @@ fn at(mut record: Record, arrival: Timestamp) -> Record {
     record
 }
 
-/// What a simple record holds: operation, first sector, sectors, and three spans.
+/// The fields of a simple record: operation, first sector, sectors, and three spans.
 pub(crate) type Simple = (Operation, u64, u64, u64, u64, u64);
 
 /// Values from which each format's test makes records that its format can hold.

@@ -1,4 +1,4 @@
-//! Writers of the formats of published traces, which iocast only reads, and what is true of them.
+//! Writers of the formats of published traces, which iocast only reads, and the facts about them.
 
 use std::fmt::Write as _;
 

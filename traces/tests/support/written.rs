@@ -1,4 +1,4 @@
-//! Writing traces and reading them back, and what each format keeps of a record.
+//! Writing traces and reading them back, and the part of a record that each format keeps.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(crate) fn through(format_name: &str, records: &[Record], options: &WriteOpti
     )
 }
 
-/// A format's own units, given so that nobody doubts them: arbitrary records look odd.
+/// A format's own units, given so that they are not doubted: arbitrary records look odd.
 fn units(format_name: &str) -> UnitOverrides {
     let units = |time, bytes| UnitOverrides { time: Some(time), address_bytes: Some(bytes), length_bytes: Some(bytes) };
     match format_name {
@@ -46,12 +46,12 @@ fn units(format_name: &str) -> UnitOverrides {
     }
 }
 
-/// The same request with nothing but what moves data.
+/// The same request with nothing but the fields that move data.
 fn bare(request: &Request) -> Request {
     Request::new(request.arrival, request.operation, request.lba, request.sectors())
 }
 
-/// What a format keeps of a record of a trace that begins with `first`; `None` if it cannot say it.
+/// The part of a record that a format keeps, in a trace that begins with `first`; `None` if it cannot express it.
 pub(crate) fn kept(format_name: &str, record: &Record, first: &Record) -> Option<Record> {
     let Record { request, observed } = record;
     let mut kept = bare(request);

@@ -13,7 +13,7 @@ pub(crate) const TIME_STAMP: u32 = 31;
 pub(crate) const MISSED: u64 = 1 << 31;
 pub(crate) const MISSED_STORED: u64 = 1 << 30;
 
-/// What a machine's pages look like.
+/// The form of a machine's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) big_endian: bool,
@@ -63,7 +63,7 @@ impl Machine {
 pub(crate) struct Pages {
     machine: Machine,
     pub(crate) done: Vec<u8>,
-    /// Time of the page begun and what is in it.
+    /// Time of the page begun, and its contents.
     page: Option<(u64, Vec<u8>)>,
     time: u64,
     /// Flags for the next page's commit, and the number of lost events.
@@ -99,8 +99,8 @@ impl Pages {
         self.page.as_mut().unwrap().1.extend(bytes);
     }
 
-    /// Begins a page unless one has room; gives the time since the event before, as a plain number in
-    /// four bytes, and what must come before the event for one that is longer.
+    /// Begins a page unless one has capacity; gives the time since the event before, as a plain number in
+    /// four bytes, and the words that must come before the event for one that is longer.
     fn delta(&mut self, time: u64, room: usize) -> Vec<u8> {
         let room_of_page = self.machine.page_bytes - self.machine.header_bytes();
         if self.page.as_ref().is_some_and(|(_, data)| data.len() + room > room_of_page) {
@@ -129,7 +129,7 @@ impl Pages {
         self.time = time;
     }
 
-    /// An event that was discarded, so many nanoseconds after the one before.
+    /// An event that was discarded, a number of nanoseconds after the one before.
     pub(crate) fn discarded(&mut self, delta: u32, bytes: usize) {
         let mut padding = self.machine.event_word(PADDING, delta);
         padding.extend(self.machine.word(bytes as u32));

@@ -97,7 +97,7 @@ fn pages_of_another_size_are_told_by_their_header() {
 #[test]
 fn pages_that_the_buffer_overwrote_before_are_lost() {
     let of_cpu = |cpu: u32| bytes(&format!("trace-pipe-raw/lost.trace_raw.{cpu}.gz"));
-    // Page full: no room for the number. 2,102 behind the last event of the other.
+    // Page full: no capacity for the number. 2,102 behind the last event of the other.
     for (cpu, words, lost) in [(0, "an unknown number of events of CPU 0", 1), (1, "2102 events of CPU 1", 2_102)] {
         let capture = Capture::new(&[(cpu, &of_cpu(cpu))]);
         let error = capture.read(&strict()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Bad input: every entry is refused with file and place; a lenient read counts what it leaves out.
+//! Bad input: every entry is refused with file and place; a lenient read counts the records that it leaves out.
 
 use std::path::Path;
 
@@ -159,7 +159,7 @@ fn what_is_named_otherwise_is_refused() {
 
 #[test]
 fn compressed_pages_that_were_cut_are_refused() {
-    // Long and not compressible, so that the cut comes behind what is looked at first: events and
+    // Long and not compressible, so that the cut comes behind the bytes that are read first: events and
     // pages in which nothing is in use.
     let mut pages = fixture(1)[..4_096].to_vec();
     let mut state = 1u64;
@@ -184,7 +184,7 @@ fn compressed_pages_that_were_cut_are_refused() {
 }
 
 proptest! {
-    /// Whatever bytes are changed, of pages or descriptions: an error or records, no panic, and a
+    /// For any changed bytes, of pages or descriptions: an error or records, no panic, and a
     /// lenient read of damaged pages that fails only where nothing is left.
     #[test]
     fn damaged_captures_do_no_harm(

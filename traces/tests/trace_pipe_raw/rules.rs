@@ -1,4 +1,4 @@
-//! What the pages say, in captures that the encoder writes.
+//! The contents of pages, in captures that the encoder writes.
 
 use std::path::PathBuf;
 
@@ -278,10 +278,13 @@ fn other_tracepoints_and_zone_commands_are_counted() {
 }
 
 proptest! {
-    /// Any events, on machines of any kind, in pages of any size: what is read is what was written.
+    /// Any events, on machines of any kind, in pages of any size: the events read are those written.
     #[test]
     fn written_and_read_is_the_same(
-        generated in proptest::collection::vec((0usize..4, 1u64..1 << 40, 1u64..1 << 12, 0u64..1 << 30, any::<bool>(), 0usize..3), 1..80),
+        generated in proptest::collection::vec(
+            (0usize..4, 1u64..1 << 40, 1u64..1 << 12, 0u64..1 << 30, any::<bool>(), 0usize..3),
+            1..80,
+        ),
         (big_endian, wide, order) in (any::<bool>(), any::<bool>(), 0usize..4),
         odd in any::<bool>(),
     ) {
@@ -301,8 +304,9 @@ proptest! {
         // Events of one time come by CPU.
         expected.sort_by_key(|(time, cpu, ..)| (*time, *cpu));
         let whole = capture.read(cpus.into());
+        let events = whole.events.iter();
         let read: Vec<_> =
-            whole.events.iter().map(|event| (event.time, event.cpu, event.code(), event.sector, event.sectors())).collect();
+            events.map(|event| (event.time, event.cpu, event.code(), event.sector, event.sectors())).collect();
         prop_assert_eq!(read, expected);
     }
 }

@@ -28,8 +28,8 @@ pub(super) const ENTRY: Entry = Entry {
         ),
         Tunable::new("size", Unit::Bytes, "512m", "bytes of a file (-s)").within(1, 1 << 43),
         Tunable::new("record", Unit::Bytes, "64k", "bytes of a record (-r)").within(1, 1 << 30),
-        Tunable::new("direct", Unit::Switch, "off", "whether it goes past the page cache (-I)"),
-        Tunable::new("fsync", Unit::Switch, "off", "whether a phase's time includes making it durable (-e)"),
+        Tunable::new("direct", Unit::Switch, "off", "whether accesses bypass the page cache (-I)"),
+        Tunable::new("fsync", Unit::Switch, "off", "whether a phase's time includes making its data durable (-e)"),
         Tunable::new("threads", Unit::Count, "1", "processes, each with a file of its own (-t)").within(1, 256),
     ],
     events: &[

@@ -15,27 +15,32 @@ use rand::Rng;
 pub(super) const ENTRY: Entry = Entry {
     name: "surge",
     summary: "a web server: processes that read popular files page by page, with a pause after each page",
-    origin: "Geist, Jones and Westall 2010, section 5, after Barford and Crovella 1998; what the paper leaves open is as \
-             its reproduction has it",
+    origin: "Geist, Jones and Westall 2010, section 5, after Barford and Crovella 1998; where the paper is silent, \
+             its reproduction",
     tunables: &[
-        Tunable::new("files", Unit::Count, "1000000", "files, half of them removed and made again to age the disk")
-            .within(1, 10_000_000),
-        Tunable::new("directories", Unit::Count, "1000", "directories that hold them").within(1, 100_000),
+        Tunable::new(
+            "files",
+            Unit::Count,
+            "1000000",
+            "number of files; half of them are removed and created again to age the disk",
+        )
+        .within(1, 10_000_000),
+        Tunable::new("directories", Unit::Count, "1000", "number of directories").within(1, 100_000),
         Tunable::new(
             "popularity",
             Unit::Choice(&["by-name", "shuffled"]),
             "by-name",
-            "whether popular files share directories or are anywhere",
+            "whether popular files share directories (by-name) or lie in any (shuffled)",
         ),
         Tunable::new("metadata", Unit::Switch, "on", "whether opening a file reads its name and its inode"),
         Tunable::new("whole_pages", Unit::Switch, "on", "whether the last page of a file is read whole"),
-        Tunable::new("processes", Unit::Count, "50", "processes").within(1, 1000),
-        Tunable::new("direct", Unit::Switch, "off", "whether files are read past the page cache (O_DIRECT)"),
+        Tunable::new("processes", Unit::Count, "50", "number of processes").within(1, 1000),
+        Tunable::new("direct", Unit::Switch, "off", "whether reads bypass the page cache (O_DIRECT)"),
         Tunable::new(
             "sleep_scale",
             Unit::Decimal,
             "1",
-            "pauses by the paper's: Pareto with shape 1.5, of 2 ms at least",
+            "factor of the paper's pauses, which are Pareto with shape 1.5 and at least 2 ms",
         )
         .within(1, 1_000_000),
     ],

@@ -27,11 +27,16 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "a guest's part of a sort on Hadoop: map, spill, merge, shuffle, reduce",
     origin: "Kim 2015, sections 2.2 and 4 (Hadoop 1.0.0, chunks of 128 MB, one data node in every VM)",
     tunables: &[
-        Tunable::new("data", Unit::Bytes, "1g", "bytes of this guest's part").within(1, 1 << 40),
+        Tunable::new("data", Unit::Bytes, "1g", "bytes of this guest's part of the data").within(1, 1 << 40),
         Tunable::new("chunk", Unit::Bytes, "128m", "bytes of a map task (dfs.block.size)").within(1 << 20, 1 << 32),
         Tunable::new("io.sort.mb", Unit::Bytes, "100m", "bytes of a map's buffer").within(1 << 20, 1 << 32),
-        Tunable::new("io.sort.spill.percent", Unit::Decimal, "0.8", "share of it that is filled before it is written")
-            .within(100, 1000),
+        Tunable::new(
+            "io.sort.spill.percent",
+            Unit::Decimal,
+            "0.8",
+            "share of the buffer that is filled before a spill",
+        )
+        .within(100, 1000),
         Tunable::new("io.sort.factor", Unit::Count, "10", "files that are merged at a time").within(2, 1000),
         Tunable::new(
             "shuffle_buffer",
@@ -50,11 +55,12 @@ pub(super) const ENTRY: Entry = Entry {
         )
         .within(1, 64),
         Tunable::new("reduces", Unit::Count, "2", "reduce tasks of this guest (mapred.reduce.tasks)").within(1, 4096),
-        Tunable::new("request", Unit::Bytes, "64k", "bytes of a call that reads or writes").within(512, 1 << 26),
-        Tunable::new("map_compute", Unit::Time, "10ms", "time of the processor for a MiB that is mapped and sorted")
+        Tunable::new("request", Unit::Bytes, "64k", "bytes of a read or write call").within(512, 1 << 26),
+        Tunable::new("map_compute", Unit::Time, "10ms", "processor time for a MiB that is mapped and sorted")
             .within(0, SECOND),
-        Tunable::new("merge_compute", Unit::Time, "5ms", "the same for a MiB that is merged").within(0, SECOND),
-        Tunable::new("reduce_compute", Unit::Time, "10ms", "the same for a MiB that is reduced").within(0, SECOND),
+        Tunable::new("merge_compute", Unit::Time, "5ms", "processor time for a MiB that is merged").within(0, SECOND),
+        Tunable::new("reduce_compute", Unit::Time, "10ms", "processor time for a MiB that is reduced")
+            .within(0, SECOND),
     ],
     events: &["map ends", "shuffle ends", "reduce ends"],
     ends: |_| true,

@@ -37,7 +37,7 @@ pub fn asked(times: &Times) -> Vec<u64> {
     times.lock().unwrap().clone()
 }
 
-/// What arrived: when in microseconds, what, from where, how long, of which process.
+/// An arrival: time in microseconds, operation, first sector, length, and process.
 pub type Arrival = (u64, Operation, u64, u64, u32);
 
 #[derive(Default)]

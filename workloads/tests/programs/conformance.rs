@@ -124,7 +124,7 @@ proptest::proptest! {
         for entry in PROGRAMS {
             let value = |(tunable, end): (&Tunable, &u8)| {
                 let (min, max) = (tunable.range.0, tunable.range.1.min(1 << 60));
-                // Not so many processes or files that a test would take long.
+                // Few enough processes and files that a test is short.
                 let max = if matches!(tunable.unit, Unit::Count) { max.min(min.max(1000)) } else { max };
                 (*end < 3).then(|| (tunable.name.to_owned(), tunable.extreme(*end, (min, max))))
             };

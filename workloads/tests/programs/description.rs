@@ -63,7 +63,8 @@ fn each_copy_has_its_own_files_and_events() {
 
 #[test]
 fn each_guest_and_copy_has_its_own_random_numbers() {
-    let guest = "[[guest]]\nname = \"N\"\nworkload = \"fio:rw=randread,size=1m\"\ncapacity = \"1g\"\ncache = \"0\"\ncopies = 2\n";
+    let guest = "[[guest]]\nname = \"N\"\nworkload = \"fio:rw=randread,size=1m\"\ncapacity = \"1g\"\ncache = \"0\"\n\
+                 copies = 2\n";
     let text = format!("summary = \"\"\nsource = \"\"\n{}{}", guest.replace('N', "a"), guest.replace('N', "b"));
     let offsets = |seed: u64| {
         let populated = Description::parse("x", &text).unwrap().populate(seed).unwrap();

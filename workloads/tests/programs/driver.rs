@@ -14,7 +14,7 @@ pub struct Seen {
     pub step: Step,
 }
 
-/// What a guest did.
+/// The actions of a guest.
 pub struct Run {
     pub seen: Vec<Seen>,
     pub files: Files,
@@ -44,7 +44,7 @@ enum Wait {
     For(Event, u64),
 }
 
-/// Runs a workload until it ends, or for so many steps, on a disk of `DISK` bytes.
+/// Runs a workload until it ends, or for a number of steps, on a disk of `DISK` bytes.
 pub fn run(workload: &Workload, seed: u64, delay: Nanos, most: usize) -> Run {
     let mut files = Files::new(Sectors::new(DISK / 512));
     let processes = workload.processes(&mut files, seed).unwrap();
@@ -71,7 +71,7 @@ fn is_over(state: &State, posted: &BTreeMap<Event, u64>) -> bool {
     }
 }
 
-/// Runs processes until they end, or for so many steps.
+/// Runs processes until they end, or for a number of steps.
 pub fn drive(processes: Processes, files: Files, delay: Nanos, most: usize) -> Run {
     drive_each(processes, files, &[delay], most)
 }

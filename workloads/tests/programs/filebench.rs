@@ -15,7 +15,7 @@ fn loops(run: &Run) -> usize {
     run.count(|step| *step == Step::Post(Event(0)))
 }
 
-/// Within a twentieth of what is expected.
+/// Within a twentieth of the expected value.
 fn about(found: usize, expected: f64, what: &str) {
     assert!((found as f64 / expected - 1.0).abs() < 0.05, "{what}: {found}, expected {expected:.0}");
 }

@@ -220,7 +220,8 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 2000, ..Default::default() })]
     #[test]
     fn no_text_panics(lines in proptest::collection::vec(
-        "(\\[a\\]|\\[global\\]|size|bs|rw|bssplit|ba|offset|filesize|rate|random_distribution|percentage_random|startdelay|runtime|stonewall|fsync)(=[0-9a-z%:/,.-]{0,8})?", 0..12))
+        "(\\[a\\]|\\[global\\]|size|bs|rw|bssplit|ba|offset|filesize|rate|random_distribution|percentage_random|\
+         startdelay|runtime|stonewall|fsync)(=[0-9a-z%:/,.-]{0,8})?", 0..12))
     {
         let _ = Jobs::parse("test", &format!("[a]\nsize=64k\n{}", lines.join("\n")));
     }

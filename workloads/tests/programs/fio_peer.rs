@@ -20,7 +20,7 @@ fn fio(folder: &Path, arguments: &[&str]) -> Output {
 /// A logged access: `r`ead, `w`rite or `s`ync, offset and bytes.
 type Logged = (char, u64, u64);
 
-/// What fio does for a job, from its log.
+/// The accesses of fio for a job, from its log.
 fn peer(job: &str) -> Vec<Logged> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("job.fio"), format!("[global]\nwrite_iolog=log\nioengine=psync\n{job}")).unwrap();
@@ -39,7 +39,7 @@ fn peer(job: &str) -> Vec<Logged> {
     log.lines().filter_map(logged).collect()
 }
 
-/// What we do for it.
+/// Our accesses for it.
 fn ours(job: &str) -> Vec<Logged> {
     let logged = |step: Step| match step {
         Step::Access(access) | Step::Start(access) => {
@@ -114,7 +114,7 @@ struct Shape {
     lengths: BTreeMap<u64, usize>,
 }
 
-/// Adds what a log shows.
+/// Adds the accesses of a log.
 fn add(shape: &mut Shape, log: &[Logged]) {
     shape.bytes += log.iter().map(|logged| logged.2).sum::<u64>();
     shape.distinct += log.iter().filter(|logged| logged.0 != 's').map(|logged| logged.1).collect::<BTreeSet<_>>().len();
@@ -131,7 +131,7 @@ fn add(shape: &mut Shape, log: &[Logged]) {
 /// Runs of each job that are added up.
 const SEEDS: u64 = 4;
 
-/// Whether two counts are within so many percent of the larger total of each other, or within 3.
+/// Whether two counts differ by at most a percentage of the larger total, or by at most 3.
 fn near(ours: usize, theirs: usize, of: usize, percent: usize) -> bool {
     ours.abs_diff(theirs) <= (of * percent / 100).max(3)
 }

@@ -25,7 +25,7 @@ fn programs() -> String {
             if entry.events.is_empty() { "none".to_owned() } else { entry.events.join(", ") }
         )
         .unwrap();
-        writeln!(table, "| tunable | value | default | what it is |\n|---|---|---|---|").unwrap();
+        writeln!(table, "| tunable | value | default | meaning |\n|---|---|---|---|").unwrap();
         for tunable in entry.tunables {
             let value = tunable.unit.describe().replace('|', "\\|");
             writeln!(table, "| `{}` | {value} | {} | {} |", tunable.name, tunable.default, tunable.summary).unwrap();
@@ -36,7 +36,7 @@ fn programs() -> String {
 }
 
 fn presets() -> String {
-    let mut table = String::from("| name | what it is | after |\n|---|---|---|\n");
+    let mut table = String::from("| name | content | source |\n|---|---|---|\n");
     for (name, _) in PRESETS {
         let Description { summary, source, .. } = Description::find(name).unwrap();
         writeln!(table, "| `{name}` | {summary} | {source} |").unwrap();
@@ -44,7 +44,7 @@ fn presets() -> String {
     table
 }
 
-/// The text with what stands between two marks replaced.
+/// The text with the part between two marks replaced.
 fn with(text: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- {name}: written by `workloads/tests/programs/table.rs` -->\n");
     let (before, rest) = text.split_once(&begin).unwrap();

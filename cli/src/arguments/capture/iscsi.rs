@@ -40,7 +40,10 @@ pub struct Iscsi {
     pub seconds: Option<Nanos>,
     /// Most bytes of each packet that a live capture records. A lower value costs less, but loses commands that begin
     /// behind the cut
-    #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(96..=262_144))]
+    #[arg(
+        long, value_name = "BYTES", default_value_t = 262_144,
+        value_parser = clap::value_parser!(u32).range(96..=262_144)
+    )]
     pub snaplen: u32,
     /// Accept a file whose last packet is cut off
     #[arg(long)]

@@ -1,9 +1,12 @@
 //! The non-volatile write cache. Data is durable once it is here, and goes to the members later.
 //!
-//! Capacity is counted in pages of 4 KiB. Destaging begins when more pages than the high-water mark are used and ends
-//! at the low-water mark. It takes the track written longest ago, and with it all dirty sectors of the same row. A row
-//! that was written in full is therefore one full-stripe write. A sector that is written again while it is on its way
-//! to the members is held twice until the destage has ended.
+//! Capacity is counted in pages of 4 KiB. *Destaging* is writing dirty rows to the members. It begins when more pages
+//! are dirty than the high-water mark, and ends at the low-water mark; pages on their way to the members do not count.
+//! It also goes on while a write waits for capacity.
+//!
+//! Destaging takes the track written longest ago, and with it all dirty sectors of the same row. A row that was written
+//! in full is therefore one full-stripe write. A sector that is written again while it is on its way to the members is
+//! held twice until the destage has ended.
 
 use std::collections::VecDeque;
 
@@ -75,12 +78,12 @@ impl ArrayWriteCache {
         }
     }
 
-    /// The sectors of a track that are here.
+    /// The cached sectors of a track.
     pub fn held(&self, track: u64) -> u128 {
         self.tracks.find(track).map_or(0, |slot| self.tracks[slot].dirty | self.tracks[slot].leaving)
     }
 
-    /// Whether `start..end` could be here if nothing else were.
+    /// Whether an empty cache could hold `start..end`.
     pub fn could_hold(&self, start: u64, end: u64) -> bool {
         end.div_ceil(PAGE_SECTORS) - start / PAGE_SECTORS <= self.limits.pages
     }
@@ -146,7 +149,7 @@ impl ArrayWriteCache {
         wanted && self.rows_leaving < self.limits.rows && self.tracks.oldest().is_some()
     }
 
-    /// Begins to destage a row: returns it, what is written of its data units, and the tracks to hand to
+    /// Begins to destage a row: returns it, the sectors to write of its data units, and the tracks to hand to
     /// [`ArrayWriteCache::destaged`]. `None` if nothing is dirty.
     pub fn take_row(
         &mut self,

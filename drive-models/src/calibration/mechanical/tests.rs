@@ -1,5 +1,5 @@
-//! Mechanics found through what stands between a program and a real platter: late clocks, now and then a long delay,
-//! and reads of 4 KiB only.
+//! Mechanics found through the disturbances between a program and a real platter: late clocks, now and then a long
+//! delay, and reads of 4 KiB only.
 
 use rand::RngExt;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
@@ -13,7 +13,7 @@ struct Rough {
     drive: SimulatedDevice,
     granule: u64,
     jitter_ns: u64,
-    /// One read in so many is another 700 µs late.
+    /// One in this number of reads is another 700 µs late.
     disturbed: u32,
     random: Xoshiro256PlusPlus,
     now: Timestamp,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `drive` takes for the controller, other overheads and its dies, in ns, and a byte of its link.
+/// The times of `drive` for the controller, other overheads and its dies, in ns, and for a byte of its link.
 fn known_of(drive: &str) -> (f64, f64) {
     let spec = drive.parse().unwrap();
     let profile = Profile::shipped(drive.split(':').next().unwrap()).unwrap();

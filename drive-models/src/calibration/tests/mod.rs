@@ -1,4 +1,4 @@
-//! Calibration against drives of our own, whose parameters are known; and what it says where there is nothing to find.
+//! Calibration against drives of our own, whose parameters are known, and its errors if there is nothing to find.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! Write amplification against what is known of it.
+//! Write amplification against published results.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! Whatever the settings and the load: every command completes once, time goes forward, the same input gives the same
+//! Under any settings and any load: every command completes once, time goes forward, the same input gives the same
 //! output, and map and cells agree in the end.
 
 use std::collections::BTreeSet;

@@ -189,7 +189,7 @@ fn a_flush_waits_for_the_buffer_unless_that_is_protected() {
 
 #[test]
 fn a_flush_fills_up_a_row_and_a_forced_write_is_programmed() {
-    // A row holds four units; one alone waits for others until somebody flushes.
+    // A row holds four units; one alone waits for others until a flush.
     let mut lone = drive("page=16k");
     complete(&mut lone, &[(0, request(Operation::Write, 0, 1))]);
     assert_eq!(lone.written().programmed_units, 0);

@@ -26,7 +26,7 @@ fn sequential_hit_within_the_pause_takes_the_sequential_time() {
     assert_eq!(time(&mut drive, done_us + 19_000, &read(4, 2)), HIT_2);
 }
 
-/// What a read from the buffer takes in µs: `read_hit`, two sectors on the bus, completion.
+/// The time of a read from the buffer in µs: `read_hit`, two sectors on the bus, completion.
 const HIT_2: u64 = 500 + 102 + 10;
 
 #[test]
@@ -37,7 +37,7 @@ fn read_of_sectors_read_ahead_is_a_hit_and_any_other_a_miss() {
     assert_eq!(time(&mut drive.clone(), 15_000, &read(10, 2)), HIT_2);
     // It stops eight sectors behind the read: 11 and 12 have to come round, until 25 ms.
     assert_eq!(time(&mut drive.clone(), 15_000, &read(11, 2)), 10_000 + 102 + 10);
-    // What lies before it was never read.
+    // The sectors before it were never read.
     assert_eq!(time(&mut drive, 15_000, &read(1, 2)), 8000 + 102 + 10);
 }
 
@@ -47,7 +47,7 @@ fn hit_waits_for_sectors_still_being_read_ahead() {
     time(&mut drive, 0, &read(2, 2));
     // At 6.1 ms, sector 5 has gone by and 6 and 7 come in until 8 ms.
     assert_eq!(time(&mut drive.clone(), 6100, &read(6, 2)), 8000 - 6100 + 51 + 10);
-    // One that leaves a gap to what has come in is no such stream: the command comes in time all the same.
+    // One that leaves a gap to the sectors in the buffer is no such stream: the command comes in time all the same.
     assert_eq!(time(&mut drive, 6100, &read(8, 1)), 9000 - 6100 + 51 + 10);
 }
 
@@ -146,13 +146,13 @@ fn a_write_into_the_buffer_completes_at_once_and_moves_the_arm_later() {
     // A read before the delay is over goes first.
     let mut early = drive.clone();
     assert_eq!(time(&mut early, 1000, &read(3, 1)), 4000 - 1000 + 51 + 10);
-    // After it, the arm is under way: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes sector 0 and
+    // After it, the arm moves: it leaves at 1.302 ms + 300 us, is there 2.5 + 0.5 ms later, writes sector 0 and
     // 1 of the track that begins at 7 ms, and is back 2.5 ms after 9 ms for sector 3 at 13 ms.
     assert_eq!(
         drive.serve(Timestamp::from_ns(2_000_000), &read(3, 1)).time.as_ns() / 1000,
         13_000 - 2000 + 1000 + 51 + 10
     );
-    // Data that still wait can be read; what is only partly among them has to be on the medium first.
+    // Data that still wait can be read; a request only partly among them has to be on the medium first.
     let mut drive = small_with(BACK);
     time(&mut drive, 0, &write(70, 2));
     assert_eq!(time(&mut drive.clone(), 500, &read(70, 2)), HIT_2);
@@ -175,7 +175,7 @@ fn write_waits_while_the_write_cache_is_full() {
     time(&mut drive, 0, &write(70, 6));
     let more = drive.serve(Timestamp::from_ns(600_000), &write(30, 3)).time.as_ns() / 1000;
     assert_eq!(more, 13_000 - 600 + 200 + 153, "six and three sectors are too many");
-    // What never fits goes through.
+    // A write that never fits goes through.
     let mut drive = small_with(BACK);
     assert_eq!(time(&mut drive, 0, &write(3, 9)), 3000 + 7000 + 2000 + 2000 + 20);
 }
@@ -283,7 +283,7 @@ fn oldest_run_is_destaged_first_with_its_newest_data() {
     assert_eq!(time(&mut drive, 800, &read(20, 2)), HIT_2);
     // The older has 21 and 22, but 21 is newer in the other.
     assert_eq!(drive.write_cache.as_ref().unwrap().find(21, 23), Some(false));
-    // What touches a run has nothing of it.
+    // A request that touches a run has nothing of it.
     assert_eq!(drive.write_cache.as_ref().unwrap().find(23, 25), None);
     assert_eq!(drive.write_cache.as_ref().unwrap().find(19, 20), None);
 }
@@ -339,7 +339,7 @@ fn minimum_read_ahead_completes_before_another_access() {
         let other = time(&mut drive, 5050, &read(70, 1));
         assert_eq!(time(&mut drive.clone(), 40_000, &read(5, 1)) == hit_1, five, "{least}");
         assert_eq!(time(&mut drive, 40_000, &read(4, 1)), hit_1);
-        // A scheduler that asks is told what it will take.
+        // The cost that a scheduler asks for is the time that it will take.
         let asked = alone.access(Timestamp::from_ns(5_050_000), &read(70, 1));
         assert_eq!(asked.as_ns() / 1000, other, "{least}");
     }

@@ -50,7 +50,7 @@ struct Switches {
 }
 
 impl Slow {
-    /// What a segment holds of what came in by `at`, if it has been filled up to `end` or further.
+    /// The part of the sectors that came in by `at` that a segment holds, if it has been filled up to `end` or further.
     fn held(&self, index: usize, at: Timestamp, end: u64) -> BTreeMap<u64, Timestamp> {
         let mut here = self.segments[index].sectors.clone();
         here.retain(|_, time| *time <= at);
@@ -112,7 +112,7 @@ impl Slow {
         stream.limit = stream.limit.max(limit);
     }
 
-    /// What was sent up to `end` may go.
+    /// The sectors sent up to `end` may be dropped.
     fn sent(&mut self, index: usize, end: u64) {
         if !self.switches.keeps_read {
             self.segments[index].sectors.retain(|sector, _| *sector >= end);
@@ -181,7 +181,8 @@ impl Slow {
 
 prop_compose! {
     fn any_switches()(
-        on_hit: bool, needs_sequence: bool, within_track: bool, whole_track: bool, keeps_read: bool, keeps_written: bool,
+        on_hit: bool, needs_sequence: bool, within_track: bool, whole_track: bool, keeps_read: bool,
+        keeps_written: bool,
     ) -> Switches {
         Switches { on_hit, needs_sequence, within_track, whole_track, keeps_read, keeps_written }
     }
@@ -271,10 +272,10 @@ proptest! {
                 request = Request::new(Timestamp::ZERO, Operation::Flush, Lba::ZERO, Sectors::ZERO);
             }
             let cache = drive.write_cache.as_ref().unwrap();
-            // What has to make room or to be on the medium first is what asking leaves out.
+            // The cost leaves out data that first has to free capacity or to reach the medium.
             let waits = match request.operation {
                 Operation::Read => cache.find(lba, lba + sectors) == Some(false),
-                Operation::Write if kind != 5 => !cache.has_room(lba, lba + sectors),
+                Operation::Write if kind != 5 => !cache.has_capacity(lba, lba + sectors),
                 _ => true,
             };
             let waits = waits && cache.oldest().is_some();

@@ -187,7 +187,8 @@ fn a_bad_description_is_refused_with_its_line() {
         let error = refused(from, to);
         assert!(error.starts_with(&message), "{to}: {error}");
     }
-    let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, cylinder_skew = 0 },";
+    let zone = "  { first_lbn = 60, first_cylinder = 3, cylinders = 4, sectors_per_track = 10, head_skew = 0, \
+                cylinder_skew = 0 },";
     let error = refused("cylinder_skew = 0.3 },", &format!("cylinder_skew = 0.3 }},\n{zone}"));
     assert_eq!(error, at(47, "zone 1: it begins at cylinder 3, inside the zone before"));
     // All zones count.

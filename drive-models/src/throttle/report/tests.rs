@@ -20,7 +20,7 @@ fn the_stable_k_is_the_largest_of_the_last_part() {
     for (parts, stable) in [(1, 9), (0, 9), (2, 5), (4, 5), (5, 5), (10, 4)] {
         assert_eq!(report.stable_k(parts), k(stable), "the last 1/{parts}");
     }
-    // At 40 it was still 9, and before the first change what that changed.
+    // At 40 it was still 9, and before the first change the value that this replaced.
     assert_eq!(report.largest_k_since(Timestamp::from_ns(40)), k(9));
     assert_eq!(report.largest_k_since(Timestamp::from_ns(41)), k(5));
     assert_eq!(Report::new(k(7)).stable_k(2), k(7));

@@ -1,4 +1,4 @@
-//! Measures what VMs get: response times (D2C) and throughput, by VM and operation.
+//! Measures response times (D2C) and throughput, by VM and operation.
 //!
 //! [`Meter`] measures a simulation, [`measured`] an isolated trace. Both give the same figures, so that they can be
 //! compared.
@@ -53,7 +53,7 @@ impl Observer for Meter<'_> {
     }
 }
 
-/// What the VM of `trace` got alone.
+/// The figures of the VM of `trace` alone.
 pub(crate) fn measured(trace: &IsolatedTrace) -> VmForecast {
     let mut measured = Measured::default();
     for request in trace.requests.iter().filter(|request| request.moves_data()) {
@@ -62,7 +62,7 @@ pub(crate) fn measured(trace: &IsolatedTrace) -> VmForecast {
     forecast(&measured, trace.span().saturating_since(Timestamp::ZERO))
 }
 
-/// What was measured in `simulated` time, as a forecast.
+/// The figures measured in `simulated` time, as a forecast.
 pub(crate) fn forecast(measured: &Measured, simulated: Nanos) -> VmForecast {
     let of = |times: &Distribution| OperationForecast {
         iops: (times.count() > 0).then(|| times.count() as f64 / simulated.as_s_f64()),

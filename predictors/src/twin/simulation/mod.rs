@@ -7,7 +7,7 @@
 //!
 //! A VM's load changes in the course of its trace, and VMs together progress less far than each alone. So the
 //! simulation takes several excerpts from all over the traces, each much longer than the mean response time.
-//! `progress` follows how far each VM has come, because what it finds in a cache depends on that.
+//! `progress` follows how far each VM has come, because its cache hits depend on that.
 
 pub(crate) mod meter;
 mod progress;
@@ -56,7 +56,7 @@ const SIMULATED_REQUESTS_MAX: usize = 100_000;
 /// No limit to the simulated time except [`SIMULATED_REQUESTS_MAX`].
 pub(crate) const UNLIMITED: Nanos = Nanos::from_ns(u64::MAX);
 
-/// What is simulated: the device and the VMs on it.
+/// The simulated setup: the device and the VMs on it.
 pub(crate) struct Run<'a> {
     pub(crate) fitted: &'a FittedDevice,
     pub(crate) order: DispatchOrder,
@@ -102,7 +102,7 @@ fn excerpt(trace: &IsolatedTrace, vm: &Workload, from: Timestamp, to: Timestamp)
     }
 }
 
-/// What each VM of `run` gets in all excerpts.
+/// The figures of each VM of `run` in all excerpts.
 ///
 /// The excerpts begin at even distances of the longest trace. Together they are as long as it, unless
 /// [`SIMULATED_REQUESTS_MAX`] or [`Run::duration_max`] allow less. VMs progress less far together than alone, and find
@@ -142,8 +142,8 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// What each VM gets in excerpts that are `duration` long together. Queues need time to grow, so there are fewer
-    /// and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
+    /// The figures of each VM in excerpts that are `duration` long together. Queues need time to grow, so there are
+    /// fewer and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
     fn simulate(&self, duration: Nanos) -> Result<Vec<VmForecast>, PredictError> {
         let mut excerpts = (duration.as_ns() / EXCERPT_LENGTH_MIN.as_ns()).clamp(1, EXCERPTS_MAX);
         loop {
@@ -157,7 +157,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What each VM gets in this number of `excerpts`, which are `duration` long together.
+    /// The figures of each VM in this number of `excerpts`, which are `duration` long together.
     fn simulate_excerpts(&self, duration: Nanos, excerpts: u64) -> Result<Vec<VmForecast>, PredictError> {
         let apart = Nanos::from_ns(self.span.as_ns() / excerpts);
         let length = apart.min(Nanos::from_ns(duration.as_ns() / excerpts));
@@ -187,8 +187,8 @@ impl Simulation<'_> {
         Ok(sum.iter().map(|measured| forecast(measured, simulated)).collect())
     }
 
-    /// What each VM gets in the excerpt from `start` on, and for how long it was measured. Caches are as full as at
-    /// `filled_to` of each VM's trace.
+    /// The figures of each VM in the excerpt from `start` on, and for how long it was measured. Caches are as full as
+    /// at `filled_to` of each VM's trace.
     fn simulate_excerpt(
         &self,
         start: Timestamp,

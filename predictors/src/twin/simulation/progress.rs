@@ -32,7 +32,7 @@ impl Progress<'_> {
         self.requests.first().map_or(most, |next| next.arrival.min(most))
     }
 
-    /// Advances by what was `measured`, `times` times.
+    /// Advances by the `measured` requests, `times` times.
     pub(crate) fn advance(&mut self, measured: &Measured, times: f64) {
         self.completed += measured[self.counted as usize].count() as f64 * times;
         while let Some((next, rest)) = self.requests.split_first() {

@@ -1,8 +1,8 @@
 //! The state of one simulated VM: which of its requests have arrived, are outstanding, throttled or blocked, and which
 //! requests depend on them.
 //!
-//! `VmExcerpt` is what a simulation takes of a VM's trace and inferred workload. `SimulatedVm` knows no times: `source`
-//! schedules the arrivals that the VM's dependencies release.
+//! `VmExcerpt` is the part of a VM's trace and inferred workload that a simulation uses. `SimulatedVm` knows no times:
+//! `source` schedules the arrivals that the VM's dependencies release.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::twin::workload::journal_waits::{JournalWaits, WRITE_KINDS};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VmExcerpt<'a> {
     pub(crate) requests: &'a [TracedRequest],
-    /// By request: what it waits for.
+    /// By request: its dependency.
     pub(crate) dependencies: &'a [Dependency],
     /// By request: the write that it ends with, if it is such a flush.
     pub(crate) flush_ends: &'a [Option<u32>],

@@ -5,9 +5,10 @@
 //! when the journal's write completes, not after its own think time. On a busier device the journal takes longer, so
 //! the process waits nearly always, and resumes together with all others that waited.
 //!
-//! Such a wait is therefore a second condition beside the dependency of a request, not the dependency itself. A kind
-//! of writes *blocks* a process under two conditions. While such writes are outstanding, the process hardly ever starts
-//! a batch, though by chance it would start many. Soon after these writes complete, about as many more start.
+//! Such a wait is therefore a second condition beside the dependency of a request, not the dependency itself. A kind of
+//! writes *blocks* a process if two conditions hold. While such writes are outstanding, the process starts hardly any
+//! batch, although it would start many by chance. Soon after these writes complete, it starts about as many batches
+//! more than it would by chance.
 //!
 //! The inference knows kinds of writes (a process's plain or its durable writes), not blocks: a process that waits for
 //! some of these writes only is not found.

@@ -1,15 +1,15 @@
 //! Infers the workload of a VM from its isolated trace.
 //!
-//! A [`Workload`] holds what the simulation needs to send the VM's requests again on another device:
+//! A [`Workload`] holds the facts that the simulation needs to send the VM's requests again on another device:
 //!
-//! - what each request waited for (`dependencies/`),
+//! - the dependency of each request (`dependencies/`),
 //! - when the journal's writes block other processes (`journal_waits`),
-//! - with which write each flush ends (`dependencies/flushes`),
+//! - the write that each flush completes with, if any (`dependencies/flushes`),
 //! - the limits of the VM's own queue: depth, length of a request, merging, throttled background writes, scheduler,
 //! - the share of completions that the host reports together with the next one.
 //!
-//! The file infers the last two. It does not model the guest's page cache or file system: the trace already holds the
-//! requests that leave them.
+//! This file infers the last two items. It does not model the guest's page cache or file system: the trace already
+//! holds the requests that leave them.
 
 pub(crate) mod dependencies;
 pub(crate) mod journal_waits;
@@ -33,7 +33,7 @@ const THROTTLED_WRITES_MIN: usize = 50;
 
 /// The workload of a VM, inferred from its isolated trace.
 pub(crate) struct Workload {
-    /// By request: what it waited for.
+    /// By request: its dependency.
     pub(crate) dependencies: Vec<Dependency>,
     /// Which writes block which processes.
     pub(crate) journal_waits: JournalWaits,

@@ -5,22 +5,29 @@
 //! completion. A process that waited for a batch waited for all of it, in whatever order another drive serves it.
 //!
 //! 1. *Waited for* are synchronous requests ([`Request::is_sync`]) and flushes. Other writes are the write-back of the
-//!    kernel: no later request waits for their completion. While a trace has shown no flag, this cannot be known, and
-//!    all its requests count as waited for.
+//!    kernel: no later request waits for their completion. Until a trace has had a request with a flag, the two cannot
+//!    be distinguished, and all requests count as waited for.
 //! 2. An arrival came after the latest completion of a request that was waited for, if there is one since the previous
-//!    arrival of its stream. The time between the two is its think time. So a process, and also the kernel, sends later
-//!    if the read before takes longer. A flusher that sends nothing else keeps its recorded distances.
+//!    arrival of its stream. The time between the two is its think time. So a process sends later on a drive that takes
+//!    longer for the request before. A kernel thread that only writes back has no such completions; its arrivals keep
+//!    their recorded distances.
 //! 3. With other requests outstanding, that completion may lie by chance between two arrivals of a batch. It then lies
-//!    anywhere between them, on average in the middle. If in the mean of the last arrivals it lies nearer to the later
-//!    arrival (within a quarter of the distance, [`CHANCE_ABOVE`]), the stream keeps a depth and the completion is the
-//!    dependency. If not, batches are kept together and the recorded distance holds.
+//!    anywhere between them, on average in the middle. If it lies nearer to the later arrival in the mean of the last
+//!    arrivals (within a quarter of the distance, [`CHANCE_ABOVE`]), it is the dependency. If not, the recorded
+//!    distance holds. For example, a process that keeps four reads outstanding sends one every 2 ms, each 0.1 ms after
+//!    a completion. That is 5 % of the distance, so each depends on a completion. Another process sends batches of
+//!    reads 1 ms apart. The earlier reads of a batch complete anywhere between the later arrivals, so these stay 1 ms
+//!    apart.
 //! 4. Several processes that each send and think within one stream (a VM seen from outside) take turns: each completion
-//!    lets one of them continue. Then the think times are steady if they are counted from the completion that lies as
-//!    many arrivals back as the stream is deep, and not from the latest completion. Where they are twice as steady
-//!    ([`Steadiness`]), the former completion is the dependency. Processes with widely spread think times cannot be
-//!    detected in this way.
+//!    lets one of them continue. In a stream of depth d, arrival number n then depends on completion number n - d, and
+//!    not on the latest one. It does so where think times counted from that completion are twice as steady
+//!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
 //! 5. A stream never has more requests of either kind outstanding than it had in the trace until then. Its behaviour
-//!    beyond that is not in the trace, and a slower drive is not flooded by it. So congestion slows down a flusher.
+//!    beyond that is not in the trace, and a slower drive is not flooded by it. So a congested drive slows down
+//!    write-back, too.
+//!
+//! `predictors/src/twin/workload/dependencies` infers from a whole trace and across streams. There an arrival depends
+//! on one event of any process: a completion, an arrival, a batch or a timer.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

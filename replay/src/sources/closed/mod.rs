@@ -2,12 +2,12 @@
 //! think time after the completions that it waits for.
 //!
 //! These completions are inferred from the times of the stream alone (`closed/dependencies.rs`): synchronous requests
-//! are waited for, others are not; batches stay together; a stream is never deeper than in the trace. Left out:
-//! dependencies between streams.
+//! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
+//! requests outstanding than in the trace. Left out: dependencies between streams.
 //!
-//! The drive lets streams drift apart, so the next record of a stream may lie far ahead in the trace. [`BUFFERED_MAX`]
-//! records are read ahead. A stream that has drifted further than that waits for the others, and its arrivals that come
-//! later because of this are counted.
+//! On another drive some streams advance faster than others, so the next record of a stream may lie far ahead in the
+//! trace. Up to [`BUFFERED_MAX`] records are read ahead. A stream whose next record lies beyond them waits until the
+//! other streams have used up records. Its arrivals may then be late; these are counted ([`Closed::late`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -134,7 +134,7 @@ impl Closed {
         }
     }
 
-    /// The traces, with the counts of what was read.
+    /// The traces, with the counts of the records read.
     pub fn traces(&self) -> &MergedTraces {
         &self.traces
     }

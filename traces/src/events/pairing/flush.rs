@@ -1,4 +1,4 @@
-//! Flushes: of what waits for one, and of the kernel's machinery for them.
+//! Flushes: those that requests wait for, and those of the kernel's flush machinery.
 
 use super::{FLUSHES_IN_FLIGHT, Pairing, Served};
 use crate::events::event::{Category, Event};

@@ -5,7 +5,7 @@
 //! completes (C); its bios follow it. Events carry no identity but an address, so that requests are
 //! found by sector and kind of operation, the oldest first that is in a state the event fits.
 //!
-//! Flushes are told apart by their length. A bio without data that asks for a flush is queued; the
+//! Flushes are distinguished by their length. A bio without data that asks for a flush is queued; the
 //! kernel's flush machinery (`block/blk-flush.c`, Linux 6.1) sends a request of its own (`D FN`,
 //! `C FN`) for all bios that wait, then completes each of them with a zero-length C without the
 //! flush bit. A write that wants a flush before it, or one after it because the device has no FUA,
@@ -88,8 +88,8 @@ impl Pairing {
         self.ring.changed()
     }
 
-    /// The next record that is complete after what was taken, or when `ended` any that is left.
-    // Inlined always, so that a record is not copied to whoever only looks at it.
+    /// The next record that is complete after the events taken, or when `ended` any that is left.
+    // Inlined always, so that a record is not copied for a caller that only reads it.
     #[inline(always)]
     pub(super) fn next<W: Watch + ?Sized>(
         &mut self,
@@ -124,7 +124,7 @@ impl Pairing {
     /// Takes in one event that happened `now` nanoseconds after the trace's zero.
     ///
     /// # Errors
-    /// What is wrong with it, if it would be an arrival.
+    /// The fault in the event, if it would be an arrival.
     #[inline(always)]
     fn event<W: Watch + ?Sized>(
         &mut self,
@@ -143,7 +143,7 @@ impl Pairing {
         }
     }
 
-    // Inlined always, with what it calls for most events: a call costs as much as the look-up of a
+    // Inlined always, with the functions that it calls for most events: a call costs as much as the look-up of a
     // request.
     #[inline(always)]
     fn follow_bios<W: Watch + ?Sized>(
@@ -274,7 +274,7 @@ impl Pairing {
                 if slot.issued == UNSEEN || again || !slot.split {
                     slot.issued = now;
                 }
-                // Without a scheduler there is no I, which tells it first.
+                // Without a scheduler there is no I, which would show it first.
                 if slot.request.priority == Priority::NONE {
                     slot.request.priority = event.priority;
                 }

@@ -6,11 +6,11 @@ use crate::events::watch::Watch;
 use crate::trace::Losses;
 use crate::units::Timestamp;
 
-/// What was taken of a run.
+/// The events taken of a run.
 pub(in crate::events) struct Taken {
     /// How many events; the last of them is the one that was refused, if any was.
     pub(in crate::events) events: usize,
-    /// What is wrong with the last.
+    /// The fault in the last one.
     pub(in crate::events) refused: Option<String>,
 }
 

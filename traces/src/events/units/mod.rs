@@ -1,4 +1,4 @@
-//! What is outstanding: requests with the bios merged into them, and bios that have no request yet.
+//! Outstanding units: requests with the bios merged into them, and bios that have no request yet.
 
 mod find;
 mod merge;
@@ -194,7 +194,7 @@ impl Units {
     #[inline(always)]
     pub(super) fn issue(&mut self, id: u32, event: &Event, now: u64) -> bool {
         self.end_merging(id);
-        // Older kernels merge two requests without an event; the longer D tells.
+        // Older kernels merge two requests without an event; the longer D shows it.
         while self.get(id).end < event.end() {
             let (end, class) = (self.get(id).end, self.get(id).class);
             let mut next = self.by_start.first(key(end, class));
@@ -253,7 +253,7 @@ impl Units {
         let unit = &mut self.units[id as usize];
         unit.end = event.end();
         unit.part_end = event.end();
-        // Of a bio that is split twice, the remainder is no longer what was queued again.
+        // Of a bio that is split twice, the remainder is no longer the part that was queued again.
         self.remainders -= usize::from(std::mem::take(&mut unit.remainder));
         self.remainders += 1;
         self.add(Unit { start: event.end(), remainder: true, pid: event.pid, ..whole });
@@ -287,7 +287,7 @@ impl Units {
         self.free.push(id);
     }
 
-    /// The record of `request` has left without a completion. Removes what is left of its unit, so
+    /// The record of `request` has left without a completion. Removes the rest of its unit, so
     /// that later events at its sector find later requests, and sweeps out other such units once
     /// they may be as many as the live ones. Shows the operation of each that was at the device.
     pub(super) fn forget(&mut self, request: &Request, ring: &Ring, mut at_device: impl FnMut(Operation)) {

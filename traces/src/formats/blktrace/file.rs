@@ -18,7 +18,7 @@ pub(super) struct BinaryFile {
     order: ByteOrder,
     /// Where in the decompressed file the next record begins.
     offset: u64,
-    /// What was taken out of the input of that record and perhaps of more; mostly empty.
+    /// The bytes taken out of the input for that record and perhaps for more; mostly empty.
     carry: Vec<u8>,
     /// An error of the input that the fast path met.
     failure: Option<io::Error>,
@@ -67,7 +67,7 @@ impl BinaryFile {
         Ok(BinaryFile { input, order, offset: 0, carry: Vec::new(), failure: None, ended: false })
     }
 
-    /// The fast path: takes what lies in the input's buffer up to the first record that is not
+    /// The fast path: takes the records in the input's buffer up to the first one that is not
     /// plain, which is left to [`BinaryFile::take_one_record`].
     fn take_plain_events(&mut self, batch: &mut Batch) {
         match self.input.fill_buf() {
@@ -83,7 +83,7 @@ impl BinaryFile {
         }
     }
 
-    /// Takes one record, whatever is in it and however it lies in the input's buffers.
+    /// Takes one record of any kind, wherever it lies in the input's buffers.
     fn take_one_record(&mut self, batch: &mut Batch, findings: &mut Findings) -> Result<(), ReadError> {
         if !self.gather(RECORD_BYTES, findings)? {
             return self.cut_short("a record", findings);
@@ -157,7 +157,7 @@ impl BinaryFile {
             .remedy("--lenient leaves out the incomplete record and counts it"))
     }
 
-    /// What stands where a record should begin is none.
+    /// The bytes at the place of a record are none.
     fn no_record(&mut self, magic: u32, findings: &mut Findings) -> Result<(), ReadError> {
         if magic & 0xffff_ff00 == MAGIC && !findings.lenient {
             let problem = Problem::Version(format!("blktrace {}, expected {VERSION}", magic & 0xff));
@@ -198,7 +198,7 @@ impl BinaryFile {
 /// Why an event is left out.
 pub(super) const IMPOSSIBLE_CPU: &str = "event of an impossible CPU";
 
-/// Adds what an event's payload tells.
+/// Adds the facts of an event's payload.
 pub(super) fn complete(event: &mut Event, payload: &[u8], order: ByteOrder) {
     event.cgroup = cgroup(event, payload, order);
     if event.code() == action::SPLIT {
@@ -259,7 +259,7 @@ fn cgroup(event: &Event, payload: &[u8], order: ByteOrder) -> u64 {
     })
 }
 
-/// Sets the length of a split to that of its first part, which is what most kernels say but not
+/// Sets the length of a split to that of its first part, which most kernels give but not
 /// all; the payload is the sector of the second part, big-endian on every machine.
 fn split_length(event: &mut Event, payload: &[u8]) {
     let Some(second) = own_payload(event, payload).first_chunk() else { return };
@@ -285,7 +285,7 @@ pub(super) fn note(event: &Event, payload: &[u8], order: ByteOrder, findings: &m
                 findings.wall = Some((event.time, unix_ns));
             }
         }
-        // Messages, and what newer kernels may add.
+        // Messages, and records that newer kernels may add.
         _ => findings.messages += 1,
     }
 }

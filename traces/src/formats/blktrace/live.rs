@@ -12,7 +12,7 @@ use crate::trace::Losses;
 
 /// A stream of records, each CPU's in the order of time.
 ///
-/// What is lost or is no record is counted, never an error: a capture goes on.
+/// Losses and bytes that are no record are counted and never an error: a capture goes on.
 #[derive(Default)]
 pub struct LiveRecords {
     /// The beginning of a record of which the rest is to come.
@@ -38,7 +38,7 @@ impl LiveRecords {
         LiveRecords { findings: Findings::new(true), ..LiveRecords::default() }
     }
 
-    /// Decodes what was read.
+    /// Decodes the bytes that were read.
     pub fn hand(&mut self, bytes: &[u8]) {
         self.carry.extend_from_slice(bytes);
         let stream = std::mem::take(&mut self.carry);
@@ -95,12 +95,12 @@ impl LiveRecords {
         self.order.release(self.cpus.values_mut().map(|cpu| &mut cpu.waiting), until, into, &mut self.findings);
     }
 
-    /// Counts events that the kernel says it had no room for.
+    /// Counts events that the kernel reports as lost in a full buffer.
     pub fn lost(&mut self, events: u64) {
         self.findings.losses.lost_events += events;
     }
 
-    /// What was lost so far.
+    /// The losses so far.
     pub fn losses(&self) -> &Losses {
         &self.findings.losses
     }
@@ -110,7 +110,7 @@ impl LiveRecords {
         &self.findings.names
     }
 
-    /// Adds what is known of the stream, by key: the CPUs that events came from.
+    /// Adds the facts of the stream, by key: the CPUs that events came from.
     pub fn describe(&self, add: &mut dyn FnMut(&str, String)) {
         add("cpus", self.cpus.keys().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(times(&mut live, u64::MAX), [10, 20, 30, 40]);
         assert_eq!(live.losses().lost_events, 2);
         assert_eq!(live.losses().skipped.values().sum::<u64>(), 1);
-        // What the tracer gives has no numbers.
+        // The records of the tracer have no numbers.
         live.hand(&bytes(&[(0, 0, 50), (0, 0, 60)]));
         assert_eq!(live.losses().lost_events, 2);
     }

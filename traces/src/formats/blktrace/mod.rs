@@ -44,7 +44,7 @@ pub const FORMAT: Format = Format {
     ..Format::READ_ONLY
 };
 
-/// What stands in a file's name between the stem and the number of the CPU.
+/// The part of a file's name between the stem and the number of the CPU.
 const INFIX: &str = ".blktrace.";
 
 fn recognises(path: &Path, head: &[u8]) -> bool {

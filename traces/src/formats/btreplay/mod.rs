@@ -18,16 +18,16 @@
 //!
 //! Structures of blktrace's `btreplay/btrecord.h`; checked against the programs of blktrace 1.2.0.
 //!
-//! *What btrecord makes.* It takes the queue events (Q) of a blktrace capture and puts up to 8 of
+//! *btrecord* takes the queue events (Q) of a blktrace capture and puts up to 8 of
 //! them within 10 ms into a bunch (`-M`, `-m`), whose time is that of the first: the others seem to
-//! arrive with it. Whatever is no read it makes a write: a flush is a write of zero bytes, by which
-//! it is known again; a discard cannot be told from a write. Its header counts one bunch less than
+//! arrive with it. Every request but a read becomes a write: a flush is a write of zero bytes, by
+//! which it is recognised; a discard cannot be distinguished from a write. Its header counts one bunch less than
 //! there are, and the requests of that bunch not either.
 //!
 //! *Writing.* Times are exact: a bunch for every time of arrival. Flags, priorities and processors
 //! are lost; all goes into one file, because btreplay refuses to run with more files than the
-//! machine has processors. It looks for `DEVICE.replay.0`, so that is what the output should be
-//! called, and replays writes as reads unless given `-W`.
+//! machine has processors. It looks for `DEVICE.replay.0`, so the output should have that
+//! name, and replays writes as reads unless given `-W`.
 
 mod reader;
 mod writer;

@@ -27,7 +27,7 @@ impl BtreplayReader {
     /// Opens the files of the processors given.
     ///
     /// # Errors
-    /// What is wrong with the header or first bunch of any.
+    /// A fault in the header or first bunch of any.
     pub(super) fn open(paths: &[(u32, PathBuf)], options: &ReadOptions) -> Result<BtreplayReader, ReadError> {
         let layer = options.layer.unwrap_or(FORMAT.layer);
         let mut reader = BtreplayReader {
@@ -220,7 +220,7 @@ impl RecordFile {
         None
     }
 
-    /// Compares what was read with the header, which as btrecord writes it lacks the last bunch.
+    /// Compares the requests read with the header, which as btrecord writes it lacks the last bunch.
     fn check_counts(&mut self, losses: &mut Losses) -> Result<(), ReadError> {
         let Header { bunches, packets, .. } = self.header;
         let all = (self.bunches, self.packets);

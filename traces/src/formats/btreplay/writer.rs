@@ -11,7 +11,7 @@ use crate::request::{Operation, Request};
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 use crate::units::{Lba, Sectors, Timestamp};
 
-/// What one system call moves at most (Linux, `MAX_RW_COUNT`), in sectors of 512 bytes. btreplay
+/// The most that one system call moves (Linux, `MAX_RW_COUNT`), in sectors of 512 bytes. btreplay
 /// stops at a request that is served in part.
 const SECTORS_MAX: u64 = 0x7fff_f000 / 512;
 /// Offsets in bytes have a sign.
@@ -90,7 +90,7 @@ fn encode(request: &Request) -> Result<[u8; PACKET_BYTES], Inexpressible> {
         Operation::Write => (request.lba, request.sectors(), 0),
         // As btrecord has it: an empty write.
         Operation::Flush => (Lba::ZERO, Sectors::ZERO, 0),
-        // btrecord makes writes of them, which destroy what they meet.
+        // btrecord makes writes of them, which destroy data.
         Operation::Discard => return Err(Inexpressible("discards")),
     };
     if sectors.count() > SECTORS_MAX {

@@ -1,10 +1,10 @@
-//! Which device of a capture is read.
+//! The device of a capture that is read.
 
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
 
-/// The device of an event that does not tell its own: plugging, which is done per task, and remaps
+/// The device of an event that does not name its own: plugging, which is done per task, and remaps
 /// in notations that print another device.
 pub(in crate::formats) const UNTOLD: u32 = u32::MAX;
 
@@ -22,7 +22,7 @@ pub(in crate::formats) fn number(major: u64, minor: u64) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20).then_some((major << 20 | minor) as u32).filter(|device| *device != UNTOLD)
 }
 
-/// The device that is read of a capture, and what is known of others.
+/// The device that is read of a capture, and the counts of others.
 pub(super) struct Devices {
     /// Whether it was asked for, so that other devices are no loss.
     asked_for: bool,
@@ -75,7 +75,7 @@ impl Devices {
         }
     }
 
-    /// What is missing at the end of a capture of which `device` was to be read.
+    /// The missing thing at the end of a capture of which `device` was to be read.
     pub(super) fn at_end(&self, device: u32, path: &Path) -> Result<(), ReadError> {
         if self.found || !self.asked_for {
             return Ok(());

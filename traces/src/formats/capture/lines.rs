@@ -11,7 +11,7 @@ use crate::input::Input;
 /// Longer lines are refused, so that a file without line ends does not fill the memory.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::formats) enum Line {
     /// An event.
@@ -27,10 +27,10 @@ pub(in crate::formats) trait Lines: Send {
     /// Whether its events have numbers.
     const NUMBERED: bool;
 
-    /// What a line (without its end) says; why it is none of the format.
+    /// The meaning of a line (without its end), or the reason why it is none of the format.
     fn parse(&mut self, line: &[u8], findings: &mut Findings) -> Result<Line, String>;
 
-    /// Adds what is known beside the events, as key and value.
+    /// Adds the facts beside the events, as key and value.
     fn describe(&self, _add: &mut dyn FnMut(&str, String)) {}
 }
 
@@ -90,7 +90,7 @@ impl<L: Lines> LineFile<L> {
     /// Opens a text.
     ///
     /// # Errors
-    /// What the operating system says; an empty input.
+    /// An error of the operating system; an empty input.
     pub(in crate::formats) fn open(path: &Path, lines: L) -> Result<LineFile<L>, ReadError> {
         let input = Input::open(path)?;
         if input.head().is_empty() {
@@ -111,7 +111,7 @@ impl<L: Lines> LineFile<L> {
                 self.line.pop_if(|byte| *byte == b'\r');
                 Ok(Some(terminated))
             }
-            // What could be decompressed has been read; how much is missing nobody knows.
+            // All that could be decompressed has been read; the size of the rest is unknown.
             Err(error) if findings.lenient && error.kind() == io::ErrorKind::UnexpectedEof => {
                 findings.losses.skip("the rest of a truncated input");
                 Ok(None)
@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
         Cursor { rest: line }
     }
 
-    /// What was not taken yet.
+    /// The text that was not taken yet.
     pub(in crate::formats) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes `byte`, if that is what comes.
+    /// Takes `byte`, if that comes next.
     #[inline]
     pub(in crate::formats) fn take(&mut self, byte: u8) -> bool {
         match self.rest {
@@ -248,7 +248,7 @@ impl<'a> Cursor<'a> {
         super::devices::number(major, minor).filter(|_| digits > 0)
     }
 
-    /// What stands in brackets from here to the end of the line.
+    /// The text in brackets from here to the end of the line.
     #[inline]
     pub(in crate::formats) fn bracketed(&mut self) -> Option<&'a [u8]> {
         self.skip_spaces();

@@ -26,7 +26,7 @@ impl Released {
             let due = waiting.partition_point(|placed| placed.event.time <= until);
             into.extend(waiting.drain(..due));
         }
-        // Stable: what is of one time and CPU stays as it was written.
+        // Stable: events of one time and CPU stay as they were written.
         into[begin..].sort_by_key(|placed| (placed.event.time, placed.event.cpu));
         let late = into[begin..].partition_point(|placed| placed.event.time < self.until);
         for _ in 0..late {

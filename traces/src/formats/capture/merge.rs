@@ -31,13 +31,13 @@ pub(in crate::formats) struct Merge<F> {
     merged: Vec<Placed>,
     /// The streams that `merged` is of, in turn, and where in it the events of each turn end.
     turns: Vec<(usize, usize)>,
-    /// What is wrong with what stands after it.
+    /// The fault in the input after it.
     failure: Option<ReadError>,
     /// The capture, as it was named.
     named: PathBuf,
 }
 
-/// As many events are merged before they are looked at: enough to make up for going there and back,
+/// The number of events that are merged before they are processed: enough to make up for going there and back,
 /// since streams take turns every few events, and few enough to stay in a processor's nearest cache.
 const MERGED_EVENTS: usize = 64;
 
@@ -45,7 +45,7 @@ impl<F: EventFile> Merge<F> {
     /// Merges the files of the capture `named`, of the device of that name or the first that comes.
     ///
     /// # Errors
-    /// No event in any file; a name of a device that is none; what the files say.
+    /// No event in any file; a name of a device that is none; an error of a file.
     pub(in crate::formats) fn new(
         files: impl IntoIterator<Item = Result<F, ReadError>>,
         named: &Path,
@@ -126,7 +126,7 @@ impl<F: EventFile> Merge<F> {
                 Ok(false) => break,
                 Err(failure) if self.merged.is_empty() => return Err(failure),
                 Err(failure) => {
-                    // What comes before is to be seen first.
+                    // Earlier events are to be processed first.
                     self.failure = Some(failure);
                     break;
                 }
@@ -214,7 +214,7 @@ impl<F: EventFile> Merge<F> {
     fn is_ours(&mut self, stream: usize, at: usize, findings: &mut Findings) -> Result<bool, ReadError> {
         let Placed { event, at: place } = self.streams[stream].ready().0[at];
         if event.device == UNTOLD {
-            // Of a single device it can only be its own; of several its number tells, if it has one.
+            // Of a single device it can only be its own; of several its number decides, if it has one.
             let numbered = F::NUMBERED && self.numbers.are_there();
             let ours = !numbered || !self.devices.several() || self.numbers.is_next(&event);
             self.streams[stream].set_device(at, self.device);

@@ -1,4 +1,4 @@
-//! What the formats of the block layer's events share: files that give events ([`EventFile`]), put
+//! Shared parts of the formats of block-layer events: files that give events ([`EventFile`]), put
 //! in the order of time within a window ([`Stream`]), merged ([`Merge`]), of one device
 //! ([`devices`]), with the kernel's numbers checked ([`numbers`]), as an
 //! [`EventSource`](crate::events::EventSource) ([`Capture`]).
@@ -35,7 +35,7 @@ pub const REORDER_WINDOW_NS: u64 = 10_000_000;
 /// How many events may stand between a late one and its place: as many are always looked ahead.
 pub const REORDER_EVENTS: usize = 2048;
 
-/// A bound on CPU numbers, so that garbage cannot let the table of what is counted per CPU grow.
+/// A bound on CPU numbers, so that garbage cannot make the table of counts per CPU grow.
 pub(super) const CPUS_MAX: u32 = 1 << 16;
 
 /// How many of [`Findings::left_out`] are kept, far more than a gap waits for.
@@ -67,7 +67,7 @@ pub(super) trait EventFile: Send + Sized {
     /// Bytes of (compressed) input consumed so far.
     fn consumed_bytes(&self) -> u64;
 
-    /// Adds what is known of the file beside its events, as key and value.
+    /// Adds the facts of the file beside its events, as key and value.
     fn describe(&self, _add: &mut dyn FnMut(&str, String)) {}
 }
 
@@ -99,7 +99,7 @@ impl Batch {
         into.extend(self.events.drain(..));
     }
 
-    /// Whether there is no room left.
+    /// Whether there is no capacity left.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.events.len() >= REORDER_EVENTS
@@ -180,7 +180,7 @@ pub(super) fn first_part_bytes(sector: u64, second: u64) -> u32 {
     (second as u32).wrapping_sub(sector as u32).checked_mul(SECTOR_BYTES as u32).unwrap_or(0)
 }
 
-/// What all files of a capture add to.
+/// The counts that all files of a capture add to.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) lenient: bool,
@@ -191,7 +191,7 @@ pub(super) struct Findings {
     pub(super) wall: Option<(u64, i64)>,
     /// Free-text messages; their text is not kept.
     pub(super) messages: u64,
-    /// What else was counted, by the key it has in metadata.
+    /// Further counts, by their keys in metadata.
     pub(super) counts: BTreeMap<&'static str, u64>,
     /// The name noted last, which is mostly the next one too.
     last_name: (u32, Vec<u8>),
@@ -228,7 +228,7 @@ impl Findings {
         }
     }
 
-    /// What is malformed at `at`: counted under `reason`, or an error.
+    /// A malformed record at `at`: counted under `reason`, or an error.
     #[cold]
     pub(super) fn malformed<F: EventFile>(
         &mut self,

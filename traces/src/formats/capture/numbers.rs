@@ -6,7 +6,7 @@
 //! of another. For the same reason a gap is believed only when nothing has closed it within
 //! [`REORDER_WINDOW_NS`].
 //!
-//! A capture whose events all have the number 0 has no numbers: what is read through tracefs.
+//! A capture whose events all have the number 0 has no numbers: it was read through tracefs.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) struct Numbers {
     step: u32,
     /// Gaps that may still close, oldest first.
     gaps: Vec<Gap>,
-    /// Whether there is a gap, so that every event must be looked at.
+    /// Whether there is a gap, so that every event must be checked.
     open: bool,
 }
 

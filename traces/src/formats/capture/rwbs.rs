@@ -5,7 +5,7 @@
 
 use crate::events::Category;
 
-/// What the operation's letters say.
+/// The meaning of the operation's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::formats) enum Kind {
     /// `R`, `W`, `D`, `DE` (secure erase), `WZ` (zeroing), `ZA` (zone append).

@@ -30,7 +30,7 @@ impl<F: EventFile> Capture<F> {
         Ok(Capture { format, merge, findings })
     }
 
-    /// The wall-clock time of timestamp zero, if a timestamp record tells.
+    /// The wall-clock time of timestamp zero, if a timestamp record has it.
     fn zero_unix_ns(&self) -> Option<i64> {
         let zero = self.merge.zero();
         let (time, unix_ns) = self.findings.wall?;
@@ -92,7 +92,7 @@ impl<F: EventFile> EventSource for Capture<F> {
             let (cpus, numbered) = self.merge.cpus();
             add("cpus", cpus.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","));
             if F::NUMBERED && !numbered {
-                // What tracefs gives: stamped by the clock of its ring buffer.
+                // Events of tracefs are stamped by the clock of its ring buffer.
                 add("numbers", "none, so that lost events do not show".to_owned());
                 "trace clock".clone_into(&mut meta.clock.name);
             }

@@ -4,14 +4,14 @@ use super::{Batch, EventFile, Findings, REORDER_EVENTS, rank};
 use crate::error::ReadError;
 use crate::events::Placed;
 
-/// One file of a capture, read with a look ahead, so that what stands late is put in its place.
+/// One file of a capture, read with a look ahead, so that late events are put in their places.
 pub(in crate::formats) struct Stream<F> {
     file: F,
     ended: bool,
     /// Events in order of time, of which those before `next` were taken.
     ready: Vec<Placed>,
     next: usize,
-    /// The events after them: what comes later than these cannot belong before `ready`'s end.
+    /// The events after them: events behind these cannot belong before `ready`'s end.
     ahead: Batch,
     /// Time of the last event that was taken.
     released: u64,
@@ -37,7 +37,7 @@ impl<F: EventFile> Stream<F> {
         self.ready.get(self.next)
     }
 
-    /// What is ready to be taken, and where in it the next event stands.
+    /// The events that are ready to be taken, and the place of the next one.
     #[inline]
     pub(super) fn ready(&self) -> (&[Placed], usize) {
         (&self.ready, self.next)
@@ -56,7 +56,7 @@ impl<F: EventFile> Stream<F> {
         if self.next == self.ready.len() { self.refill(findings) } else { Ok(()) }
     }
 
-    /// Makes what was looked ahead ready and looks further ahead.
+    /// Makes the events read ahead ready, and reads further ahead.
     #[cold]
     fn refill(&mut self, findings: &mut Findings) -> Result<(), ReadError> {
         if let Some(last) = self.ready.last() {

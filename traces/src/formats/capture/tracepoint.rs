@@ -3,7 +3,7 @@
 //! makes the same events of them (`kernel/trace/blktrace.c`, `blk_register_tracepoints`).
 //!
 //! *Letters.* An operation without a letter of its own prints `N`: commands that are passed through,
-//! and, in kernels that do not print `WZ`, zeroing, which blktrace calls a write. Length tells them apart.
+//! and, in kernels that do not print `WZ`, zeroing, which blktrace calls a write. Their length distinguishes them.
 //!
 //! *Left out.* `block_rq_error` repeats a completion, `block_io_start` and `block_io_done` an issue
 //! and a completion; the buffer cache's are not about requests.
@@ -14,7 +14,7 @@ use super::{category_of, first_part_bytes};
 use crate::events::{Category, Event, action};
 use crate::request::Priority;
 
-/// What a tracepoint tells.
+/// The kind of event that a tracepoint stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::formats) enum Shape {
     /// Of a bio: device, `rwbs`, sector, sectors, process.
@@ -70,7 +70,7 @@ pub(in crate::formats) fn named(name: &[u8]) -> Option<Tracepoint> {
     Some(Tracepoint { code, shape })
 }
 
-/// What an event of a tracepoint tells beside time, CPU and process.
+/// The fields of a tracepoint's event beside time, CPU and process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::formats) struct Told<'a> {
     /// As the kernel numbers it; 0 for a request of no disk.
@@ -94,7 +94,7 @@ impl Tracepoint {
     /// the requests that a trace holds.
     ///
     /// # Errors
-    /// What was expected instead of what it tells.
+    /// The expected text in place of the given one.
     #[inline]
     pub(in crate::formats) fn event(self, told: &Told) -> Result<Option<Event>, &'static str> {
         let Tracepoint { code, shape } = self;
@@ -125,7 +125,7 @@ impl Tracepoint {
             sector: told.sector,
             bytes,
             action: u32::from(code) | category.union(category_of(code)).union(side).in_action(),
-            // A remap may name a partition or what lies below.
+            // A remap may name a partition or the device below it.
             device: if told.device == 0 || code == action::REMAP { UNTOLD } else { told.device },
             error: told.error.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as u16,
             priority: told.priority,
@@ -134,7 +134,7 @@ impl Tracepoint {
     }
 }
 
-/// Whether a request is a command that was passed through. Its sector is not told, or all ones.
+/// Whether a request is a command that was passed through. Its sector is missing, or all ones.
 #[inline]
 fn passed_through(told: &Told, kind: Kind, category: Category) -> bool {
     let has_no_letter = kind == Kind::Other && !category.contains(Category::FLUSH);

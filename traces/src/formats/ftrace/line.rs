@@ -9,7 +9,7 @@ use crate::request::Priority;
 /// Numbers of decimals that times have: the kernel's and those of `trace-cmd report -t`.
 const DECIMALS: [usize; 2] = [6, 9];
 
-/// Parses the lines, and keeps what the header says.
+/// Parses the lines, and keeps the facts of the header.
 #[derive(Default)]
 pub(super) struct Text {
     tracer: Option<String>,
@@ -42,7 +42,7 @@ pub(super) fn is_block_event(line: &[u8]) -> bool {
     head.is_ok_and(|head| split_name(head.rest).is_some_and(|(name, _)| tracepoint::named(name).is_some()))
 }
 
-/// What stands before the name of every event.
+/// The text before the name of every event.
 struct Head<'a> {
     pid: u32,
     cpu: u32,
@@ -86,7 +86,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// `[007]` and what follows.
+/// `[007]` and the text behind it.
 #[inline]
 fn bracketed_number(text: &[u8]) -> Option<(u64, &[u8])> {
     let mut rest = Cursor::new(text.strip_prefix(b"[")?);
@@ -108,7 +108,7 @@ fn pid_before(text: &[u8]) -> Option<u32> {
     u32::try_from(pid).ok()
 }
 
-/// The name of a tracepoint and what it prints.
+/// The name of a tracepoint and its text.
 #[inline]
 fn split_name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = text.iter().position(|byte| *byte == b':')?;
@@ -200,7 +200,7 @@ fn lost(line: &[u8]) -> Option<Line> {
     Some(Line::Lost(Some(cpu), events))
 }
 
-/// What a tracepoint prints, and the name of the process where that is among it.
+/// The text of a tracepoint, and the name of the process if that is in it.
 #[inline]
 fn told<'a>(point: Tracepoint, rest: &mut Cursor<'a>) -> Result<(Told<'a>, Option<&'a [u8]>), &'static str> {
     let mut told = Told::default();
@@ -276,7 +276,7 @@ fn priority(rest: &mut Cursor) -> Result<Priority, &'static str> {
         Some(b"rt") => 1,
         Some(b"be") => 2,
         Some(b"idle") => 3,
-        // What the kernel has no name for prints as a number in hexadecimal.
+        // A value without a name in the kernel prints as a number in hexadecimal.
         Some(class) if class == b"invalid" || class.starts_with(b"0x") => return Ok(Priority::NONE),
         _ => return Err("[…] or an I/O priority such as be,0,4"),
     };

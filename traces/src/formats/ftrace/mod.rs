@@ -7,7 +7,7 @@
 //! ```
 //!
 //! task and process id, CPU, state of the CPU (may be missing), seconds of the trace clock, the
-//! tracepoint, and what it prints. Source: Linux 6.1 and 6.18, `kernel/trace/trace_output.c`
+//! tracepoint, and its text. Source: Linux 6.1 and 6.18, `kernel/trace/trace_output.c`
 //! (`trace_print_context`), `kernel/trace/trace.c` (headers, lost events) and
 //! `include/trace/events/block.h`; trace-cmd, `trace-read.c` and `trace-input.c`.
 //!
@@ -16,7 +16,7 @@
 //! seconds (`counter`, `x86-tsc`, `uptime`) are refused.
 //!
 //! *Losses.* `CPU:1 [LOST 5 EVENTS]`, and a header with fewer entries in the buffer than written.
-//! What a buffer that does not overwrite had no room for, only `per_cpu/cpu*/stats` tells.
+//! Only `per_cpu/cpu*/stats` counts the events that a full buffer which does not overwrite had no capacity for.
 //!
 //! *Beside the events.* Lines of other tracepoints, of tracers and of stack traces are counted.
 //!

@@ -24,17 +24,17 @@ pub(super) struct Chunks {
     file: Arc<File>,
     /// How much of the file counts.
     file_bytes: u64,
-    /// What stands behind that: the whole footer of a file that has none.
+    /// The bytes behind that: the whole footer of a file that has none.
     tail: Bytes,
     input_bytes: u64,
 }
 
 impl Chunks {
-    /// Opens `path`. What is compressed as a whole or comes from a pipe is copied to an anonymous
+    /// Opens `path`. An input that is compressed as a whole or comes from a pipe is copied to an anonymous
     /// temporary file first, since Parquet begins at its end.
     ///
-    /// Of a file that grew until its writer was stopped, what has a checkpoint is as if it ended there; what
-    /// was found of it is given too.
+    /// A file that grew until its writer was stopped is read as if it ended at its last checkpoint; the facts that were
+    /// found of it are given, too.
     pub(super) fn open(path: &Path) -> Result<(Chunks, Option<Recovered>), ReadError> {
         let fail = |error| ReadError::io(path, Place::Whole, error);
         let (file, spooled_bytes) = match plain_file(path).map_err(fail)? {

@@ -1,4 +1,4 @@
-//! Writes a trace that is still being recorded, so that whatever was written stays readable when the
+//! Writes a trace that is still being recorded, so that all written rows stay readable when the
 //! writer is killed: every row group is followed by a footer of its own, a *checkpoint*.
 
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::error::{WriteError, WriteProblem};
 use crate::record::Record;
 use crate::trace::{TraceMeta, Written};
 
-/// A trace that grows. What it is written to need not be a file.
+/// A trace that grows. It may be written to something else than a file.
 pub struct GrowingWriter<W: Write + Send> {
     rows: Rows<W>,
     /// Row groups that are in a checkpoint.
@@ -55,12 +55,12 @@ impl<W: Write + Send> GrowingWriter<W> {
         self.rows.file.bytes_written() as u64
     }
 
-    /// Where the last checkpoint ends: what a file that is cut behind it still holds.
+    /// The end of the last checkpoint: a file that is cut behind it still holds all rows before it.
     pub fn safe_bytes(&self) -> u64 {
         self.end
     }
 
-    /// What it is written to.
+    /// The sink that it is written to.
     pub fn sink(&mut self) -> &mut W {
         self.rows.file.inner_mut()
     }
@@ -86,7 +86,7 @@ impl<W: Write + Send> GrowingWriter<W> {
         Ok(())
     }
 
-    /// Completes the trace with the whole footer, and gives what it was written to.
+    /// Completes the trace with the whole footer, and gives the sink.
     ///
     /// # Errors
     /// As [`GrowingWriter::checkpoint`].

@@ -30,10 +30,10 @@
 //! stored as differences (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the
 //! same bytes. A file that another tool has written anew has lost the metadata and is refused.
 //!
-//! A file that is written while a capture runs (`growing.rs`) has after every row group a *checkpoint*: a
-//! footer of its own that describes only the row groups since the checkpoint before, and says with the key
-//! `iocast.checkpoint` where that ended. Other programs pass over them. If the whole footer at the end is
-//! missing, the file is read, or completed, by way of its checkpoints (`recovery.rs`).
+//! A file that is written while a capture runs (`growing.rs`) has a *checkpoint* after every row group. This is a
+//! footer that describes only the row groups since the checkpoint before; its key `iocast.checkpoint` is the end of
+//! that one. Other programs pass over checkpoints. If the whole footer at the end is missing, the file is read, or
+//! completed, by way of its checkpoints (`recovery.rs`).
 
 mod batch;
 mod chunks;

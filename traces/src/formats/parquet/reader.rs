@@ -21,9 +21,9 @@ use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
 
 /// Rows decoded at once.
 const ROWS_PER_BATCH: usize = 8_192;
-/// What is counted for a file whose writer was stopped: nobody knows how many requests were on their way.
+/// The key counted for a file whose writer was stopped: it is unknown how many requests were outstanding.
 const UNFINISHED: &str = "the end of a trace whose recording was stopped (`iocast capture recover` completes the file)";
-/// Key of the provenance that says what a Parquet file was written from.
+/// Key of the provenance for the source that a Parquet file was written from.
 const KEY_SOURCE_FORMAT: &str = "source_format";
 
 /// Reads a trace in iocast's Parquet format.
@@ -36,7 +36,7 @@ pub struct ParquetReader {
     known_losses: u64,
     lenient: bool,
     extent: Option<Extent>,
-    /// The checksum the file has, and that over what was read so far.
+    /// The checksum of the file, and that over the rows read so far.
     written_checksum: Option<String>,
     checksum: Checksum,
     /// The texts of the metadata, which come last in the checksum.
@@ -60,7 +60,7 @@ pub struct ParquetReader {
 }
 
 impl ParquetReader {
-    /// Opens a trace; what is compressed as a whole, or comes from standard input (`-`), is copied
+    /// Opens a trace. An input that is compressed as a whole, or comes from standard input (`-`), is copied
     /// to an anonymous temporary file.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl ParquetReader {
             path: path.to_owned(),
             file,
             meta,
-            // What is known to be missing keeps no damage from being found.
+            // Damage is found even if some rows are known to be missing.
             known_losses: losses.total(),
             losses,
             lenient: options.lenient,
@@ -160,7 +160,7 @@ impl ParquetReader {
         Ok(())
     }
 
-    /// A row group that cannot be decoded (any further): an error, or so many skipped rows.
+    /// A row group that cannot be decoded (any further): an error, or a number of skipped rows.
     #[cold]
     fn lose_group(&mut self, error: &ParquetError) -> Result<(), ReadError> {
         if !self.lenient {
@@ -183,7 +183,7 @@ impl ParquetReader {
         Ok(record)
     }
 
-    /// What decodes may still not be what was written.
+    /// Decoded rows may still differ from the written ones.
     fn check_whole(&mut self) -> Result<(), ReadError> {
         for text in std::mem::take(&mut self.texts) {
             self.checksum.add_text(&text);
@@ -257,7 +257,7 @@ impl TraceReader for ParquetReader {
 }
 
 /// Calls the Parquet library, which panics on some damaged files (version 60 does, e.g. where a run
-/// length has too many bytes), and makes an error of that. Whatever was being decoded is given up
+/// length has too many bytes), and makes an error of that. The row group that was being decoded is given up
 /// by the caller, so that it does not matter in which state the panic left it.
 fn caught<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
@@ -284,7 +284,7 @@ fn decode(reader: &mut ColumnReader, rows: usize, column: Column<'_>) -> Result<
     Ok(decoded)
 }
 
-/// What the footer says, checked.
+/// The facts of the footer, checked.
 struct Footer {
     meta: TraceMeta,
     extent: Option<Extent>,

@@ -15,14 +15,14 @@ use crate::error::{Place, Problem, ReadError};
 
 /// Length of a footer and the magic behind it.
 const TRAILER_BYTES: u64 = 8;
-/// A file that grows has its first checkpoint within so many bytes.
+/// The bytes within which a file that grows has its first checkpoint.
 const FIRST_BYTES: u64 = 1 << 20;
 /// How much is searched at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// No checkpoint is longer; the longest part of one is the names of processes.
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 28;
 
-/// What a file without its whole footer holds.
+/// The contents of a file without its whole footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// Rows in the row groups that have a checkpoint.
@@ -35,7 +35,7 @@ pub struct Recovered {
     pub(super) footer: Vec<u8>,
 }
 
-/// Completes the file at `path` in place: cuts what is torn off and writes the whole footer; `None` if it
+/// Completes the file at `path` in place: cuts the torn end off and writes the whole footer; `None` if it
 /// is whole already.
 ///
 /// # Errors
@@ -57,7 +57,7 @@ pub fn recover(path: &Path) -> Result<Option<Recovered>, ReadError> {
     Ok(Some(found))
 }
 
-/// What a file that ends without its whole footer holds; `None` if it has one, or never was a file that
+/// The contents of a file that ends without its whole footer; `None` if it has one, or never was a file that
 /// grew.
 pub(super) fn find(file: &File, bytes: u64) -> io::Result<Option<Recovered>> {
     if !grew(file, bytes)? {

@@ -19,14 +19,14 @@ use crate::formats::output::{Ledger, WholeFile};
 use crate::record::Record;
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 
-/// Rows per row group: what writer and reader hold in memory.
+/// Rows per row group: as many as writer and reader hold in memory.
 pub const ROWS_PER_GROUP: usize = 65_536;
 /// zstd's own default, a good bargain for columns of small differences.
 const ZSTD_LEVEL: i32 = 3;
 /// Columns of times and addresses, stored as differences.
 const DIFFERENCES: [&str; 5] = ["arrival_ns", "lba_sectors", "inserted_ns", "issued_ns", "completed_ns"];
 
-/// Rows on their way into row groups, whatever the groups go to.
+/// Rows on their way into row groups, for any sink.
 pub(super) struct Rows<W: Write + Send> {
     pub(super) path: PathBuf,
     pub(super) file: SerializedFileWriter<W>,
@@ -106,7 +106,7 @@ impl<W: Write + Send> Rows<W> {
         Ok(())
     }
 
-    /// Writes what is left and the metadata; gives what it was written to, and the account.
+    /// Writes the remaining rows and the metadata; gives the sink and the account.
     // The metadata comes last because a reader knows all names only at the end of its trace.
     pub(super) fn end(mut self, meta: &TraceMeta) -> Result<(W, Written), WriteError> {
         let keys = self.keys(meta)?;
@@ -128,7 +128,7 @@ pub struct ParquetWriter {
 }
 
 impl ParquetWriter {
-    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    /// Begins a file that will be `path`, and replaces an existing file when it is finished.
     ///
     /// # Errors
     /// Standard output, something there that is no file, a folder that does not exist or cannot be
@@ -167,7 +167,7 @@ fn properties() -> WriterProperties {
 }
 
 pub(super) fn refused(path: &Path, error: &ParquetError) -> WriteError {
-    // What the operating system says is told as such, so that a full disk can be told apart.
+    // An error of the operating system is passed on as such, so that a full disk can be recognised.
     if let ParquetError::External(inner) = error
         && let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
     {

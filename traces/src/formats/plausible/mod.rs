@@ -1,9 +1,8 @@
 //! Doubts about units: a mistake by a factor of a thousand shows at once in the figures of the first
 //! records, and nowhere else until a wrong forecast has been believed.
 //!
-//! The rules are few and wide, so that what they refuse is almost surely wrong; what is right all
-//! the same is read with its unit given, since a given unit is not doubted. Each needs
-//! [`RECORDS_MIN`] records.
+//! The rules are few and wide, so that a unit that they refuse is almost surely wrong. A trace that is right all the
+//! same is read with its unit given, since a given unit is not doubted. Each rule needs [`RECORDS_MIN`] records.
 
 use std::fmt::Write as _;
 use std::ops::{Range, RangeInclusive};
@@ -41,7 +40,7 @@ const ADDRESS_STEP_UNITS: u64 = 4096;
 /// is no date in it in another unit.
 pub(crate) const DATES_S: Range<i128> = 788_918_400..4_102_444_800;
 
-/// What the first records of a trace show.
+/// Figures of the first records of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
     arrivals: Vec<u64>,
@@ -129,7 +128,7 @@ impl Sample {
         arrivals.or_else(|| self.responses(scale))
     }
 
-    /// Whether most of the records have times beyond what can be counted.
+    /// Whether most of the records have times too large to be counted.
     fn is_beyond(&self) -> bool {
         let all = self.no_times + self.arrivals.len();
         all >= RECORDS_MIN && self.no_times * 2 > all
@@ -247,7 +246,7 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     if values.len() < RECORDS_MIN { None } else { Some(values[(values.len() - 1) / 2]) }
 }
 
-/// A doubt about a span of `ns` that is not within what is `usual`.
+/// A doubt about a span of `ns` that is not within the `usual` range.
 fn time_doubt(scale: &Scale, what: &str, ns: u64, usual: &RangeInclusive<u64>) -> Doubt {
     let used = scale.units().time;
     let in_unit = |unit: TimeUnit| u128::from(ns) * 10u128.pow(unit.decimals()) / 10u128.pow(used.decimals());

@@ -61,7 +61,7 @@ impl Page {
     }
 }
 
-/// The layout of the word before every event, and what its types mean.
+/// The layout of the word before every event, and the meaning of its types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) type_bits: u32,
@@ -96,7 +96,7 @@ pub(super) struct Layout {
 pub(super) struct Layouts {
     pub(super) page: Page,
     pub(super) header: Header,
-    /// The field that tells the tracepoint of an event.
+    /// The field with the tracepoint of an event.
     pub(super) id: Field,
     /// The tracepoints that are read, by their number.
     pub(super) events: Arc<Vec<Option<Layout>>>,
@@ -106,7 +106,7 @@ impl Layouts {
     /// Reads the saved descriptions.
     ///
     /// # Errors
-    /// One that is missing, or not what a kernel writes.
+    /// A description that is missing, or not in the form that a kernel writes.
     pub(super) fn read(folder: &Path) -> Result<Layouts, ReadError> {
         let page = in_file(&folder.join("header_page"), page)?;
         let header = in_file(&folder.join("header_event"), header)?;
@@ -366,8 +366,10 @@ mod tests {
 
     #[test]
     fn the_header_of_an_event_is_read_by_name() {
-        let text = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\tarray       :   32 bits\n\n\
-                    \tpadding     : type == 29\n\ttime_extend : type == 30\n\ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
+        let text = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
+                    \tarray       :   32 bits\n\n\
+                    \tpadding     : type == 29\n\ttime_extend : type == 30\n\ttime_stamp : type == 31\n\
+                    \tdata max type_len  == 28\n";
         let header =
             Header { type_bits: 5, delta_bits: 27, padding: 29, time_extend: 30, time_stamp: Some(31), data_max: 28 };
         assert_eq!(self::header(text), Ok(header));

@@ -16,7 +16,7 @@ use crate::trace::Losses;
 
 /// The pages of all CPUs of a buffer that is being read.
 ///
-/// What is lost is counted, never an error: a capture goes on.
+/// Losses are counted and never an error: a capture goes on.
 pub struct LivePages {
     layouts: Layouts,
     clock: String,
@@ -37,7 +37,7 @@ impl LivePages {
     /// Of a buffer whose descriptions were saved in the folder `STEM.formats`.
     ///
     /// # Errors
-    /// As reading the capture would: a description that is missing or not what a kernel writes.
+    /// As reading the capture would: a description that is missing or not in the form that a kernel writes.
     pub fn new(formats: &Path) -> Result<LivePages, ReadError> {
         Ok(LivePages {
             layouts: Layouts::read(formats)?,
@@ -59,8 +59,7 @@ impl LivePages {
         &self.clock
     }
 
-    /// Decodes whole pages that were read from `path`, of a CPU which has since dropped so many events
-    /// more.
+    /// Decodes whole pages that were read from `path`, of a CPU that has since dropped further events.
     ///
     /// # Errors
     /// A CPU's number that no machine has.
@@ -89,12 +88,12 @@ impl LivePages {
         self.order.release(self.cpus.values_mut().map(|cpu| &mut cpu.waiting), until, into, &mut self.findings);
     }
 
-    /// What was lost so far by the kernel's buffer, or could not be read.
+    /// The events that the kernel's buffer has lost so far, or that could not be read.
     pub fn losses(&self) -> &Losses {
         &self.findings.losses
     }
 
-    /// Adds what is known of the capture to metadata: counts, the layout's origin.
+    /// Adds the facts about the capture to metadata: counts, the layout's origin.
     pub fn describe(&self, add: &mut dyn FnMut(&str, String)) {
         if let Some(first) = self.cpus.values().next() {
             first.file.describe(add);

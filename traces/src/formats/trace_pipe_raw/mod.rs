@@ -4,7 +4,7 @@
 //! A capture is
 //!
 //! ```text
-//! STEM.trace_raw.0, STEM.trace_raw.1, …    what was read from per_cpu/cpuN/trace_pipe_raw (.gz, .zst)
+//! STEM.trace_raw.0, STEM.trace_raw.1, …    bytes read from per_cpu/cpuN/trace_pipe_raw (.gz, .zst)
 //! STEM.formats/header_page                 events/header_page of the instance: layout of a page
 //! STEM.formats/header_event                events/header_event: layout of an event's header
 //! STEM.formats/block/EVENT/format          events/block/EVENT/format: layout of each tracepoint
@@ -55,7 +55,7 @@ pub const FORMAT: Format = Format {
     ..Format::READ_ONLY
 };
 
-/// What stands in a page file's name between the stem and the number of the CPU.
+/// The part of a page file's name between the stem and the number of the CPU.
 pub const INFIX: &str = ".trace_raw.";
 
 /// The end of the name of the folder beside them, after the stem.

@@ -9,7 +9,7 @@
 //! (`ring_buffer_read_page`, `rb_fix_abs_ts`); libtraceevent 1.7, `src/kbuffer-parse.c`, which counts
 //! the time of discarded events as here.
 //!
-//! The pages do not tell the byte order of the machine; it is found out from the first.
+//! The pages do not hold the byte order of the machine; it is inferred from the first.
 
 use std::io;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) struct PageFile<P> {
     /// Where in the decompressed file the page begins.
     offset: u64,
     page: Vec<u8>,
-    /// What of the page was read, and where its events end; both count from the page's start.
+    /// How much of the page was read, and where its events end; both count from the page's start.
     at: usize,
     end: usize,
     /// Time of the event before.
@@ -104,7 +104,7 @@ impl<P: Pages> EventFile for PageFile<P> {
 }
 
 impl<P: Pages> PageFile<P> {
-    /// Reads the pages of a CPU, of which the kernel dropped so many events.
+    /// Reads the pages of a CPU of which the kernel dropped `dropped` events.
     pub(super) fn new(
         input: P,
         cpu: u32,
@@ -133,7 +133,7 @@ impl<P: Pages> PageFile<P> {
         })
     }
 
-    /// What the pages come from.
+    /// The source of the pages.
     pub(super) fn input_mut(&mut self) -> &mut P {
         &mut self.input
     }
@@ -181,7 +181,7 @@ impl<P: Pages> PageFile<P> {
         let layout = self.layouts.page;
         let header = |field: Field| integer(&self.page[field.offset..field.offset + field.size], self.order);
         let (time, commit) = (header(layout.timestamp), header(layout.commit));
-        // Whatever it is, the page has been read.
+        // The page has been read, even if the rest is an error.
         (self.at, self.end, self.time) = (self.page.len(), self.page.len(), time);
         let Some(bytes) = in_use(commit, layout.commit.size).filter(|bytes| *bytes <= layout.data.size) else {
             let why = format!(
@@ -254,7 +254,7 @@ impl<P: Pages> PageFile<P> {
             .map_err(str::to_owned)
     }
 
-    /// Where what has `length` bytes from `at` ends, in whole words.
+    /// The end of `length` bytes from `at`, in whole words.
     fn behind(&self, at: usize, length: usize) -> Result<usize, String> {
         let end = length.checked_next_multiple_of(4).and_then(|length| at.checked_add(length));
         end.filter(|end| *end <= self.end && length > 0)
@@ -282,7 +282,7 @@ pub(super) fn byte_order(head: &[u8], page: &Page) -> ByteOrder {
     }
 }
 
-/// The bytes in use that `commit` tells, of so many bytes; `None` if it is no value of that field.
+/// The number of bytes in use by `commit`, whose field has a number of bytes; `None` if it is no value of that field.
 fn in_use(commit: u64, size: usize) -> Option<usize> {
     // Its flags are in the lower half, of which the upper is the sign.
     let extension = if size == 8 { commit >> 32 } else { 0 };

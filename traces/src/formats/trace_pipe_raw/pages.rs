@@ -1,4 +1,4 @@
-//! Where the pages of a CPU come from: a file, or whoever reads them while the kernel writes.
+//! The sources of the pages of a CPU: a file, or a reader while the kernel still writes.
 
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};

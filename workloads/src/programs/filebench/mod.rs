@@ -66,9 +66,10 @@ const FILESERVER_LOOP: &[Flowop] =
 
 const NFILES: Tunable = Tunable::new("nfiles", Unit::Count, "50000", "files of the set").within(1000, 10_000_000);
 const IOSIZE: Tunable =
-    Tunable::new("iosize", Unit::Bytes, "1m", "bytes of a call that reads or writes a whole file").within(512, 1 << 30);
+    Tunable::new("iosize", Unit::Bytes, "1m", "bytes of a call while a whole file is read or written")
+        .within(512, 1 << 30);
 const APPEND: Tunable =
-    Tunable::new("meanappendsize", Unit::Bytes, "16k", "most bytes that are appended, drawn evenly from 1")
+    Tunable::new("meanappendsize", Unit::Bytes, "16k", "most bytes of an append; sizes are drawn evenly from 1")
         .within(1, 1 << 30);
 
 const METADATA: Tunable = Tunable::new(

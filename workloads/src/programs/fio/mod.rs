@@ -30,7 +30,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "fio",
-    summary: "what a fio job file describes (a path that ends in .fio), or one job from these options",
+    summary: "the jobs of a fio job file (a path that ends in .fio), or one job from these options",
     origin: "fio 3.33; Kim 2015, section 4, runs it with 100 % to 0 % writes in every VM",
     tunables: &[
         Tunable::new(
@@ -48,21 +48,21 @@ pub(super) const ENTRY: Entry = Entry {
                 "randtrimwrite",
             ]),
             "read",
-            "what it does, in sequence or at random places",
+            "operation, in sequence or at random places",
         ),
         Tunable::new("bs", Unit::Bytes, "4k", "bytes of an access").within(512, 1 << 30),
         Tunable::new("size", Unit::Bytes, "1g", "bytes of the file").within(512, 1 << 43),
-        Tunable::new("io_size", Unit::Bytes, "0", "bytes to move in all, 0 for those of the file"),
-        Tunable::new("rwmixread", Unit::Count, "50", "reads in a hundred of a mix").within(0, 100),
-        Tunable::new("direct", Unit::Switch, "on", "whether it goes past the page cache"),
+        Tunable::new("io_size", Unit::Bytes, "0", "total bytes to move; 0 for the size of the file"),
+        Tunable::new("rwmixread", Unit::Count, "50", "percentage of reads in a mix").within(0, 100),
+        Tunable::new("direct", Unit::Switch, "on", "whether accesses bypass the page cache"),
         Tunable::new("iodepth", Unit::Count, "1", "accesses at a time; above 1 with libaio").within(1, 65_536),
         Tunable::new("numjobs", Unit::Count, "1", "processes, each with a file of its own").within(1, 4096),
-        Tunable::new("runtime", Unit::Time, "0", "how long to run, over the file again and again; 0 for once")
+        Tunable::new("runtime", Unit::Time, "0", "duration, with the file repeated; 0 for one pass over the file")
             .within(0, DAY_NS),
         Tunable::new("thinktime", Unit::Time, "0", "pause after each access").within(0, DAY_NS),
-        Tunable::new("rate_iops", Unit::Count, "0", "most accesses a second, 0 for no limit"),
-        Tunable::new("fsync", Unit::Count, "0", "after how many writes to make them durable, 0 for never"),
-        Tunable::new("end_fsync", Unit::Switch, "off", "whether to do that at the end"),
+        Tunable::new("rate_iops", Unit::Count, "0", "most accesses a second; 0 for no limit"),
+        Tunable::new("fsync", Unit::Count, "0", "number of writes after which they are made durable; 0 for never"),
+        Tunable::new("end_fsync", Unit::Switch, "off", "whether writes are made durable at the end"),
     ],
     events: &["fio ends"],
     ends: |_| true,

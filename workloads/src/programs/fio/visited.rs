@@ -105,7 +105,9 @@ mod tests {
     proptest! {
         /// Compared with a vector of booleans.
         #[test]
-        fn it_is_a_set_of_blocks(blocks in 1u64..9000, visits in proptest::collection::vec((0u64..9000, 1u64..300), 1..200)) {
+        fn it_is_a_set_of_blocks(
+            blocks in 1u64..9000, visits in proptest::collection::vec((0u64..9000, 1u64..300), 1..200),
+        ) {
             let mut visited = Visited::none_of(blocks);
             let mut plain = vec![false; blocks as usize];
             for (from, most) in visits {

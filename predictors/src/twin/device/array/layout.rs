@@ -43,7 +43,7 @@ fn reads_in_flight(reads: &[Vec<TracedRequest>]) -> (Vec<ReadInFlight>, Vec<Lba>
             let residual = read.completed.saturating_since(read.issued).as_s_f64();
             found.push(ReadInFlight { lba: read.lba, residual, others: first..addresses.len() });
         });
-        // What reads with equally many others in flight have in common does not depend on the members.
+        // The common part of reads with equally many others in flight does not depend on the members.
         let most = found.iter().map(|read| read.others.len()).max().unwrap_or_default();
         let mut means = vec![(0.0, 0.0); most + 1];
         for read in &found {

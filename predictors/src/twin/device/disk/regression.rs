@@ -99,7 +99,7 @@ fn turn(samples: &[Sample], line: &Line) -> Option<f64> {
     Some(2.0 * (quarters(3)? - quarters(1)?))
 }
 
-/// From what seeks beyond the distances in the traces are inferred.
+/// The source of seek times beyond the distances in the traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FarSeeks {
     /// From the measured drives, in turns of the platter.
@@ -131,7 +131,7 @@ pub(crate) fn line(samples: &[Sample], capacity: Sectors, far_seeks: FarSeeks) -
     if idle.get(idle.len() / 20).is_some_and(|short| line.delay > *short) { with(false) } else { Some(line) }
 }
 
-/// The share of the capacity up to which samples show what seeks take.
+/// The share of the capacity up to which samples show seek times.
 fn reach(samples: &[Sample], capacity: Sectors) -> f64 {
     let mut distances: Vec<u64> = samples.iter().map(|sample| sample.distance).collect();
     distances.sort_unstable();

@@ -74,7 +74,7 @@ pub(crate) struct CachedDisk<'a> {
 /// The times that a trace shows of a disk with a write cache; seconds.
 pub(crate) struct CachedSamples {
     pub(crate) samples: Vec<Sample>,
-    /// What durable writes took longer than the line says.
+    /// The time of durable writes beyond the line.
     pub(crate) durable: Vec<f64>,
     /// Times of single runs near to the arm.
     pub(crate) near: Vec<f64>,

@@ -5,7 +5,7 @@
 //! [`Choice`] with the queue that it saw.
 //!
 //! Durable writes are left out: they wait for their own flush first, and the trace does not show when that is done.
-//! Addresses are not looked at.
+//! Addresses are not used.
 
 use traces::{Nanos, Operation, Timestamp};
 

@@ -1,7 +1,8 @@
 //! Batches: requests that a process sends in one go.
 //!
-//! A request continues the batch of the request before it if it depends on that request's arrival and follows it
-//! within [`BATCH_GAP_MAX`]. A process that goes on only when a whole batch has completed has waited for all of it.
+//! A request continues the batch of the request before it if it depends on that request's arrival and follows it within
+//! [`BATCH_GAP_MAX`]. A dependency on one request of a batch becomes one on the whole batch if all of it had completed
+//! before the dependent request arrived.
 
 use traces::{Nanos, Timestamp};
 

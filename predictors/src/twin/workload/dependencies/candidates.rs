@@ -20,7 +20,7 @@ const RECENT_COMPLETIONS_MAX: usize = 8;
 #[derive(Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) after: After,
-    /// The process whose request completed; `None` if the event is the previous arrival of the request's own process.
+    /// The process whose request completed; `None` if the event is the previous arrival of the same process.
     pub(super) of: Option<usize>,
     /// From the event to the arrival of the request.
     pub(super) think_time: Nanos,

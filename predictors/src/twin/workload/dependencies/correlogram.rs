@@ -1,8 +1,8 @@
 //! Correlograms of pairs of processes: how often an arrival of p follows a completion of q, by the time between them.
 //!
-//! Times are counted in classes of a quarter of an octave and compared with how many of them chance would have
-//! ([`Correlogram::ratio`]). Parts of classes resolve exact think times; expectation maximisation divides each arrival
-//! among the candidates that may explain it ([`Correlogram::settle`]).
+//! Times are counted in classes of a quarter of an octave. [`Correlogram::likelihood_ratio`] divides each count by the
+//! count expected by chance. Each class has parts, which resolve exact think times. Expectation maximisation divides
+//! each arrival among the candidates that may explain it ([`Correlogram::settle`]).
 
 use traces::Nanos;
 
@@ -101,7 +101,7 @@ impl Correlogram {
 
     /// How many times more often than by chance the candidate's think time occurs. Adding one to both counts keeps the
     /// ratio of rare events low.
-    pub(super) fn ratio(&self, stream: usize, candidate: &Candidate) -> f64 {
+    pub(super) fn likelihood_ratio(&self, stream: usize, candidate: &Candidate) -> f64 {
         let class = class(candidate.think_time);
         let (seen, of) = match candidate.of {
             Some(of) => (self.completions[self.index(stream, of, class)], of),

@@ -1,7 +1,7 @@
 //! Flushes that complete together with a write.
 //!
-//! A flush completes when the device has made durable what was outstanding. Linux shares flushes: one waits for an
-//! outstanding write with a flush of its own (`block/blk-flush.c`), and both then complete together.
+//! A flush completes when the device has made all completed writes durable. Linux shares flushes (`block/blk-flush.c`):
+//! a flush may wait for an outstanding write that has a flush of its own, and both then complete together.
 
 use traces::{Nanos, Operation};
 

@@ -7,26 +7,31 @@
 //! 3. the process has just sent the request before it: both belong to one batch,
 //! 4. or a timer expired, which runs from the process's previous arrival.
 //!
-//! The method takes four steps:
+//! Three files have a step each:
 //!
-//! - `candidates`: the events that a request may depend on are the previous arrival of its process and all
-//!   recent completions since then.
+//! - `candidates`: the events that a request may depend on. These are the previous arrival of its process and up to
+//!   eight completions of every process since then.
 //! - `correlogram`: for each pair of processes p and q, it counts how often an arrival of p follows a completion of q
-//!   after each time. It divides that by the number expected by chance. Think times repeat and make a peak; processes
-//!   that do not wait for one another give a flat line.
-//! - `choose` (this file): the dependency of a request is the candidate with the highest such ratio. Completions of
-//!   the own process come first unless another process is by far the better explanation.
+//!   after each time. The *likelihood ratio* of a time is this count over the count expected by chance. Think times
+//!   repeat and make a peak; processes that do not wait for one another give a flat line.
 //! - `batches`: a process that goes on when a whole batch has completed depends on the batch.
 //!
-//! *Write-back* is what the kernel writes later for processes that do not wait. Where processes also write
-//! synchronously, write-back is what those writes leave behind: each batch of it depends on the latest of them.
-//! Otherwise it follows a timer, as do programs that only ever fill the page cache.
+//! `choose` in this file stands between the last two: the dependency of a request is the candidate with the highest
+//! likelihood ratio. Completions of the same process come first, unless another process has a far higher ratio.
 //!
-//! *Flushes* may complete together with an outstanding write (`flushes`). The kernel's journal may also keep a process
+//! *Write-back* are the writes that the kernel sends later from the page cache: no process waits for them. If there are
+//! few of them for each synchronous write or flush, each batch of write-back depends on the latest synchronous write or
+//! flush that has completed. Otherwise write-back depends on a timer, as with programs that only fill the page cache.
+//!
+//! A flush may complete together with an outstanding write (`flushes`). The kernel's journal may also keep a process
 //! from sending: see [`super::journal_waits`].
 //!
 //! The dependencies form a forest over the requests of the trace. The simulation follows it on another device: each
 //! request waits for the same event as in the trace.
+//!
+//! `replay/src/sources/closed/dependencies.rs` is the one-pass variant for `--pacing closed`. It reads a trace record
+//! by record and knows one stream at a time. There a request depends on a number of completions of its own stream,
+//! whichever these are. Here the whole trace is read first, and a request depends on one event of any process.
 
 mod batches;
 mod candidates;
@@ -56,7 +61,7 @@ pub(crate) enum After {
     Batch(u32),
 }
 
-/// What a request waited for: an event, and the think time from it to the request's arrival.
+/// The dependency of a request: an event, and the think time from it to the request's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) after: After,
@@ -66,8 +71,8 @@ pub(crate) struct Dependency {
 /// The most background requests for each synchronous write or flush at which write-back still depends on these. Set by
 /// judgement; not varied.
 const BACKGROUND_PER_SYNC_WRITE_MAX: u64 = 4;
-/// How many times higher the ratio of another process's completion must be to be preferred to the own process's. Set by
-/// judgement; not varied.
+/// How many times higher the likelihood ratio of another process's completion must be to be preferred to one of the
+/// same process. Set by judgement; not varied.
 const OTHER_PROCESS_LIKELIHOOD_RATIO: f64 = 16.0;
 /// Lowest ratio of observed to chance occurrences at which a think time is evidence of a dependency. Set by judgement;
 /// not varied.
@@ -112,7 +117,7 @@ fn choose(correlogram: &Correlogram, request: &TracedRequest, stream: usize, can
     let most_likely = |own_only: bool| {
         let mut best: Option<(f64, &Candidate)> = None;
         for candidate in candidates.iter().filter(|candidate| !own_only || candidate.of == Some(stream)) {
-            let ratio = correlogram.ratio(stream, candidate);
+            let ratio = correlogram.likelihood_ratio(stream, candidate);
             // Of equal ratios the latest candidate.
             if ratio >= LIKELIHOOD_RATIO_MIN && best.is_none_or(|(most, _)| ratio >= most) {
                 best = Some((ratio, candidate));
@@ -120,9 +125,10 @@ fn choose(correlogram: &Correlogram, request: &TracedRequest, stream: usize, can
         }
         best
     };
-    // Processes that run in step have high ratios to one another, too. If a process's own think times repeat, another
-    // process is preferred only if its ratio is far higher. It is never preferred within about a microsecond (class 0):
-    // no process reacts that fast. Such times come from requests that follow one another at the device.
+    // Processes that run in step have high likelihood ratios to one another, too. If the think times after completions
+    // of the same process repeat, another process is preferred only if its ratio is far higher. It is never preferred
+    // within about a microsecond (class 0): no process reacts that fast. Such times come from requests that follow one
+    // another at the device.
     let best = match (most_likely(true), most_likely(false)) {
         (Some((own_ratio, own)), Some((ratio, other)))
             if OTHER_PROCESS_LIKELIHOOD_RATIO * own_ratio >= ratio || class(other.think_time) == 0 =>
@@ -132,8 +138,8 @@ fn choose(correlogram: &Correlogram, request: &TracedRequest, stream: usize, can
         (_, best) => best.map(|(_, candidate)| candidate),
     };
     let best = best.map(|best| correlogram.exact(stream, best, candidates).unwrap_or(best));
-    // If no think time repeats, a synchronous request waits for its own process's latest completion. Without one, and
-    // for a background request, it is the timer.
+    // If no think time repeats, a synchronous request depends on the latest completion of the same process. Without
+    // one, it depends on the timer, as does a background request.
     let own = || candidates.iter().rfind(|candidate| request.sync && candidate.of == Some(stream));
     let timer = || candidates.iter().find(|candidate| candidate.of.is_none());
     match best.or_else(own).or_else(timer) {
