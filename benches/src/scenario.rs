@@ -124,7 +124,11 @@ impl Outcome {
             );
         }
         for (spec, expected, measured, reason) in self.rows.iter().filter(|row| row.1 != row.2) {
-            let _ = write!(text, "\n{spec} differs from what was expected because: {reason}\n\n```toml\n");
+            let _ = write!(
+                text,
+                "\n{spec} differs from the expected figures. If the change is intended, put these lines and their reason \
+                 into the scenario. The expected figures were explained by: \"{reason}\"\n\n```toml\n"
+            );
             for ((name, was), (_, is)) in expected.named().into_iter().zip(measured.named()) {
                 let note = if was == is { String::new() } else { format!(" # was {was}") };
                 let _ = writeln!(text, "{name} = {is}{note}");
@@ -207,5 +211,29 @@ impl Scenario {
             _ => return Err(format!("pacing `{}` is none of recorded, closed, asap=N", self.pacing).into()),
         };
         Ok(Engine::new(source, Stage::new(scheduler, limits), drive, Metrics::new()).run()?.observer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_the_expected_figures_is_not_given_for_the_difference() {
+        let expected = Figures {
+            requests: 1,
+            device_requests: 1,
+            span_ns: 5,
+            read_response_mean_ns: 5,
+            read_response_p99_ns: 5,
+            write_response_mean_ns: 0,
+            seek_sectors: 7,
+        };
+        let measured = Figures { seek_sectors: 9, ..expected };
+        let rows = vec![("fifo".to_owned(), expected, measured, "it does not sort".to_owned())];
+        let outcome = Outcome { name: "one".to_owned(), question: "?".to_owned(), rows };
+        let text = outcome.markdown();
+        assert!(!outcome.passed() && text.contains("seek_sectors = 9 # was 7"), "{text}");
+        assert!(text.contains("expected figures were explained by: \"it does not sort\"") && !text.contains("because"));
     }
 }

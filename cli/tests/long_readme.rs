@@ -1,0 +1,77 @@
+//! Runs the commands of README.md, in the order printed, in a fresh folder. A command whose comment says what it needs
+//! (root, a device, nbdkit) is not run.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the comment of a command that is not run says.
+const NEEDS: &str = "Needs ";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The lines of all `sh` blocks that a user can run as they are: those without a comment that says what they need, be it
+/// behind them or in the lines above them. `cargo` and `make` are left to other tests.
+fn runnable(readme: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (mut in_block, mut needs) = (false, false);
+    for line in readme.lines() {
+        if line.starts_with("```") {
+            (in_block, needs) = (line == "```sh", false);
+        } else if in_block && line.is_empty() {
+            needs = false;
+        } else if in_block {
+            needs |= line.contains(NEEDS);
+            let is_command = ["iocast ", "cp ", "cd "].iter().any(|start| line.starts_with(start));
+            if is_command && !needs {
+                lines.push(line.to_owned());
+            }
+        }
+    }
+    lines
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_command_of_the_readme_runs_in_the_order_printed() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = runnable(&readme);
+    for subcommand in ["compare", "stat", "convert", "predict", "place", "calibrate", "reproduce", "list", "validate"] {
+        let begin = format!("iocast {subcommand} ");
+        assert!(lines.iter().any(|line| line.starts_with(&begin)), "README.md has no runnable example of {subcommand}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    copy(&root().join("traces/samples"), &folder.path().join("traces/samples"));
+    copy(&root().join("docs/examples"), &folder.path().join("docs/examples"));
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_iocast"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    // One shell for all, as a user has one. The line that fails is the last that is echoed.
+    let script = format!("set -ev\n{}\n", lines.join("\n"));
+    let output =
+        Command::new("sh").arg("-c").arg(&script).current_dir(folder.path()).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn commands_that_need_something_say_so() {
+    let lines = runnable(
+        "```sh\n# Needs root.\niocast capture x\n\niocast stat y   # reads\niocast serve z  # Needs nbdkit.\n```\n\
+         ```text\niocast list\n```\n",
+    );
+    assert_eq!(lines, ["iocast stat y   # reads"]);
+}
