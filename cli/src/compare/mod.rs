@@ -34,6 +34,7 @@ use source::ReplaySource;
 
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::scheduling::Scheduling;
@@ -70,6 +71,9 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
     for folder in [&arguments.decision_log, &arguments.stack.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    if arguments.stack.series.is_some() {
+        remove_unfinished_outputs()?;
     }
     let setup = Setup { arguments, drive, load, options, window };
     let replayed = setup.replay_all(&candidates)?;

@@ -19,6 +19,7 @@ use traces::{Record, TraceMeta, input};
 use crate::arguments::{DigestsArgument, Engine, Iscsi};
 use crate::convert::{self, Target};
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -126,6 +127,7 @@ fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn Trace
 }
 
 fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
+    remove_unfinished_outputs()?;
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let progress = Progress::new("reading", bytes, 1);
     let counter = progress.counter(0);
