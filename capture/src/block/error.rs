@@ -43,6 +43,16 @@ pub enum CaptureError {
         /// Why each backend failed.
         why: String,
     },
+    /// The backend that the user named does not work.
+    #[error("backend {name} cannot trace {devices}: {why}; without --backend, the first backend that works is used")]
+    NamedBackend {
+        /// Its name.
+        name: String,
+        /// The devices.
+        devices: String,
+        /// Why it failed.
+        why: String,
+    },
     /// The trace would record its own writes.
     #[error(
         "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \\

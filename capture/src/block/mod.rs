@@ -10,6 +10,7 @@
 mod attribution;
 mod backends;
 mod clocks;
+mod counters;
 mod decisions;
 mod device;
 mod error;

@@ -10,8 +10,9 @@ use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
 use super::attribution::{AttributeBy, Attribution};
-use super::backends::{self, Backend, BackendSetup, ChosenBackend};
+use super::backends::{self, BACKENDS, Backend, BackendSetup, ChosenBackend};
 use super::clocks::{ClockReading, ClockReadings, cpu_time};
+use super::counters::KernelCounts;
 use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::limits::{RateLimit, StopLimits, pause};
@@ -20,6 +21,7 @@ use super::output::Output;
 use super::store::{Rotate, StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
+use crate::silence::{Reading, Silence};
 
 /// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -120,8 +122,8 @@ pub fn record(
         buffer_kib: options.buffer_kib,
         decisions_only: options.decisions_only,
     };
-    let chosen = backends::choose(&setup, options.backend.as_deref(), &mut supervisor)?;
-    let capture = Capture::begin(options, chosen);
+    let chosen = backends::choose(&setup, options.backend.as_deref(), Vec::new(), &mut supervisor)?;
+    let capture = Capture::begin(options, &setup, &mut supervisor, chosen);
     let summary = capture.and_then(|mut capture| {
         let ended = capture.run(stop, watch);
         capture.end(ended, watch)
@@ -132,7 +134,10 @@ pub fn record(
 
 struct Capture<'a> {
     options: &'a CaptureOptions,
+    setup: &'a BackendSetup,
+    supervisor: &'a mut Supervisor,
     chosen: ChosenBackend,
+    counts: KernelCounts,
     merger: RecordMerger,
     attribution: Attribution,
     store: Option<TraceStore>,
@@ -152,10 +157,19 @@ struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    fn begin(options: &'a CaptureOptions, chosen: ChosenBackend) -> Result<Capture<'a>, CaptureError> {
+    fn begin(
+        options: &'a CaptureOptions,
+        setup: &'a BackendSetup,
+        supervisor: &'a mut Supervisor,
+        chosen: ChosenBackend,
+    ) -> Result<Capture<'a>, CaptureError> {
         let names = options.devices.iter().map(|device| device.name.clone());
+        let notes = chosen.refused.iter().map(|(name, why)| refusal(name, why)).collect();
         let mut capture = Capture {
             options,
+            setup,
+            supervisor,
+            counts: KernelCounts::take(&options.devices),
             merger: RecordMerger::new(&options.devices, chosen.backend.format().0),
             chosen,
             attribution: Attribution::new(options.vm_by, names),
@@ -174,7 +188,7 @@ impl<'a> Capture<'a> {
             stored_vms: 0,
             placed: Vec::new(),
             records: Vec::new(),
-            notes: Vec::new(),
+            notes,
         };
         capture.read_clocks();
         if !options.raw {
@@ -193,7 +207,9 @@ impl<'a> Capture<'a> {
         let mut cpu_before = cpu_time();
         loop {
             let awake = Instant::now();
-            self.sweep()?;
+            if let Err(error) = self.sweep() {
+                self.replace_backend(error)?;
+            }
             if looked.elapsed() >= CHECK_INTERVAL {
                 watch(&self.progress(looked.elapsed(), events_before));
                 (events_before, looked) = (self.events, Instant::now());
@@ -218,6 +234,29 @@ impl<'a> Capture<'a> {
                 return Ok(reason);
             }
         }
+    }
+
+    /// Continues with the next backend that works after `error` of this one, if it has recorded nothing.
+    fn replace_backend(&mut self, error: CaptureError) -> Result<(), CaptureError> {
+        if self.options.backend.is_some() || self.events > 0 || self.chosen.backend.raw_written() != (0, 0) {
+            return Err(error);
+        }
+        // It has failed already; stopping it switches the rest off.
+        let _ = self.chosen.backend.stop(&mut Vec::new());
+        if let Some(raw) = &self.setup.raw {
+            Output::File(raw.clone()).check_free(true)?;
+        }
+        let tried = self.chosen.refused.len();
+        let mut refused = self.chosen.refused.clone();
+        refused.push((self.chosen.name, error.to_string()));
+        self.chosen = backends::choose(self.setup, None, refused, self.supervisor)?;
+        self.notes.extend(self.chosen.refused[tried..].iter().map(|(name, why)| refusal(name, why)));
+        self.merger = RecordMerger::new(&self.options.devices, self.chosen.backend.format().0);
+        self.counts = KernelCounts::take(&self.options.devices);
+        if let Some(store) = &self.store {
+            store.meta(self.meta(CHECKPOINT_READINGS_MAX));
+        }
+        Ok(())
     }
 
     /// Pauses, unless the capture is to end.
@@ -370,6 +409,8 @@ impl<'a> Capture<'a> {
             Err(error) => (StopReason::InputFailed, Some(error.to_string())),
         };
         self.placed.clear();
+        // Before tracing ends, so that every counted I/O has been traced.
+        let counted = self.counts.since(&self.options.devices);
         let raw_events = self.chosen.backend.raw_written().1;
         let stopped = self.chosen.backend.stop(&mut self.placed);
         // If either fails, the records so far are kept.
@@ -393,11 +434,13 @@ impl<'a> Capture<'a> {
         if let Some(what) = stored.failure {
             (stopped_by, failure) = (StopReason::OutputFailed, Some(what));
         }
-        let last = self.progress(CHECK_INTERVAL, self.events);
-        watch(&last);
         if self.options.devices.iter().any(BlockDevice::is_gone) && failure.is_none() {
             stopped_by = StopReason::DeviceGone;
+        } else if failure.is_none() {
+            failure = self.missed(&counted, raw_bytes);
         }
+        let last = self.progress(CHECK_INTERVAL, self.events);
+        watch(&last);
         let losses = self.losses();
         Ok(CaptureSummary {
             schema_version: 1,
@@ -407,6 +450,7 @@ impl<'a> Capture<'a> {
             files: stored.files.iter().map(|path| path.display().to_string()).collect(),
             lasted_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
             events: self.events,
+            kernel_ios: counted.into_iter().sum::<Reading>().ok(),
             requests: self.requests,
             written_bytes: stored.bytes,
             lost_events: losses.lost_events,
@@ -422,6 +466,29 @@ impl<'a> Capture<'a> {
         })
     }
 
+    /// The devices of which nothing was recorded although the kernel counted I/Os. Adds a note on each that was idle.
+    fn missed(&mut self, counted: &[Reading], raw_bytes: u64) -> Option<String> {
+        if self.losses().lost_events > 0 {
+            return None;
+        }
+        let is_tried =
+            |name: &str| name == self.chosen.name || self.chosen.refused.iter().any(|(other, _)| *other == name);
+        let others: Vec<&str> = BACKENDS.iter().map(|row| row.name).filter(|name| !is_tried(name)).collect();
+        let mut missed = Vec::new();
+        for (at, (device, counted)) in self.options.devices.iter().zip(counted).enumerate() {
+            // The events of raw data are not told apart by device, and blktrace does not count them.
+            let recorded = if self.options.raw { self.events + raw_bytes } else { self.merger.events(at) };
+            if recorded > 0 {
+                continue;
+            }
+            match Silence::of_device(&device.name, self.chosen.name, counted, &others) {
+                Silence::Missed(why) => missed.push(why),
+                Silence::Harmless(why) => self.notes.push(format!("warning: {why}")),
+            }
+        }
+        (!missed.is_empty()).then(|| missed.join("; "))
+    }
+
     /// Writes the metadata beside raw files, which cannot hold them.
     fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
@@ -429,4 +496,9 @@ impl<'a> Capture<'a> {
         std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
         Ok(StoreOutcome { bytes, files: vec![path], failure: None })
     }
+}
+
+/// A note on a backend that does not work.
+fn refusal(name: &str, why: &str) -> String {
+    format!("backend {name} does not work: {why}")
 }

@@ -115,14 +115,16 @@ pub(super) struct ChosenBackend {
     pub(super) refused: Vec<(&'static str, String)>,
 }
 
-/// Opens the named backend, or the first that works.
+/// Opens the named backend, or the first that works and has not been `refused` yet.
 pub(super) fn choose(
     setup: &BackendSetup,
     named: Option<&str>,
+    mut refused: Vec<(&'static str, String)>,
     supervisor: &mut Supervisor,
 ) -> Result<ChosenBackend, CaptureError> {
-    let mut refused = Vec::new();
-    for row in BACKENDS.iter().filter(|row| named.is_none_or(|name| row.name == name)) {
+    let tried: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    let is_candidate = |row: &&BackendRow| named.is_none_or(|name| row.name == name) && !tried.contains(&row.name);
+    for row in BACKENDS.iter().filter(is_candidate) {
         let opened = match (row.probe)(setup) {
             Ok(()) => (row.open)(setup, supervisor).map_err(|error| error.to_string()),
             Err(why) => Err(why),
@@ -133,6 +135,14 @@ pub(super) fn choose(
         }
     }
     let devices: Vec<&str> = setup.devices.iter().map(|device| device.name.as_str()).collect();
-    let why: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    Err(CaptureError::NoBackend { devices: devices.join(", "), why: why.join("; ") })
+    let devices = devices.join(", ");
+    match (named, refused.as_slice()) {
+        (Some(name), [(_, why)]) => {
+            Err(CaptureError::NamedBackend { name: name.to_owned(), devices, why: why.to_owned() })
+        }
+        _ => {
+            let why: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            Err(CaptureError::NoBackend { devices, why: why.join("; ") })
+        }
+    }
 }
