@@ -39,7 +39,8 @@ impl Silence {
             others => format!("use another backend: --force --backend {}", others.join(" or ")),
         };
         Silence::Missed(format!(
-            "{device}: the kernel counted {ios} I/Os during the capture, but backend {backend} recorded no event; {remedy}"
+            "{device}: the kernel counted {ios} I/Os during the capture, but backend {backend} recorded no event; \
+             {remedy}"
         ))
     }
 

@@ -89,6 +89,14 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
+    /// The reason alone, behind the name of the backend that failed.
+    pub(super) fn of_backend(self) -> String {
+        match self {
+            CaptureError::Program { why, .. } => why,
+            other => other.to_string(),
+        }
+    }
+
     /// An error of the operating system about `path`.
     pub fn io(path: &Path, source: io::Error) -> CaptureError {
         CaptureError::Io { path: path.to_owned(), source }

@@ -248,7 +248,7 @@ impl<'a> Capture<'a> {
         }
         let tried = self.chosen.refused.len();
         let mut refused = self.chosen.refused.clone();
-        refused.push((self.chosen.name, error.to_string()));
+        refused.push((self.chosen.name, error.of_backend()));
         self.chosen = backends::choose(self.setup, None, refused, self.supervisor)?;
         self.notes.extend(self.chosen.refused[tried..].iter().map(|(name, why)| refusal(name, why)));
         self.merger = RecordMerger::new(&self.options.devices, self.chosen.backend.format().0);

@@ -1,56 +1,56 @@
 //! The kernel's own count of an interface's packets, against which a live capture is checked.
 
 use std::fs;
-use std::path::Path;
 
 use crate::silence::Reading;
 
-/// The folder in which the kernel describes network interfaces.
-const INTERFACES: &str = "/sys/class/net";
+/// The interfaces of the network namespace of this process. The folder /sys/class/net may be that of another. Source:
+/// proc_pid_net(5).
+const INTERFACES: &str = "/proc/self/net/dev";
+/// The received and sent packets among the numbers behind an interface's name.
+const PACKETS: [usize; 2] = [1, 9];
 /// The capturing program's name for all interfaces.
 const ANY: &str = "any";
 
 /// The packets that an interface (or `any`) has received and sent.
 pub(super) fn packets(interface: &str) -> Reading {
-    packets_at(Path::new(INTERFACES), interface)
+    let text = fs::read_to_string(INTERFACES).map_err(|error| format!("{INTERFACES}: {error}"))?;
+    packets_in(&text, interface)
 }
 
-fn packets_at(interfaces: &Path, interface: &str) -> Reading {
-    if interface == ANY {
-        let entries = fs::read_dir(interfaces).map_err(|error| format!("{}: {error}", interfaces.display()))?;
-        // Other entries, such as bonding_masters, and interfaces that vanish meanwhile have no counters.
-        let counts = entries.flatten().filter_map(|entry| packets_in(&entry.path()).ok());
-        return Ok(counts.sum());
+fn packets_in(text: &str, interface: &str) -> Reading {
+    let rows = text.lines().filter_map(|line| line.split_once(':'));
+    let mut wanted = rows.filter(|(name, _)| interface == ANY || name.trim() == interface).peekable();
+    if wanted.peek().is_none() {
+        return Err(format!("{INTERFACES} does not list {interface}"));
     }
-    packets_in(&interfaces.join(interface))
+    wanted.map(|(name, numbers)| packets_of(name.trim(), numbers)).sum()
 }
 
-fn packets_in(folder: &Path) -> Reading {
-    let mut sum = 0;
-    for name in ["statistics/rx_packets", "statistics/tx_packets"] {
-        let path = folder.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        sum += text.trim().parse::<u64>().map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(sum)
+fn packets_of(name: &str, numbers: &str) -> Reading {
+    let numbers: Vec<&str> = numbers.split_whitespace().collect();
+    let packets = PACKETS.map(|at| numbers.get(at)?.parse::<u64>().ok());
+    let sum = packets.into_iter().sum::<Option<u64>>();
+    sum.ok_or_else(|| format!("{INTERFACES}: unknown numbers of {name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const TEXT: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 4711 10    0    0    0     0          0         0  4712 5    0    0    0     0       0          0
+  eth1:99 100    0    0    0     0          0         0  77 0    0    0    0     0       0          0
+";
+
     #[test]
     fn packets_of_one_and_of_all_interfaces_are_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, received, sent) in [("eth0", "10\n", "5\n"), ("eth1", "100\n", "0\n")] {
-            let statistics = folder.path().join(name).join("statistics");
-            fs::create_dir_all(&statistics).unwrap();
-            fs::write(statistics.join("rx_packets"), received).unwrap();
-            fs::write(statistics.join("tx_packets"), sent).unwrap();
-        }
-        fs::write(folder.path().join("bonding_masters"), "").unwrap();
-        let of = |name: &str| packets_at(folder.path(), name);
-        assert_eq!((of("eth0"), of("eth1"), of("any")), (Ok(15), Ok(100), Ok(115)));
-        assert!(of("eth9").unwrap_err().contains("eth9/statistics/rx_packets: No such file"));
+        let of = |name: &str| packets_in(TEXT, name);
+        assert_eq!((of("lo"), of("eth1"), of("any")), (Ok(15), Ok(100), Ok(115)));
+        assert_eq!(of("eth9"), Err("/proc/self/net/dev does not list eth9".to_owned()));
+        assert_eq!(packets_in("eth1: 99\n", "eth1"), Err("/proc/self/net/dev: unknown numbers of eth1".to_owned()));
+        assert!(packets("lo").is_ok());
     }
 }

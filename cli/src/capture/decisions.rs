@@ -52,11 +52,11 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
     let text = serde_json::to_string_pretty(&queue)?;
     std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     summary.files.push(path.display().to_string());
-    if summary.failure.is_none() && summary.stopped_by != StopReason::DeviceGone && summary.kernel_ios != Some(0) {
+    if summary.failure.is_none() && summary.stopped_by != StopReason::DeviceGone && summary.events > 0 {
         summary.failure = why_none(&stem, &queue)?;
     }
     let scheduler = queue["scheduler"].as_str().unwrap_or_default();
-    if summary.failure.is_none() {
+    if summary.failure.is_none() && summary.events > 0 {
         eprintln!("iocast: iocast validate decisions {} --scheduler {scheduler}", stem.display());
     }
     running::report(&summary, arguments.output_format, true)
@@ -133,7 +133,9 @@ mod tests {
 
     #[test]
     fn reason_names_the_depth_that_helps() {
-        let queue = |tags: Value, depth: Value| json!({ "device": "sdb", "scheduler": "kyber", "nr_tags": tags, "queue_depth": depth });
+        let queue = |tags: Value, depth: Value| -> Value {
+            json!({ "device": "sdb", "scheduler": "kyber", "nr_tags": tags, "queue_depth": depth })
+        };
         let why = never_two_waited(&queue(json!(128), json!(32)));
         assert!(why.contains("the device takes 32 at once") && why.contains("fio --iodepth=64"), "{why}");
         assert!(

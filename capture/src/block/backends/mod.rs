@@ -126,7 +126,7 @@ pub(super) fn choose(
     let is_candidate = |row: &&BackendRow| named.is_none_or(|name| row.name == name) && !tried.contains(&row.name);
     for row in BACKENDS.iter().filter(is_candidate) {
         let opened = match (row.probe)(setup) {
-            Ok(()) => (row.open)(setup, supervisor).map_err(|error| error.to_string()),
+            Ok(()) => (row.open)(setup, supervisor).map_err(CaptureError::of_backend),
             Err(why) => Err(why),
         };
         match opened {
