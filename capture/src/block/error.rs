@@ -47,7 +47,7 @@ pub enum CaptureError {
     #[error("backend {name} cannot trace {devices}: {why}; without --backend, the first backend that works is used")]
     NamedBackend {
         /// Its name.
-        name: String,
+        name: &'static str,
         /// The devices.
         devices: String,
         /// Why it failed.

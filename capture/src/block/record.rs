@@ -1,6 +1,5 @@
 //! Runs a capture from its beginning to its end.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use traces::events::Placed;
 use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
-use super::attribution::{AttributeBy, Attribution};
+use super::attribution::Attribution;
 use super::backends::{self, BACKENDS, Backend, BackendSetup, ChosenBackend};
 use super::clocks::{ClockReading, ClockReadings, cpu_time};
 use super::counters::KernelCounts;
@@ -17,8 +16,9 @@ use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
+use super::options::{CaptureOptions, CaptureProgress};
 use super::output::Output;
-use super::store::{Rotate, StoreOutcome, TraceStore};
+use super::store::{StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
 use crate::silence::{Reading, Silence};
@@ -34,66 +34,6 @@ const CLOCK_READING_INTERVAL: Duration = Duration::from_secs(60);
 const CHECKPOINT_READINGS_MAX: usize = 60;
 /// The most records in one message to the store.
 const RECORDS_PER_MESSAGE: usize = 4096;
-
-/// Settings of a capture.
-#[derive(Clone, Debug)]
-pub struct CaptureOptions {
-    /// The devices to trace.
-    pub devices: Vec<BlockDevice>,
-    /// The backend's name; the first that works if none is named.
-    pub backend: Option<String>,
-    /// The trace's destination; for raw captures, the beginning of the files' names.
-    pub output: Output,
-    /// Keep the kernel's raw data, and write no trace.
-    pub raw: bool,
-    /// Also keep the kernel's raw data, in files whose names begin so.
-    pub raw_too: Option<PathBuf>,
-    /// Record scheduler decisions only.
-    pub decisions_only: bool,
-    /// Overwrite existing files.
-    pub force: bool,
-    /// Permit writing onto a traced device.
-    pub allow_self_capture: bool,
-    /// How requests are attributed to VMs.
-    pub vm_by: AttributeBy,
-    /// The layer of the trace, instead of guest-queue.
-    pub layer: Option<Layer>,
-    /// Size of the kernel's buffer for each CPU, in KiB.
-    pub buffer_kib: u64,
-    /// End after this time.
-    pub seconds: Option<Duration>,
-    /// End when the trace has this many bytes.
-    pub size_bytes: Option<u64>,
-    /// End when fewer bytes are free at the destination.
-    pub free_bytes: u64,
-    /// When a new file begins.
-    pub rotate: Option<Rotate>,
-    /// The most CPU time that the capture itself takes, in percent of one CPU.
-    pub cpu_percent: Option<f64>,
-    /// The most events per second; further ones are dropped.
-    pub rate: Option<u64>,
-}
-
-/// A capture's progress, reported once a second.
-#[derive(Clone, Debug)]
-pub struct CaptureProgress {
-    /// The backend.
-    pub backend: &'static str,
-    /// Time since the beginning.
-    pub lasted: Duration,
-    /// Events in the last second.
-    pub events_per_second: u64,
-    /// Events so far.
-    pub events: u64,
-    /// Lost events so far.
-    pub lost: u64,
-    /// Bytes written so far.
-    pub written_bytes: u64,
-    /// CPU time that the capture has taken, in percent of one CPU.
-    pub cpu_percent: f64,
-    /// Notes for the user.
-    pub notes: Vec<String>,
-}
 
 /// Captures until `stop` is set or a limit is reached. `watch` receives the progress.
 ///
@@ -238,8 +178,15 @@ impl<'a> Capture<'a> {
 
     /// Continues with the next backend that works after `error` of this one, if it has recorded nothing.
     fn replace_backend(&mut self, error: CaptureError) -> Result<(), CaptureError> {
-        if self.options.backend.is_some() || self.events > 0 || self.chosen.backend.raw_written() != (0, 0) {
+        if self.events > 0 || self.chosen.backend.raw_written() != (0, 0) {
             return Err(error);
+        }
+        if self.options.backend.is_some() {
+            return Err(backends::refuse(
+                self.setup,
+                self.options.backend.as_deref(),
+                &[(self.chosen.name, error.of_backend())],
+            ));
         }
         // It has failed already; stopping it switches the rest off.
         let _ = self.chosen.backend.stop(&mut Vec::new());

@@ -134,15 +134,18 @@ pub(super) fn choose(
             Err(why) => refused.push((row.name, why)),
         }
     }
+    Err(refuse(setup, named, &refused))
+}
+
+/// The error if no backend works, or if the named one does not.
+pub(super) fn refuse(setup: &BackendSetup, named: Option<&str>, refused: &[(&'static str, String)]) -> CaptureError {
     let devices: Vec<&str> = setup.devices.iter().map(|device| device.name.as_str()).collect();
     let devices = devices.join(", ");
-    match (named, refused.as_slice()) {
-        (Some(name), [(_, why)]) => {
-            Err(CaptureError::NamedBackend { name: name.to_owned(), devices, why: why.to_owned() })
-        }
+    match (named, refused) {
+        (Some(_), [(name, why)]) => CaptureError::NamedBackend { name, devices, why: why.clone() },
         _ => {
             let why: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-            Err(CaptureError::NoBackend { devices, why: why.join("; ") })
+            CaptureError::NoBackend { devices, why: why.join("; ") }
         }
     }
 }
