@@ -5,3 +5,6 @@
 pub mod block;
 pub mod iscsi;
 pub mod lab;
+mod silence;
+
+pub use silence::{Reading, Silence};

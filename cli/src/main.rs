@@ -7,6 +7,7 @@ mod compare;
 mod convert;
 mod error;
 mod files;
+mod interrupts;
 mod lab_results;
 mod list;
 mod one_device;

@@ -1,7 +1,11 @@
 //! `iocast convert`: a converted trace replays like the original; names, windows and provenance; existing outputs.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -115,4 +119,71 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     let moved = folder.path().join("moved.parquet").display().to_string();
     convert(&[&mail, &moved, "--anonymise", "secret", "--anonymise-lba"]);
     assert_eq!(figures(&moved, &["--map", "scale"])[0]["all"]["requests"], figures(&mail, &[])[0]["all"]["requests"]);
+}
+
+/// A conversion from standard input that has begun to write `out`, and waits for more records.
+fn begun(out: &Path) -> (Child, ChildStdin) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_iocast"));
+    command.args(["convert", "-"]).arg(out).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"start ; sector ; length ; op ; replay_delay=0 ; replay_duration=0\n").unwrap();
+    // More than any buffer on the way holds.
+    for index in 0..200_000u64 {
+        let line = format!("{}.{:03} ; {} ; 8 ; R ; 0.000001 ; 0.004\n", index / 1000, index % 1000, index % 999 * 8);
+        input.write_all(line.as_bytes()).unwrap();
+    }
+    input.flush().unwrap();
+    // Its output: with a temporary name in the folder, or with none.
+    let folder = out.parent().unwrap().to_owned();
+    let files = PathBuf::from(format!("/proc/{}/fd", child.id()));
+    let is_output = |file: std::fs::DirEntry| {
+        let is_there = std::fs::read_link(file.path()).is_ok_and(|to| to.starts_with(&folder));
+        is_there && std::fs::metadata(file.path()).is_ok_and(|found| found.len() > 0)
+    };
+    while !std::fs::read_dir(&files).unwrap().flatten().any(is_output) {
+        assert!(child.try_wait().unwrap().is_none(), "the conversion has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (child, input)
+}
+
+#[test]
+fn a_killed_or_interrupted_conversion_leaves_nothing_behind() {
+    for signal in ["KILL", "INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, input) = begun(&folder.path().join("out.csv"));
+        let kill = std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let status = child.wait().unwrap();
+        drop(input);
+        // It ends by the signal, as a shell expects.
+        let number = [("KILL", 9), ("INT", 2), ("TERM", 15)].iter().find(|row| row.0 == signal).unwrap().1;
+        assert_eq!(status.signal(), Some(number));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "SIG{signal}: {left:?}");
+    }
+}
+
+#[test]
+fn the_error_of_a_failed_write_names_the_output() {
+    // The limit of the size of files, whose signal the shell ignores for its child: a write beyond it fails.
+    let folder = tempfile::tempdir().unwrap();
+    let mail = sample("mail.parquet");
+    for name in ["out.csv", "out.parquet", "out.btreplay"] {
+        let out = folder.path().join(name);
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", script, "sh", env!("CARGO_BIN_EXE_iocast"), "convert", "--lossy"]);
+        limited.arg(&mail).arg(&out);
+        if name.ends_with(".btreplay") {
+            limited.args(["--to", "btreplay"]);
+        }
+        let output = limited.output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(&format!("cannot write {}: File too large", out.display())), "{message}");
+        assert!(!message.contains(".part"), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

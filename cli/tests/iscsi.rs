@@ -102,7 +102,28 @@ fn unreadable_inputs_and_contradictory_arguments_are_refused() {
     }
     // A port at which nothing is.
     let output = iocast(&["capture", "iscsi", "--read", &path("a.pcap"), "--port", "9"]);
-    assert!(output.status.success() && said(&output).contains("--port names another"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let why = format!("{} holds 4 packets, but no iSCSI at TCP port 9; --port names another", path("a.pcap"));
+    assert!(said(&output).contains(&why), "{}", said(&output));
+}
+
+#[test]
+fn captures_without_packets_or_commands_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    capture(Path::new(&path("a.pcap")));
+    let all = std::fs::read(path("a.pcap")).unwrap();
+    // The header of the file only, and the two packets that open the connection.
+    for (name, bytes, message) in [
+        ("none.pcap", 24, "none.pcap holds no packets"),
+        ("begun.pcap", 24 + 2 * 70, "the 2 packets hold no SCSI command, nor any iSCSI PDU; --port names"),
+    ] {
+        std::fs::write(path(name), &all[..bytes]).unwrap();
+        let output = iocast(&["capture", "iscsi", "--read", &path(name)]);
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        let warning = said(&output);
+        assert!(warning.contains("iocast: warning: ") && warning.contains(message), "{name}: {warning}");
+    }
 }
 
 #[test]

@@ -114,3 +114,27 @@ fn missing_interface_is_named_in_the_error_of_both_engines() {
         assert!(errors(&output).contains("dumpcap cannot capture on nosuch0"), "{engine}: {}", errors(&output));
     }
 }
+
+#[test]
+fn capture_without_packets_is_an_error_if_the_interface_carried_some_and_else_a_warning() {
+    need("dumpcap", "wireshark-common");
+    if !conversation::in_namespace(
+        "capture_without_packets_is_an_error_if_the_interface_carried_some_and_else_a_warning",
+    ) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let idle = capture("iocast", &folder.path().join("idle.csv")).args(["-w", "1s"]).output().unwrap();
+    assert!(idle.status.success(), "{}", errors(&idle));
+    assert!(errors(&idle).contains("warning: lo was idle"), "{}", errors(&idle));
+    let capture = capture("iocast", &folder.path().join("x.csv")).process_group(0).spawn().unwrap();
+    until("the capture does not begin", || listening() == 1);
+    thread::sleep(Duration::from_secs(1));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"no iSCSI", socket.local_addr().unwrap()).unwrap();
+    let output = interrupt(capture);
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    // One packet, sent and received.
+    let why = "lo: the kernel counted 2 packets during the capture, but none from or to TCP port 3260; name the target's port with --port";
+    assert!(errors(&output).contains(why), "{}", errors(&output));
+}

@@ -46,6 +46,16 @@ pub enum CaptureError {
         /// Why each backend failed.
         why: String,
     },
+    /// The backend that the user named does not work.
+    #[error("backend {name} cannot trace {devices}: {why}; without --backend, the first backend that works is used")]
+    NamedBackend {
+        /// Its name.
+        name: &'static str,
+        /// The devices.
+        devices: String,
+        /// Why it failed.
+        why: String,
+    },
     /// The trace would record its own writes.
     #[error(
         "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \\
@@ -82,6 +92,14 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
+    /// The reason alone, behind the name of the backend that failed.
+    pub(super) fn of_backend(self) -> String {
+        match self {
+            CaptureError::Program { why, .. } => why,
+            other => other.to_string(),
+        }
+    }
+
     /// An error of the operating system about `path`.
     pub fn io(path: &Path, source: io::Error) -> CaptureError {
         CaptureError::Io { path: path.to_owned(), source }

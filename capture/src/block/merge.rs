@@ -62,6 +62,8 @@ struct DeviceStream {
     reader: PairedReader<EventQueue>,
     /// Records that wait for earlier ones of other devices.
     ready: VecDeque<Record>,
+    /// Events of the device.
+    events: u64,
 }
 
 impl DeviceStream {
@@ -110,6 +112,11 @@ impl RecordMerger {
         self.zero
     }
 
+    /// The number of events of a device, by its index.
+    pub(super) fn events(&self, device: usize) -> u64 {
+        self.members.get(device).map_or(0, |member| member.events)
+    }
+
     /// Adds events in order of time, and shows `attribution` the processes that queued requests.
     pub(super) fn hand(&mut self, events: &[Placed], attribution: &mut Attribution) {
         let Some(first) = events.first() else { return };
@@ -128,6 +135,7 @@ impl RecordMerger {
                     &self.options,
                 ),
                 ready: VecDeque::new(),
+                events: 0,
             };
             self.members = (0..self.devices).map(|_| member()).collect();
         }
@@ -136,6 +144,7 @@ impl RecordMerger {
             if placed.event.code() == action::QUEUE {
                 attribution.see(placed.event.pid);
             }
+            self.members[at].events += 1;
             self.members[at].reader.source_mut().waiting.push(*placed);
         }
         self.now = events.last().map_or(self.now, |placed| placed.event.time);

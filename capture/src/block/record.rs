@@ -1,6 +1,5 @@
 //! Runs a capture from its beginning to its end.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,17 +8,20 @@ use traces::events::Placed;
 use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
-use super::attribution::{AttributeBy, Attribution};
-use super::backends::{self, Backend, BackendSetup, ChosenBackend};
+use super::attribution::Attribution;
+use super::backends::{self, BACKENDS, Backend, BackendSetup, ChosenBackend};
 use super::clocks::{ClockReading, ClockReadings, cpu_time};
+use super::counters::KernelCounts;
 use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
+use super::options::{CaptureOptions, CaptureProgress};
 use super::output::Output;
-use super::store::{Rotate, StoreOutcome, TraceStore};
+use super::store::{StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
+use crate::silence::{Reading, Silence};
 
 /// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -32,66 +34,6 @@ const CLOCK_READING_INTERVAL: Duration = Duration::from_secs(60);
 const CHECKPOINT_READINGS_MAX: usize = 60;
 /// The most records in one message to the store.
 const RECORDS_PER_MESSAGE: usize = 4096;
-
-/// Settings of a capture.
-#[derive(Clone, Debug)]
-pub struct CaptureOptions {
-    /// The devices to trace.
-    pub devices: Vec<BlockDevice>,
-    /// The backend's name; the first that works if none is named.
-    pub backend: Option<String>,
-    /// The trace's destination; for raw captures, the beginning of the files' names.
-    pub output: Output,
-    /// Keep the kernel's raw data, and write no trace.
-    pub raw: bool,
-    /// Also keep the kernel's raw data, in files whose names begin so.
-    pub raw_too: Option<PathBuf>,
-    /// Record scheduler decisions only.
-    pub decisions_only: bool,
-    /// Overwrite existing files.
-    pub force: bool,
-    /// Permit writing onto a traced device.
-    pub allow_self_capture: bool,
-    /// How requests are attributed to VMs.
-    pub vm_by: AttributeBy,
-    /// The layer of the trace, instead of guest-queue.
-    pub layer: Option<Layer>,
-    /// Size of the kernel's buffer for each CPU, in KiB.
-    pub buffer_kib: u64,
-    /// End after this time.
-    pub seconds: Option<Duration>,
-    /// End when the trace has this many bytes.
-    pub size_bytes: Option<u64>,
-    /// End when fewer bytes are free at the destination.
-    pub free_bytes: u64,
-    /// When a new file begins.
-    pub rotate: Option<Rotate>,
-    /// The most CPU time that the capture itself takes, in percent of one CPU.
-    pub cpu_percent: Option<f64>,
-    /// The most events per second; further ones are dropped.
-    pub rate: Option<u64>,
-}
-
-/// A capture's progress, reported once a second.
-#[derive(Clone, Debug)]
-pub struct CaptureProgress {
-    /// The backend.
-    pub backend: &'static str,
-    /// Time since the beginning.
-    pub lasted: Duration,
-    /// Events in the last second.
-    pub events_per_second: u64,
-    /// Events so far.
-    pub events: u64,
-    /// Lost events so far.
-    pub lost: u64,
-    /// Bytes written so far.
-    pub written_bytes: u64,
-    /// CPU time that the capture has taken, in percent of one CPU.
-    pub cpu_percent: f64,
-    /// Notes for the user.
-    pub notes: Vec<String>,
-}
 
 /// Captures until `stop` is set or a limit is reached. `watch` receives the progress.
 ///
@@ -120,8 +62,8 @@ pub fn record(
         buffer_kib: options.buffer_kib,
         decisions_only: options.decisions_only,
     };
-    let chosen = backends::choose(&setup, options.backend.as_deref(), &mut supervisor)?;
-    let capture = Capture::begin(options, chosen);
+    let chosen = backends::choose(&setup, options.backend.as_deref(), Vec::new(), &mut supervisor)?;
+    let capture = Capture::begin(options, &setup, &mut supervisor, chosen);
     let summary = capture.and_then(|mut capture| {
         let ended = capture.run(stop, watch);
         capture.end(ended, watch)
@@ -132,7 +74,10 @@ pub fn record(
 
 struct Capture<'a> {
     options: &'a CaptureOptions,
+    setup: &'a BackendSetup,
+    supervisor: &'a mut Supervisor,
     chosen: ChosenBackend,
+    counts: KernelCounts,
     merger: RecordMerger,
     attribution: Attribution,
     store: Option<TraceStore>,
@@ -152,10 +97,19 @@ struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    fn begin(options: &'a CaptureOptions, chosen: ChosenBackend) -> Result<Capture<'a>, CaptureError> {
+    fn begin(
+        options: &'a CaptureOptions,
+        setup: &'a BackendSetup,
+        supervisor: &'a mut Supervisor,
+        chosen: ChosenBackend,
+    ) -> Result<Capture<'a>, CaptureError> {
         let names = options.devices.iter().map(|device| device.name.clone());
+        let notes = chosen.refused.iter().map(|(name, why)| refusal(name, why)).collect();
         let mut capture = Capture {
             options,
+            setup,
+            supervisor,
+            counts: KernelCounts::take(&options.devices),
             merger: RecordMerger::new(&options.devices, chosen.backend.format().0),
             chosen,
             attribution: Attribution::new(options.vm_by, names),
@@ -174,7 +128,7 @@ impl<'a> Capture<'a> {
             stored_vms: 0,
             placed: Vec::new(),
             records: Vec::new(),
-            notes: Vec::new(),
+            notes,
         };
         capture.read_clocks();
         if !options.raw {
@@ -193,7 +147,9 @@ impl<'a> Capture<'a> {
         let mut cpu_before = cpu_time();
         loop {
             let awake = Instant::now();
-            self.sweep()?;
+            if let Err(error) = self.sweep() {
+                self.replace_backend(error)?;
+            }
             if looked.elapsed() >= CHECK_INTERVAL {
                 watch(&self.progress(looked.elapsed(), events_before));
                 (events_before, looked) = (self.events, Instant::now());
@@ -218,6 +174,36 @@ impl<'a> Capture<'a> {
                 return Ok(reason);
             }
         }
+    }
+
+    /// Continues with the next backend that works after `error` of this one, if it has recorded nothing.
+    fn replace_backend(&mut self, error: CaptureError) -> Result<(), CaptureError> {
+        if self.events > 0 || self.chosen.backend.raw_written() != (0, 0) {
+            return Err(error);
+        }
+        if self.options.backend.is_some() {
+            return Err(backends::refuse(
+                self.setup,
+                self.options.backend.as_deref(),
+                &[(self.chosen.name, error.of_backend())],
+            ));
+        }
+        // It has failed already; stopping it switches the rest off.
+        let _ = self.chosen.backend.stop(&mut Vec::new());
+        if let Some(raw) = &self.setup.raw {
+            Output::File(raw.clone()).check_free(true)?;
+        }
+        let tried = self.chosen.refused.len();
+        let mut refused = self.chosen.refused.clone();
+        refused.push((self.chosen.name, error.of_backend()));
+        self.chosen = backends::choose(self.setup, None, refused, self.supervisor)?;
+        self.notes.extend(self.chosen.refused[tried..].iter().map(|(name, why)| refusal(name, why)));
+        self.merger = RecordMerger::new(&self.options.devices, self.chosen.backend.format().0);
+        self.counts = KernelCounts::take(&self.options.devices);
+        if let Some(store) = &self.store {
+            store.meta(self.meta(CHECKPOINT_READINGS_MAX));
+        }
+        Ok(())
     }
 
     /// Pauses, unless the capture is to end.
@@ -370,6 +356,8 @@ impl<'a> Capture<'a> {
             Err(error) => (StopReason::InputFailed, Some(error.to_string())),
         };
         self.placed.clear();
+        // Before tracing ends, so that every counted I/O has been traced.
+        let counted = self.counts.since(&self.options.devices);
         let raw_events = self.chosen.backend.raw_written().1;
         let stopped = self.chosen.backend.stop(&mut self.placed);
         // If either fails, the records so far are kept.
@@ -393,11 +381,13 @@ impl<'a> Capture<'a> {
         if let Some(what) = stored.failure {
             (stopped_by, failure) = (StopReason::OutputFailed, Some(what));
         }
-        let last = self.progress(CHECK_INTERVAL, self.events);
-        watch(&last);
         if self.options.devices.iter().any(BlockDevice::is_gone) && failure.is_none() {
             stopped_by = StopReason::DeviceGone;
+        } else if failure.is_none() {
+            failure = self.missed(&counted, raw_bytes);
         }
+        let last = self.progress(CHECK_INTERVAL, self.events);
+        watch(&last);
         let losses = self.losses();
         Ok(CaptureSummary {
             schema_version: 1,
@@ -407,6 +397,7 @@ impl<'a> Capture<'a> {
             files: stored.files.iter().map(|path| path.display().to_string()).collect(),
             lasted_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
             events: self.events,
+            kernel_ios: counted.into_iter().sum::<Reading>().ok(),
             requests: self.requests,
             written_bytes: stored.bytes,
             lost_events: losses.lost_events,
@@ -422,6 +413,29 @@ impl<'a> Capture<'a> {
         })
     }
 
+    /// The devices of which nothing was recorded although the kernel counted I/Os. Adds a note on each that was idle.
+    fn missed(&mut self, counted: &[Reading], raw_bytes: u64) -> Option<String> {
+        if self.losses().lost_events > 0 {
+            return None;
+        }
+        let is_tried =
+            |name: &str| name == self.chosen.name || self.chosen.refused.iter().any(|(other, _)| *other == name);
+        let others: Vec<&str> = BACKENDS.iter().map(|row| row.name).filter(|name| !is_tried(name)).collect();
+        let mut missed = Vec::new();
+        for (at, (device, counted)) in self.options.devices.iter().zip(counted).enumerate() {
+            // The events of raw data are not told apart by device, and blktrace does not count them.
+            let recorded = if self.options.raw { self.events + raw_bytes } else { self.merger.events(at) };
+            if recorded > 0 {
+                continue;
+            }
+            match Silence::of_device(&device.name, self.chosen.name, counted, &others) {
+                Silence::Missed(why) => missed.push(why),
+                Silence::Harmless(why) => self.notes.push(format!("warning: {why}")),
+            }
+        }
+        (!missed.is_empty()).then(|| missed.join("; "))
+    }
+
     /// Writes the metadata beside raw files, which cannot hold them.
     fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
@@ -429,4 +443,9 @@ impl<'a> Capture<'a> {
         std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
         Ok(StoreOutcome { bytes, files: vec![path], failure: None })
     }
+}
+
+/// A note on a backend that does not work.
+fn refusal(name: &str, why: &str) -> String {
+    format!("backend {name} does not work: {why}")
 }

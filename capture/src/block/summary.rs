@@ -39,6 +39,8 @@ pub struct CaptureSummary {
     pub lasted_ns: u64,
     /// Events that were read.
     pub events: u64,
+    /// I/Os that the kernel itself counted on the devices meanwhile; `None` if it does not count them.
+    pub kernel_ios: Option<u64>,
     /// Requests that were stored; zero for raw captures.
     pub requests: u64,
     /// Bytes that were written.

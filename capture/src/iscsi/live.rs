@@ -7,6 +7,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 
 use super::backlog::Backlog;
+use super::interface;
+use crate::silence::{Reading, Silence, counted};
 
 /// The program, and its Debian package.
 const PROGRAM: &str = "dumpcap";
@@ -46,8 +48,11 @@ fn remedy(stderr: &str) -> &'static str {
 /// A running capture.
 pub struct LiveCapture {
     interface: String,
+    ports: Vec<u16>,
     child: Child,
     stderr: Option<JoinHandle<String>>,
+    /// The kernel's count of packets at the beginning.
+    before: Reading,
 }
 
 impl LiveCapture {
@@ -72,10 +77,20 @@ impl LiveCapture {
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(LiveError::NotRun(io::Error::other("its pipes are missing")));
         };
-        Ok((
-            LiveCapture { interface: interface.to_owned(), child, stderr: Some(read_stderr(errors)) },
-            Backlog::new(output),
-        ))
+        let capture = LiveCapture {
+            interface: interface.to_owned(),
+            ports: ports.to_vec(),
+            child,
+            stderr: Some(read_stderr(errors)),
+            before: interface::packets(interface),
+        };
+        Ok((capture, Backlog::new(output)))
+    }
+
+    /// What it means if no packet has been captured.
+    pub fn silence(&self) -> Silence {
+        let counted = counted(&self.before, &interface::packets(&self.interface));
+        Silence::of_interface(&self.interface, &self.ports, &counted)
     }
 
     /// The process id.

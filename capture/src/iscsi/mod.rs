@@ -13,6 +13,7 @@ mod backlog;
 mod cdb;
 mod digest;
 mod frames;
+mod interface;
 mod live;
 mod logical_units;
 mod login_text;

@@ -52,9 +52,6 @@ fn show(progress: &CaptureProgress, is_terminal: bool) {
 
 /// Prints the summary on standard output, unless the trace went there, and warnings on standard error.
 pub fn report(summary: &CaptureSummary, format: OutputFormat, to_stdout: bool) -> Result<()> {
-    for (name, why) in &summary.refused {
-        eprintln!("iocast: backend {name} does not work: {why}");
-    }
     eprintln!("iocast: captured by backend {}", summary.backend);
     if summary.lost_events > 0 {
         eprintln!("iocast: warning: {} events were lost; {}", summary.lost_events, remedy(summary));
@@ -106,6 +103,7 @@ fn table(summary: &CaptureSummary) -> Table {
         ("files", summary.files.join(", ")),
         ("lasted", format!("{:.3} s", summary.lasted_ns as f64 / 1e9)),
         ("events", summary.events.to_string()),
+        ("I/Os that the kernel counted", summary.kernel_ios.map_or("-".to_owned(), |ios| ios.to_string())),
         ("requests", summary.requests.to_string()),
         ("lost events", summary.lost_events.to_string()),
         ("written", bytes(summary.written_bytes)),

@@ -37,6 +37,7 @@ use source::ReplaySource;
 
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::scheduling::Scheduling;
@@ -77,6 +78,9 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
     for folder in [&arguments.decision_log, &arguments.stack.series].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    if arguments.stack.series.is_some() {
+        remove_unfinished_outputs()?;
     }
     let files = arguments.output.clone().map(|stem| picture::files(stem, arguments.force)).transpose()?;
     let replayed = replay_all(&setups, &candidates)?;

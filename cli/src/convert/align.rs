@@ -13,6 +13,7 @@ use crate::arguments::Convert;
 use crate::error::UsageError;
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
+use crate::units::span;
 
 /// The alignment of two clocks, and the trace of the reference clock.
 pub struct Alignment {
@@ -109,7 +110,6 @@ impl Alignment {
             return output::print_json(&self.figures);
         }
         let found = &self.figures;
-        let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
         let seconds = |ns: i64| format!("{:.6} s", ns as f64 / 1e9);
         let mut rows = vec![
             ("requests of the reference", found.reference_requests.to_string()),
@@ -123,9 +123,9 @@ impl Alignment {
             ("offset", seconds(found.offset_ns)),
             ("offset by issues alone", seconds(found.issue_offset_ns)),
             ("drift", format!("{:.1} ppb", found.drift_ppb)),
-            ("residual p50", us(found.residual_p50_ns)),
-            ("residual p95", us(found.residual_p95_ns)),
-            ("residual max", us(found.residual_max_ns)),
+            ("residual p50", span(found.residual_p50_ns as f64)),
+            ("residual p95", span(found.residual_p95_ns as f64)),
+            ("residual max", span(found.residual_max_ns as f64)),
         ];
         if let Some(offset) = found.completion_offset_ns {
             rows.insert(10, ("offset by completions alone", seconds(offset)));

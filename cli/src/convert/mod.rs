@@ -16,6 +16,7 @@ use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
 
 use crate::arguments::Convert;
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::progress::Progress;
 
 /// The name of standard output.
@@ -24,6 +25,7 @@ const STANDARD_OUTPUT: &str = "-";
 const NAMED_MAX: usize = 5;
 
 pub fn run(arguments: &Convert) -> Result<()> {
+    remove_unfinished_outputs()?;
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let provenance = provenance(&arguments.provenance)?;
     let output = &arguments.output;

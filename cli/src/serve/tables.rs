@@ -2,15 +2,16 @@
 
 use traces::results::serving::{ServedVm, Serving};
 
-use crate::output::{Table, number};
+use crate::output::Table;
 use crate::output_format::OutputFormat;
+use crate::units::{percentile, span_or_absent};
 
 /// The status line while the server runs.
 pub fn line(report: &Serving) -> String {
-    let late = |name: &str| number(us(report.lateness.percentiles_ns.get(name).copied()));
-    let max = number(us(report.lateness.moments.max_ns));
-    let requests = report.lateness.count;
-    format!("{requests} requests, late by p50 {} us, p99 {} us, max {max} us", late("p50"), late("p99"))
+    let lateness = &report.lateness;
+    let late = |name: &str| percentile(&lateness.percentiles_ns, lateness.count, name);
+    let max = span_or_absent(lateness.moments.max_ns.map(|ns| ns as f64));
+    format!("{} requests, late by p50 {}, p99 {}, max {max}", lateness.count, late("p50"), late("p99"))
 }
 
 /// The tables at the end.
@@ -18,22 +19,17 @@ pub fn render(report: &Serving, format: OutputFormat) -> String {
     [spans(report), vms(report)].iter().map(|table| table.render(format)).collect::<Vec<String>>().join("\n")
 }
 
-fn us(ns: Option<u64>) -> Option<f64> {
-    ns.map(|ns| ns as f64 / 1e3)
-}
-
 fn spans(report: &Serving) -> Table {
     let rows = [("lateness", &report.lateness), ("response time", &report.response_time)];
     let row = |(name, figures): &(&str, &traces::results::SpanFigures)| {
-        let percentile = |name: &str| number(us(figures.percentiles_ns.get(name).copied()));
-        let mut row = vec![(*name).to_owned(), figures.count.to_string()];
-        row.push(number(figures.moments.mean_ns.map(|mean| mean / 1e3)));
+        let percentile = |name: &str| percentile(&figures.percentiles_ns, figures.count, name);
+        let mut row = vec![(*name).to_owned(), figures.count.to_string(), span_or_absent(figures.moments.mean_ns)];
         row.extend(["p50", "p90", "p95", "p99", "p99.9"].map(percentile));
-        row.push(number(us(figures.moments.max_ns)));
+        row.push(span_or_absent(figures.moments.max_ns.map(|ns| ns as f64)));
         row
     };
     Table {
-        title: format!("{} served for {:.1} s; times in us", report.drive.name, report.span_ns.as_s_f64()),
+        title: format!("{} served for {:.1} s", report.drive.name, report.span_ns.as_s_f64()),
         header: ["", "requests", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(row).collect(),
         text_columns: 1,

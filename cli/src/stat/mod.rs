@@ -17,6 +17,7 @@ use traces::{Nanos, TraceReader};
 
 use crate::arguments::Stat;
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -32,7 +33,10 @@ pub fn run(arguments: &Stat) -> Result<()> {
     let bytes = members.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
     let progress = Progress::new("measuring", bytes, 1);
     let series = match &arguments.series {
-        Some(path) => Some(SeriesWriter::create(path, arguments.interval)?),
+        Some(path) => {
+            remove_unfinished_outputs()?;
+            Some(SeriesWriter::create(path, arguments.interval)?)
+        }
         None => None,
     };
     let pass = Pass { series, interval: arguments.interval, counter: progress.counter(0) };

@@ -104,7 +104,7 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
     let within = [empirical.within_250us, empirical.within_250us_or_5pct, empirical.within_1ms].map(share);
     let cells = [vec!["empirical".to_owned(), ms(empirical.mean_abs_error_ns)], within.to_vec(), vec!["-".to_owned()]];
     rows.push(cells.concat());
-    let header = ["per request", "mean error, ms", "250 us", "or 5 % of the mean", "1 ms", "half a turn off"];
+    let header = ["per request", "mean error, ms", "250 µs", "or 5 % of the mean", "1 ms", "half a turn off"];
     let title = judged.per_request.map_or("The drive has no phase to fit".to_owned(), |one| {
         let think_time = match judged.think_time {
             Some(ThinkTime::After) => ", think time after each request",
@@ -112,7 +112,7 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
             None => "",
         };
         format!(
-            "On the measured time line{think_time}: rotation period {:.3} us, phase {:.1} us",
+            "On the measured time line{think_time}: rotation period {:.3} µs, phase {:.1} µs",
             one.period_ns / 1e3,
             one.offset_ns / 1e3
         )

@@ -103,6 +103,11 @@ impl Decisions {
         }
     }
 
+    /// Decisions so far: choices among at least two candidates.
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
     /// The agreement of the scheduler with the capture.
     ///
     /// # Errors

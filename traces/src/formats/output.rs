@@ -1,13 +1,9 @@
-//! Shared parts of all writers: a file that takes its name only when it is complete, standard output for text, and the
-//! account of written and omitted records.
+//! Shared parts of all writers: text in a file or on standard output, and the account of written and omitted records.
 
-use std::fs::Permissions;
-use std::io::{self, BufWriter, Seek, SeekFrom, Stdout, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-
+use super::whole_file::WholeFile;
 use crate::error::{WriteError, WriteProblem};
 use crate::record::Record;
 use crate::request::{Operation, VmId};
@@ -17,71 +13,7 @@ use crate::trace::{AddressSpace, Extent, TraceMeta, TraceWriter, WriteOptions, W
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The name of standard output.
-const STANDARD_OUTPUT: &str = "-";
-
-/// A file with a temporary name in the folder where it will stand. Dropped before
-/// [`WholeFile::finish`], it is removed.
-pub(crate) struct WholeFile {
-    path: PathBuf,
-    file: NamedTempFile,
-}
-
-impl WholeFile {
-    /// Begins a file that will be `path`, and replaces an existing file when it is finished.
-    ///
-    /// # Errors
-    /// Standard output; a path at which something stands that is no regular file; a folder that
-    /// does not exist or cannot be written to.
-    pub(crate) fn create(path: &Path) -> Result<WholeFile, WriteError> {
-        let fail = |error| WriteError::new(path, WriteProblem::Io(error));
-        if path == Path::new(STANDARD_OUTPUT) {
-            let what = "this format is written to files only; text formats go to standard output too";
-            return Err(WriteError::new(path, WriteProblem::NotAFile(what)));
-        }
-        // Renaming onto a device node or a pipe would replace it, not write to it.
-        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(WriteError::new(path, WriteProblem::NotAFile("what stands there is no regular file")));
-        }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // As any other new file: rw-rw-rw- less the umask, not only for its owner.
-        let permissions = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new()
-            .prefix(".iocast-")
-            .suffix(".part")
-            .permissions(permissions)
-            .tempfile_in(folder)
-            .map_err(fail)?;
-        Ok(WholeFile { path: path.to_owned(), file })
-    }
-
-    /// Makes the contents durable and gives the file its name.
-    ///
-    /// # Errors
-    /// The file system's.
-    pub(crate) fn finish(self) -> Result<(), WriteError> {
-        let WholeFile { path, file } = self;
-        let fail = |error| WriteError::new(&path, WriteProblem::Io(error));
-        file.as_file().sync_all().map_err(fail)?;
-        file.persist(&path).map_err(|error| fail(error.error))?;
-        Ok(())
-    }
-}
-
-impl Write for WholeFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for WholeFile {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
-}
+pub(super) const STANDARD_OUTPUT: &str = "-";
 
 /// Why a format cannot express a record, in the plural: "flushes". One of a few, so that counts
 /// add up.

@@ -2,13 +2,16 @@
 //! of blktrace 1.3.
 //!
 //! The kernel delivers its records through relay files of debugfs, which no program can open while the kernel is locked
-//! down (kernel_lockdown(7)).
+//! down (kernel_lockdown(7)). Only securityfs shows the lockdown, and it need not be mounted. The program then complains
+//! and goes on without records, so that its standard error decides.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -35,6 +38,9 @@ const START_CHECK: Duration = Duration::from_millis(500);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const READ_BUFFER_BYTES: usize = 1 << 18;
+/// The most bytes of its messages that are read at once.
+const MESSAGE_BYTES_MAX: usize = 4096;
+const LOCKED_DOWN: &str = "; the kernel may be locked down (secure boot): the backend tracefs works then, too";
 
 pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
     probe_at(setup, Path::new("/sys/kernel/security/lockdown"), Path::new(DEBUGFS))
@@ -47,6 +53,7 @@ fn probe_at(setup: &BackendSetup, lockdown: &Path, debugfs: &Path) -> Result<(),
     if setup.raw.is_some() && setup.decode {
         return Err("blktrace writes its records to files or to a pipe, not to both".to_owned());
     }
+    // Without the file the state is unknown, and the program finds out.
     let state = fs::read_to_string(lockdown).unwrap_or_default();
     if let Some(state) = state.split_whitespace().find(|word| word.starts_with('[') && *word != "[none]") {
         return Err(format!("the kernel is locked down {state}, which forbids its relay files (EPERM)"));
@@ -71,8 +78,12 @@ struct Blktrace {
     out: Option<ChildStdout>,
     errors: ChildStderr,
     records: LiveRecords,
+    /// Bytes of records that were read.
+    read_bytes: u64,
     buffer: Vec<u8>,
     raw: Option<PathBuf>,
+    /// Its messages while it records.
+    notes: Vec<String>,
 }
 
 impl Blktrace {
@@ -100,40 +111,51 @@ impl Blktrace {
         })?;
         let (out, errors) = (child.stdout.take(), child.stderr.take());
         let errors = errors.ok_or_else(|| failed("no standard error".to_owned()))?;
-        let fail = |error: rustix::io::Errno| failed(error.to_string());
-        if let Some(out) = &out {
-            fcntl_setfl(out, fcntl_getfl(out).map_err(fail)? | OFlags::NONBLOCK).map_err(fail)?;
-        }
         let raw = setup.raw.clone();
-        let records = LiveRecords::new();
-        let mut begun = Blktrace { child, out, errors, records, buffer: vec![0; READ_BUFFER_BYTES], raw };
+        let (records, buffer, notes) = (LiveRecords::new(), vec![0; READ_BUFFER_BYTES], Vec::new());
+        let mut begun = Blktrace { child, out, errors, records, read_bytes: 0, buffer, raw, notes };
+        if let Some(out) = &begun.out {
+            set_nonblocking(out)?;
+        }
+        set_nonblocking(&begun.errors)?;
         begun.check_start()?;
         Ok(begun)
     }
 
-    /// Waits briefly: blktrace fails at once if it cannot trace.
+    /// Waits briefly: blktrace complains at once if it cannot trace, and may go on without records.
     fn check_start(&mut self) -> Result<(), CaptureError> {
         let from = Instant::now();
         while from.elapsed() < START_CHECK {
-            if let Some(status) = self.child.try_wait().map_err(|error| failed(error.to_string()))? {
-                let message = self.first_error_line();
-                return Err(failed(if message.is_empty() {
-                    format!("it ended at once with {status}")
-                } else {
-                    message
-                }));
+            if let Some(status) = self.ended()? {
+                return Err(failed(format!("it ended at once with {status}{}", self.last_words())));
+            }
+            if let Some(words) = self.new_words() {
+                return Err(failed(words));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// The first line of its error output, after it has ended.
-    fn first_error_line(&mut self) -> String {
-        let mut text = String::new();
-        // A read error leaves the text empty.
-        let _ = (&mut self.errors).take(4096).read_to_string(&mut text);
-        text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+    /// Its status, if it has ended.
+    fn ended(&mut self) -> Result<Option<ExitStatus>, CaptureError> {
+        self.child.try_wait().map_err(|error| failed(error.to_string()))
+    }
+
+    /// The first line of its new messages, with the remedy.
+    fn new_words(&mut self) -> Option<String> {
+        let mut text = vec![0; MESSAGE_BYTES_MAX];
+        // An error means that there is nothing new.
+        let bytes = self.errors.read(&mut text).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..bytes]).into_owned();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        let remedy = if line.contains("not permitted") { LOCKED_DOWN } else { "" };
+        Some(format!("{line}{remedy}"))
+    }
+
+    /// As [`Blktrace::new_words`], behind a message about its end.
+    fn last_words(&mut self) -> String {
+        self.new_words().map(|words| format!(": {words}")).unwrap_or_default()
     }
 
     /// Reads the available records. Returns false once the program has closed its output.
@@ -142,7 +164,10 @@ impl Blktrace {
         loop {
             match out.read(&mut self.buffer) {
                 Ok(0) => return Ok(false),
-                Ok(bytes) => self.records.hand(&self.buffer[..bytes]),
+                Ok(bytes) => {
+                    self.read_bytes += bytes as u64;
+                    self.records.hand(&self.buffer[..bytes]);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(failed(error.to_string())),
@@ -150,12 +175,19 @@ impl Blktrace {
         }
     }
 
-    fn request_end(&self) {
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+    fn request_end(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None))
+            && let Some(pid) = Pid::from_raw(self.child.id().cast_signed())
+        {
             // Uses SIGTERM, because a shell starts background programs with SIGINT ignored. It may have ended already.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
+}
+
+fn set_nonblocking(pipe: impl AsFd) -> Result<(), CaptureError> {
+    let set = fcntl_getfl(&pipe).and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK));
+    set.map_err(|error| failed(error.to_string()))
 }
 
 fn failed(why: String) -> CaptureError {
@@ -165,10 +197,16 @@ fn failed(why: String) -> CaptureError {
 impl Backend for Blktrace {
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         let complete = monotonic().saturating_sub(RECORD_DELAY_MAX_NS);
-        let goes_on = self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none();
-        if !goes_on {
-            let message = self.first_error_line();
-            return Err(failed(format!("it ended before the capture did: {message}")));
+        let is_open = self.read()?;
+        if let Some(status) = self.ended()? {
+            return Err(failed(format!("it ended before the capture did, with {status}{}", self.last_words())));
+        }
+        if !is_open {
+            return Err(failed(format!("it closed its output before the capture ended{}", self.last_words())));
+        }
+        match self.new_words() {
+            Some(words) if self.read_bytes == 0 && self.raw_written().0 == 0 => return Err(failed(words)),
+            words => self.notes.extend(words.map(|words| format!("{PROGRAM}: {words}"))),
         }
         self.records.release(complete, events);
         Ok(())
@@ -177,7 +215,7 @@ impl Backend for Blktrace {
     fn stop(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError> {
         self.request_end();
         let from = Instant::now();
-        while self.read()? && self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_none() {
+        while self.read()? && self.ended()?.is_none() {
             if from.elapsed() > END_TIMEOUT {
                 return Err(failed("it does not end".to_owned()));
             }
@@ -186,7 +224,17 @@ impl Backend for Blktrace {
         // Its last output.
         self.read()?;
         self.records.release(u64::MAX, events);
-        self.child.wait().map(drop).map_err(|error| failed(error.to_string()))
+        let status = self.child.wait().map_err(|error| failed(error.to_string()))?;
+        if !status.success() && status.signal() != Some(Signal::TERM.as_raw()) {
+            return Err(failed(format!("it ended with {status}{}", self.last_words())));
+        }
+        let words = self.new_words();
+        self.notes.extend(words.map(|words| format!("{PROGRAM}: {words}")));
+        Ok(())
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     fn format(&self) -> (&'static str, String) {
@@ -215,9 +263,14 @@ impl Backend for Blktrace {
 
 impl Drop for Blktrace {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.request_end();
-            let _ = self.child.wait();
+        self.request_end();
+        let from = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if from.elapsed() > END_TIMEOUT {
+                // A failure means that it has ended.
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -295,14 +348,52 @@ mod tests {
     #[test]
     fn blktrace_ending_early_ends_the_capture() {
         let folder = tempfile::tempdir().unwrap();
-        let program = stand_in(folder.path(), "sleep 0.7; echo no more >&2");
+        let program = stand_in(folder.path(), "sleep 0.7; exit 3");
         let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
         let mut tries = (0..100).map(|_| {
             std::thread::sleep(POLL_INTERVAL);
             backend.sweep(&mut Vec::new())
         });
         let error = tries.find_map(Result::err).unwrap().to_string();
-        assert_eq!(error, "blktrace: it ended before the capture did: no more");
+        assert_eq!(error, "blktrace: it ended before the capture did, with exit status: 3");
+    }
+
+    #[test]
+    fn complaint_before_the_first_record_is_a_failure_though_blktrace_runs_on() {
+        let folder = tempfile::tempdir().unwrap();
+        // As blktrace 1.3 does under lockdown: at once, and after a while.
+        let complaint = "echo 'FAILED to start thread on CPU 0: 1/Operation not permitted' >&2";
+        let runs_on = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        let program = stand_in(folder.path(), &format!("{complaint}; {runs_on}"));
+        let error = Blktrace::begin(&setup(false), program.to_str().unwrap()).err().unwrap().to_string();
+        assert!(error.starts_with("blktrace: FAILED to start thread on CPU 0: 1/Operation not permitted; "), "{error}");
+        assert!(error.contains("the backend tracefs works then"), "{error}");
+        let program = stand_in(folder.path(), &format!("sleep 0.8; {complaint}; {runs_on}"));
+        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut tries = (0..100).map(|_| {
+            std::thread::sleep(POLL_INTERVAL);
+            backend.sweep(&mut Vec::new())
+        });
+        assert!(tries.find_map(Result::err).unwrap().to_string().contains("Operation not permitted"));
+    }
+
+    #[test]
+    fn words_and_status_at_the_end_are_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = |end: &str| {
+            let runs_on = format!("trap '{end}' TERM; while :; do sleep 0.05; done");
+            let program = stand_in(folder.path(), &runs_on);
+            let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+            let stopped = backend.stop(&mut Vec::new());
+            (stopped.map_err(|error| error.to_string()), backend.notes())
+        };
+        assert_eq!(ended("exit 0"), (Ok(()), Vec::new()));
+        assert_eq!(
+            ended("echo You have 5 dropped events >&2; exit 0"),
+            (Ok(()), vec!["blktrace: You have 5 dropped events".to_owned()])
+        );
+        let (stopped, _) = ended("echo disk full >&2; exit 2");
+        assert_eq!(stopped, Err("blktrace: it ended with exit status: 2: disk full".to_owned()));
     }
 
     #[test]

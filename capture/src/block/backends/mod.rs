@@ -115,16 +115,18 @@ pub(super) struct ChosenBackend {
     pub(super) refused: Vec<(&'static str, String)>,
 }
 
-/// Opens the named backend, or the first that works.
+/// Opens the named backend, or the first that works and has not been `refused` yet.
 pub(super) fn choose(
     setup: &BackendSetup,
     named: Option<&str>,
+    mut refused: Vec<(&'static str, String)>,
     supervisor: &mut Supervisor,
 ) -> Result<ChosenBackend, CaptureError> {
-    let mut refused = Vec::new();
-    for row in BACKENDS.iter().filter(|row| named.is_none_or(|name| row.name == name)) {
+    let tried: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    let is_candidate = |row: &&BackendRow| named.is_none_or(|name| row.name == name) && !tried.contains(&row.name);
+    for row in BACKENDS.iter().filter(is_candidate) {
         let opened = match (row.probe)(setup) {
-            Ok(()) => (row.open)(setup, supervisor).map_err(|error| error.to_string()),
+            Ok(()) => (row.open)(setup, supervisor).map_err(CaptureError::of_backend),
             Err(why) => Err(why),
         };
         match opened {
@@ -132,7 +134,18 @@ pub(super) fn choose(
             Err(why) => refused.push((row.name, why)),
         }
     }
+    Err(refuse(setup, named, &refused))
+}
+
+/// The error if no backend works, or if the named one does not.
+pub(super) fn refuse(setup: &BackendSetup, named: Option<&str>, refused: &[(&'static str, String)]) -> CaptureError {
     let devices: Vec<&str> = setup.devices.iter().map(|device| device.name.as_str()).collect();
-    let why: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    Err(CaptureError::NoBackend { devices: devices.join(", "), why: why.join("; ") })
+    let devices = devices.join(", ");
+    match (named, refused) {
+        (Some(_), [(name, why)]) => CaptureError::NamedBackend { name, devices, why: why.clone() },
+        _ => {
+            let why: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+            CaptureError::NoBackend { devices, why: why.join("; ") }
+        }
+    }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use capture::Silence;
 use capture::iscsi::{
     Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubOptions, Scrubber, TsharkAnalysis,
 };
@@ -19,6 +20,7 @@ use traces::{Record, TraceMeta, input};
 use crate::arguments::{DigestsArgument, Engine, Iscsi};
 use crate::convert::{self, Target};
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -30,17 +32,24 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
-    let figures = match (&arguments.read, &arguments.interface) {
+    let (figures, silence) = match (&arguments.read, &arguments.interface) {
         (Some(path), _) => from_file(arguments, path, &outputs)?,
         (None, Some(interface)) => live(arguments, interface, &outputs)?,
         (None, None) => return Err(UsageError("give --interface or --read".to_owned()).into()),
     };
-    if arguments.output.as_deref() == Some(Path::new("-")) {
-        return Ok(());
+    if arguments.output.as_deref() != Some(Path::new("-")) {
+        match arguments.output_format {
+            OutputFormat::Json => output::print_json(&figures)?,
+            format => tables::print(&figures, format)?,
+        }
     }
-    match arguments.output_format {
-        OutputFormat::Json => output::print_json(&figures),
-        format => tables::print(&figures, format),
+    match silence {
+        None => Ok(()),
+        Some(Silence::Harmless(why)) => {
+            eprintln!("iocast: warning: {why}");
+            Ok(())
+        }
+        Some(Silence::Missed(why)) => bail!(why),
     }
 }
 
@@ -125,7 +134,11 @@ fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn Trace
     Ok((target.1)(path, &WriteOptions { lossy: false, address_space: meta.address_space })?)
 }
 
-fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
+/// The figures of a capture, and what it means if it holds no iSCSI.
+type Captured = (WireCapture, Option<Silence>);
+
+fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Captured> {
+    remove_unfinished_outputs()?;
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let progress = Progress::new("reading", bytes, 1);
     let counter = progress.counter(0);
@@ -141,7 +154,12 @@ fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<Wi
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     made.provenance.push(("captured_from", name));
-    made.close()
+    let figures = made.close()?;
+    let silence = match figures.tcp.connections {
+        0 => Some(Silence::of_file(&path.display().to_string(), &arguments.ports, figures.packets.packets)),
+        _ => without_commands(&figures),
+    };
+    Ok((figures, silence))
 }
 
 /// The source of packets.
@@ -278,7 +296,7 @@ impl<R: Read> Read for EndWatch<R> {
     }
 }
 
-fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<WireCapture> {
+fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Captured> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -295,6 +313,7 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     stop.store(true, Ordering::Relaxed);
     // The thread only waits and sends a signal.
     let _ = ender.join();
+    let silence = capture.silence();
     // Report the first failure. dumpcap fails if its output has no reader; without dumpcap's packets the analysis
     // fails.
     if made.is_ok() || ended.load(Ordering::Relaxed) {
@@ -302,7 +321,20 @@ fn live(arguments: &Iscsi, interface: &str, outputs: &Outputs<'_>) -> Result<Wir
     }
     let mut made = made?;
     made.provenance.push(("captured_on", interface.to_owned()));
-    made.close()
+    let figures = made.close()?;
+    let silence = if figures.packets.packets == 0 { Some(silence) } else { without_commands(&figures) };
+    Ok((figures, silence))
+}
+
+/// A capture of packets without a SCSI command.
+fn without_commands(figures: &WireCapture) -> Option<Silence> {
+    let hint = match figures.pdus.pdus {
+        0 => "nor any iSCSI PDU; --port names the target's port, if this is another",
+        _ => "only other PDUs, such as logins and pings: the initiator was idle",
+    };
+    let packets = figures.packets.packets;
+    let why = || Silence::Harmless(format!("the {packets} packets hold no SCSI command, {hint}"));
+    (figures.commands.commands == 0).then(why)
 }
 
 /// Ends the capturing program when a signal comes or the time is over. The program then writes its counts.

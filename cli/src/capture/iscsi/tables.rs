@@ -127,7 +127,4 @@ pub fn warn(figures: &WireCapture) {
     {
         eprintln!("iocast: note: the block size of {} is unknown; 512 bytes are assumed", unit.vm);
     }
-    if packets.packets > 0 && figures.tcp.connections == 0 {
-        eprintln!("iocast: warning: no packet has the target's port; --port names another");
-    }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::{BUNCH_PACKETS_MAX, FORMAT, Header, PACKET_BYTES, VERSION};
 use crate::error::{WriteError, WriteProblem};
-use crate::formats::output::{Inexpressible, Ledger, WholeFile};
+use crate::formats::output::{Inexpressible, Ledger};
+use crate::formats::whole_file::WholeFile;
 use crate::record::Record;
 use crate::request::{Operation, Request};
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};

@@ -15,7 +15,8 @@ use ::parquet::schema::types::ColumnPath;
 use super::batch::{Batch, Checksum, Column};
 use super::{KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{WriteError, WriteProblem};
-use crate::formats::output::{Ledger, WholeFile};
+use crate::formats::output::Ledger;
+use crate::formats::whole_file::WholeFile;
 use crate::record::Record;
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 
@@ -121,8 +122,8 @@ impl<W: Write + Send> Rows<W> {
     }
 }
 
-/// Writes a trace as Parquet. Until [`TraceWriter::finish`] the file has a temporary name in the
-/// same folder; dropped before that, it is removed.
+/// Writes a trace as Parquet. Until [`TraceWriter::finish`] nothing stands at its path; dropped before that, the file
+/// is removed.
 pub struct ParquetWriter {
     rows: Rows<WholeFile>,
 }

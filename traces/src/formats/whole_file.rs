@@ -1,0 +1,269 @@
+//! A file that takes its name only when it is complete, and that an ended process does not leave behind.
+//!
+//! The file has no name (`O_TMPFILE`), so that the kernel removes it with the process that wrote it. A file system
+//! without such files (NFS, FUSE) gets a hidden temporary name instead. It is removed at a signal
+//! ([`remove_unfinished`]) or, if its process was killed, by the next file that begins in the same folder.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat};
+
+use super::output::STANDARD_OUTPUT;
+use crate::error::{WriteError, WriteProblem};
+
+const PREFIX: &str = ".iocast-";
+const SUFFIX: &str = ".part";
+/// The folder through which a file without a name gets one.
+const OPEN_FILES: &str = "/proc/self/fd";
+
+/// The temporary names that this process uses.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// Distinguishes them.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the unfinished outputs of this process, before a signal ends it.
+pub fn remove_unfinished() {
+    for path in std::mem::take(&mut *unfinished()) {
+        // The next file in this folder retries a failure.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// A file that has no name, or a temporary one, until [`WholeFile::finish`]. Dropped before that, it is removed.
+pub(crate) struct WholeFile {
+    path: PathBuf,
+    file: File,
+    temporary: Option<Temporary>,
+}
+
+/// A temporary name, which is removed when it is dropped.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A name in `folder` that no other file of this process has. It carries the process id.
+    fn new(folder: &Path) -> Temporary {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{PREFIX}{}-{number}{SUFFIX}", std::process::id()));
+        unfinished().insert(path.clone());
+        Temporary(path)
+    }
+
+    /// Gives the file its final name, replacing what is there.
+    fn rename(self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.0, path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if unfinished().remove(&self.0) {
+            // A renamed file no longer has this name.
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}
+
+impl WholeFile {
+    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    ///
+    /// # Errors
+    /// Standard output; a path at which something stands that is no regular file; a folder that
+    /// does not exist or cannot be written to.
+    pub(crate) fn create(path: &Path) -> Result<WholeFile, WriteError> {
+        if path == Path::new(STANDARD_OUTPUT) {
+            let what = "this format is written to files only; text formats go to standard output too";
+            return Err(WriteError::new(path, WriteProblem::NotAFile(what)));
+        }
+        // Renaming onto a device node or a pipe would replace it, not write to it.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(WriteError::new(path, WriteProblem::NotAFile("what stands there is no regular file")));
+        }
+        remove_leftovers(folder_of(path));
+        let begun = WholeFile::without_name(path).or_else(|_| WholeFile::with_temporary_name(path));
+        begun.map_err(|error| WriteError::new(path, WriteProblem::Io(error)))
+    }
+
+    /// Fails if the file system has no such files, or if /proc, which gives them a name, is missing.
+    fn without_name(path: &Path) -> io::Result<WholeFile> {
+        fs::metadata(OPEN_FILES)?;
+        // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
+        let mode = Mode::from_raw_mode(0o666);
+        let file = rustix::fs::open(folder_of(path), OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode)?;
+        Ok(WholeFile { path: path.to_owned(), file: lock(file.into()), temporary: None })
+    }
+
+    fn with_temporary_name(path: &Path) -> io::Result<WholeFile> {
+        let temporary = Temporary::new(folder_of(path));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary.0)?;
+        Ok(WholeFile { path: path.to_owned(), file: lock(file), temporary: Some(temporary) })
+    }
+
+    /// Makes the contents durable and gives the file its name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(crate) fn finish(self) -> Result<(), WriteError> {
+        let WholeFile { path, file, temporary } = self;
+        let named = file.sync_all().and_then(|()| match temporary {
+            Some(temporary) => temporary.rename(&path),
+            None => name(&file, &path),
+        });
+        named.map_err(|error| WriteError::new(&path, WriteProblem::Io(error)))
+    }
+}
+
+/// Gives a file without a name the name `path`, replacing what is there.
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let open = Path::new(OPEN_FILES).join(file.as_raw_fd().to_string());
+    let link = |to: &Path| linkat(CWD, &open, CWD, to, AtFlags::SYMLINK_FOLLOW);
+    match link(path) {
+        // A link replaces nothing.
+        Err(rustix::io::Errno::EXIST) => {
+            let temporary = Temporary::new(folder_of(path));
+            link(&temporary.0)?;
+            temporary.rename(path)
+        }
+        linked => Ok(linked?),
+    }
+}
+
+/// Marks the file as in use, for [`remove_leftovers`] of other processes.
+fn lock(file: File) -> File {
+    // A file system without locks keeps its leftovers.
+    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    file
+}
+
+/// Removes temporary files of ended processes. A process of another host or container is not in /proc, but it holds the
+/// lock of its file.
+fn remove_leftovers(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if owner(&entry.file_name().to_string_lossy()).is_none_or(lives) {
+            continue;
+        }
+        let path = entry.path();
+        // Neither follows a link nor waits at a pipe that has such a name.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&path, flags, Mode::empty());
+        if opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            // A folder that cannot be written to refuses the new file, too.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The process id in a temporary name.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?.0.parse().ok()
+}
+
+fn lives(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for WholeFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    type Begin = fn(&Path) -> io::Result<WholeFile>;
+    const WAYS: [Begin; 2] = [WholeFile::without_name, WholeFile::with_temporary_name];
+
+    #[test]
+    fn file_has_its_name_when_it_is_finished_and_replaces_what_is_there() {
+        for begin in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("trace");
+            for text in ["first", "second"] {
+                let mut file = begin(&path).unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+                assert_ne!(fs::read_to_string(&path).unwrap_or_default(), text);
+                file.finish().unwrap();
+                assert_eq!(fs::read_to_string(&path).unwrap(), text);
+                assert_eq!(names(folder.path()), ["trace"]);
+            }
+            // As readable as any other new file.
+            let other = folder.path().join("other");
+            File::create(&other).unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode(&path), mode(&other));
+        }
+    }
+
+    #[test]
+    fn unfinished_file_vanishes_when_it_is_dropped() {
+        for begin in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let mut file = begin(&folder.path().join("trace")).unwrap();
+            file.write_all(b"half").unwrap();
+            drop(file);
+            assert!(names(folder.path()).is_empty());
+        }
+    }
+
+    #[test]
+    fn leftovers_of_ended_processes_are_removed_and_files_in_use_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let of = |number: u32| format!("{PREFIX}{}-{number}{SUFFIX}", ended.id());
+        fs::write(folder.path().join(of(0)), "left").unwrap();
+        // As of a process on another host: not in /proc, but it holds the lock.
+        let far = lock(File::create(folder.path().join(of(1))).unwrap());
+        for other in [".iocast-notes.part", "mine.part"] {
+            fs::write(folder.path().join(other), "not ours").unwrap();
+        }
+        let own = WholeFile::with_temporary_name(&folder.path().join("own")).unwrap();
+        WholeFile::create(&folder.path().join("trace")).unwrap().finish().unwrap();
+        let left = names(folder.path());
+        assert!(!left.contains(&of(0)), "{left:?}");
+        assert_eq!(left.len(), 5, "{left:?}");
+        assert!(left.contains(&of(1)), "{left:?}");
+        drop((own, far));
+    }
+
+    #[test]
+    fn error_names_the_file_that_was_asked_for() {
+        let error = WholeFile::create(Path::new("/no/such/folder/trace.csv")).err().unwrap().to_string();
+        assert_eq!(error, "cannot write /no/such/folder/trace.csv: No such file or directory (os error 2)");
+    }
+}
