@@ -136,7 +136,7 @@ fn percent(share: f64, decimals: usize) -> String {
 
 /// A span of time in a unit that suits it.
 pub fn span(ns: f64) -> String {
-    if ns.abs() >= 1e6 { format!("{:.3} ms", ns / 1e6) } else { format!("{:.2} us", ns / 1e3) }
+    if ns.abs() >= 1e6 { format!("{:.3} ms", ns / 1e6) } else { format!("{:.2} µs", ns / 1e3) }
 }
 
 #[cfg(test)]

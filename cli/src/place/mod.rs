@@ -117,7 +117,8 @@ fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(Isolation
     let profile = match vm.source().map_err(UsageError)? {
         Source::Profile(path) => IsolationProfile { vm: vm.name.clone(), ..read(path)? },
         Source::Capture(path) => {
-            let window = Window { start: plan.start, end: plan.end };
+            let names = "`start` and `end` in the plan";
+            let window = Window { start: plan.start, end: plan.end, names };
             let none = AtomicU64::new(0);
             measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?.0
         }

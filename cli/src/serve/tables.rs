@@ -10,7 +10,7 @@ pub fn line(report: &Serving) -> String {
     let late = |name: &str| number(us(report.lateness.percentiles_ns.get(name).copied()));
     let max = number(us(report.lateness.moments.max_ns));
     let requests = report.lateness.count;
-    format!("{requests} requests, late by p50 {} us, p99 {} us, max {max} us", late("p50"), late("p99"))
+    format!("{requests} requests, late by p50 {} µs, p99 {} µs, max {max} µs", late("p50"), late("p99"))
 }
 
 /// The tables at the end.

@@ -112,7 +112,7 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
             None => "",
         };
         format!(
-            "On the measured time line{think_time}: rotation period {:.3} us, phase {:.1} us",
+            "On the measured time line{think_time}: rotation period {:.3} µs, phase {:.1} µs",
             one.period_ns / 1e3,
             one.offset_ns / 1e3
         )

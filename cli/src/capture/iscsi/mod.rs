@@ -122,7 +122,7 @@ impl TraceOutput<'_> {
 }
 
 fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn TraceWriter>> {
-    Ok((target.1)(path, &WriteOptions { lossy: false, address_space: meta.address_space })?)
+    Ok((target.1)(path, &WriteOptions { address_space: meta.address_space, ..WriteOptions::default() })?)
 }
 
 fn from_file(arguments: &Iscsi, path: &Path, outputs: &Outputs<'_>) -> Result<WireCapture> {
