@@ -218,8 +218,7 @@ fn seeks(figures: &TraceStatistics) -> Option<Table> {
         }
     }
     let header = ["", "n", "mean sectors", "sequential, %", "forward, %", "backward, %"];
-    let title = "Seeks: in the device's order from the last request of any class, within the class from the last of the \
-                 same";
+    let title = "Seeks: from the last request of any class (in the device's order) or of the same (within the class)";
     (!rows.is_empty()).then(|| table(title, &header, 1, rows))
 }
 

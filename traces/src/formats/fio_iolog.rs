@@ -63,8 +63,8 @@ pub const FORMAT: Format = Format {
     create: Some(create),
     replayer: Some(Replayer {
         command,
-        note: "--replay_no_stall=1 leaves out the recorded times; fio 3.33 then counts the last requests in flight only \
-               with --iodepth=1",
+        note: "--replay_no_stall=1 leaves out the recorded times; fio 3.33 then counts the last requests in flight \
+               only with --iodepth=1",
     }),
     ..Format::READ_ONLY
 };

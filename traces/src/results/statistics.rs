@@ -200,8 +200,8 @@ pub struct FoundFigures {
     pub joint: Vec<(u64, u64, u64)>,
 }
 
-/// Distances from the end of one request to the start of the next. By class they are in the device's order: from the last
-/// request of any class to one of this class.
+/// Distances from the end of one request to the start of the next. By class they are in the device's order: from the
+/// last request of any class to one of this class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeekFigures {
     /// To reads.
