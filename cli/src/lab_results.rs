@@ -38,7 +38,8 @@ impl Lab<'_> {
         let groups =
             results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));
         let second = |seconds: u32| Nanos::from_s(seconds.into());
-        let window = Window { start: second(plan.warm_up_seconds), end: Some(second(plan.seconds)) };
+        let names = "`warm_up_seconds` and `seconds` in the lab's plan";
+        let window = Window { start: second(plan.warm_up_seconds), end: Some(second(plan.seconds)), names };
         Ok(Lab { folder, groups: groups.collect(), window, results, plan })
     }
 

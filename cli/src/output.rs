@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use anyhow::Result;
+use chrono::{DateTime, SecondsFormat};
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use serde::Serialize;
 use traces::WriteError;
@@ -151,6 +152,11 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().or(written).is_some_and(closed)
 }
 
+/// A time since 1970 as a date in UTC, to the second.
+pub fn date(unix_ns: i64) -> String {
+    DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
 /// A number with decimals that suit its size; [`ABSENT`] if there is none.
 pub fn number(value: Option<f64>) -> String {
     match value {
@@ -164,6 +170,13 @@ pub fn number(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_of_utc() {
+        assert_eq!(date(0), "1970-01-01T00:00:00Z");
+        assert_eq!(date(1_795_325_207_999_999_999), "2026-11-22T05:26:47Z");
+        assert_eq!(date(-1), "1969-12-31T23:59:59Z");
+    }
 
     #[test]
     fn lines_break_between_words() {

@@ -121,6 +121,96 @@ fn seek_distances_are_measured_per_volume() {
     assert_eq!(one["arrivals"]["read"]["requests"], 20);
 }
 
+const TITLE: &str = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
+
+/// The table whose title begins so.
+fn table_of<'a>(text: &'a str, title: &str) -> &'a str {
+    let from = text.find(title).unwrap_or_else(|| panic!("{title} is not in\n{text}"));
+    text[from..].split("\n\n").next().unwrap()
+}
+
+/// The cells of the row of that name.
+fn row<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
+    let rows = table.lines().map(|line| line.split(['│', '┆']).map(str::trim).collect::<Vec<&str>>());
+    rows.map(|cells| cells[1..cells.len().max(2) - 1].to_vec())
+        .find(|cells| cells.first() == Some(&name))
+        .unwrap_or_else(|| panic!("{name} is not in\n{table}"))
+}
+
+#[test]
+fn a_sequential_writer_between_random_reads_is_sequential_within_its_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = folder.path().join("two.load").display().to_string();
+    // A write of 8 sectors each 20 ms, and 10 ms behind each a read somewhere beyond all writes.
+    let pair = |at: u64| {
+        let (write, read) = (at * 20, at * 20 + 10);
+        let of = |ms: u64| format!("{}.{:03}", ms / 1_000, ms % 1_000);
+        let random = 100_000 + at * 7_919 % 1_000 * 16;
+        format!("{} ; {} ; 8 ; W ; 0 ; 0\n{} ; {random} ; 8 ; R ; 0 ; 0\n", of(write), at * 8, of(read))
+    };
+    std::fs::write(&load, TITLE.to_owned() + &(0..200).map(pair).collect::<String>()).unwrap();
+    let figures = json(&[&load]);
+    let seeks = &figures["seeks"]["at_queue"];
+    assert_eq!((&seeks["write"]["sequential"], &seeks["write"]["backward"]), (&0.into(), &199.into()));
+    let within = &seeks["within_class"]["write"];
+    assert_eq!((&within["sequential"], &within["count"]), (&199.into(), &199.into()));
+    let gaps = &figures["stages"]["q2q"];
+    assert_eq!(gaps["write"]["mean_ns"], 10_000_000.0);
+    assert_eq!(gaps["within_class"]["write"]["mean_ns"], 20_000_000.0);
+
+    let text = text(&["stat", &load]);
+    let seeks = table_of(&text, "Seeks");
+    assert_eq!(row(seeks, "Q2Q W, within the class")[3], "100.0");
+    assert_eq!(row(seeks, "Q2Q W, in the device's order")[3], "0.00");
+    assert_eq!(row(table_of(&text, "Gaps in the device's order"), "Q2Q W")[2], "10ms");
+    assert_eq!(row(table_of(&text, "Gaps within the class"), "Q2Q W")[2], "20ms");
+}
+
+/// A trace of the requests of one class alone has the figures of that class within the whole trace.
+#[test]
+fn figures_within_a_class_are_those_of_its_requests_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mail = root().join("traces/samples/mail.parquet").display().to_string();
+    text(&["convert", &mail, &path("mail.csv")]);
+    let whole = json(&[&path("mail.csv")]);
+    let csv = std::fs::read_to_string(path("mail.csv")).unwrap();
+    let (header, lines) = csv.split_once('\n').unwrap();
+    let column = header.split(',').position(|name| name == "operation").unwrap();
+    for class in ["read", "write"] {
+        let of_class = |line: &&str| line.split(',').nth(column) == Some(class);
+        let alone: Vec<&str> = [header].into_iter().chain(lines.lines().filter(of_class)).collect();
+        std::fs::write(path("alone.csv"), alone.join("\n")).unwrap();
+        let alone = json(&[&path("alone.csv")]);
+        assert!(alone["arrivals"][class]["requests"].as_u64().unwrap() > 10_000, "{class}");
+        assert_eq!(alone["seeks"]["at_queue"]["all"], whole["seeks"]["at_queue"]["within_class"][class], "{class}");
+        assert_eq!(alone["stages"]["q2q"]["all"], whole["stages"]["q2q"]["within_class"][class], "{class}");
+    }
+}
+
+#[test]
+fn classes_that_are_counted_in_all_have_a_row() {
+    let mail = root().join("traces/samples/mail.parquet").display().to_string();
+    let text = text(&["stat", &mail]);
+    let times = table_of(&text, "Times between stages");
+    for stage in ["D2C", "Q2C", "DEV"] {
+        let of = |class: &str| row(times, &format!("{stage} {class}"))[1].parse::<u64>().unwrap();
+        assert_eq!(of("all"), of("R") + of("W") + of("flush"), "{stage}");
+    }
+    let figures = json(&[&mail]);
+    assert!(figures["stages"]["q2c"]["flush"]["count"].as_u64().unwrap() > 4_000);
+    assert_eq!(figures["stages"]["q2c"]["within_class"], Value::Null);
+}
+
+#[test]
+fn the_zero_of_the_clock_is_a_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dated.csv");
+    std::fs::write(&path, "3,R,0,4096,1577808000123456\n3,R,4096,4096,1577808000223456\n").unwrap();
+    let text = text(&["stat", &path.display().to_string(), "--from", "alibaba"]);
+    assert!(text.contains("zero at 2019-12-31T16:00:00Z\n"), "{text}");
+}
+
 #[test]
 fn a_series_sums_up_to_the_whole() {
     let folder = tempfile::tempdir().unwrap();

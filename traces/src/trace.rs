@@ -296,13 +296,15 @@ pub trait TraceWriter {
 }
 
 /// How a trace is to be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Leave out and count records that the format cannot express, instead of failing at them.
     pub lossy: bool,
     /// What the addresses of a trace of several VMs refer to, so that those of different devices
     /// are kept apart, or refused by a format that has one device.
     pub address_space: AddressSpace,
+    /// The one device or file that a replay of the output uses, in formats that name devices.
+    pub replay_device: Option<String>,
 }
 
 /// What was written.

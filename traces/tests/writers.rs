@@ -14,8 +14,8 @@ use traces::formats::FORMATS;
 use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
 use traces::{Flags, Lba, Operation, Priority, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
-const LOSSY: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::Shared };
-const DEVICES: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::PerVm };
+const LOSSY: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::Shared, replay_device: None };
+const DEVICES: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::PerVm, replay_device: None };
 
 fn text(format_name: &str, records: &[Record], options: &WriteOptions) -> String {
     let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,10 @@ pub struct Convert {
     /// Leave out and count requests that the output format cannot express, instead of failing
     #[arg(long)]
     pub lossy: bool,
+    /// Device or file on which the output is to be replayed (fio-iolog, btreplay, blkreplay): fio's log names it, and
+    /// the printed command line of the replay program too
+    #[arg(long, value_name = "DEVICE")]
+    pub replay_device: Option<String>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]

@@ -83,6 +83,9 @@ pub struct Window {
 }
 
 impl Window {
+    /// The error of a window without requests.
+    pub const IS_EMPTY: &str = "no request lies in the window of --start, --end and --limit";
+
     pub fn checked(self) -> Result<TimeWindow, UsageError> {
         if self.end.is_some_and(|end| end <= self.start) {
             return Err(UsageError("--end must be later than --start".to_owned()));

@@ -79,9 +79,9 @@ impl Load {
     /// The error of a comparison that replayed no request.
     pub fn nothing(&self) -> &'static str {
         match self {
-            Load::Traces(_) => "no request lies in the window of --start, --end and --limit",
+            Load::Traces(_) => "no request lies in the window of --start (--from), --end (--to) and --limit",
             Load::Generated(_) => {
-                "the workloads made no request before --end or --limit; the page cache can absorb them all \
+                "the workloads made no request before --end (--to) or --limit; the page cache can absorb them all \
                  (--guest-cache 0 switches it off)"
             }
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use traces::align::{self, ClockMap, Sample};
 use traces::formats;
 use traces::results::alignment::AlignmentFigures;
@@ -101,13 +102,13 @@ impl Alignment {
         }
     }
 
-    /// Prints the alignment.
+    /// Prints the alignment; JSON also has the command line that replays the output.
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn print(&self, format: OutputFormat) -> Result<()> {
+    pub fn print(&self, format: OutputFormat, replay_command: Option<&str>) -> Result<()> {
         if format == OutputFormat::Json {
-            return output::print_json(&self.figures);
+            return output::print_json(&Printed { figures: &self.figures, replay_command });
         }
         let found = &self.figures;
         let seconds = |ns: i64| format!("{:.6} s", ns as f64 / 1e9);
@@ -138,6 +139,15 @@ impl Alignment {
         };
         output::print(&table.render(format))
     }
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    figures: &'a AlignmentFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay_command: Option<&'a str>,
 }
 
 /// The requests of a trace that move data, in the order of their issues if the trace records issues.

@@ -1,11 +1,12 @@
 //! `iocast convert`: reads a trace in any format, and writes it in any format that has a writer.
 
 mod align;
+mod replay_hint;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use replay::sources::{Cursor, Position, TimeWindow};
 use traces::anonymise::Anonymiser;
 use traces::error::WriteProblem;
@@ -14,7 +15,7 @@ use traces::input::is_reopenable;
 use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
 use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
 
-use crate::arguments::Convert;
+use crate::arguments::{Convert, Window};
 use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::progress::Progress;
@@ -31,6 +32,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let output = &arguments.output;
     let (target, create) = target(output, arguments.to.as_deref())?;
     check_kept(arguments, target)?;
+    replay_hint::check(arguments, target)?;
     ensure!(
         arguments.force || !output.is_file() || output == Path::new(STANDARD_OUTPUT),
         UsageError(format!("{} exists; --force overwrites it", output.display()))
@@ -43,8 +45,10 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let counter = progress.counter(0);
 
     let mut reader = formats::open(&arguments.input, &options)?;
-    let begin =
-        |meta: &TraceMeta| create(output, &WriteOptions { lossy: arguments.lossy, address_space: meta.address_space });
+    let begin = |meta: &TraceMeta| {
+        let (lossy, address_space) = (arguments.lossy, meta.address_space);
+        create(output, &WriteOptions { lossy, address_space, replay_device: arguments.replay_device.clone() })
+    };
     // The writer begins at the first record; only then does every reader know its devices.
     let mut writer: Option<Box<dyn TraceWriter>> = None;
     each_record(reader.as_mut(), window, |record, reader| {
@@ -63,7 +67,8 @@ pub fn run(arguments: &Convert) -> Result<()> {
     })?;
     let writer = match writer {
         Some(writer) => writer,
-        None => begin(reader.meta())?,
+        None if window == TimeWindow::default() => begin(reader.meta())?,
+        None => bail!("{}: {}", arguments.input.display(), Window::IS_EMPTY),
     };
     let mut meta = reader.meta().clone();
     describe(&mut meta, arguments, reader.as_ref())?;
@@ -77,8 +82,11 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let written = writer.finish(&meta)?;
     drop(progress);
     report(arguments, target, &meta, &written, reader.as_ref());
+    let replay = replay_hint::print(arguments, target, &meta, &written)?;
     match &alignment {
-        Some(alignment) if output != Path::new(STANDARD_OUTPUT) => alignment.print(arguments.output_format),
+        Some(alignment) if output != Path::new(STANDARD_OUTPUT) => {
+            alignment.print(arguments.output_format, replay.as_deref())
+        }
         _ => Ok(()),
     }
 }

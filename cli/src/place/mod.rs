@@ -6,18 +6,18 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use predictors::place::{self, Standing, Task};
 use predictors::synthetic::Ran;
 use predictors::{OperationForecast, PREDICTORS, VmForecast};
 use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
-use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
 use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing as StoredStanding};
 use traces::spec::Spec;
 use traces::trace::ReadOptions;
+use traces::{Nanos, Sectors};
 
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
@@ -108,16 +108,23 @@ fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
     Ok((plan.luns.iter().filter_map(of).collect(), takes))
 }
 
+/// What a plan calls the part of the traces that it uses.
+const WINDOW: &str = "`start` and `end` in the plan";
+
 /// The profile of a VM alone on `storage`, and the sectors that it takes up there; 0 sectors without storage.
 fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
     if let Some(storage) = storage {
         let (mut ran, takes) = replay(plan, storage, &[vm])?;
-        return Ok((ran.remove(0).profile, takes));
+        let profile = ran.remove(0).profile;
+        let is_cut = plan.start > Nanos::ZERO || plan.end.is_some();
+        let requests = profile.reads.requests + profile.writes.requests;
+        ensure!(!is_cut || requests > 0, "no request lies in the window of {WINDOW}");
+        return Ok((profile, takes));
     }
     let profile = match vm.source().map_err(UsageError)? {
         Source::Profile(path) => IsolationProfile { vm: vm.name.clone(), ..read(path)? },
         Source::Capture(path) => {
-            let window = Window { start: plan.start, end: plan.end };
+            let window = Window { start: plan.start, end: plan.end, names: WINDOW };
             let none = AtomicU64::new(0);
             measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?.0
         }

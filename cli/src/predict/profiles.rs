@@ -131,7 +131,7 @@ impl VmInput {
 
     fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, IsolatedTrace)> {
         let Named { name, path, place } = &self.named;
-        let window = Window { start: arguments.start, end: arguments.end };
+        let window = Window { start: arguments.start, end: arguments.end, names: "--start and --end" };
         let place = DiskPlace { first: place.unwrap_or_default(), device: arguments.capacity };
         measure(name, path, &arguments.reading.options(), window, place, position)
     }
@@ -159,6 +159,8 @@ pub fn read(path: &Path) -> Result<IsolationProfile> {
 pub struct Window {
     pub start: Nanos,
     pub end: Option<Nanos>,
+    /// What the user calls its start and end, for messages.
+    pub names: &'static str,
 }
 
 /// The place of a VM's disk on the device.
@@ -214,7 +216,7 @@ pub fn measure(
         }
         next = reader.next()?;
     }
-    ensure!(taken > 0, "{}: no request lies in the window of --start and --end", path.display());
+    ensure!(taken > 0, "{}: no request lies in the window of {}", path.display(), window.names);
     let meta = reader.meta().clone();
     let provenance = TraceProvenance {
         vm: name.to_owned(),

@@ -91,7 +91,7 @@ fn at_lun(lab: &Lab<'_>, group: &str) -> Result<Vec<Record>> {
     }
     // The log begins before the workloads do, and ends with them.
     let last = records.iter().map(|record| record.request.arrival).max().unwrap_or_default();
-    let Window { start, end } = lab.window();
+    let Window { start, end, .. } = lab.window();
     records.retain(|record| end.is_none_or(|end| last.since(record.request.arrival) < end.saturating_sub(start)));
     Ok(records)
 }

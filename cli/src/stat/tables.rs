@@ -2,11 +2,11 @@
 
 use traces::results::PERCENTILES;
 use traces::results::statistics::{
-    DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, STAGES, SeekFigures, SpanFigures, Tally,
-    TraceStatistics,
+    DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, STAGES, SeekFigures, SpanFigures,
+    StageFigures, Tally, TraceStatistics,
 };
 
-use crate::output::{Table, number, terminal_width};
+use crate::output::{Table, date, number, terminal_width};
 use crate::output_format::OutputFormat;
 use crate::units::{data, span};
 
@@ -14,7 +14,8 @@ use crate::units::{data, span};
 pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {
     let mut tables = vec![requests(figures)];
     tables.extend(figures.events.as_ref().map(events));
-    tables.push(stages(figures, format));
+    let times = [stages(figures, format), gaps_in_order(figures, format), gaps_within(figures, format)];
+    tables.extend(times.into_iter().flatten());
     tables.extend([queues(figures), arrival_queues(figures), seeks(figures), sizes(figures)].into_iter().flatten());
     for (kind, grouped) in &figures.groups {
         tables.push(groups(kind, grouped, top));
@@ -26,10 +27,7 @@ pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> St
 
 fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
     let trace = &figures.trace;
-    let zero = trace
-        .clock
-        .zero_unix_ns
-        .map_or_else(String::new, |ns| format!(", zero at {} s since 1970", ns / 1_000_000_000));
+    let zero = trace.clock.zero_unix_ns.map_or_else(String::new, |ns| format!(", zero at {}", date(ns)));
     let merges = &figures.merges;
     let mut lines = vec![
         format!("{}: {}, {}, {} requests", trace.path, trace.format, trace.layer, trace.requests),
@@ -102,25 +100,67 @@ fn events(events: &std::collections::BTreeMap<String, EventFigures>) -> Table {
 /// The percentiles that a narrow table prints.
 const FEW: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
 
-fn stages(figures: &TraceStatistics, format: OutputFormat) -> Table {
+/// The percentiles that are printed: fewer on a narrow terminal.
+fn percentiles(format: OutputFormat) -> Vec<&'static str> {
     let narrow = format == OutputFormat::Table && terminal_width().is_some_and(|width| width < 120);
-    let percentiles: Vec<&str> =
-        PERCENTILES.iter().map(|(_, name)| *name).filter(|name| !narrow || FEW.contains(name)).collect();
+    PERCENTILES.iter().map(|(_, name)| *name).filter(|name| !narrow || FEW.contains(name)).collect()
+}
+
+fn times(title: &str, rows: Vec<Vec<String>>, percentiles: &[&str]) -> Option<Table> {
+    let mut header = vec!["", "n", "mean", "min"];
+    header.extend(percentiles);
+    header.push("max");
+    (!rows.is_empty()).then(|| table(title, &header, 1, rows))
+}
+
+/// The names of the stages in tables.
+fn stage_name(stage: &str) -> String {
+    if stage == "device_time" { "DEV".to_owned() } else { stage.to_uppercase() }
+}
+
+fn stages(figures: &TraceStatistics, format: OutputFormat) -> Option<Table> {
+    let percentiles = percentiles(format);
     let mut rows = Vec::new();
     for (stage, _) in STAGES {
-        let Some(of) = figures.stages.get(stage) else { continue };
-        let name = if stage == "device_time" { "DEV".to_owned() } else { stage.to_uppercase() };
-        for (class, spans) in [("all", &of.all), ("R", &of.read), ("W", &of.write)] {
-            let both = of.read.count > 0 && of.write.count > 0;
-            if spans.count > 0 && (class == "all" || both) {
+        let Some(of) = figures.stages.get(stage).filter(|of| of.within_class.is_none()) else { continue };
+        rows.extend(class_rows(&stage_name(stage), of, &percentiles));
+    }
+    times("Times between stages (`iocast help stat` explains the rows)", rows, &percentiles)
+}
+
+/// The row of all requests, and a row of each class that is only a part of them.
+fn class_rows(name: &str, of: &StageFigures, percentiles: &[&str]) -> Vec<Vec<String>> {
+    let classes = [("R", &of.read), ("W", &of.write), ("flush", &of.flush), ("discard", &of.discard)];
+    let parts = classes.into_iter().filter(|(_, spans)| spans.count > 0 && spans.count < of.all.count);
+    let rows = [("all", &of.all)].into_iter().chain(parts);
+    rows.map(|(class, spans)| stage_row(format!("{name} {class}"), spans, percentiles)).collect()
+}
+
+/// The stages from one request to the next, in the order of a request's way.
+fn gap_stages(figures: &TraceStatistics) -> impl Iterator<Item = (String, &StageFigures)> {
+    let stages = STAGES.iter().filter_map(|(stage, _)| Some((stage_name(stage), figures.stages.get(*stage)?)));
+    stages.filter(|(_, of)| of.within_class.is_some())
+}
+
+fn gaps_in_order(figures: &TraceStatistics, format: OutputFormat) -> Option<Table> {
+    let percentiles = percentiles(format);
+    let rows = gap_stages(figures).flat_map(|(name, of)| class_rows(&name, of, &percentiles)).collect();
+    times("Gaps in the device's order: from the last request of any class", rows, &percentiles)
+}
+
+/// Without rows if there is one class only, whose gaps are those of all requests.
+fn gaps_within(figures: &TraceStatistics, format: OutputFormat) -> Option<Table> {
+    let percentiles = percentiles(format);
+    let mut rows = Vec::new();
+    for (name, of) in gap_stages(figures) {
+        let Some(within) = &of.within_class else { continue };
+        for (class, spans) in [("R", &within.read), ("W", &within.write), ("discard", &within.discard)] {
+            if spans.count > 0 && spans.count < of.all.count {
                 rows.push(stage_row(format!("{name} {class}"), spans, &percentiles));
             }
         }
     }
-    let mut header = vec!["", "n", "mean", "min"];
-    header.extend(&percentiles);
-    header.push("max");
-    table("Times between stages (`iocast help stat` explains the rows)", &header, 1, rows)
+    times("Gaps within the class: from the last request of the same class", rows, &percentiles)
 }
 
 fn stage_row(name: String, spans: &SpanFigures, percentiles: &[&str]) -> Vec<String> {
@@ -163,16 +203,24 @@ fn found_row(name: String, found: &FoundFigures) -> Vec<String> {
 fn seeks(figures: &TraceStatistics) -> Option<Table> {
     let mut rows = Vec::new();
     for (at, of) in &figures.seeks {
-        let SeekFigures { read, write, all } = of;
         let at = if at == "at_issue" { "D2D" } else { "Q2Q" };
-        for (class, distances) in [("all", all), ("R", read), ("W", write)] {
-            if distances.count > 0 {
-                rows.push(seek_row(format!("{at} {class}"), distances));
+        let SeekFigures { read, write, discard, all, within_class: within } = of;
+        if all.count > 0 {
+            rows.push(seek_row(format!("{at} all"), all));
+        }
+        let classes = [("R", read, &within.read), ("W", write, &within.write), ("discard", discard, &within.discard)];
+        for (class, in_order, within) in classes {
+            // Of one class only, both are those of all requests.
+            for (order, distances) in [("in the device's order", in_order), ("within the class", within)] {
+                if distances.count > 0 && distances.count < all.count {
+                    rows.push(seek_row(format!("{at} {class}, {order}"), distances));
+                }
             }
         }
     }
     let header = ["", "n", "mean sectors", "sequential, %", "forward, %", "backward, %"];
-    (!rows.is_empty()).then(|| table("Seeks", &header, 1, rows))
+    let title = "Seeks: from the last request of any class (in the device's order) or of the same (within the class)";
+    (!rows.is_empty()).then(|| table(title, &header, 1, rows))
 }
 
 fn seek_row(name: String, distances: &DistanceFigures) -> Vec<String> {

@@ -33,9 +33,9 @@ use crate::units::Nanos;
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "alibaba",
-    summary: "Alibaba block traces CSV: device, R|W, offset, length, us since 1970",
-    units: "us since 1970; bytes",
-    traps: "The time is the last column, in us. Offset and length are in bytes; the similar Tencent traces have \
+    summary: "Alibaba block traces CSV: device, R|W, offset, length, µs since 1970",
+    units: "µs since 1970; bytes",
+    traps: "The time is the last column, in µs. Offset and length are in bytes; the similar Tencent traces have \
             sectors. No completions.",
     layer: Layer::Wire,
     recognises,

@@ -32,6 +32,7 @@ use crate::error::{Problem, ReadError};
 use crate::formats::check::{Bad, Takes};
 use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
+use crate::formats::replayer::{Replay, Replayer, quoted};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader, exactly};
 use crate::formats::{Created, Format};
@@ -47,14 +48,20 @@ pub const FORMAT: Format = Format {
     units: "s with decimals; 512-byte sectors",
     traps: "Times in seconds, lengths in 512-byte sectors. The file does not name the blktrace event of its times: \
             converters take the most frequent one (usually Q). Early converters took both Q and D, so that each \
-            request appears twice, some 10 us apart. blkreplay knows reads and writes only: flushes and discards \
+            request appears twice, some 10 µs apart. blkreplay knows reads and writes only: flushes and discards \
             cannot be written, and a write loses the flush that precedes it.",
     recognises,
     extensions: &["load"],
     open,
     create: Some(create),
+    replayer: Some(Replayer { command, note: "--speedup=F changes the pace; --dry-run sends nothing" }),
     ..Format::READ_ONLY
 };
+
+fn command(replay: &Replay) -> Result<String, String> {
+    let (device, file) = (replay.device_or_placeholder(), replay.file.display().to_string());
+    Ok(format!("blkreplay {} < {}", quoted(device), quoted(&file)))
+}
 
 const TEXT: TextFormat = TextFormat {
     name: FORMAT.name,

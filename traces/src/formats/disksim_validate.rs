@@ -32,8 +32,8 @@ use crate::units::{Nanos, Timestamp};
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "disksim-validate",
-    summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service us, think us",
-    units: "us with decimals; 512-byte blocks",
+    summary: "DiskSim validation trace: R|W, remark, first sector, sectors, service µs, think µs",
+    units: "µs with decimals; 512-byte blocks",
     traps: "One request at a time: the arrivals show the drive's speed, not a workload's. The remark (Hit, Miss) is \
             meaningless in most files. The think time is the pause after the request or before it; --think-time \
             chooses.",

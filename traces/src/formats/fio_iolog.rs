@@ -21,8 +21,14 @@
 //! *Writing* is in version 3. Times are cut off to whole µs, which never changes their order. A log
 //! that would begin at 0 begins at 1 µs instead, with all of it 1 µs later: fio forgets the gap
 //! behind a time of zero. The file is called `disk`, or `vm0`, `vm1`, … where VMs are devices of
-//! their own; fio's `--replay_redirect=/dev/…` sends all to one device. Flags, priorities, processes
-//! and completions are lost.
+//! their own; fio's `--replay_redirect=/dev/…` sends all to one device. With
+//! [`WriteOptions::replay_device`] the log names that device itself. Flags, priorities, processes and
+//! completions are lost.
+//!
+//! *Replaying.* fio 3.33 creates a file that is missing, with a size of its own choice, and does not
+//! mind what it cannot read there; `allow_file_create=0` makes that an error. With a queue (`iodepth`)
+//! it looks for completions only when the queue is full, unless `iodepth_batch_complete_min=0`; what is
+//! then still in flight at the end is in no figure.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -33,6 +39,7 @@ use crate::formats::check::{Bad, Takes};
 use crate::formats::devices::Devices;
 use crate::formats::number::integer;
 use crate::formats::output::{Inexpressible, Ledger, LineEncoder, TextWriter};
+use crate::formats::replayer::{Replay, Replayer, quoted};
 use crate::formats::scale::{Scale, Units};
 use crate::formats::text::{LineParser, TextFormat, TextReader};
 use crate::formats::{Created, Format, Opened};
@@ -45,15 +52,20 @@ use crate::units::{Lba, Nanos, Sectors, Timestamp};
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "fio-iolog",
-    summary: "fio I/O log (write_iolog), version 2 or 3: [us] file action [offset length]",
-    units: "us (version 2: waits in ms since the start); bytes",
+    summary: "fio I/O log (write_iolog), version 2 or 3: [µs] file action [offset length]",
+    units: "µs (version 2: waits in ms since the start); bytes",
     traps: "Version 2 has no times: all requests arrive at 0 unless there are wait lines. fio takes these for ms since \
-            its start, although its manual says us since the last one. Written times are cut off to us. fio 3.33 skips \
+            its start, although its manual says µs since the last one. Written times are cut off to µs. fio 3.33 skips \
             trims when it replays, and forgets the gap behind a time of 0. Flags and priorities are lost.",
     recognises,
     extensions: &["iolog"],
     open,
     create: Some(create),
+    replayer: Some(Replayer {
+        command,
+        note: "--replay_no_stall=1 leaves out the recorded times; fio 3.33 then counts the last requests in flight \
+               only with --iodepth=1",
+    }),
     ..Format::READ_ONLY
 };
 
@@ -87,9 +99,32 @@ fn open(path: &Path, options: &ReadOptions) -> Opened {
 }
 
 fn create(path: &Path, options: &WriteOptions) -> Created {
-    let ledger = Ledger::new(path, FORMAT.name, options);
-    let encoder = Encoder { space: options.address_space, opened: BTreeSet::new(), late_us: None, last_us: 0 };
+    let mut ledger = Ledger::new(path, FORMAT.name, options);
+    let device = options.replay_device.clone();
+    if device.is_some() {
+        ledger = ledger.of_one_device();
+    }
+    let space = if device.is_some() { AddressSpace::Shared } else { options.address_space };
+    let encoder = Encoder { space, device, opened: BTreeSet::new(), late_us: None, last_us: 0 };
     Ok(Box::new(TextWriter::create(path, ledger, encoder)?))
+}
+
+/// The longest name of a file that fio reads from a log.
+const FILE_BYTES_MAX: usize = 255;
+
+fn command(replay: &Replay) -> Result<String, String> {
+    let device = replay.device_or_placeholder();
+    if device.is_empty() || device.len() > FILE_BYTES_MAX || device.contains(|letter: char| letter.is_whitespace()) {
+        return Err(format!("`{device}`: fio reads names of 1 to {FILE_BYTES_MAX} bytes without blanks from a log"));
+    }
+    // fio takes a colon for the end of a name.
+    let mut words = vec![format!("--read_iolog={}", replay.file.display().to_string().replace(':', "\\:"))];
+    if replay.device.is_none() && replay.devices <= 1 {
+        words.push(format!("--replay_redirect={device}"));
+    }
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let queue = "--ioengine=libaio --direct=1 --iodepth=256 --iodepth_batch_complete_min=0 --allow_file_create=0";
+    Ok(format!("fio --name=replay {} {queue}", words.join(" ")))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,6 +236,8 @@ const END_MAX: u64 = i64::MAX as u64 / 512;
 
 struct Encoder {
     space: AddressSpace,
+    /// The name of the one file, if it is not `disk`.
+    device: Option<String>,
     /// VMs whose files have been opened.
     opened: BTreeSet<u16>,
     /// By how much all is late, so that nothing happens at zero.
@@ -210,7 +247,11 @@ struct Encoder {
 
 impl Encoder {
     fn file(&self, vm: u16) -> String {
-        if self.space == AddressSpace::PerVm { format!("vm{vm}") } else { "disk".to_owned() }
+        match &self.device {
+            Some(device) => device.clone(),
+            None if self.space == AddressSpace::PerVm => format!("vm{vm}"),
+            None => "disk".to_owned(),
+        }
     }
 }
 

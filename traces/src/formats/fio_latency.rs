@@ -35,7 +35,7 @@ use crate::units::{Nanos, Timestamp};
 pub const FORMAT: Format = Format {
     name: "fio-latency",
     summary: "fio latency log with log_offset=1: ms, latency ns, direction, length, offset[, priority]",
-    units: "ms; latencies in ns (us before fio 3.0); bytes",
+    units: "ms; latencies in ns (µs before fio 3.0); bytes",
     traps: "The time is that of completion, in whole ms: arrivals are known to 1 ms only. Without log_offset=1 it \
             holds no addresses, with log_avg_msec no single requests. Bandwidth and IOPS logs look \
             the same. Flushes are not logged. With log_unix_epoch=1 times are dates. Jobs that share one log \

@@ -25,6 +25,7 @@ mod output;
 pub mod parquet;
 mod per_cpu;
 mod plausible;
+pub mod replayer;
 mod rows;
 mod scale;
 pub mod spc;
@@ -40,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError, WriteError};
 use crate::events::EventReader;
+use crate::formats::replayer::Replayer;
 use crate::input::look_at;
 use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
@@ -80,6 +82,8 @@ pub struct Format {
     pub members: fn(&Path) -> Result<Vec<PathBuf>, ReadError>,
     /// Begins to write a trace of this format, where it is one that is written.
     pub create: Option<fn(&Path, &WriteOptions) -> Created>,
+    /// The program that replays what is written.
+    pub replayer: Option<Replayer>,
 }
 
 impl Format {
@@ -98,6 +102,7 @@ impl Format {
         open_events: None,
         members: single_file,
         create: None,
+        replayer: None,
     };
 }
 

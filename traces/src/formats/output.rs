@@ -40,7 +40,7 @@ impl Ledger {
         Ledger {
             path: path.to_owned(),
             format,
-            options: *options,
+            options: options.clone(),
             only: None,
             one_device: false,
             last: None,

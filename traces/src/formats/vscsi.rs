@@ -32,8 +32,8 @@ use crate::units::{Lba, SECTOR_BYTES, Sectors, Timestamp};
 pub const FORMAT: Format = Format {
     name: "vscsi",
     summary: "VMware vscsi trace, version 1 (32-byte records) or 2 (40-byte records)",
-    units: "us; addresses in 512-byte blocks, lengths in bytes",
-    traps: "Times in us, lengths in bytes. Version 1 has no completions. No real sample of version 2 has been seen.",
+    units: "µs; addresses in 512-byte blocks, lengths in bytes",
+    traps: "Times in µs, lengths in bytes. Version 1 has no completions. No real sample of version 2 has been seen.",
     layer: Layer::Hypervisor,
     recognises,
     extensions: &["vscsi"],

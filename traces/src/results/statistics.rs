@@ -44,7 +44,7 @@ pub struct TraceStatistics {
 
 /// Names of the stages with what each is.
 pub const STAGES: [(&str, &str); 10] = [
-    ("q2q", "between consecutive arrivals that carry data"),
+    ("q2q", "between consecutive arrivals that carry data: in the device's order, and within the class"),
     ("q2g", "arrival to its own request"),
     ("q2m", "arrival to being merged into another's request"),
     ("g2i", "request allocated to given to the scheduler"),
@@ -52,7 +52,7 @@ pub const STAGES: [(&str, &str); 10] = [
     ("m2d", "merged to issued"),
     ("d2c", "issued to completed, of every arrival"),
     ("q2c", "response time: arrival to completed"),
-    ("d2d", "between consecutive requests issued to the device"),
+    ("d2d", "between consecutive requests issued to the device, in the same two ways"),
     ("device_time", "issued to completed, once per request at the device"),
 ];
 
@@ -129,15 +129,36 @@ pub struct SpanFigures {
     pub percentiles_ns: BTreeMap<String, u64>,
 }
 
-/// A stage for reads, writes, and all (flushes and discards too).
+/// A stage by class. The times between consecutive requests (`q2q`, `d2d`) are in the device's order: from the last
+/// request of any class to one of this class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageFigures {
     /// Reads.
     pub read: SpanFigures,
     /// Writes.
     pub write: SpanFigures,
+    /// Flushes; none of them are between consecutive requests.
+    #[serde(default)]
+    pub flush: SpanFigures,
+    /// Discards.
+    #[serde(default)]
+    pub discard: SpanFigures,
     /// All operations.
     pub all: SpanFigures,
+    /// Between consecutive requests only: from the last request of the same class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_class: Option<WithinClass<SpanFigures>>,
+}
+
+/// From the last request of the same class, whatever came between.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WithinClass<T> {
+    /// From read to read.
+    pub read: T,
+    /// From write to write.
+    pub write: T,
+    /// From discard to discard.
+    pub discard: T,
 }
 
 /// A queue's length over time.
@@ -179,15 +200,22 @@ pub struct FoundFigures {
     pub joint: Vec<(u64, u64, u64)>,
 }
 
-/// Distances from the end of one request to the start of the next, over all operations with data.
+/// Distances from the end of one request to the start of the next. By class they are in the device's order: from the
+/// last request of any class to one of this class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeekFigures {
-    /// Of reads, whatever came before.
+    /// To reads.
     pub read: DistanceFigures,
-    /// Of writes.
+    /// To writes.
     pub write: DistanceFigures,
-    /// Of reads, writes and discards.
+    /// To discards.
+    #[serde(default)]
+    pub discard: DistanceFigures,
+    /// To all of these; flushes have no address.
     pub all: DistanceFigures,
+    /// From the last request of the same class.
+    #[serde(default)]
+    pub within_class: WithinClass<DistanceFigures>,
 }
 
 /// Distances in sectors.

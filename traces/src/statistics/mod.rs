@@ -3,6 +3,7 @@
 //! [`Statistics`] watches a capture's events ([`crate::events::Watch`]); [`Timeline`] lets it watch
 //! traces that hold records only.
 
+mod consecutive;
 mod depth;
 mod distribution;
 mod events;

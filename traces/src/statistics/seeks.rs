@@ -1,7 +1,8 @@
 //! Distances between consecutive requests, and sequentiality.
 
+use super::consecutive::{Between, Consecutive, Last};
 use crate::request::Operation;
-use crate::results::statistics::{DistanceFigures, SeekFigures};
+use crate::results::statistics::{DistanceFigures, SeekFigures, WithinClass};
 use crate::units::{Lba, Sectors};
 
 /// Powers of two up to the largest distance.
@@ -22,22 +23,6 @@ impl Default for Distances {
 }
 
 impl Distances {
-    #[inline]
-    fn add(&mut self, from: u64, to: u64) {
-        let distance = to.abs_diff(from);
-        self.sum += u128::from(distance);
-        self.backward += u64::from(to < from);
-        self.bits[(u64::BITS - distance.leading_zeros()) as usize] += 1;
-    }
-
-    fn merge(&mut self, other: &Distances) {
-        self.sum += other.sum;
-        self.backward += other.backward;
-        for (bits, more) in self.bits.iter_mut().zip(other.bits) {
-            *bits += more;
-        }
-    }
-
     fn figures(&self) -> DistanceFigures {
         let count = self.bits.iter().sum::<u64>();
         let sequential = self.bits[0];
@@ -55,13 +40,33 @@ impl Distances {
     }
 }
 
+impl Between for Distances {
+    type Point = Lba;
+
+    #[inline]
+    fn add(&mut self, from: Lba, to: Lba) {
+        let (from, to) = (from.sector(), to.sector());
+        let distance = to.abs_diff(from);
+        self.sum += u128::from(distance);
+        self.backward += u64::from(to < from);
+        self.bits[(u64::BITS - distance.leading_zeros()) as usize] += 1;
+    }
+
+    fn merge(&mut self, other: &Distances) {
+        self.sum += other.sum;
+        self.backward += other.backward;
+        for (bits, more) in self.bits.iter_mut().zip(other.bits) {
+            *bits += more;
+        }
+    }
+}
+
 /// Distances from the end of each request to the start of the next on the same device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seeks {
-    /// End of the last request by device.
-    ends: Vec<Option<Lba>>,
-    /// By operation.
-    distances: [Distances; Operation::ALL.len()],
+    /// Ends of the last requests by device.
+    ends: Vec<Last<Lba>>,
+    distances: Consecutive<Distances>,
 }
 
 impl Seeks {
@@ -71,20 +76,25 @@ impl Seeks {
             return;
         }
         if device >= self.ends.len() {
-            self.ends.resize(device + 1, None);
+            self.ends.resize_with(device + 1, Last::default);
         }
-        if let Some(end) = self.ends[device].replace(lba.saturating_add(sectors)) {
-            self.distances[operation as usize].add(end.sector(), lba.sector());
-        }
+        self.distances.add(&mut self.ends[device], operation, lba, lba.saturating_add(sectors));
     }
 
     pub(super) fn figures(&self) -> SeekFigures {
-        let mut all = Distances::default();
-        for distances in &self.distances {
-            all.merge(distances);
+        let of = |operation| self.distances.in_device_order(operation).figures();
+        let within = |operation| self.distances.within_class(operation).figures();
+        SeekFigures {
+            read: of(Operation::Read),
+            write: of(Operation::Write),
+            discard: of(Operation::Discard),
+            all: self.distances.all().figures(),
+            within_class: WithinClass {
+                read: within(Operation::Read),
+                write: within(Operation::Write),
+                discard: within(Operation::Discard),
+            },
         }
-        let of = |operation: Operation| self.distances[operation as usize].figures();
-        SeekFigures { read: of(Operation::Read), write: of(Operation::Write), all: all.figures() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -114,5 +124,10 @@ mod tests {
         assert_eq!((figures.all.sequential, figures.all.forward, figures.all.backward), (1, 1, 2));
         assert_eq!(figures.all.mean_sectors, Some(1_029.0 / 4.0));
         assert_eq!(figures.all.below_power_of_two, [(2, 1), (8, 1), (2_048, 1)]);
+        // From the read that ended at 1,016, over the write.
+        let within = &figures.within_class;
+        assert_eq!((within.read.count, within.write.count, within.discard.count), (2, 0, 0));
+        assert_eq!((within.read.sequential, within.read.forward, within.read.backward), (1, 1, 0));
+        assert_eq!(within.read.mean_sectors, Some(7.0 / 2.0));
     }
 }

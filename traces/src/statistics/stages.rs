@@ -1,17 +1,15 @@
 //! Times between the stages of a request.
 
-use std::collections::BTreeMap;
-
+use super::consecutive::{Consecutive, Last};
 use super::distribution::Distribution;
 use crate::events::Passage;
 use crate::request::Operation;
-use crate::results::statistics::{STAGES, StageFigures};
+use crate::results::statistics::{SpanFigures, StageFigures, WithinClass};
 use crate::units::{Nanos, Timestamp};
 
-/// The stages, in the order of [`STAGES`].
+/// The stages of one request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    Q2Q,
     Q2G,
     Q2M,
     G2I,
@@ -19,15 +17,17 @@ pub(super) enum Stage {
     M2D,
     D2C,
     Q2C,
-    D2D,
     DeviceTime,
 }
+
+/// Their names.
+const NAMES: [&str; 8] = ["q2g", "q2m", "g2i", "i2d", "m2d", "d2c", "q2c", "device_time"];
 
 /// A distribution per operation and stage.
 // By operation first, so that all stages of an arrival are at fixed distances from one another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stages {
-    operations: [[Distribution; STAGES.len()]; Operation::ALL.len()],
+    operations: [[Distribution; NAMES.len()]; Operation::ALL.len()],
 }
 
 impl Stages {
@@ -67,16 +67,59 @@ impl Stages {
     }
 
     /// By name, without those that never occurred.
-    pub(super) fn figures(&self) -> BTreeMap<String, StageFigures> {
-        let figures = |(stage, (name, _)): (usize, &(&str, &str))| {
+    pub(super) fn figures(&self) -> impl Iterator<Item = (&'static str, StageFigures)> {
+        let figures = |(stage, name): (usize, &&'static str)| {
             let mut all = Distribution::default();
             for stages in &self.operations {
                 all.merge(&stages[stage]);
             }
             let of = |operation: Operation| self.operations[operation as usize][stage].figures();
-            let figures = StageFigures { read: of(Operation::Read), write: of(Operation::Write), all: all.figures() };
-            (all.count() > 0).then(|| ((*name).to_owned(), figures))
+            let figures = StageFigures {
+                read: of(Operation::Read),
+                write: of(Operation::Write),
+                flush: of(Operation::Flush),
+                discard: of(Operation::Discard),
+                all: all.figures(),
+                within_class: None,
+            };
+            (all.count() > 0).then_some((*name, figures))
         };
-        STAGES.iter().enumerate().filter_map(figures).collect()
+        NAMES.iter().enumerate().filter_map(figures)
+    }
+}
+
+/// The times between consecutive requests that carry data.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    last: Last<Timestamp>,
+    gaps: Consecutive<Distribution>,
+}
+
+impl Gaps {
+    /// The next request.
+    #[inline(always)]
+    pub(super) fn add(&mut self, now: Timestamp, operation: Operation) {
+        if operation != Operation::Flush {
+            self.gaps.add(&mut self.last, operation, now, now);
+        }
+    }
+
+    /// `None` if there are none.
+    pub(super) fn figures(&self) -> Option<StageFigures> {
+        let all = self.gaps.all();
+        let of = |operation| self.gaps.in_device_order(operation).figures();
+        let within = |operation| self.gaps.within_class(operation).figures();
+        (all.count() > 0).then(|| StageFigures {
+            read: of(Operation::Read),
+            write: of(Operation::Write),
+            flush: SpanFigures::default(),
+            discard: of(Operation::Discard),
+            all: all.figures(),
+            within_class: Some(WithinClass {
+                read: within(Operation::Read),
+                write: within(Operation::Write),
+                discard: within(Operation::Discard),
+            }),
+        })
     }
 }

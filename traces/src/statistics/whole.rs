@@ -7,7 +7,7 @@ use super::groups::Groups;
 use super::seeks::Seeks;
 use super::series::Series;
 use super::sizes::Sizes;
-use super::stages::{Stage, Stages};
+use super::stages::{Gaps, Stage, Stages};
 use crate::events::{DeviceRequest, Event, Passage, Watch, action};
 use crate::request::{Operation, Request, VmId};
 use crate::results::SCHEMA_VERSION;
@@ -26,12 +26,12 @@ pub struct Statistics {
     first_event: Option<Timestamp>,
     last_event: Timestamp,
     first_arrival: Option<Timestamp>,
-    last_arrival: Option<Timestamp>,
-    last_issue: Option<Timestamp>,
     events: EventCounts,
     arrivals: Sizes,
     device_requests: Sizes,
     stages: Stages,
+    gaps_at_queue: Gaps,
+    gaps_at_issue: Gaps,
     outstanding: Depth,
     at_device: Depth,
     at_queue: ArrivalQueue,
@@ -91,6 +91,7 @@ impl Statistics {
         let queues = [("outstanding", &self.outstanding), ("at_device", &self.at_device)];
         let arrival_queues = [("at_queue", &self.at_queue), ("at_issue", &self.at_issue)];
         let seeks = [("at_queue", &self.seeks_at_queue), ("at_issue", &self.seeks_at_issue)];
+        let gaps = [("q2q", &self.gaps_at_queue), ("d2d", &self.gaps_at_issue)];
         let process = |id: u64| u32::try_from(id).ok().and_then(|id| meta.streams.get(&id).cloned());
         let vm = |id: u64| usize::try_from(id).ok().and_then(|id| meta.vms.get(id).cloned());
         let groups = [
@@ -108,7 +109,12 @@ impl Statistics {
             arrivals: self.arrivals.figures(span),
             device_requests: self.device_requests.figures(span),
             merges,
-            stages: self.stages.figures(),
+            stages: self
+                .stages
+                .figures()
+                .chain(gaps.into_iter().filter_map(|(name, gaps)| Some((name, gaps.figures()?))))
+                .map(|(name, figures)| (named(name), figures))
+                .collect(),
             queues: queues
                 .into_iter()
                 .filter(|(_, depth)| depth.was_used())
@@ -147,11 +153,7 @@ impl Watch for Statistics {
         self.outstanding.grow(now);
         self.at_queue.join(operation);
         self.seeks_at_queue.add(self.device(vm), operation, lba, request.sectors());
-        if operation != Operation::Flush
-            && let Some(before) = self.last_arrival.replace(now)
-        {
-            self.stages.add(Stage::Q2Q, operation, now.since(before));
-        }
+        self.gaps_at_queue.add(now, operation);
         if let Some(series) = &mut self.series {
             series.queued(now, request);
         }
@@ -164,11 +166,7 @@ impl Watch for Statistics {
         self.at_device.grow(now);
         self.at_issue.join(operation);
         self.seeks_at_issue.add(self.device(vm), operation, lba, sectors);
-        if operation != Operation::Flush
-            && let Some(before) = self.last_issue.replace(now)
-        {
-            self.stages.add(Stage::D2D, operation, now.since(before));
-        }
+        self.gaps_at_issue.add(now, operation);
         if let Some(series) = &mut self.series {
             series.issued(now, operation);
         }

@@ -36,7 +36,7 @@ fn real_traces_read_back_from_every_format() {
         for name in written_formats() {
             // They hold reads and writes only, which every format can express.
             assert!(records.iter().all(|record| record.request.operation <= Operation::Write));
-            let options = WriteOptions { lossy: false, address_space: AddressSpace::Shared };
+            let options = WriteOptions::default();
             // But for DiskSim's 32 bits.
             let far = name == "disksim-ascii" && records.iter().any(|record| kept(name, record, record).is_none());
             let (written, whole) = through(name, &records, &WriteOptions { lossy: far, ..options });

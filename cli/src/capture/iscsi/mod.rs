@@ -131,7 +131,7 @@ impl TraceOutput<'_> {
 }
 
 fn begin(path: &Path, target: &Target, meta: &TraceMeta) -> Result<Box<dyn TraceWriter>> {
-    Ok((target.1)(path, &WriteOptions { lossy: false, address_space: meta.address_space })?)
+    Ok((target.1)(path, &WriteOptions { address_space: meta.address_space, ..WriteOptions::default() })?)
 }
 
 /// The figures of a capture, and what it means if it holds no iSCSI.

@@ -26,8 +26,9 @@
 //!
 //! *Writing.* Times are exact: a bunch for every time of arrival. Flags, priorities and processors
 //! are lost; all goes into one file, because btreplay refuses to run with more files than the
-//! machine has processors. It looks for `DEVICE.replay.0`, so the output should have that
-//! name, and replays writes as reads unless given `-W`.
+//! machine has processors. btreplay looks for `DEVICE.replay.0` and replays onto `/dev/DEVICE`, with
+//! every `_` of the name made a `/`. So its command line begins with a link of that name, unless the
+//! output is called so. It replays writes as reads unless given `-W`.
 
 mod reader;
 mod writer;
@@ -36,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::ReadError;
 use crate::formats::check::Takes;
+use crate::formats::replayer::{Replay, Replayer, quoted};
 use crate::formats::{Created, Format, Opened, per_cpu};
 use crate::trace::{ReadOptions, WriteOptions};
 
@@ -52,8 +54,36 @@ pub const FORMAT: Format = Format {
     open,
     members,
     create: Some(create),
+    replayer: Some(Replayer {
+        command,
+        note: "-W replays writes as such, and not as reads; -N leaves out the recorded times",
+    }),
     ..Format::READ_ONLY
 };
+
+fn command(replay: &Replay) -> Result<String, String> {
+    let device = replay.device_or_placeholder();
+    if device.contains('_') {
+        return Err(format!("`{device}`: btreplay makes a `/` of each `_`; name the device by a path without"));
+    }
+    let name = match device.strip_prefix("/dev/") {
+        Some(name) => name.to_owned(),
+        None if device.starts_with('/') => format!("..{device}"),
+        None if replay.device.is_none() => device.to_owned(),
+        None => return Err(format!("`{device}`: btreplay needs the full path of the device")),
+    };
+    let name = name.replace('/', "_");
+    let folder = replay.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let expected = format!("{name}{INFIX}0");
+    let file = replay.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder_word = quoted(&folder.display().to_string());
+    let run = format!("btreplay -d {folder_word} -W {}", quoted(&name));
+    if file == expected {
+        return Ok(run);
+    }
+    let link = quoted(&folder.join(expected).display().to_string());
+    Ok(format!("ln -s {} {link} && {run}", quoted(&file)))
+}
 
 const INFIX: &str = ".replay.";
 /// Version 1.0.0, which is written.
