@@ -109,7 +109,7 @@ fn btreplay_replays_every_request_by_the_printed_command_line() {
     let file = folder.path().join("web.replay.0");
     let (command, _) = converted("web.parquet", &file, &["--replay-device", &disk]);
     let requests: u64 = in_trace(&file).values().map(|of| of.0).sum();
-    let name = format!("..{}", disk).replace('/', "_");
+    let name = format!("..{disk}").replace('/', "_");
     let report = folder.path().join(format!("{name}.replay.0.rep"));
     // Only the options that make it write a report are added.
     let command = command.replace("btreplay ", "exec btreplay -v -v -N ");
