@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn units_move_from_the_name_to_the_value() {
         let said = |name: &str, value: f64| quantity(&Parameter::new(name, value, ""));
-        assert_eq!(said("read_overhead_ns", 230_000.0), ("read overhead".to_owned(), "230.00 us".to_owned()));
+        assert_eq!(said("read_overhead_ns", 230_000.0), ("read overhead".to_owned(), "230.00 µs".to_owned()));
         assert_eq!(said("period_ps", 4_005_700_000.0).1, "4.005700 ms");
         assert_eq!(said("head_skew_turns", 0.25), ("head skew".to_owned(), "0.2500 turns".to_owned()));
         assert_eq!(said("heads", 4.0).1, "4");
