@@ -14,10 +14,13 @@ fn sample(name: &str) -> String {
     path.display().to_string()
 }
 
-/// The error of a command whose window holds no request.
+/// What a command says whose window holds no request. Only `convert` goes on: it writes an empty trace.
 fn error(arguments: &[&str]) -> String {
     let (done, _, said) = iocast(arguments);
-    assert!(!done && said.contains("no request lies in the window of"), "{arguments:?}: {said}");
+    assert!(
+        done == (arguments[0] == "convert") && said.contains("no request lies in the window of"),
+        "{arguments:?}: {said}"
+    );
     said
 }
 
@@ -40,7 +43,6 @@ fn options_are_those_of_the_help() {
         // Whichever of its names the option was given by.
         assert!(options.contains(&arguments[arguments.len() - 2]), "{said}");
     }
-    assert!(!output.exists(), "an empty conversion leaves a file");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod replay_hint;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use replay::sources::{Cursor, Position, TimeWindow};
 use traces::anonymise::Anonymiser;
 use traces::error::WriteProblem;
@@ -67,8 +67,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     })?;
     let writer = match writer {
         Some(writer) => writer,
-        None if window == TimeWindow::default() => begin(reader.meta())?,
-        None => bail!("{}: {}", arguments.input.display(), Window::IS_EMPTY),
+        None => begin(reader.meta())?,
     };
     let mut meta = reader.meta().clone();
     describe(&mut meta, arguments, reader.as_ref())?;
@@ -82,6 +81,9 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let written = writer.finish(&meta)?;
     drop(progress);
     report(arguments, target, &meta, &written, reader.as_ref());
+    if written.extent.is_none() && window != TimeWindow::default() {
+        eprintln!("iocast: warning: {}", Window::IS_EMPTY);
+    }
     let replay = replay_hint::print(arguments, target, &meta, &written)?;
     match &alignment {
         Some(alignment) if output != Path::new(STANDARD_OUTPUT) => {
