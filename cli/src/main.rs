@@ -20,6 +20,7 @@ mod scheduling;
 mod serve;
 mod stat;
 mod storage;
+mod units;
 mod validate;
 mod vms;
 
