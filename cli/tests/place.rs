@@ -281,11 +281,6 @@ fn impossible_plans_are_refused_with_the_remedy() {
             "residual learns from known consolidations, which a plan does not hold; place with replay, twin or a \
              predictor that uses profiles (qpn-closed, casale",
         ),
-        (
-            "predictor = \"casale\"",
-            "predictor = \"replay\"\n[[lun]]\nname = \"bare\"\n#",
-            "predictor = \"replay\" needs a drive for every LUN",
-        ),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
         ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler needs a drive behind it"),
         ("drive = \"cheetah-9lp\"", "drive = \"cheetah-9lp\"\ndepth = 0", "LUN two: depth 0 lets no request through"),
@@ -304,6 +299,9 @@ fn impossible_plans_are_refused_with_the_remedy() {
         let said = said(&text.replacen(from, to, 1));
         assert!(said.contains(says), "{said:?} does not say {says:?}");
     }
+    let bare =
+        plan().replace("predictor = \"casale\"", "predictor = \"replay\"").replace("drive = \"cheetah-9lp\"\n", "");
+    assert!(said(&bare).contains("predictor = \"replay\" needs a drive for every LUN"));
     assert!(said("[[lun]]\nname = \"a\"\n").contains("needs at least one [[vm]] and one [[lun]]"));
     assert!(said(&plan().replace("mail.parquet", "nowhere.parquet")).contains("nowhere.parquet"));
 }
