@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use predictors::place::{Limits, Task, place};
+use predictors::place::{Forecasts, Limits, Task, place};
 use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
 use predictors::twin::Model;
 use predictors::{Isolated, IsolatedTrace, build, predictor};
@@ -79,7 +79,7 @@ fn placement(criterion: &mut Criterion) {
             limits: vec![Limits::default(); VMS],
             alone: vec![alone.clone(); LUNS],
             separate: vec![(0, 1), (2, 3)],
-            predictor: &*predictor,
+            forecasts: Forecasts::Profiles(&*predictor),
             seed: 1,
         };
         group.bench_function(name, |bencher| bencher.iter(|| black_box(place(&task))));

@@ -5,6 +5,11 @@
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// The result breaks limits that the user stated. The program ends with code 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LimitsBroken(pub String);
+
 /// The user stopped the program. It ends with code 130.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]

@@ -28,7 +28,7 @@ mod vms;
 use std::process::ExitCode;
 
 use crate::arguments::{Cli, Command};
-use crate::error::{Interrupted, UsageError};
+use crate::error::{Interrupted, LimitsBroken, UsageError};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
             eprintln!("iocast: {error:#}");
             match () {
                 () if error.is::<UsageError>() => ExitCode::from(2),
+                () if error.is::<LimitsBroken>() => ExitCode::from(3),
                 () if error.is::<Interrupted>() => ExitCode::from(130),
                 () => ExitCode::FAILURE,
             }

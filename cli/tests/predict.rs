@@ -45,6 +45,11 @@ fn captures_and_their_profiles_give_the_same_forecast() {
     let twin = |result: &mut Value| result["pairs"][0]["predictors"].as_object_mut().unwrap().remove("twin").unwrap();
     assert!(twin(&mut of_captures)["total_read_iops"].as_f64().unwrap() > 0.0);
     assert!(twin(&mut of_profiles)["refused"].as_str().unwrap().contains("give the captures themselves"));
+    let relied_on = |result: &mut Value| result.as_object_mut().unwrap().remove("recommended").unwrap();
+    assert_eq!((relied_on(&mut of_captures), relied_on(&mut of_profiles)), (json!("twin"), json!("qpn-closed")));
+    let missing = |result: &mut Value| result.as_object_mut().unwrap().remove("missing").unwrap().to_string();
+    assert!(missing(&mut of_captures).contains("web.parquet@1g"));
+    assert!(missing(&mut of_profiles).contains("Which traces are the profiles of? alone-mail, alone-web are given"));
     assert!(of_captures == of_profiles, "captures and profiles have different forecasts");
     let pair = &of_captures["pairs"][0];
     assert_eq!(pair["vms"], json!(["mail", "web"]));
@@ -318,6 +323,55 @@ fn vms_on_the_same_addresses_are_reported() {
     assert!(table(&web).contains("Two VMs touch the same addresses of the device, most of all mail and web"));
     assert!(!table(&apart).contains("touch the same addresses"));
     assert_eq!(shared(&json_of(&[&mail, &apart, "--predictors", "isolation"]), 0, 1), 0.0);
+}
+
+#[test]
+fn answer_comes_after_the_questions_and_baselines_are_marked() {
+    let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
+    let table = |arguments: &[&str]| {
+        let output = iocast().arg("predict").args(arguments).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let printed = table(&[&mail, &web]);
+    let at = |text: &str| printed.find(text).unwrap_or_else(|| panic!("no {text:?} in {printed}"));
+    assert_eq!(at("Where on the device does the disk of each VM begin (mail, web)?"), 0);
+    let order = [
+        &format!("{mail}@0 {web}@1g. Assumed: the recorded addresses"),
+        "Which other VMs ran alone on this device? Add the trace of each with --also",
+        "mail, web together, forecast by twin (recommended; its intervals should hold 90 % of true values)",
+        "mail with web",
+        "Alone: rates",
+    ];
+    assert!(order.map(at).is_sorted(), "{printed}");
+    // The answer holds the twin's figures of the JSON, with a unit that fits.
+    let twin = json_of(&[&mail, &web])["pairs"][0]["predictors"]["twin"].clone();
+    let [from, to] = [0, 1].map(|end| twin["intervals_90"]["read_response_ns"][0][end].as_f64().unwrap() / 1e6);
+    let read = twin["read_response_ns"][0].as_f64().unwrap() / 1e6;
+    let answer = &printed[at("forecast by twin")..at("mail with web")];
+    let row = answer.lines().find(|line| line.contains("read, mean")).unwrap();
+    assert!(row.contains(&format!("{read:.1}ms")) && row.contains(&format!("{from:.1}ms to {to:.1}ms")), "{row}");
+    for row in printed.lines().filter(|line| line.contains("baseline")) {
+        assert!(["sum", "isolation", "constant"].iter().any(|name| row.contains(name)), "{row}");
+    }
+    assert_eq!(printed.matches("┆ baseline").count(), 6, "{printed}");
+    assert_eq!(printed.matches("┆ recommended").count(), 2, "{printed}");
+    // Nothing is asked for where nothing is missing.
+    let placed = [format!("{mail}@0"), format!("{web}@17g"), format!("{oltp}@34g")];
+    let printed = table(&[&placed[0], &placed[1], "--also", &placed[2]]);
+    assert!(printed.starts_with("mail, web together, forecast by twin (recommended"), "{printed}");
+}
+
+#[test]
+fn trace_without_completions_is_asked_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bare.csv").display().to_string();
+    let rows: String =
+        (0..100).map(|row| format!("{},read,{},8,,0,0,5,0,,,,0\n", row * 1_000_000, row * 800)).collect();
+    let of_request = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu";
+    std::fs::write(&path, format!("{of_request},inserted_ns,issued_ns,completed_ns,error\n{rows}")).unwrap();
+    let (said, code) = refused(&[&sample("mail.parquet"), &path]);
+    assert!(said.contains("bare.csv: when did the requests of bare complete?") && code == 1, "{said}");
+    assert!(said.contains("Of 100 requests none has a completion time"), "{said}");
 }
 
 #[test]

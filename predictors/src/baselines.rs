@@ -17,6 +17,7 @@ pub const ISOLATION: Entry = Entry {
     origin: "no interference",
     tunables: &[],
     needs_traces: false,
+    baseline: true,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(Isolation))),
 };
 
@@ -27,6 +28,7 @@ pub const CONSTANT: Entry = Entry {
     origin: "one number for all",
     tunables: &[],
     needs_traces: false,
+    baseline: true,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(Constant))),
 };
 
@@ -37,6 +39,7 @@ pub const SUM: Entry = Entry {
     origin: "utilisation law",
     tunables: &[],
     needs_traces: false,
+    baseline: true,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(Sum))),
 };
 

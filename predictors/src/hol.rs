@@ -33,6 +33,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Cobham 1954 (priorities), Schweitzer 1979 (closed populations), batches M^X",
     tunables: &[],
     needs_traces: false,
+    baseline: false,
     build: |_: &Settings| Ok(Method::Predictor(Box::new(HeadOfLine))),
 };
 

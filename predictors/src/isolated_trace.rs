@@ -197,6 +197,21 @@ impl IsolatedTrace {
         self.requests.is_empty()
     }
 
+    /// The trace of the same VM whose disk begins `by` sectors further behind on the device.
+    #[must_use]
+    pub fn moved(&self, by: Sectors) -> IsolatedTrace {
+        let mut moved = self.clone();
+        for request in moved.requests.iter_mut().chain(&mut moved.unfinished) {
+            request.lba = request.lba.saturating_add(by);
+        }
+        moved
+    }
+
+    /// The sectors of the device up to the end of the last request.
+    pub fn sectors(&self) -> Sectors {
+        Sectors::new(self.end().sector())
+    }
+
     /// The requests that move data.
     pub(crate) fn moving(&self) -> impl Iterator<Item = &TracedRequest> {
         self.requests.iter().filter(|request| request.moves_data())

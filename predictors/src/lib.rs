@@ -34,4 +34,4 @@ pub use predictor::{
     Consolidation, Corrector, Entry, Isolated, Method, OperationForecast, Outcomes, PredictError, Predictor, Spread,
     VmForecast,
 };
-pub use registry::{PREDICTORS, build, find};
+pub use registry::{PREDICTORS, build, find, ranked, recommended};

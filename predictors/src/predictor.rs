@@ -94,6 +94,8 @@ pub struct Entry {
     pub tunables: &'static [Tunable],
     /// Whether it needs isolated traces and refuses VMs with profiles only.
     pub needs_traces: bool,
+    /// Whether it is a baseline: a simple forecast that any other has to beat.
+    pub baseline: bool,
     /// Builds the method from settings resolved against `tunables`.
     pub build: fn(&Settings) -> Result<Method, SpecError>,
 }

@@ -55,6 +55,7 @@ pub const ENTRY: Entry = Entry {
         .within(1, u64::MAX),
     ],
     needs_traces: false,
+    baseline: false,
     build: |settings: &Settings| {
         let service = |service: &str, responses: &str| {
             let given = Some(settings.nanos(service).as_ns() as f64 / 1e9).filter(|seconds| *seconds > 0.0);

@@ -27,6 +27,7 @@ pub const ENTRY: Entry = Entry {
     origin: "ridge regression (Hoerl, Kennard 1970) on the twin's errors",
     tunables: &[],
     needs_traces: true,
+    baseline: false,
     build: |_: &Settings| Ok(Method::Corrector(Box::new(Residual::default()))),
 };
 

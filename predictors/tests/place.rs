@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use predictors::place::{Figure, Limits, PlaceError, Placement, Task, forecast, place};
+use predictors::place::{Figure, Forecasts, Limits, PlaceError, Placement, Task, forecast, place};
 use predictors::{Predictor, build};
 use proptest::prelude::*;
 use traces::Sectors;
@@ -36,7 +36,7 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
         drive_capacity: vec![None; luns],
         takes: vec![Sectors::ZERO; busy.len()],
         separate: Vec::new(),
-        predictor,
+        forecasts: Forecasts::Profiles(predictor),
         seed: 1,
     }
 }

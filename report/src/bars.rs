@@ -16,6 +16,8 @@ const PAPER: RGBColor = RGBColor(222, 222, 222);
 const OURS: RGBColor = RGBColor(70, 125, 185);
 /// The least height of a panel with its name, in heights of letters: lower ones stand beside one another.
 const LEAST_HEIGHT: u32 = 4;
+/// Panels do not share a scale on which the highest bar of one would be this many times lower than that of another.
+const HIDDEN: f64 = 40.0;
 /// Lines of a label below a group of bars at most.
 const LABEL_LINES_MAX: usize = 4;
 
@@ -71,12 +73,23 @@ impl BarsFigure<'_> {
         groups
     }
 
+    /// Whether the paper gives any value.
+    fn of_paper(&self) -> bool {
+        self.cells.iter().any(|cell| cell.paper.is_some())
+    }
+
     /// The marks of the legend; none if there is nothing to tell apart.
     fn entries(&self) -> Vec<(Mark, String)> {
-        if self.cells.iter().all(|cell| cell.paper.is_none() && cell.ci95.is_none()) {
+        if !self.of_paper() && self.cells.iter().all(|cell| cell.ci95.is_none()) {
             return Vec::new();
         }
-        let mut entries = vec![(Mark::Bar(PAPER), "paper".to_owned()), (Mark::Bar(OURS), "ours".to_owned())];
+        let mut entries = vec![(Mark::Bar(OURS), "ours".to_owned())];
+        if self.of_paper() {
+            entries.insert(0, (Mark::Bar(PAPER), "paper (no bar: it gives no value)".to_owned()));
+            if self.cells.iter().all(|cell| cell.paper.is_some()) {
+                entries[0].1 = "paper".to_owned();
+            }
+        }
         if self.cells.iter().any(|cell| cell.ci95.is_some()) {
             entries.push((Mark::Whisker, "95 % confidence interval".to_owned()));
         }
@@ -85,9 +98,29 @@ impl BarsFigure<'_> {
 }
 
 impl Group<'_> {
-    fn scale(&self) -> Scale {
+    fn values(&self) -> impl Iterator<Item = f64> + Clone {
         let ends = |cell: &Cell| [cell.paper, Some(cell.ours), cell.ci95.map(|[_, high]| high)].into_iter().flatten();
-        Scale::of_bars(self.bars.iter().flat_map(|(_, cell)| ends(cell)))
+        self.bars.iter().flat_map(move |(_, cell)| ends(cell))
+    }
+
+    fn unit(&self) -> Option<&str> {
+        self.bars.first().map(|(_, cell)| cell.unit.as_str())
+    }
+
+    /// The scale of all `groups` of this one's unit and labels, so that their bars can be compared; its own if its bars
+    /// would be too low there.
+    fn scale(&self, groups: &[Group<'_>]) -> Scale {
+        let alike = |other: &&Group<'_>| other.unit() == self.unit() && other.labels().eq(self.labels());
+        let highest = |group: &Group<'_>| {
+            group.values().filter(|value| value.is_finite()).fold(0.0, |most: f64, value| most.max(value.abs()))
+        };
+        let each: Vec<f64> = groups.iter().filter(alike).map(highest).collect();
+        let (least, most) = each.iter().fold((f64::MAX, 0.0f64), |ends, high| (ends.0.min(*high), ends.1.max(*high)));
+        if least * HIDDEN < most {
+            return Scale::of_bars(self.values());
+        }
+        let all: Vec<f64> = groups.iter().filter(alike).flat_map(Group::values).collect();
+        Scale::of_bars(all.into_iter())
     }
 
     fn labels(&self) -> impl Iterator<Item = &str> {
@@ -95,13 +128,20 @@ impl Group<'_> {
     }
 
     /// Paper and ours of each cell within the panel.
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, panel: Panel) -> Result<(), PictureError> {
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        panel: Panel,
+        of_paper: bool,
+    ) -> Result<(), PictureError> {
         let each = f64::from(panel.right - panel.left) / self.bars.len() as f64;
         let base = panel.y(if panel.values.is_logarithmic { panel.values.low } else { 0.0 });
         // A pair of bars takes three fifths of its place.
         let wide = ((each * 0.3) as i32).max(1);
+        // Without the paper's bar beside them, ours stand above their labels.
+        let before = if of_paper { 0 } else { wide / 2 };
         for (nth, (_, cell)) in self.bars.iter().enumerate() {
-            let middle = panel.left + ((nth as f64 + 0.5) * each) as i32;
+            let middle = panel.left + ((nth as f64 + 0.5) * each) as i32 - before;
             let bars = [(cell.paper, middle - wide, PAPER), (Some(cell.ours), middle, OURS)];
             for (value, left, colour) in bars {
                 let Some(value) = value.filter(|value| value.is_finite()) else { continue };
@@ -121,14 +161,14 @@ impl Group<'_> {
 /// have the same.
 fn stack<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
-    groups: &[Group<'_>],
+    (groups, all): (&[Group<'_>], &[Group<'_>]),
     [left, right]: [i32; 2],
     [top, bottom]: [i32; 2],
     text: u32,
 ) -> Result<(), PictureError> {
     let letter = text as i32;
     let of_group = (bottom - top) / groups.len() as i32;
-    let axis = groups.iter().map(|group| beside(group.scale(), of_group, text)).max().unwrap_or(0);
+    let axis = groups.iter().map(|group| beside(group.scale(all), of_group, text)).max().unwrap_or(0);
     let (left, right) = (left + axis as i32, right - letter);
     let is_last = |nth: usize| groups.get(nth + 1).is_none_or(|next| !next.labels().eq(groups[nth].labels()));
     let lines: Vec<Vec<Vec<String>>> = groups
@@ -148,11 +188,12 @@ fn stack<B: DrawingBackend>(
     let height = ((bottom - top - labels) / groups.len() as i32).max(2 * letter);
     let mut down = top;
     for (nth, group) in groups.iter().enumerate() {
-        let values = group.scale();
+        let values = group.scale(all);
         let panel = Panel { left, right, top: down + letter * 3 / 2, bottom: down + height, values };
         let powers = if values.is_logarithmic { " (powers of ten)" } else { "" };
         panel.frame(area, &format!("{}{powers}", group.name), text)?;
-        group.draw(area, panel)?;
+        let of_paper = all.iter().flat_map(|group| &group.bars).any(|(_, cell)| cell.paper.is_some());
+        group.draw(area, panel, of_paper)?;
         let each = f64::from(right - left) / group.bars.len() as f64;
         for (place, lines) in lines[nth].iter().enumerate() {
             let middle = left + ((place as f64 + 0.5) * each) as i32;
@@ -180,7 +221,7 @@ impl Drawing for BarsFigure<'_> {
         for (nth, stacked) in groups.chunks(stacks).enumerate() {
             let side = |nth: u32| (nth * width / columns) as i32;
             let sides = [side(nth as u32) + text as i32 / 3, side(nth as u32 + 1)];
-            stack(area, stacked, sides, [top as i32, height as i32], text)?;
+            stack(area, (stacked, &groups), sides, [top as i32, height as i32], text)?;
         }
         Ok(())
     }
@@ -272,6 +313,35 @@ mod tests {
         // Side by side from the same line, the paper's first.
         assert!(theirs[0][2] == ours[0][0] && theirs[0][3] == ours[0][3] && ours[0][2] < theirs[1][0]);
         assert!(ours[2][1] > ours[0][3], "another unit is below");
+    }
+
+    #[test]
+    fn compared_panels_share_a_range_and_absent_values_have_no_bar() {
+        let of = |row: &str, ours: f64| cell([row, "fio", "MB/s"], None, ours, None);
+        let alone = svg(
+            &[of("cfq", 100.0), of("BA", 50.0), of("change", 1.0)].map(|mut cell| {
+                cell.column = format!("{} load", cell.column);
+                cell.row.push_str(" row");
+                cell
+            }),
+            SIZE,
+        );
+        assert!(!alone.contains("paper"), "no value of the paper, no mark of it: {alone}");
+        let two = [of("cfq", 100.0), of("BA", 50.0), Cell { column: "dd".to_owned(), ..of("cfq", 80.0) }];
+        let two = [&two[..], &[Cell { column: "dd".to_owned(), ..of("BA", 80.0) }]].concat();
+        let ours = bars(&svg(&two, SIZE), OURS);
+        let height = |bar: [i32; 4]| f64::from(bar[3] - bar[1]);
+        // Panel by panel: cfq 100 and 80, BA 50 and 80.
+        assert!((height(ours[2]) / height(ours[0]) - 0.5).abs() < 0.05, "{ours:?}");
+        assert!((height(ours[3]) / height(ours[1]) - 1.0).abs() < 0.05, "{ours:?}");
+        // Means of 2 ms would vanish beside responses of 200 ms.
+        let far = [of("service", 2.0), of("response", 200.0), Cell { column: "dd".to_owned(), ..of("service", 2.0) }];
+        let far = [&far[..], &[Cell { column: "dd".to_owned(), ..of("response", 100.0) }]].concat();
+        let ours = bars(&svg(&far, SIZE), OURS);
+        assert!(height(ours[0]) > 20.0 && height(ours[2]) > 20.0, "{ours:?}");
+        let some = [cell(["a", "c", "ms"], Some(1.0), 1.0, None), cell(["a", "d", "ms"], None, 1.0, None)];
+        let text = svg(&some, SIZE);
+        assert!(text.contains("paper (no bar: it gives no value)") && bars(&text, PAPER).len() == 1, "{text}");
     }
 
     #[test]

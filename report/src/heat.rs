@@ -1,4 +1,4 @@
-//! A square of shares as colours: who disturbs whom.
+//! Squares of shares as colours, one for each LUN: who disturbs whom.
 
 use plotters::coord::Shift;
 use plotters::element::{Rectangle, Text};
@@ -14,6 +14,10 @@ const SCALE: [[f64; 3]; 3] = [[140.0, 25.0, 40.0], [240.0, 175.0, 95.0], [240.0,
 const UNKNOWN: RGBColor = RGBColor(205, 205, 205);
 /// Cells narrower than so many letters have no number.
 const NUMBER_LETTERS: i32 = 2;
+/// Columns narrower than so many letters have no name above them.
+const NAME_LETTERS: i32 = 2;
+/// So many panels stand one below the other; more stand in two columns.
+const PANELS_BELOW: usize = 2;
 
 /// What the picture shows.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +26,8 @@ pub struct HeatFigure<'a> {
     pub title: &'a str,
     /// By whom it was forecast.
     pub caption: &'a str,
-    /// The shares.
-    pub interference: &'a Interference,
+    /// For each LUN, or LUNs that are alike: the name and the shares.
+    pub panels: &'a [(&'a str, &'a Interference)],
 }
 
 impl HeatFigure<'_> {
@@ -54,8 +58,7 @@ fn colour(share: f64) -> RGBColor {
 
 impl Drawing for HeatFigure<'_> {
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
-        let Interference { vms, left, .. } = self.interference;
-        if vms.is_empty() {
+        if self.panels.is_empty() || self.panels.iter().any(|(_, of)| of.vms.is_empty()) {
             return Err(PictureError::Empty);
         }
         let (width, height) = area.dim_in_pixel();
@@ -64,49 +67,70 @@ impl Drawing for HeatFigure<'_> {
         let entries = [(0.0, "nothing left"), (0.5, "half"), (1.0, "all")]
             .map(|(share, name)| (Mark::Bar(colour(share)), name.to_owned()));
         let top = legend(area, &entries, text, down)? as i32;
-        let names = vms.iter().map(|vm| width_of(vm, text)).max().unwrap_or(0).min(width / 4);
-        let from = (2 * text + names) as i32;
-        let across = width as i32 - from - text as i32;
         let bottom = height as i32 - 2 * text as i32;
-        let count = vms.len() as i32;
-        let edge = |start: i32, end: i32, nth: i32| start + (end - start) * nth / count;
-        for (row, vm) in vms.iter().enumerate() {
-            let (high, low) = (edge(top, bottom, row as i32), edge(top, bottom, row as i32 + 1));
-            let letter = (text as i32).min(low - high);
-            if letter >= text as i32 * 2 / 3 {
-                let (name, size) = fitted(vm, text, names);
-                let place = (text as i32, (high + low - size as i32) / 2);
-                area.draw(&Text::new(name, place, (FAMILY, size))).map_err(failed)?;
-            }
-            for (column, share) in left.get(row).into_iter().flatten().enumerate() {
-                let sides = [edge(from, from + across, column as i32), edge(from, from + across, column as i32 + 1)];
-                let corners = [(sides[0], high), (sides[1], low)];
-                let filled = share.map_or(UNKNOWN, colour);
-                area.draw(&Rectangle::new(corners, filled.filled())).map_err(failed)?;
-                let Some(share) = share.filter(|_| sides[1] - sides[0] >= NUMBER_LETTERS * text as i32) else {
-                    continue;
-                };
-                if letter >= text as i32 {
-                    let number = format!("{:.0}", 100.0 * share);
-                    let place = ((sides[0] + sides[1] - width_of(&number, text) as i32) / 2, (high + low - letter) / 2);
-                    area.draw(&Text::new(number, place, (FAMILY, text))).map_err(failed)?;
-                }
-            }
+        let across = if self.panels.len() > PANELS_BELOW { 2 } else { 1 };
+        let deep = self.panels.len().div_ceil(across);
+        let (wide, high) = (width as i32 / across as i32, (bottom - top) / deep as i32);
+        for (nth, (name, interference)) in self.panels.iter().enumerate() {
+            let (left, top) = ((nth % across) as i32 * wide, top + (nth / across) as i32 * high);
+            square(area, name, interference, [left, top, left + wide, top + high], text)?;
         }
-        area.draw(&Rectangle::new([(from, top), (from + across, bottom)], BLACK.stroke_width(1))).map_err(failed)?;
-        let what = "rows: whose throughput is left, %; columns, in the same order: beside whom";
+        let what = "rows: whose throughput is left, %; columns: beside whom";
         let (what, size) = fitted(what, text, width - 2 * text);
         area.draw(&Text::new(what, (text as i32, height as i32 - text as i32 * 3 / 2), (FAMILY, size))).map_err(failed)
     }
 }
 
+/// The shares on one LUN, between left, top, right and bottom: a cell for each two VMs, with the names of both.
+fn square<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    name: &str,
+    Interference { vms, left, .. }: &Interference,
+    [begin, top, end, bottom]: [i32; 4],
+    text: u32,
+) -> Result<(), PictureError> {
+    let letter = text as i32;
+    let names = vms.iter().map(|vm| width_of(vm, text)).max().unwrap_or(0).min((end - begin) as u32 / 4);
+    let (from, to) = (begin + 2 * letter + names as i32, end - letter);
+    let (title, size) = fitted(&format!("on {name}"), text, (end - begin - 2 * letter).max(0) as u32);
+    area.draw(&Text::new(title, (begin + letter, top), (FAMILY, size))).map_err(failed)?;
+    let (first, last) = (top + letter * 3, bottom - letter);
+    let count = vms.len() as i32;
+    let edge = |start: i32, end: i32, nth: i32| start + (end - start) * nth / count;
+    let column = |nth: usize| [edge(from, to, nth as i32), edge(from, to, nth as i32 + 1)];
+    let wide = (to - from) / count;
+    for (nth, vm) in vms.iter().enumerate().filter(|_| wide >= NAME_LETTERS * letter) {
+        let (vm, size) = fitted(vm, text, wide as u32);
+        let [left, right] = column(nth);
+        let place = ((left + right - width_of(&vm, size) as i32) / 2, first - letter * 4 / 3);
+        area.draw(&Text::new(vm, place, (FAMILY, size))).map_err(failed)?;
+    }
+    for (row, vm) in vms.iter().enumerate() {
+        let (high, low) = (edge(first, last, row as i32), edge(first, last, row as i32 + 1));
+        let fits = letter.min(low - high);
+        if fits >= letter * 2 / 3 {
+            let (vm, size) = fitted(vm, text, names);
+            let place = (begin + letter, (high + low - size as i32) / 2);
+            area.draw(&Text::new(vm, place, (FAMILY, size))).map_err(failed)?;
+        }
+        for (nth, share) in left.get(row).into_iter().flatten().enumerate() {
+            let [left, right] = column(nth);
+            let filled = share.map_or(UNKNOWN, colour);
+            area.draw(&Rectangle::new([(left, high), (right, low)], filled.filled())).map_err(failed)?;
+            let Some(share) = share.filter(|_| right - left >= NUMBER_LETTERS * letter && fits >= letter) else {
+                continue;
+            };
+            let number = format!("{:.0}", 100.0 * share);
+            let place = ((left + right - width_of(&number, text) as i32) / 2, (high + low - fits) / 2);
+            area.draw(&Text::new(number, place, (FAMILY, text))).map_err(failed)?;
+        }
+    }
+    area.draw(&Rectangle::new([(from, first), (to, last)], BLACK.stroke_width(1))).map_err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn figure(interference: &Interference) -> HeatFigure<'_> {
-        HeatFigure { title: "title", caption: "caption", interference }
-    }
 
     #[test]
     fn lightness_grows_with_the_share() {
@@ -120,17 +144,25 @@ mod tests {
     }
 
     #[test]
-    fn every_machine_has_its_cells_and_large_ones_their_number() {
+    fn every_vm_has_its_cells_and_its_name_on_rows_and_columns() {
         let vms: Vec<String> = ["mail", "web", "file"].map(str::to_owned).to_vec();
         let left = vec![vec![None, Some(0.5), Some(1.0)], vec![Some(0.25), None, Some(0.75)], vec![None; 3]];
         let interference = Interference { lun: "a".to_owned(), vms, left };
-        let svg = figure(&interference).svg(Size { width: 600, height: 400 }).unwrap();
-        for word in ["mail", "web", "file", "50", "100", "25", "75", "nothing left"] {
-            assert!(svg.contains(&format!("\n{word}\n")), "{word}: {svg}");
+        let size = Size { width: 600, height: 400 };
+        let svg =
+            |panels: &[(&str, &Interference)]| HeatFigure { title: "title", caption: "caption", panels }.svg(size);
+        let one = svg(&[("gold", &interference)]).unwrap();
+        for word in ["on gold", "50", "100", "25", "75", "nothing left"] {
+            assert!(one.contains(&format!("\n{word}\n")), "{word}: {one}");
+        }
+        for vm in ["mail", "web", "file"] {
+            assert_eq!(one.matches(&format!("\n{vm}\n")).count(), 2, "{vm}: {one}");
         }
         // Background, three marks with outlines, nine cells, the frame.
-        assert!(svg.matches("<rect").count() >= 14, "{svg}");
-        let none = Interference::default();
-        assert!(matches!(figure(&none).svg(Size { width: 600, height: 400 }), Err(PictureError::Empty)));
+        assert!(one.matches("<rect").count() >= 14, "{one}");
+        let three = svg(&[("gold", &interference), ("silver", &interference), ("tin", &interference)]).unwrap();
+        assert!(three.contains("\non tin\n") && three.matches("\n75\n").count() == 3, "{three}");
+        assert!(matches!(svg(&[]), Err(PictureError::Empty)));
+        assert!(matches!(svg(&[("gold", &Interference::default())]), Err(PictureError::Empty)));
     }
 }

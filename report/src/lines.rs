@@ -36,6 +36,8 @@ pub struct LinesFigure<'a> {
     pub caption: &'a str,
     /// Its lines and clouds. Those with another unit stand in a panel of their own.
     pub series: &'a [&'a Series],
+    /// Series of figures that this one is compared with; those with the same axes widen its ranges.
+    pub alike: &'a [&'a Series],
 }
 
 impl LinesFigure<'_> {
@@ -74,6 +76,19 @@ fn is_cloud(series: &Series) -> bool {
     series.name == CLOUD || (series.points.len() > UNORDERED_MAX && !series.points.is_sorted_by_key(|point| point[0]))
 }
 
+/// So many lines of so many points hide one another, and get a panel each.
+const CROWD: [usize; 2] = [3, 60];
+
+/// Lines that would hide one another, in groups of one; all others in the group that they are in.
+fn apart(group: Vec<(Mark, &Series)>) -> Vec<Vec<(Mark, &Series)>> {
+    let [lines, points] = CROWD;
+    let crowds = |(mark, series): &&(Mark, &Series)| matches!(mark, Mark::Line(..)) && series.points.len() >= points;
+    match group.iter().filter(crowds).count() >= lines && group.len() == group.iter().filter(crowds).count() {
+        true => group.into_iter().map(|one| vec![one]).collect(),
+        false => vec![group],
+    }
+}
+
 /// The series that share both axes.
 struct Axes<'a> {
     shown: Vec<(Mark, &'a Series)>,
@@ -82,10 +97,12 @@ struct Axes<'a> {
 }
 
 impl<'a> Axes<'a> {
-    fn new(shown: Vec<(Mark, &'a Series)>) -> Axes<'a> {
-        let of = |axis: usize| {
-            Scale::of_lines(shown.iter().flat_map(|(_, series)| &series.points).map(move |point| point[axis]))
-        };
+    fn new(shown: Vec<(Mark, &'a Series)>, alike: &[&Series]) -> Axes<'a> {
+        let first = shown[0].1;
+        let same = alike.iter().copied().filter(|other| (&other.x, &other.y) == (&first.x, &first.y));
+        let all: Vec<&Series> = shown.iter().map(|(_, series)| *series).chain(same).collect();
+        let of =
+            |axis: usize| Scale::of_lines(all.iter().flat_map(|series| &series.points).map(move |point| point[axis]));
         let (along, values) = (of(0), of(1));
         // A little room above the highest.
         let values = Scale { high: values.high + (values.high - values.low) * 0.04, ..values };
@@ -169,13 +186,15 @@ impl Drawing for LinesFigure<'_> {
         if groups.is_empty() {
             return Err(PictureError::Empty);
         }
+        let groups: Vec<Vec<(Mark, &Series)>> = groups.into_iter().flat_map(apart).collect();
         let (width, height) = area.dim_in_pixel();
         let text = letters(width, height);
         let under = heading(area, self.title, self.caption, text)?;
         let top = legend(area, &entries, text, under)?;
         let letter = text as i32;
         let each = (height.saturating_sub(top) as usize / groups.len()) as i32;
-        let axes: Vec<Axes<'_>> = groups.into_iter().map(Axes::new).collect();
+        let alike: Vec<&Series> = self.series.iter().chain(self.alike).copied().collect();
+        let axes: Vec<Axes<'_>> = groups.into_iter().map(|group| Axes::new(group, &alike)).collect();
         let left = axes.iter().map(|axes| beside(axes.values, each, text)).max().unwrap_or(0) as i32 + letter / 2;
         for (nth, axes) in axes.iter().enumerate() {
             let begin = top as i32 + nth as i32 * each;
@@ -196,7 +215,7 @@ mod tests {
 
     fn series(name: &str, y: &str, points: Vec<[f64; 2]>) -> Series {
         let [figure, x] = ["1", "distance in <sectors>"].map(str::to_owned);
-        Series { figure, name: name.to_owned(), x, y: y.to_owned(), points }
+        Series { figure, scheduler: None, name: name.to_owned(), x, y: y.to_owned(), points }
     }
 
     fn rising(points: u32) -> Vec<[f64; 2]> {
@@ -205,7 +224,7 @@ mod tests {
 
     fn svg(series: &[Series], size: Size) -> Result<String, PictureError> {
         let series: Vec<&Series> = series.iter().collect();
-        LinesFigure { title: "Figure 1", caption: "a & b", series: &series }.svg(size)
+        LinesFigure { title: "Figure 1", caption: "a & b", series: &series, alike: &[] }.svg(size)
     }
 
     #[test]
@@ -271,10 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_would_hide_one_another_have_panels_of_one_range() {
+        let line =
+            |high: f64| series("a", "MB/s", (0..80).map(|at| [f64::from(at), f64::from(at % 2) * high]).collect());
+        let crowd = svg(&[line(10.0), line(20.0), line(100.0)], SIZE).unwrap();
+        assert_eq!(crowd.matches("\nMB/s\n").count(), 3, "{crowd}");
+        assert_eq!(crowd.matches("\n100\n").count(), 3, "{crowd}");
+        let two = svg(&[line(10.0), line(100.0)], SIZE).unwrap();
+        assert_eq!(two.matches("\nMB/s\n").count(), 1);
+    }
+
+    #[test]
     fn a_png_has_its_size_and_colours() {
         let both = [series("reads", "ms", rising(90)), series("b", "ms", rising(9)), series("c", "ms", rising(90))];
         let both: Vec<&Series> = both.iter().collect();
-        let file = LinesFigure { title: "", caption: "", series: &both }.png(SIZE).unwrap();
+        let file = LinesFigure { title: "", caption: "", series: &both, alike: &[] }.png(SIZE).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let frame = reader.next_frame(&mut pixels).unwrap();

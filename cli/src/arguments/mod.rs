@@ -90,10 +90,11 @@ pub enum Command {
     Predict(Predict),
     /// Find an assignment of VMs to LUNs that keeps given limits, and confirm it by replay
     ///
-    /// First, iocast replays the trace of each VM alone on each kind of LUN. A predictor then forecasts VMs that share
-    /// a LUN. Best fit and local search look for the assignment that keeps all limits and slows the VMs down least.
-    /// Finally, iocast replays that assignment. The result names the tightest limit and shows how much the VMs slow
-    /// each other down.
+    /// First, iocast replays the trace of each VM alone on each kind of LUN. Groups of VMs that share a LUN are then
+    /// replayed on its drive, or simulated by the twin where no LUN has a drive, or forecast by the plan's predictor.
+    /// Best fit and local search look for the assignment that keeps all limits and slows the VMs down least. Finally,
+    /// iocast replays that assignment. The result names the tightest limit and shows how much the VMs slow each other
+    /// down. Exit code 3: limits are broken.
     Place(Place),
     /// Serve a modelled drive over NBD: data at full speed, replies at the model's times
     ///

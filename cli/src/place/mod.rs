@@ -1,5 +1,6 @@
 //! `iocast place`: finds an assignment of VMs to LUNs within limits, and confirms it by replay.
 
+mod forecasts;
 mod plan;
 mod tables;
 
@@ -7,21 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use predictors::place::{self, Standing, Task};
+use predictors::place::{self, Forecasts, Standing, Task};
 use predictors::synthetic::Ran;
-use predictors::{OperationForecast, PREDICTORS, VmForecast};
+use predictors::{IsolatedTrace, OperationForecast, VmForecast};
 use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
 use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
 use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing as StoredStanding};
-use traces::spec::Spec;
 use traces::trace::ReadOptions;
 use traces::{Nanos, Sectors};
 
+use self::forecasts::{Groups, Kind, Method};
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
-use crate::error::UsageError;
+use crate::error::{LimitsBroken, UsageError};
 use crate::files::Files;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
@@ -32,104 +33,115 @@ use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
-    let spec: Spec = plan.predictor.parse().map_err(UsageError::from_display)?;
-    let entry = predictors::find(&spec.name).map_err(UsageError::from_display)?;
-    let method = entry.build(&spec).map_err(UsageError::from_display)?;
-    let Some(predictor) = method.predictor().filter(|_| !entry.needs_traces) else {
-        return Err(UsageError(by_profiles(&spec.name)).into());
-    };
     let endings = [".svg".to_owned(), ".png".to_owned()];
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
-    let (alone, takes) = alone(&plan)?;
+    let groups = groups(&plan)?;
     // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
-    let task = Task {
+    let each = |lun: usize, members: &[usize]| groups.forecast(lun, members);
+    let search = Task {
         drive_capacity: plan.luns.iter().map(drive_capacity).collect(),
-        takes,
+        takes: groups.takes.clone(),
         limits: plan.vms.iter().map(Vm::limits).collect(),
         separate: plan.apart().map_err(UsageError)?,
-        predictor: &*predictor,
+        forecasts: groups.of_search(&each),
         seed: plan.seed,
-        alone,
+        alone: groups.kind_of.iter().map(|&kind| groups.kinds[kind].profiles.clone()).collect(),
     };
-    let placed = place::place(&task)?;
-    let placement = tell(&plan, &task, &placed)?;
+    let found = place::place(&search)?;
+    let exact = forecasts::with(&search, Forecasts::Groups(&each));
+    // Forecasts of the search by formula are replaced by better ones of the groups that it found.
+    let placed = match groups.too_many {
+        true => place::Placement { forecasts: found.forecasts, ..place::judge(&exact, found.lun_of) },
+        false => found,
+    };
+    let placement = tell(&plan, &groups, [&search, &exact], &placed)?;
     if let Some(files) = files {
-        let caption = format!("forecast by {} on LUN {}", plan.predictor, placement.interference.lun);
-        let figure =
-            HeatFigure { title: "Interference between VMs", caption: &caption, interference: &placement.interference };
+        let caption = format!("pairs of VMs, forecast by {}", groups.searched_by(&placement.predictor));
+        let matrices = tables::matrices(&placement);
+        let panels: Vec<(&str, &Interference)> = matrices.iter().map(|(names, of)| (names.as_str(), *of)).collect();
+        let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
         let mut written = Vec::new();
         files.write(&endings[0], figure.svg(arguments.size)?.as_bytes(), &mut written)?;
         files.write(&endings[1], &figure.png(arguments.size)?, &mut written)?;
     }
     match arguments.output_format {
-        OutputFormat::Json => print_json(&placement),
-        format => print(&tables::render(&placement, format)),
+        OutputFormat::Json => print_json(&placement)?,
+        format => print(&tables::render(&placement, format))?,
+    }
+    match tables::broken(&placement) {
+        Some(broken) => Err(LimitsBroken(broken).into()),
+        None => Ok(()),
     }
 }
 
-/// Explains that a predictor that simulates traces cannot place VMs, and names those that can.
-fn by_profiles(name: &str) -> String {
-    let others: Vec<&str> = PREDICTORS.iter().filter(|entry| !entry.needs_traces).map(|entry| entry.name).collect();
-    format!(
-        "{name} simulates traces request by request, which is too slow for the thousands of groups that a placement \
-         forecasts; place with a predictor that uses profiles ({}), and forecast the resulting groups with iocast \
-         predict",
-        others.join(", ")
-    )
-}
-
-/// The profiles of every VM alone on each LUN, and the sectors that each VM takes up. A profile is measured from the
-/// VM's trace, or from its replay on the LUN's drive. LUNs with equal storage share their profiles.
-fn alone(plan: &Plan) -> Result<(Vec<Vec<IsolationProfile>>, Vec<Sectors>)> {
+/// The LUNs by kind of storage, with every VM alone on each kind. A profile is measured from the VM's trace, or from its
+/// replay on the drive.
+fn groups(plan: &Plan) -> Result<Groups<'_>> {
     let mut takes = vec![Sectors::ZERO; plan.vms.len()];
-    let mut known: Vec<(Option<&Storage>, Vec<IsolationProfile>)> = Vec::new();
-    let mut kinds: Vec<Option<&Storage>> = Vec::new();
+    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    let mut kind_of = Vec::new();
     for lun in &plan.luns {
-        if !kinds.contains(&lun.storage.as_ref()) {
-            kinds.push(lun.storage.as_ref());
+        let storage = lun.storage.as_ref();
+        let known = kinds.iter().position(|kind| kind.storage == storage);
+        kind_of.push(known.unwrap_or(kinds.len()));
+        if known.is_none() {
+            let method = forecasts::method(plan, storage)?;
+            kinds.push(Kind { storage, method, profiles: Vec::new(), traces: Vec::new() });
         }
     }
     let progress = Progress::jobs("alone", (kinds.len() * plan.vms.len()) as u64);
     let done = progress.counter(0);
-    for kind in kinds {
-        let mut profiles = Vec::new();
+    for kind in &mut kinds {
         for (vm, takes) in plan.vms.iter().zip(&mut takes) {
-            let (profile, taken) = profile(plan, kind, vm).with_context(|| format!("VM {}", vm.name))?;
-            profiles.push(profile);
-            *takes = taken.max(*takes);
+            let alone = alone(plan, kind.storage, vm).with_context(|| format!("VM {}", vm.name))?;
+            kind.profiles.push(alone.profile);
+            *takes = alone.takes.max(*takes);
+            if matches!(kind.method, Method::Traces(_)) {
+                kind.traces.extend(alone.trace);
+            }
             done.fetch_add(1, Ordering::Relaxed);
         }
-        known.push((kind, profiles));
     }
-    let of =
-        |lun: &Lun| known.iter().find(|(kind, _)| *kind == lun.storage.as_ref()).map(|(_, profiles)| profiles.clone());
-    Ok((plan.luns.iter().filter_map(of).collect(), takes))
+    Groups::new(plan, kind_of, kinds, takes)
 }
 
 /// What a plan calls the part of the traces that it uses.
 const WINDOW: &str = "`start` and `end` in the plan";
 
-/// The profile of a VM alone on `storage`, and the sectors that it takes up there; 0 sectors without storage.
-fn profile(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<(IsolationProfile, Sectors)> {
+/// A VM alone on a kind of LUN.
+struct Alone {
+    profile: IsolationProfile,
+    /// Missing if the VM is given as a profile.
+    trace: Option<IsolatedTrace>,
+    /// The sectors that it takes up; none without a drive and a trace.
+    takes: Sectors,
+}
+
+fn alone(plan: &Plan, storage: Option<&Storage>, vm: &Vm) -> Result<Alone> {
     if let Some(storage) = storage {
         let (mut ran, takes) = replay(plan, storage, &[vm])?;
-        let profile = ran.remove(0).profile;
+        let Ran { profile, trace } = ran.remove(0);
         let is_cut = plan.start > Nanos::ZERO || plan.end.is_some();
         let requests = profile.reads.requests + profile.writes.requests;
         ensure!(!is_cut || requests > 0, "no request lies in the window of {WINDOW}");
-        return Ok((profile, takes));
+        return Ok(Alone { profile, trace: Some(trace), takes });
     }
-    let profile = match vm.source().map_err(UsageError)? {
-        Source::Profile(path) => IsolationProfile { vm: vm.name.clone(), ..read(path)? },
+    match vm.source().map_err(UsageError)? {
+        Source::Profile(path) => {
+            let profile = IsolationProfile { vm: vm.name.clone(), ..read(path)? };
+            Ok(Alone { profile, trace: None, takes: Sectors::ZERO })
+        }
         Source::Capture(path) => {
             let window = Window { start: plan.start, end: plan.end, names: WINDOW };
             let none = AtomicU64::new(0);
-            measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?.0
+            let (profile, trace) =
+                measure(&vm.name, path, &ReadOptions::default(), window, DiskPlace::default(), &none)?;
+            let takes = vms::aligned(trace.sectors());
+            Ok(Alone { profile, trace: Some(trace), takes })
         }
-    };
-    Ok((profile, Sectors::ZERO))
+    }
 }
 
 /// Replays VMs together on `storage`, next to each other, and states the sectors that they take up.
@@ -145,11 +157,17 @@ fn replay(plan: &Plan, storage: &Storage, together: &[&Vm]) -> Result<(Vec<Ran>,
     Ok((ran, Sectors::new(vms.iter().map(|vm| vm.takes().count()).sum())))
 }
 
-/// The assignment with its forecast, its replay, and the interference between the VMs.
-fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Placement> {
+/// The assignment with its forecast, its replay, and the interference between the VMs. Of the tasks, the first is that of
+/// the search, and the second has the better forecasts.
+fn tell(
+    plan: &Plan,
+    groups: &Groups<'_>,
+    [search, exact]: [&Task<'_>; 2],
+    placed: &place::Placement,
+) -> Result<Placement> {
     let mut luns = Vec::new();
     let mut replayed: Vec<Option<Share>> = vec![None; plan.vms.len()];
-    let mut refused = Vec::new();
+    let mut notes = Vec::new();
     let progress = Progress::jobs("confirming", plan.luns.len() as u64);
     let done = progress.counter(0);
     for (index, lun) in plan.luns.iter().enumerate() {
@@ -162,10 +180,10 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
             }
         }
         done.fetch_add(1, Ordering::Relaxed);
-        let forecasts = place::forecast(task, index, &members);
-        refused.extend(place::refused(task, index, &members).map(|why| format!("no forecast on {}: {why}", lun.name)));
+        let forecasts = place::forecast(exact, index, &members);
+        notes.extend(place::refused(exact, index, &members).map(|why| format!("no forecast on {}: {why}", lun.name)));
         let vm = |(&vm, forecast): (&usize, &VmForecast)| {
-            let alone = &task.alone[index][vm];
+            let alone = &exact.alone[index][vm];
             PlacedVm {
                 vm: plan.vms[vm].name.clone(),
                 alone: share(alone),
@@ -179,8 +197,10 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
         luns.push(PlacedLun { lun: lun.name.clone(), drive, before, vms });
     }
     drop(progress);
-    let limits = placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
-    let mut notes = refused;
+    let mut limits: Vec<StoredStanding> =
+        placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
+    limits.sort_by(|one, other| one.left().total_cmp(&other.left()));
+    notes.extend(groups.note());
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
             "forecasts for a LUN without a drive are for the device on which the traces or profiles were recorded; \
@@ -188,17 +208,19 @@ fn tell(plan: &Plan, task: &Task<'_>, placed: &place::Placement) -> Result<Place
                 .to_owned(),
         );
     }
+    let mut interferences = (0..plan.luns.len()).map(|lun| interference(plan, search, lun));
     Ok(Placement {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
-        predictor: plan.predictor.clone(),
+        predictor: forecasts::named(plan)?,
         seed: plan.seed,
         forecasts: placed.forecasts,
         exceeded: placed.exceeded,
         lost: placed.lost,
         luns,
         limits,
-        interference: interference(plan, task),
+        interference: interferences.next().unwrap_or_default(),
+        interference_elsewhere: interferences.collect(),
         notes,
     })
 }
@@ -242,24 +264,27 @@ fn stored(plan: &Plan, standing: &Standing, replayed: Option<Share>) -> StoredSt
         forecast,
         replayed,
         slack,
-        kept: replayed.map(|replayed| figure.keeps(replayed, limit)),
+        replayed_slack: replayed.map(|replayed| figure.slack(replayed, limit)),
+        kept: replayed.map(|replayed| figure.slack(replayed, limit) >= 0.0),
     }
 }
 
-/// The interference of every pair of VMs on the first LUN.
-fn interference(plan: &Plan, task: &Task<'_>) -> Interference {
-    let all = 0..plan.vms.len();
+/// The interference of every pair of VMs on a LUN.
+fn interference(plan: &Plan, task: &Task<'_>, lun: usize) -> Interference {
     let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
-    let left = |one: usize, other: usize| {
-        let alone = &task.alone[0][one];
-        let before = alone.reads.iops + alone.writes.iops;
-        let got = *place::forecast(task, 0, &[one, other]).first()?;
-        let after = rate(&got.reads) + rate(&got.writes);
-        (one != other && got != VmForecast::default() && before > 0.0).then(|| (after / before).min(1.0))
-    };
-    Interference {
-        lun: plan.luns[0].name.clone(),
-        vms: plan.vms.iter().map(|vm| vm.name.clone()).collect(),
-        left: all.clone().map(|one| all.clone().map(|other| left(one, other)).collect()).collect(),
+    let mut left = vec![vec![None; plan.vms.len()]; plan.vms.len()];
+    for one in 0..plan.vms.len() {
+        for other in one + 1..plan.vms.len() {
+            for (got, [vm, beside]) in
+                place::forecast(task, lun, &[one, other]).iter().zip([[one, other], [other, one]])
+            {
+                let alone = &task.alone[lun][vm];
+                let (before, after) = (alone.reads.iops + alone.writes.iops, rate(&got.reads) + rate(&got.writes));
+                if *got != VmForecast::default() && before > 0.0 {
+                    left[vm][beside] = Some((after / before).min(1.0));
+                }
+            }
+        }
     }
+    Interference { lun: plan.luns[lun].name.clone(), vms: plan.vms.iter().map(|vm| vm.name.clone()).collect(), left }
 }

@@ -15,9 +15,8 @@ use crate::storage::Storage;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The predictor that forecasts VMs together.
-    #[serde(default = "sum")]
-    pub predictor: String,
+    /// How VMs together are forecast: `replay`, or a predictor. Without it, the way that fits each LUN.
+    pub predictor: Option<String>,
     /// Seed of the order in which moves are tried.
     #[serde(default = "one")]
     pub seed: u64,
@@ -113,10 +112,6 @@ impl Vm {
             write_iops: self.write_iops,
         }
     }
-}
-
-fn sum() -> String {
-    "sum".to_owned()
 }
 
 fn one() -> u64 {

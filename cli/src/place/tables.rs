@@ -1,43 +1,66 @@
 //! An assignment of VMs to LUNs, as tables.
 
-use traces::results::placement::{PlacedVm, Placement, Share, Standing};
+use traces::results::placement::{Interference, PlacedVm, Placement, Share, Standing};
 
-use crate::output::{Table, number, terminal_width, wrapped};
+use crate::output::{Table, terminal_width, wrapped};
 use crate::output_format::OutputFormat;
+use crate::units::{ABSENT, span, three_digits};
 
 /// The most VMs for which a table of pairs is printed; the JSON and the picture always hold all pairs.
 const MATRIX_MAX: usize = 12;
 
 pub fn render(placement: &Placement, format: OutputFormat) -> String {
-    let mut text = vec![luns(placement).render(format)];
+    let width = terminal_width().map_or(100, usize::from);
+    let sentence = |line: String| match format {
+        OutputFormat::Markdown => format!("{line}\n"),
+        _ => format!("{}\n", wrapped(&line, width).trim_end()),
+    };
+    let mut text = vec![sentence(answer(placement)), luns(placement).render(format)];
     if !placement.limits.is_empty() {
         text.push(limits(placement).render(format));
     }
     if placement.interference.vms.len() <= MATRIX_MAX {
-        text.push(matrix(placement).render(format));
+        text.extend(matrices(placement).iter().map(|(names, of)| matrix(names, of).render(format)));
     }
-    let width = terminal_width().map_or(100, usize::from);
-    let said = std::iter::once(binding(placement)).chain(placement.notes.clone());
-    text.extend(said.map(|line| match format {
-        OutputFormat::Markdown => format!("{line}\n"),
-        _ => format!("{}\n", wrapped(&line, width).trim_end()),
-    }));
+    text.extend(placement.notes.iter().cloned().map(sentence));
     text.join("\n")
 }
 
+/// The way in which groups were forecast, in words.
+fn method(placement: &Placement) -> String {
+    placement.predictor.replace(", ", " and ")
+}
+
+/// Whether the forecasts are the replays themselves.
+fn by_replay(placement: &Placement) -> bool {
+    let mut vms = placement.luns.iter().flat_map(|lun| &lun.vms);
+    vms.all(|vm| vm.replayed == Some(vm.forecast))
+}
+
+/// Whether any LUN was replayed.
+fn any_replay(placement: &Placement) -> bool {
+    placement.luns.iter().flat_map(|lun| &lun.vms).any(|vm| vm.replayed.is_some())
+}
+
+fn shown(figure: Option<f64>, unit: fn(f64) -> String) -> String {
+    figure.map_or_else(|| ABSENT.to_owned(), unit)
+}
+
 fn luns(placement: &Placement) -> Table {
-    let three = |of: fn(&Share) -> Option<f64>, scale: f64| {
+    let (by_replay, any_replay) = (by_replay(placement), any_replay(placement));
+    let each = |of: fn(&Share) -> Option<f64>, unit: fn(f64) -> String| {
         move |vm: &PlacedVm| {
-            let shown = |share: &Share| number(of(share).map(|figure| figure * scale));
-            let replayed = vm.replayed.as_ref().map_or_else(|| "-".to_owned(), shown);
-            [shown(&vm.alone), shown(&vm.forecast), replayed].join(" / ")
+            let forecast = (!by_replay).then(|| shown(of(&vm.forecast), unit));
+            let replayed = any_replay.then(|| shown(vm.replayed.as_ref().and_then(of), unit));
+            let cells = std::iter::once(shown(of(&vm.alone), unit)).chain(forecast).chain(replayed);
+            cells.collect::<Vec<String>>().join(" / ")
         }
     };
-    let reads = three(|share| share.read_iops, 1.0);
-    let response = three(|share| share.read_response_ns, 1e-6);
-    let p99 = three(|share| share.read_p99_ns, 1e-6);
-    let writes = three(|share| share.write_iops, 1.0);
-    let write = three(|share| share.write_response_ns, 1e-6);
+    let reads = each(|share| share.read_iops, three_digits);
+    let response = each(|share| share.read_response_ns, span);
+    let p99 = each(|share| share.read_p99_ns, span);
+    let writes = each(|share| share.write_iops, three_digits);
+    let write = each(|share| share.write_response_ns, span);
     let mut rows = Vec::new();
     for lun in &placement.luns {
         if lun.vms.is_empty() {
@@ -48,67 +71,111 @@ fn luns(placement: &Placement) -> Table {
             rows.push(vec![name, vm.vm.clone(), reads(vm), response(vm), p99(vm), writes(vm), write(vm)]);
         }
     }
-    let header = ["LUN", "VM", "reads/s", "read, ms", "p99, ms", "writes/s", "write, ms"];
-    Table {
-        title: format!("Assignment by {}: alone / forecast / replayed", placement.predictor),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-        text_columns: 2,
+    let header = ["LUN", "VM", "reads/s", "read", "read p99", "writes/s", "write"];
+    let title = match by_replay {
+        true => "Assignment: alone / replayed together".to_owned(),
+        false if any_replay => format!("Assignment by {}: alone / forecast / replayed", method(placement)),
+        false => format!("Assignment by {}: alone / forecast", method(placement)),
+    };
+    Table { title, header: header.map(str::to_owned).to_vec(), rows, text_columns: 2 }
+}
+
+/// How much of a limit is left, or by how much it is broken.
+fn left(slack: Option<f64>) -> String {
+    match slack.map(|slack| 100.0 * slack) {
+        None => ABSENT.to_owned(),
+        Some(percent) if percent < 0.0 => format!("broken by {} %", three_digits(-percent)),
+        Some(percent) => format!("{} %", three_digits(percent)),
     }
 }
 
-/// The text of a figure: times in ms, rates per second.
-fn shown(standing: &Standing, figure: Option<f64>) -> String {
-    let is_time = !standing.figure.ends_with("iops");
-    number(figure.map(|figure| if is_time { figure / 1e6 } else { figure }))
+/// The slack of the forecast, if there is a forecast.
+fn forecast_slack(standing: &Standing) -> Option<f64> {
+    standing.forecast.map(|_| standing.slack)
 }
 
 fn limits(placement: &Placement) -> Table {
+    let (by_replay, any_replay) = (by_replay(placement), any_replay(placement));
     let row = |standing: &Standing| {
-        let kept = standing.kept.map_or("-", |kept| if kept { "kept" } else { "exceeded" });
-        vec![
-            standing.vm.clone(),
-            standing.figure.clone(),
-            shown(standing, Some(standing.limit)),
-            shown(standing, standing.forecast),
-            shown(standing, standing.replayed),
-            number(Some(100.0 * standing.slack)),
-            kept.to_owned(),
-        ]
+        let unit = if standing.figure.ends_with("iops") { three_digits } else { span };
+        let mut row = vec![standing.vm.clone(), standing.figure.clone(), unit(standing.limit)];
+        if any_replay {
+            row.extend([shown(standing.replayed, unit), left(standing.replayed_slack)]);
+        }
+        if !by_replay {
+            row.extend([shown(standing.forecast, unit), left(forecast_slack(standing))]);
+        }
+        row
     };
-    let header = ["VM", "limit on", "limit", "forecast", "replayed", "slack, %", "in the replay"];
+    let mut header = vec!["VM", "limit on", "limit"];
+    header.extend(if any_replay { ["replayed", "left, replayed"].as_slice() } else { &[] });
+    header.extend(if by_replay { [].as_slice() } else { &["forecast", "left, forecast"] });
     Table {
-        title: "Limits, the tightest first (ms, requests/s)".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        title: "Limits, the tightest first".to_owned(),
+        header: header.into_iter().map(str::to_owned).collect(),
         rows: placement.limits.iter().map(row).collect(),
         text_columns: 2,
     }
 }
 
-fn matrix(placement: &Placement) -> Table {
-    let of = &placement.interference;
+/// The interference on the LUNs: once for all LUNs on which it is the same, with their names.
+pub fn matrices(placement: &Placement) -> Vec<(String, &Interference)> {
+    let mut different: Vec<(String, &Interference)> = Vec::new();
+    for of in std::iter::once(&placement.interference).chain(&placement.interference_elsewhere) {
+        match different.iter_mut().find(|(_, known)| known.left == of.left) {
+            Some((names, _)) => *names = format!("{names}, {}", of.lun),
+            None => different.push((of.lun.clone(), of)),
+        }
+    }
+    different
+}
+
+fn matrix(luns: &str, of: &Interference) -> Table {
+    let percent = |share: &Option<f64>| shown(share.map(|share| 100.0 * share), three_digits);
     let row = |(vm, left): (&String, &Vec<Option<f64>>)| {
-        let cells = left.iter().map(|share| number(share.map(|share| 100.0 * share)));
-        std::iter::once(vm.clone()).chain(cells).collect()
+        std::iter::once(vm.clone()).chain(left.iter().map(percent)).collect()
     };
     Table {
-        title: format!("Throughput that a VM (row) keeps beside another (column) on {}, %", of.lun),
-        header: std::iter::once("VM".to_owned()).chain(of.vms.iter().cloned()).collect(),
+        title: format!("Throughput in % that a VM (row) keeps beside another (column), on {luns}"),
+        header: std::iter::once("VM".to_owned()).chain(of.vms.iter().map(|vm| format!("beside {vm}"))).collect(),
         rows: of.vms.iter().zip(&of.left).map(row).collect(),
         text_columns: 1,
     }
 }
 
-fn binding(placement: &Placement) -> String {
+/// The limits that are broken, in one sentence; `None` if all are kept.
+pub fn broken(placement: &Placement) -> Option<String> {
+    let broken: Vec<&Standing> = placement.limits.iter().filter(|standing| standing.left() < 0.0).collect();
+    let first = broken.first()?;
+    let what = format!("{} of {}", first.figure, first.vm);
+    let worst = match (first.replayed_slack, first.forecast) {
+        (Some(slack), _) => format!("{what} is broken by {} % in the replay", three_digits(-100.0 * slack)),
+        (None, Some(_)) => format!("the forecast breaks {what} by {} %", three_digits(-100.0 * first.slack)),
+        (None, None) => format!("there is no forecast of {what}"),
+    };
+    let count = (broken.len(), placement.limits.len());
+    Some(format!("no assignment that was found keeps all limits; {} of {} are not kept: {worst}", count.0, count.1))
+}
+
+fn answer(placement: &Placement) -> String {
     let Some(first) = placement.limits.first() else {
         return "No limits are given; this assignment slows the VMs down least in sum.".to_owned();
     };
+    if let Some(broken) = broken(placement) {
+        return format!("Limits are broken: {broken}.");
+    }
     let what = format!("{} of {}", first.figure, first.vm);
-    if first.forecast.is_none() {
-        return format!("No assignment that was found has a forecast for every limit; there is no forecast of {what}.");
+    let of_forecast = match by_replay(placement) {
+        true => String::new(),
+        false => format!(" (forecast: {})", left(forecast_slack(first))),
+    };
+    match first.replayed_slack {
+        Some(slack) => format!(
+            "The replay keeps all limits; {what} is the tightest, with {} left{of_forecast}.",
+            left(Some(slack))
+        ),
+        None => {
+            format!("The forecast keeps all limits; {what} is the tightest, with {} left.", left(Some(first.slack)))
+        }
     }
-    if first.slack < 0.0 {
-        return format!("No assignment that was found keeps all limits; the forecast exceeds {what} most.");
-    }
-    format!("The forecast keeps all limits; {what} is the tightest, with {:.0} % slack.", 100.0 * first.slack)
 }

@@ -1,5 +1,6 @@
 //! `iocast predict`: forecasts of VMs that share a device, from a trace or an isolation profile of each alone.
 
+mod missing;
 mod on_drive;
 pub mod profiles;
 mod tables;
@@ -47,6 +48,8 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
+        missing: missing::questions(&inputs[..together], &alone.profiles, &forecasts, arguments),
+        recommended: predictors::recommended(&forecasts).map(str::to_owned),
         pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
         overlap: overlaps(&alone.profiles),
         alone: alone.profiles,

@@ -191,7 +191,7 @@ pub fn measure(
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
     let mut measure = Measure::new(reader.meta()).placed(place.first);
     let mut builder = IsolatedTraceBuilder::new(place.first, place.device);
-    let (mut seen, mut taken) = (0u64, 0u64);
+    let (mut seen, mut taken, mut completed) = (0u64, 0u64, 0u64);
     let mut vm = None;
     while let Some(record) = next {
         let at = record.request.arrival.saturating_since(first);
@@ -207,6 +207,7 @@ pub fn measure(
             measure.record(&record);
             builder.record(&record);
             taken += 1;
+            completed += u64::from(record.observed.completed.is_some());
         } else {
             builder.before(&record);
         }
@@ -217,6 +218,12 @@ pub fn measure(
         next = reader.next()?;
     }
     ensure!(taken > 0, "{}: no request lies in the window of {}", path.display(), window.names);
+    ensure!(
+        completed > 0,
+        "{}: when did the requests of {name} complete? Of {taken} requests none has a completion time, and response \
+         times come from there; give a trace that has them (iocast capture block records them)",
+        path.display()
+    );
     let meta = reader.meta().clone();
     let provenance = TraceProvenance {
         vm: name.to_owned(),

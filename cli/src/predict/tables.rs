@@ -1,25 +1,130 @@
 //! Forecasts as tables.
 
-use std::collections::BTreeMap;
-
-use traces::results::isolation::{IsolatedOperation, IsolationProfile};
-use traces::results::prediction::{Forecast, Intervals, Outcome, PairPrediction, Predictions, STATED};
+use predictors::{Consolidation, ranked};
+use traces::results::isolation::IsolationProfile;
+use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions, STATED};
 
 use crate::output::{Table, number, terminal_width, wrapped};
 use crate::output_format::OutputFormat;
+use crate::units::{ABSENT, span, span_or_absent, three_digits};
 
 pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
-    let mut text = vec![alone(&predictions.alone).render(format)];
+    let mut text: Vec<String> = predictions.missing.iter().map(|question| sentence(question, format)).collect();
+    text.extend(overlapping(predictions).map(|line| sentence(&line, format)));
     for pair in &predictions.pairs {
+        let recommended = predictions.recommended.as_deref();
+        text.extend(answer(pair, recommended, &predictions.alone).map(|table| table.render(format)));
         for (index, vm) in pair.vms.iter().enumerate() {
-            text.push(of_vm(pair, index, vm, &predictions.alone).render(format));
+            text.push(of_vm(pair, index, vm, recommended).render(format));
         }
         text.push(total(pair).render(format));
-        text.extend(intervals(pair).map(|table| table.render(format)));
+        text.extend(intervals(pair, recommended).map(|table| table.render(format)));
         text.extend(said(pair, format));
     }
-    text.extend(overlapping(predictions).map(|line| sentence(&line, format)));
+    text.push(alone(&predictions.alone).render(format));
     text.join("\n")
+}
+
+/// The figures of one kind of requests of a VM in a forecast.
+type FiguresOf = fn(&Forecast, usize) -> Figures;
+
+/// The forecast to rely on beside each VM alone, and beside the replay if there was one.
+fn answer(pair: &PairPrediction, recommended: Option<&str>, alone: &[IsolationProfile]) -> Option<Table> {
+    let (name, forecast) = forecasts(pair).find(|(name, _)| Some(*name) == recommended)?;
+    let alone = Consolidation::measured(alone).forecast();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (index, vm) in pair.vms.iter().enumerate() {
+        let kinds: [(&str, FiguresOf); 2] = [("read", Figures::reads), ("write", Figures::writes)];
+        let mut of_vm = Vec::new();
+        for (kind, of) in kinds {
+            let (alone, together) = (of(&alone, index), of(forecast, index));
+            let truth = pair.truth.as_ref().map(|truth| of(truth, index));
+            if alone.iops.is_none() {
+                continue;
+            }
+            let mut row = |figure: String, shown: fn(f64) -> String, of: fn(&Figures) -> Option<f64>, stated| {
+                let show = |figure: Option<f64>| figure.map_or_else(|| ABSENT.to_owned(), shown);
+                let mut row = vec![String::new(), figure, show(of(&alone)), show(of(&together)), ends(stated, shown)];
+                row.extend(truth.as_ref().map(|truth| show(of(truth))));
+                of_vm.push(row);
+            };
+            row(format!("{kind}s/s"), three_digits, |figures| figures.iops, together.iops_interval);
+            row(format!("{kind}, mean"), span, |figures| figures.response_ns, together.response_interval);
+            row(format!("{kind}, p99"), span, |figures| figures.p99_ns, None);
+        }
+        of_vm.first_mut().into_iter().for_each(|row| row[0].clone_from(vm));
+        rows.extend(of_vm);
+    }
+    let header = ["VM", "", "alone", "forecast", "interval"].into_iter().chain(pair.truth.iter().map(|_| "replayed"));
+    let stated = match &forecast.intervals_90 {
+        Some(_) => format!("its intervals should hold {:.0} % of true values", 100.0 * STATED),
+        None => "it states no intervals".to_owned(),
+    };
+    let kind = if is_baseline(name) { "a baseline" } else { "recommended" };
+    Some(Table {
+        title: format!("{} together, forecast by {name} ({kind}; {stated})", pair.vms.join(", ")),
+        header: header.map(str::to_owned).collect(),
+        rows,
+        text_columns: 2,
+    })
+}
+
+/// The figures that a forecast has for the reads or writes of a VM.
+struct Figures {
+    iops: Option<f64>,
+    response_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    iops_interval: Option<[f64; 2]>,
+    response_interval: Option<[f64; 2]>,
+}
+
+impl Figures {
+    fn reads(forecast: &Forecast, vm: usize) -> Figures {
+        let stated = forecast.intervals_90.as_ref();
+        Figures {
+            iops: at(&forecast.read_iops, vm),
+            response_ns: at(&forecast.read_response_ns, vm),
+            p99_ns: forecast.read_percentiles_ns.get("p99").and_then(|p99| at(p99, vm)),
+            iops_interval: stated.and_then(|stated| at(&stated.read_iops, vm)),
+            response_interval: stated.and_then(|stated| at(&stated.read_response_ns, vm)),
+        }
+    }
+
+    fn writes(forecast: &Forecast, vm: usize) -> Figures {
+        let stated = forecast.intervals_90.as_ref();
+        Figures {
+            iops: at(&forecast.write_iops, vm),
+            response_ns: at(&forecast.write_response_ns, vm),
+            p99_ns: forecast.write_percentiles_ns.get("p99").and_then(|p99| at(p99, vm)),
+            iops_interval: stated.and_then(|stated| at(&stated.write_iops, vm)),
+            response_interval: stated.and_then(|stated| at(&stated.write_response_ns, vm)),
+        }
+    }
+}
+
+fn at<T: Copy>(figures: &[Option<T>], vm: usize) -> Option<T> {
+    figures.get(vm).copied().flatten()
+}
+
+fn rate(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| ABSENT.to_owned(), three_digits)
+}
+
+fn ends(interval: Option<[f64; 2]>, shown: fn(f64) -> String) -> String {
+    interval.map_or_else(|| ABSENT.to_owned(), |ends| ends.map(shown).join(" to "))
+}
+
+fn is_baseline(predictor: &str) -> bool {
+    ranked(predictor).1.is_some_and(|entry| entry.baseline)
+}
+
+/// The standing of a predictor, for its row in a table.
+fn standing(predictor: &str, recommended: Option<&str>) -> &'static str {
+    match () {
+        () if is_baseline(predictor) => "baseline",
+        () if Some(predictor) == recommended => "recommended",
+        () => "",
+    }
 }
 
 /// VMs whose footprints overlap by a smaller share count as separate.
@@ -50,17 +155,17 @@ fn overlapping(predictions: &Predictions) -> Option<String> {
 }
 
 fn alone(profiles: &[IsolationProfile]) -> Table {
-    let ms = |operation: &IsolatedOperation| number(operation.response_ns.map(|ns| ns / 1e6));
-    let rate = |operation: &IsolatedOperation| number((operation.iops > 0.0).then_some(operation.iops));
     let row = |profile: &IsolationProfile| {
         let (reads, writes) = (&profile.reads, &profile.writes);
         let mut row = vec![profile.vm.clone()];
-        row.extend([rate(reads), ms(reads), number(reads.found_total)]);
-        row.extend([rate(writes), ms(writes), number(writes.found_total)]);
-        row.push(number(profile.busy_share.map(|share| 100.0 * share)));
+        for operation in [reads, writes] {
+            row.push(rate((operation.iops > 0.0).then_some(operation.iops)));
+            row.extend([span_or_absent(operation.response_ns), rate(operation.found_total)]);
+        }
+        row.push(rate(profile.busy_share.map(|share| 100.0 * share)));
         row
     };
-    let header = ["VM", "reads/s", "read, ms", "read finds", "writes/s", "write, ms", "write finds", "busy, %"];
+    let header = ["VM", "reads/s", "read", "read finds", "writes/s", "write", "write finds", "busy, %"];
     Table {
         title: "Alone: rates, mean response times (D2C), mean number of requests that one finds at the device"
             .to_owned(),
@@ -70,62 +175,54 @@ fn alone(profiles: &[IsolationProfile]) -> Table {
     }
 }
 
-/// The result of the replay of all VMs together, if there was one, and the forecasts.
+/// The result of the replay of all VMs together, if there was one, and the forecasts, the best method first.
 fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
-    let of = pair.predictors.iter().filter_map(|(name, outcome)| match outcome {
-        Outcome::Forecast(forecast) => Some((name.as_str(), forecast)),
-        Outcome::Refused { .. } => None,
-    });
+    let mut of: Vec<(&str, &Forecast)> = Vec::new();
+    for (name, outcome) in &pair.predictors {
+        if let Outcome::Forecast(forecast) = outcome {
+            of.push((name.as_str(), forecast));
+        }
+    }
+    of.sort_by_key(|(name, _)| ranked(name).0);
     pair.truth.iter().map(|truth| ("(replayed)", truth)).chain(of)
 }
 
-fn of_vm(pair: &PairPrediction, index: usize, vm: &str, alone: &[IsolationProfile]) -> Table {
-    let at = |figures: &[Option<f64>]| figures.get(index).copied().flatten();
-    let ms = |figures: &[Option<f64>]| number(at(figures).map(|ns| ns / 1e6));
+fn of_vm(pair: &PairPrediction, index: usize, vm: &str, recommended: Option<&str>) -> Table {
     let row = |(name, forecast): (&str, &Forecast)| {
-        let rates = [&forecast.read_iops, &forecast.write_iops].map(|rates| number(at(rates)));
-        let [reads, writes] = rates;
-        let p99 =
-            |named: &BTreeMap<String, Vec<Option<f64>>>| named.get("p99").map_or_else(|| number(None), |p99| ms(p99));
-        let (read, write) = (ms(&forecast.read_response_ns), ms(&forecast.write_response_ns));
-        let (read_p99, write_p99) = (p99(&forecast.read_percentiles_ns), p99(&forecast.write_percentiles_ns));
-        vec![name.to_owned(), reads, read, read_p99, writes, write, write_p99]
+        let mut row = vec![name.to_owned(), standing(name, recommended).to_owned()];
+        for Figures { iops, response_ns, p99_ns, .. } in
+            [Figures::reads(forecast, index), Figures::writes(forecast, index)]
+        {
+            row.extend([rate(iops), span_or_absent(response_ns), span_or_absent(p99_ns)]);
+        }
+        row
     };
-    let others: Vec<&str> = alone
-        .iter()
-        .map(|profile| profile.vm.as_str())
-        .filter(|name| *name != vm && pair.vms.iter().any(|vm| vm == name))
-        .collect();
+    let others: Vec<&str> = pair.vms.iter().map(String::as_str).filter(|other| *other != vm).collect();
+    let header = ["predictor", "", "reads/s", "read", "p99", "writes/s", "write", "p99"];
     Table {
         title: format!("{vm} with {}", others.join(", ")),
-        header: ["predictor", "reads/s", "read, ms", "p99", "writes/s", "write, ms", "p99"].map(str::to_owned).to_vec(),
+        header: header.map(str::to_owned).to_vec(),
         rows: forecasts(pair).map(row).collect(),
-        text_columns: 1,
+        text_columns: 2,
     }
 }
 
-/// The intervals of those predictors that state intervals.
-fn intervals(pair: &PairPrediction) -> Option<Table> {
-    let ends = |of: &[Option<[f64; 2]>], index: usize, scale: f64| match of.get(index).copied().flatten() {
-        Some(ends) => ends.map(|end| number(Some(end / scale))).join(" to "),
-        None => number(None),
+/// The intervals of those predictors beside the recommended one that state intervals.
+fn intervals(pair: &PairPrediction, recommended: Option<&str>) -> Option<Table> {
+    let row = |name: &str, forecast: &Forecast, index: usize| {
+        let mut row = vec![name.to_owned(), pair.vms[index].clone()];
+        for figures in [Figures::reads(forecast, index), Figures::writes(forecast, index)] {
+            row.extend([ends(figures.iops_interval, three_digits), ends(figures.response_interval, span)]);
+        }
+        row
     };
-    let row = |name: &str, stated: &Intervals, index: usize| {
-        vec![
-            name.to_owned(),
-            pair.vms[index].clone(),
-            ends(&stated.read_iops, index, 1.0),
-            ends(&stated.read_response_ns, index, 1e6),
-            ends(&stated.write_iops, index, 1.0),
-            ends(&stated.write_response_ns, index, 1e6),
-        ]
-    };
-    let stating = forecasts(pair).filter_map(|(name, forecast)| Some((name, forecast.intervals_90.as_ref()?)));
+    let others = forecasts(pair).filter(|(name, _)| Some(*name) != recommended);
+    let stating = others.filter(|(_, forecast)| forecast.intervals_90.is_some());
     let rows: Vec<Vec<String>> =
-        stating.flat_map(|(name, stated)| (0..pair.vms.len()).map(move |index| row(name, stated, index))).collect();
+        stating.flat_map(|(name, forecast)| (0..pair.vms.len()).map(move |index| row(name, forecast, index))).collect();
     (!rows.is_empty()).then(|| Table {
-        title: format!("Intervals that should hold {} % of the true values", number(Some(100.0 * STATED))),
-        header: ["predictor", "VM", "reads/s", "read, ms", "writes/s", "write, ms"].map(str::to_owned).to_vec(),
+        title: format!("Intervals that should hold {:.0} % of the true values", 100.0 * STATED),
+        header: ["predictor", "VM", "reads/s", "read", "writes/s", "write"].map(str::to_owned).to_vec(),
         rows,
         text_columns: 2,
     })
@@ -133,8 +230,8 @@ fn intervals(pair: &PairPrediction) -> Option<Table> {
 
 fn total(pair: &PairPrediction) -> Table {
     let row = |(name, forecast): (&str, &Forecast)| {
-        let mix = number(forecast.mix_read.map(|share| 100.0 * share));
-        vec![name.to_owned(), number(forecast.total_read_iops), number(forecast.total_write_iops), mix]
+        let mix = rate(forecast.mix_read.map(|share| 100.0 * share));
+        vec![name.to_owned(), rate(forecast.total_read_iops), rate(forecast.total_write_iops), mix]
     };
     Table {
         title: format!("{} together", pair.vms.join(", ")),

@@ -51,9 +51,13 @@ pub fn parts<'a, T>(things: impl IntoIterator<Item = &'a T>, name: fn(&T) -> &St
     parts
 }
 
-/// `Table 2` for a number; a table with a name is called by that name.
+/// `Table 2` for a number, Roman or not; a table with a name is called by that name.
 pub fn named(kind: &str, name: &str) -> String {
     let mut letters = name.chars();
+    let word = name.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+    if !word.is_empty() && word.chars().all(|letter| "IVX".contains(letter)) {
+        return format!("{kind} {name}");
+    }
     match letters.next() {
         Some(digit) if digit.is_ascii_digit() => format!("{kind} {name}"),
         Some(first) => first.to_uppercase().chain(letters).collect(),

@@ -19,17 +19,30 @@ pub struct Picture {
 /// Draws the tables, then the figures, each in the paper's order. A table or figure without points gets no picture.
 pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
+    let authors = authors(&reproduction.paper);
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {
-        let title = named("Table", name);
+        let title = format!("{authors}, {}", named("Table", name));
         let bars = BarsFigure { title: &title, caption: &reproduction.paper, cells: &cells };
         pictures.extend(picture(ending(FAMILIES[0], name), bars.svg(size), bars.png(size))?);
     }
     for (name, series) in parts(&reproduction.figures, |series: &Series| &series.figure) {
-        let title = named("Figure", name);
-        let lines = LinesFigure { title: &title, caption: &reproduction.paper, series: &series };
+        let mut schedulers: Vec<&str> = series.iter().filter_map(|series| series.scheduler.as_deref()).collect();
+        schedulers.dedup();
+        let under = if schedulers.is_empty() { String::new() } else { format!(", under {}", schedulers.join(", ")) };
+        let title = format!("{authors}, {}{under}", named("Figure", name));
+        let all: Vec<&Series> = reproduction.figures.iter().collect();
+        let lines = LinesFigure { title: &title, caption: &reproduction.paper, series: &series, alike: &all };
         pictures.extend(picture(ending(FAMILIES[1], name), lines.svg(size), lines.png(size))?);
     }
     Ok(pictures)
+}
+
+/// Authors and year of a paper, which its reference begins with.
+fn authors(paper: &str) -> &str {
+    let digits = |(at, _): &(usize, char)| {
+        paper.get(*at..at + 4).is_some_and(|year| year.chars().all(|letter| letter.is_ascii_digit()))
+    };
+    paper.char_indices().find(digits).map_or(paper, |(at, _)| &paper[..at + 4])
 }
 
 fn picture(
@@ -55,6 +68,31 @@ fn ending(family: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_name_paper_figure_and_scheduler() {
+        assert_eq!(authors("Kim, Kang, Choi 2015: a scheduler"), "Kim, Kang, Choi 2015");
+        assert_eq!(authors("a paper without a year"), "a paper without a year");
+        assert_eq!(named("Table", "II, replayed"), "Table II, replayed");
+        assert_eq!(named("Table", "Interference"), "Interference");
+        let series = |figure: &str, scheduler: &str, high: f64| Series {
+            figure: figure.to_owned(),
+            scheduler: Some(scheduler.to_owned()),
+            name: "VM 1".to_owned(),
+            x: "time in s".to_owned(),
+            y: "MB/s".to_owned(),
+            points: vec![[0.0, 0.0], [1.0, high]],
+        };
+        let reproduction = Reproduction {
+            paper: "Kim 2015: a scheduler".to_owned(),
+            figures: vec![series("3", "cfq", 50.0), series("8", "BA", 100.0)],
+            ..Reproduction::default()
+        };
+        let drawn = draw(&reproduction, Size { width: 640, height: 400 }).unwrap();
+        assert!(drawn[0].svg.contains("Kim 2015, Figure 3, under cfq") && drawn[1].svg.contains("Figure 8, under BA"));
+        // Both have the range of the larger.
+        assert!(drawn.iter().all(|picture| picture.svg.contains("\n100\n")), "{}", drawn[0].svg);
+    }
 
     #[test]
     fn names_of_files_hold_nothing_odd() {

@@ -267,6 +267,7 @@ mod tests {
             }],
             figures: vec![Series {
                 figure: "1".to_owned(),
+                scheduler: None,
                 name: "reads".to_owned(),
                 x: "distance in million sectors".to_owned(),
                 y: "service time in ms".to_owned(),

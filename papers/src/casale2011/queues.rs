@@ -81,6 +81,7 @@ fn series(source: &str, found: &[[Found; 2]; 2]) -> Vec<Series> {
             };
             histograms.push(Series {
                 figure: format!("2, {source}"),
+                scheduler: None,
                 name: name.clone(),
                 x: "requests found".to_owned(),
                 y: "share of arrivals".to_owned(),
@@ -88,6 +89,7 @@ fn series(source: &str, found: &[[Found; 2]; 2]) -> Vec<Series> {
             });
             over_time.push(Series {
                 figure: format!("3, {source}"),
+                scheduler: None,
                 name,
                 x: "time, s".to_owned(),
                 y: "requests found, mean of each second".to_owned(),

@@ -44,6 +44,7 @@ pub fn regenerate() -> Result<(Vec<Cell>, Vec<Series>), ReproduceError> {
     let every = smoothed.points.len().div_ceil(DRAWN);
     let series = |name: &str, points: Vec<[f64; 2]>| Series {
         figure: "1".to_owned(),
+        scheduler: None,
         name: name.to_owned(),
         x: "distance in million sectors".to_owned(),
         y: "service time in ms".to_owned(),

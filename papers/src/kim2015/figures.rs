@@ -193,13 +193,14 @@ pub fn ranks(outcomes: &Outcomes, seeds: usize) -> Vec<Rank> {
 /// The bandwidth of each VM over time, and the shares.
 pub fn series(outcomes: &Outcomes) -> Vec<Series> {
     let mut all = Vec::new();
-    for (stack, figure) in [(0, "3"), (1, "8")] {
+    for (stack, figure, scheduler) in [(0, "3", "cfq"), (1, "8", "BA")] {
         for outcome in outcomes.of(Part::Dd { vms: 4 }, stack) {
             for (vm, series) in outcome.series.iter().enumerate() {
                 let length = INTERVAL.as_s_f64();
                 let point = |(index, bytes): (usize, &u64)| [index as f64 * length, *bytes as f64 / 1e6 / length];
                 all.push(Series {
                     figure: figure.to_owned(),
+                    scheduler: Some(scheduler.to_owned()),
                     name: format!("VM {}", vm + 1),
                     x: "time in s".to_owned(),
                     y: "bandwidth in MB/s".to_owned(),

@@ -23,6 +23,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Casale, Kraft, Krishnamurthy 2011, equations (1) to (6)",
     tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
     needs_traces: false,
+    baseline: false,
     build: |settings: &Settings| Ok(Method::Predictor(Box::new(Casale { responses: Responses::of(settings)? }))),
 };
 

@@ -22,6 +22,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Casale, Kraft, Krishnamurthy 2011, weights generalised",
     tunables: &[FOUND, MAX_CONN, MAX_WRITE_CONN],
     needs_traces: false,
+    baseline: false,
     build: |settings: &Settings| Ok(Method::Predictor(Box::new(Refined { responses: Responses::of(settings)? }))),
 };
 

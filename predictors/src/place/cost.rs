@@ -6,7 +6,7 @@
 use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolatedOperation, IsolationProfile};
 
-use super::{Limits, Task};
+use super::{Forecasts, Limits, Task};
 use crate::predictor::{Isolated, OperationForecast, PredictError, VmForecast};
 
 /// A figure that a plan can limit.
@@ -41,9 +41,9 @@ impl Figure {
         matches!(self, Figure::ReadIops | Figure::WriteIops)
     }
 
-    /// Whether `value` keeps `limit`.
-    pub fn keeps(self, value: f64, limit: f64) -> bool {
-        if self.is_rate() { value >= limit } else { value <= limit }
+    /// The distance from `value` to `limit` as a share of the limit; negative if the limit is exceeded.
+    pub fn slack(self, value: f64, limit: f64) -> f64 {
+        if self.is_rate() { value / limit - 1.0 } else { 1.0 - value / limit }
     }
 }
 
@@ -65,8 +65,8 @@ pub struct Standing {
 
 impl Standing {
     fn new(vm: usize, figure: Figure, limit: f64, forecast: Option<f64>) -> Standing {
-        let over = |forecast: f64| if figure.is_rate() { forecast / limit - 1.0 } else { 1.0 - forecast / limit };
-        Standing { vm, figure, limit, forecast, slack: forecast.map_or(-1.0, over) }
+        let slack = forecast.map_or(-1.0, |forecast| figure.slack(forecast, limit));
+        Standing { vm, figure, limit, forecast, slack }
     }
 }
 
@@ -132,8 +132,13 @@ fn together(task: &Task<'_>, lun: usize, members: &[usize]) -> Result<Vec<VmFore
     if members.len() < 2 {
         return Ok(members.iter().map(|&vm| VmForecast::measured(&alone[vm])).collect());
     }
-    let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].clone()).collect();
-    Ok(task.predictor.predict(Isolated::of_profiles(&profiles))?.vms)
+    match task.forecasts {
+        Forecasts::Groups(forecast) => forecast(lun, members),
+        Forecasts::Profiles(predictor) => {
+            let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].clone()).collect();
+            Ok(predictor.predict(Isolated::of_profiles(&profiles))?.vms)
+        }
+    }
 }
 
 /// The 99th percentile of a VM's read response time, ns. If the predictor forecasts none, the percentile alone is

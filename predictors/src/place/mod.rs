@@ -1,7 +1,7 @@
 //! Places VMs on LUNs: searches the assignment whose forecast keeps all limits with the least slowdown.
 //!
-//! A predictor forecasts each group of VMs on a LUN from the isolation profiles of these VMs on that LUN. The *cost* of
-//! an assignment has three parts, compared in this order:
+//! Each group of VMs on a LUN is forecast ([`Forecasts`]): from their isolation profiles on that LUN, or in a way of the
+//! caller's, such as a replay. The *cost* of an assignment has three parts, compared in this order:
 //!
 //! 1. sectors beyond the drive capacity of LUNs, which must be zero in the end;
 //! 2. excesses over limits, as shares of the limits;
@@ -20,9 +20,21 @@ use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
 pub use cost::{Figure, Standing, forecast, read_p99_ns, refused};
-pub use search::place;
+pub use search::{judge, place};
 
-use crate::predictor::{PredictError, Predictor};
+use crate::predictor::{PredictError, Predictor, VmForecast};
+
+/// The forecast of VMs, by their numbers in ascending order, on the LUN of this number.
+pub type GroupForecast<'a> = dyn Fn(usize, &[usize]) -> Result<Vec<VmForecast>, PredictError> + 'a;
+
+/// How two or more VMs on a LUN are forecast.
+#[derive(Clone, Copy)]
+pub enum Forecasts<'a> {
+    /// From their profiles alone on the LUN.
+    Profiles(&'a dyn Predictor),
+    /// By the caller, who remembers forecasts that are expensive.
+    Groups(&'a GroupForecast<'a>),
+}
 
 /// The limits of a VM: the least throughput and the longest response times; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,7 +65,7 @@ pub struct Task<'a> {
     /// Pairs of VMs that must not share a LUN.
     pub separate: Vec<(usize, usize)>,
     /// Forecasts VMs together.
-    pub predictor: &'a dyn Predictor,
+    pub forecasts: Forecasts<'a>,
     /// Seed of the order in which moves are tried.
     pub seed: u64,
 }

@@ -220,20 +220,24 @@ impl<'a> Search<'a> {
     }
 
     fn placement(&self) -> Placement {
-        let all = self.total();
-        let mut stand: Vec<Standing> = Vec::new();
-        for (lun, members) in self.members.iter().enumerate() {
-            for (&vm, got) in members.iter().zip(forecast(self.task, lun, members)) {
-                stand.extend(standings(&self.task.limits[vm], &self.task.alone[lun][vm], vm, &got));
-            }
-        }
-        stand.sort_by(|a, b| a.slack.total_cmp(&b.slack).then(a.vm.cmp(&b.vm)));
-        Placement {
-            lun_of: self.lun_of.iter().map(|lun| lun.unwrap_or_default()).collect(),
-            exceeded: all.exceeded,
-            lost: all.lost,
-            standings: stand,
-            forecasts: self.known.len() as u64,
+        let lun_of = self.lun_of.iter().map(|lun| lun.unwrap_or_default()).collect();
+        Placement { forecasts: self.known.len() as u64, ..judge(self.task, lun_of) }
+    }
+}
+
+/// The forecast of an assignment (by VM: its LUN) as a placement.
+pub fn judge(task: &Task<'_>, lun_of: Vec<usize>) -> Placement {
+    let mut all = Cost::default();
+    let mut stand: Vec<Standing> = Vec::new();
+    let mut forecasts = 0;
+    for lun in 0..task.alone.len() {
+        let members: Vec<usize> = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun).collect();
+        all = all.plus(cost(task, lun, &members));
+        forecasts += 1;
+        for (&vm, got) in members.iter().zip(forecast(task, lun, &members)) {
+            stand.extend(standings(&task.limits[vm], &task.alone[lun][vm], vm, &got));
         }
     }
+    stand.sort_by(|a, b| a.slack.total_cmp(&b.slack).then(a.vm.cmp(&b.vm)));
+    Placement { lun_of, exceeded: all.exceeded, lost: all.lost, standings: stand, forecasts }
 }

@@ -79,6 +79,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("seed", Unit::Count, "1", "seed of the drawn service times"),
     ],
     needs_traces: true,
+    baseline: false,
     build: |settings: &Settings| {
         let twin = Twin { own_only: settings.word("device") == "own", seed: settings.count("seed") };
         Ok(Method::Predictor(Box::new(twin)))

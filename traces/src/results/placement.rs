@@ -23,8 +23,11 @@ pub struct Placement {
     pub luns: Vec<PlacedLun>,
     /// Every limit, the tightest first: the first is the one that binds.
     pub limits: Vec<Standing>,
-    /// Who disturbs whom.
+    /// Who disturbs whom on the first LUN.
     pub interference: Interference,
+    /// The same on each of the other LUNs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference_elsewhere: Vec<Interference>,
     /// What to know.
     pub notes: Vec<String>,
 }
@@ -86,8 +89,18 @@ pub struct Standing {
     pub replayed: Option<f64>,
     /// What the forecast leaves of the limit, as a share of it; below 0 it is exceeded.
     pub slack: f64,
+    /// What the replay leaves of the limit, as a share of it; below 0 it is exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_slack: Option<f64>,
     /// Whether the replay keeps it.
     pub kept: Option<bool>,
+}
+
+impl Standing {
+    /// What is left of the limit, by the replay if there was one, else by the forecast.
+    pub fn left(&self) -> f64 {
+        self.replayed_slack.unwrap_or(self.slack)
+    }
 }
 
 /// Who disturbs whom, in pairs on one LUN.

@@ -22,6 +22,12 @@ pub struct Predictions {
     /// too. Nothing of itself, and where a profile does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overlap: Vec<Vec<Option<f64>>>,
+    /// What the forecasts lack: as questions, each with the option that answers it and what is assumed without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// The predictor whose forecast to rely on, as it is named in `pairs`; nothing if none has a forecast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<String>,
     /// Who is put together, two or more.
     pub pairs: Vec<PairPrediction>,
 }

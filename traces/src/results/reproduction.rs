@@ -13,7 +13,7 @@ pub struct Reproduced {
 }
 
 /// A paper's tables and figures, regenerated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {
     /// [`super::SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -163,6 +163,9 @@ pub struct Alternative {
 pub struct Series {
     /// The paper's figure.
     pub figure: String,
+    /// The scheduler in front of the drive, where it is one of several that the paper compares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
     /// Which of its lines.
     pub name: String,
     /// What runs along, with its unit.
