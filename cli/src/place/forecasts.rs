@@ -107,6 +107,9 @@ fn learns(name: &str) -> String {
     )
 }
 
+/// The forecast of a group, or why there is none.
+type Outcome = Result<Vec<VmForecast>, PredictError>;
+
 /// Forecasts the groups of VMs on every LUN.
 pub struct Groups<'a> {
     plan: &'a Plan,
@@ -119,7 +122,7 @@ pub struct Groups<'a> {
     formula: Box<dyn Predictor>,
     /// Whether the search uses the formula.
     pub too_many: bool,
-    known: RefCell<BTreeMap<(usize, Vec<usize>), Result<Vec<VmForecast>, PredictError>>>,
+    known: RefCell<BTreeMap<(usize, Vec<usize>), Outcome>>,
 }
 
 impl<'a> Groups<'a> {

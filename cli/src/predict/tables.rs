@@ -31,8 +31,7 @@ fn answer(pair: &PairPrediction, recommended: Option<&str>, alone: &[IsolationPr
     let alone = Consolidation::measured(alone).forecast();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (index, vm) in pair.vms.iter().enumerate() {
-        let kinds: [(&str, fn(&Forecast, usize) -> Figures); 2] =
-            [("read", Figures::reads), ("write", Figures::writes)];
+        let kinds: [Kind; 2] = [("read", Figures::reads), ("write", Figures::writes)];
         let mut of_vm = Vec::new();
         for (kind, of) in kinds {
             let (alone, together) = (of(&alone, index), of(forecast, index));
@@ -66,6 +65,9 @@ fn answer(pair: &PairPrediction, recommended: Option<&str>, alone: &[IsolationPr
         text_columns: 2,
     })
 }
+
+/// Reads or writes: the name, and the figures of a forecast for them.
+type Kind = (&'static str, fn(&Forecast, usize) -> Figures);
 
 /// The figures that a forecast has for the reads or writes of a VM.
 struct Figures {
