@@ -113,11 +113,14 @@ impl<'a> Axes<'a> {
         &self,
         area: &DrawingArea<B, Shift>,
         panel: Panel,
+        [is_named, is_last]: [bool; 2],
         text: u32,
     ) -> Result<(), PictureError> {
         let Some((_, first)) = self.shown.first() else { return Ok(()) };
-        panel.frame(area, &first.y, text)?;
-        self.below(area, panel, &first.x, text)?;
+        panel.frame(area, if is_named { &first.y } else { "" }, text)?;
+        if is_last {
+            self.below(area, panel, &first.x, text)?;
+        }
         let wide = f64::from(panel.right - panel.left);
         let radius = (text / 10).max(1);
         // Clouds first, so that lines lie on them.
@@ -196,12 +199,30 @@ impl Drawing for LinesFigure<'_> {
         let alike: Vec<&Series> = self.series.iter().chain(self.alike).copied().collect();
         let axes: Vec<Axes<'_>> = groups.into_iter().map(|group| Axes::new(group, &alike)).collect();
         let left = axes.iter().map(|axes| beside(axes.values, each, text)).max().unwrap_or(0) as i32 + letter / 2;
-        for (nth, axes) in axes.iter().enumerate() {
-            let begin = top as i32 + nth as i32 * each;
-            let (from, to) = (begin + letter * 7 / 4, begin + each - letter * 13 / 4);
-            let right = width as i32 - 2 * letter;
-            let panel = Panel { left, right, top: from, bottom: to.max(from + letter), values: axes.values };
-            axes.draw(area, panel, text)?;
+        // Panels with the same axes stand close together, their names above the first and below the last of them.
+        let is_like = |one: Option<&Axes<'_>>, other: &Axes<'_>| {
+            let (one, other) = (one.and_then(|one| one.shown.first()), other.shown.first());
+            one.zip(other).is_some_and(|((_, one), (_, other))| (&one.x, &one.y) == (&other.x, &other.y))
+        };
+        let ends: Vec<[bool; 2]> = (0..axes.len())
+            .map(|nth| {
+                let before = nth.checked_sub(1).and_then(|nth| axes.get(nth));
+                [!is_like(before, &axes[nth]), !is_like(axes.get(nth + 1), &axes[nth])]
+            })
+            .collect();
+        let margins = |[is_named, is_last]: [bool; 2]| {
+            let above = if is_named { letter * 7 / 4 } else { letter / 2 };
+            [above, if is_last { letter * 13 / 4 } else { letter / 2 }]
+        };
+        let taken: i32 = ends.iter().map(|ends| margins(*ends).iter().sum::<i32>()).sum();
+        let high = ((height as i32 - top as i32 - taken) / axes.len() as i32).max(letter);
+        let mut begin = top as i32;
+        for (axes, ends) in axes.iter().zip(ends) {
+            let [above, below] = margins(ends);
+            let (from, right) = (begin + above, width as i32 - 2 * letter);
+            let panel = Panel { left, right, top: from, bottom: from + high, values: axes.values };
+            axes.draw(area, panel, ends, text)?;
+            begin += above + high + below;
         }
         Ok(())
     }
@@ -294,7 +315,7 @@ mod tests {
         let line =
             |high: f64| series("a", "MB/s", (0..80).map(|at| [f64::from(at), f64::from(at % 2) * high]).collect());
         let crowd = svg(&[line(10.0), line(20.0), line(100.0)], SIZE).unwrap();
-        assert_eq!(crowd.matches("\nMB/s\n").count(), 3, "{crowd}");
+        assert_eq!(crowd.matches("\nMB/s\n").count(), 1, "{crowd}");
         assert_eq!(crowd.matches("\n100\n").count(), 3, "{crowd}");
         let two = svg(&[line(10.0), line(100.0)], SIZE).unwrap();
         assert_eq!(two.matches("\nMB/s\n").count(), 1);

@@ -86,7 +86,15 @@ mod tests {
         let reproduction = Reproduction {
             paper: "Kim 2015: a scheduler".to_owned(),
             figures: vec![series("3", "cfq", 50.0), series("8", "BA", 100.0)],
-            ..Reproduction::default()
+            schema_version: 1,
+            seeds: vec![1],
+            choices: Vec::new(),
+            cells: Vec::new(),
+            errors: Vec::new(),
+            bars: Vec::new(),
+            ranks: Vec::new(),
+            alternatives: Vec::new(),
+            statements: Vec::new(),
         };
         let drawn = draw(&reproduction, Size { width: 640, height: 400 }).unwrap();
         assert!(drawn[0].svg.contains("Kim 2015, Figure 3, under cfq") && drawn[1].svg.contains("Figure 8, under BA"));

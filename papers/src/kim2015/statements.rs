@@ -45,7 +45,7 @@ pub fn statements() -> Vec<String> {
     [
         "Seeds vary what is random in the workloads: fio's mix and the light VM's places. dd, IOzone and Terasort have nothing random, so that they are run once.",
         "About half of the loss of four VMs is not interference: the partitions behind the first lie where the disk is slower (131, 117 and 103 MB/s alone). No scheduler can win that back.",
-        "Writes alone gain nothing: the page cache writes them back in runs of half a megabyte with 128 under way, which leave the disk little to lose by switching.",
+        "Writes alone gain nothing: the page cache writes them back in runs of half a megabyte with 128 outstanding, which leave the disk little to lose by switching.",
         "Bandwidths count what reached the virtual disks until all was done, not what fio and IOzone saw in their page cache; IOzone's phases are an exception.",
         "The paper's Figures 3 and 5 to 9 are drawings without numbers but for those in its text; cells without a paper value cannot be held against it.",
         "Jain's index is of what four VMs that read without end got in 192 s, as long as the paper's Terasort took; the VM whose partition lies where the disk is faster gets more in an equal time.",
