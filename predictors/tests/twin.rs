@@ -86,7 +86,7 @@ fn missing_short_and_misplaced_traces_are_refused() {
     assert!(said.contains("give the captures themselves"), "{said}");
     let traces = vec![alone[0].trace.clone(), IsolatedTrace::default()];
     let said = forecast(&profiles, &traces).unwrap_err().to_string();
-    assert!(said.contains("room1-vm2") && said.contains("0 requests with completions"), "{said}");
+    assert!(said.contains("setup1-vm2") && said.contains("0 requests with completions"), "{said}");
     let mut beyond = IsolatedTraceBuilder::new(Sectors::new(u64::MAX - 1000), None);
     for n in 0..200 {
         let at = Timestamp::from_ns(n * 10_000_000);
@@ -96,7 +96,7 @@ fn missing_short_and_misplaced_traces_are_refused() {
     }
     let (own, beyond) = (alone[0].trace.clone(), beyond.finish());
     let said = forecast(&profiles, &[own.clone(), beyond.clone()]).unwrap_err().to_string();
-    assert!(said.contains("room1-vm2") && said.contains("last address or beyond"), "{said}");
+    assert!(said.contains("setup1-vm2") && said.contains("last address or beyond"), "{said}");
     let said = forecast(&profiles, &[own.clone(), own, beyond]).unwrap_err().to_string();
     assert!(said.contains("further capture 1") && said.contains("last address or beyond"), "{said}");
 }

@@ -62,25 +62,24 @@ pub fn lines(comparison: &Comparison) -> Vec<String> {
         |run| Figure::response("Writes", &run.write)
     };
     let mut lines = Vec::new();
-    let (mut best, mut costs) = (Vec::new(), Vec::new());
+    let mut costs = Vec::new();
     for figure in [response, |run| Some(Figure::throughput("Throughput", &run.all))] {
         let Some((line, winner)) = ranked(&runs, baseline, figure) else { continue };
         lines.push(line);
-        best.extend(winner.filter(|winner| !best.iter().any(|run: &&Run| std::ptr::eq(*run, *winner))));
-    }
-    for run in best {
-        costs.extend(baseline.filter(|base| !std::ptr::eq(*base, run)).and_then(|base| cost(run, base)));
+        let cost = winner.and_then(|(best, other)| cost(best, other));
+        costs.extend(cost.filter(|cost| !costs.contains(cost)));
     }
     lines.extend(costs);
     lines
 }
 
-/// Which run is best at a figure, beside the baseline or the next best; the run, if it is better than others.
+/// Which run is best at a figure, beside the baseline or, if that is the best, the next. Returns both runs if the best is
+/// better than others.
 fn ranked<'a>(
     runs: &[&'a Run],
     baseline: Option<&'a Run>,
     figure: impl Fn(&Run) -> Option<Figure>,
-) -> Option<(String, Option<&'a Run>)> {
+) -> Option<(String, Option<(&'a Run, &'a Run)>)> {
     let mut order: Vec<(&Run, Figure)> = runs.iter().filter_map(|run| Some((*run, figure(run)?))).collect();
     order.sort_by(
         |(_, a), (_, b)| if a.more_is_better { b.value.total_cmp(&a.value) } else { a.value.total_cmp(&b.value) },
@@ -109,7 +108,7 @@ fn ranked<'a>(
         format!(", {times} {}'s {}", other.scheduler.name, of_other.text)
     };
     let line = format!("{}: {} is best with {}{equals}{compared}.", of_best.name, best.scheduler.name, of_best.text);
-    Some((line, Some(best)))
+    Some((line, Some((best, other))))
 }
 
 /// What `run` makes worse than `base`, worst first.

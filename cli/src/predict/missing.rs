@@ -7,6 +7,7 @@ use traces::results::prediction::Outcome;
 
 use super::profiles::VmInput;
 use crate::arguments::Predict;
+use crate::units::span;
 
 /// The questions about the VMs `inputs`, whose profiles are `alone`.
 pub fn questions(
@@ -17,7 +18,8 @@ pub fn questions(
 ) -> Vec<String> {
     let on_recorded_device = arguments.replayed_on.drive.is_none();
     let places = if on_recorded_device { places(inputs, alone) } else { None };
-    places.into_iter().chain(traces(inputs, forecasts)).chain(further_traces(forecasts, arguments)).collect()
+    let of_traces = lengths(inputs, alone).into_iter().chain(traces(inputs, forecasts));
+    places.into_iter().chain(of_traces).chain(further_traces(forecasts, arguments)).collect()
 }
 
 /// Asks for the places of the VMs' disks, if traces without a place lie across one another.
@@ -44,13 +46,36 @@ fn places(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
     ))
 }
 
+/// Spans of traces differ if the longest is this many times the shortest.
+const SPANS_DIFFER: f64 = 1.1;
+
+/// Asks for the time that traces of different lengths share.
+fn lengths(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
+    let spans = inputs.iter().zip(alone).filter(|(input, _)| !input.is_profile());
+    let mut spans: Vec<(f64, &str)> =
+        spans.map(|(_, profile)| (profile.span_ns.as_ns() as f64, profile.vm.as_str())).collect();
+    spans.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let (&(shortest, short), &(longest, long)) = (spans.first()?, spans.last()?);
+    (shortest > 0.0 && longest > shortest * SPANS_DIFFER).then(|| {
+        format!(
+            "What do VMs do after their traces end? The trace of {short} covers {} and that of {long} {}. Add --end {}s \
+             to forecast the time that all traces cover. Assumed: a VM is idle after its trace, and its rates are over \
+             the longest.",
+            span(shortest),
+            span(longest),
+            (shortest / 1e9).floor()
+        )
+    })
+}
+
 /// The VMs as arguments, with disks one behind the other at whole GiB.
 fn example(inputs: &[VmInput], ranges: &[Option<(u64, u64)>]) -> String {
     const GIB: u64 = 2 << 20;
     let mut place = 0u64;
     let mut arguments = Vec::new();
     for (input, range) in inputs.iter().zip(ranges) {
-        let path = input.named.path.display();
+        let (path, name) = (input.named.path.display(), &input.named.name);
+        let path = if input.given { format!("{name}={path}") } else { path.to_string() };
         let given = input.named.place.map(Sectors::count);
         if input.is_profile() {
             continue;

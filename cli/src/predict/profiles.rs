@@ -23,7 +23,7 @@ use crate::vms::{Named, short_name, split_place};
 pub struct VmInput {
     pub named: Named,
     /// Whether the user gave the name.
-    given: bool,
+    pub given: bool,
 }
 
 /// Number of records between two updates of the progress bar.
@@ -131,6 +131,14 @@ impl VmInput {
 
     fn measure(&self, arguments: &Predict, position: &AtomicU64) -> Result<(IsolationProfile, IsolatedTrace)> {
         let Named { name, path, place } = &self.named;
+        if let (Some(place), Some(capacity)) = (place, arguments.capacity) {
+            ensure!(
+                *place < capacity,
+                UsageError(format!(
+                    "VM {name}: its disk begins at sector {place}, but --capacity is {capacity} sectors"
+                ))
+            );
+        }
         let window = Window { start: arguments.start, end: arguments.end, names: "--start and --end" };
         let place = DiskPlace { first: place.unwrap_or_default(), device: arguments.capacity };
         measure(name, path, &arguments.reading.options(), window, place, position)

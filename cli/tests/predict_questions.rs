@@ -1,0 +1,108 @@
+//! What `iocast predict` asks for before it answers.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod program;
+
+use program::{iocast, sample};
+use serde_json::Value;
+
+fn json_of(arguments: &[&str]) -> Value {
+    program::json(&[&["predict"], arguments].concat())
+}
+
+fn refused(arguments: &[&str]) -> (String, i32) {
+    let (code, message) = program::failure(&[&["predict"], arguments].concat());
+    (message, code)
+}
+
+#[test]
+fn answer_comes_after_the_questions_and_baselines_are_marked() {
+    let (mail, web, oltp) = (sample("mail.parquet"), sample("web.parquet"), sample("oltp.parquet"));
+    let table = |arguments: &[&str]| {
+        let output = iocast().arg("predict").args(arguments).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let printed = table(&[&mail, &web]);
+    let at = |text: &str| printed.find(text).unwrap_or_else(|| panic!("no {text:?} in {printed}"));
+    assert_eq!(at("Where on the device does the disk of each VM begin (mail, web)?"), 0);
+    let order = [
+        &format!("{mail}@0 {web}@1g. Assumed: the recorded addresses"),
+        "Which other VMs ran alone on this device? Add the trace of each with --also",
+        "mail, web together, forecast by twin (recommended; its intervals should hold 90 % of true values)",
+        "mail with web",
+        "Alone: rates",
+    ];
+    assert!(order.map(at).is_sorted(), "{printed}");
+    // The answer holds the twin's figures of the JSON, with a unit that fits.
+    let twin = json_of(&[&mail, &web])["pairs"][0]["predictors"]["twin"].clone();
+    let [from, to] = [0, 1].map(|end| twin["intervals_90"]["read_response_ns"][0][end].as_f64().unwrap() / 1e6);
+    let read = twin["read_response_ns"][0].as_f64().unwrap() / 1e6;
+    let answer = &printed[at("forecast by twin")..at("mail with web")];
+    let row = answer.lines().find(|line| line.contains("read, mean")).unwrap();
+    assert!(row.contains(&format!("{read:.1}ms")) && row.contains(&format!("{from:.1}ms to {to:.1}ms")), "{row}");
+    for row in printed.lines().filter(|line| line.contains("baseline")) {
+        assert!(["sum", "isolation", "constant"].iter().any(|name| row.contains(name)), "{row}");
+    }
+    assert_eq!(printed.matches("┆ baseline").count(), 6, "{printed}");
+    assert_eq!(printed.matches("┆ recommended").count(), 2, "{printed}");
+    // Nothing is asked for where nothing is missing.
+    let placed = [format!("{mail}@0"), format!("{web}@17g"), format!("{oltp}@34g")];
+    let printed = table(&[&placed[0], &placed[1], "--also", &placed[2]]);
+    assert!(printed.starts_with("mail, web together, forecast by twin (recommended"), "{printed}");
+}
+
+#[test]
+fn trace_without_completions_is_asked_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bare.csv").display().to_string();
+    let rows: String =
+        (0..100).map(|row| format!("{},read,{},8,,0,0,5,0,,,,0\n", row * 1_000_000, row * 800)).collect();
+    let of_request = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu";
+    std::fs::write(&path, format!("{of_request},inserted_ns,issued_ns,completed_ns,error\n{rows}")).unwrap();
+    let (said, code) = refused(&[&sample("mail.parquet"), &path]);
+    assert!(said.contains("bare.csv: when did the requests of bare complete?") && code == 1, "{said}");
+    assert!(said.contains("Of 100 requests none has a completion time"), "{said}");
+}
+
+#[test]
+fn vms_on_the_same_addresses_are_reported() {
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let shared = |result: &Value, one: usize, other: usize| result["overlap"][one][other].as_f64().unwrap();
+    let same = json_of(&[&mail, &web, "--predictors", "isolation"]);
+    assert!(shared(&same, 0, 1) > 0.5 && shared(&same, 1, 0) > 0.5 && same["overlap"][0][0].is_null());
+    let table = |web: &str| {
+        let output = iocast().args(["predict", &mail, web, "--predictors", "isolation"]).assert().success();
+        String::from_utf8(output.get_output().stdout.clone()).unwrap()
+    };
+    let apart = format!("{web}@17g");
+    assert!(table(&web).contains("Two VMs touch the same addresses of the device, most of all mail and web"));
+    assert!(!table(&apart).contains("touch the same addresses"));
+    assert_eq!(shared(&json_of(&[&mail, &apart, "--predictors", "isolation"]), 0, 1), 0.0);
+}
+
+#[test]
+fn traces_of_different_length_are_asked_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("short.parquet").display().to_string();
+    iocast().args(["convert", &sample("web.parquet"), &short, "--end", "20s"]).assert().success();
+    let (mail, placed) = (format!("{}@0", sample("mail.parquet")), format!("{short}@64g"));
+    let missing =
+        |more: &[&str]| json_of(&[&[&mail, &placed, "--predictors", "casale"], more].concat())["missing"].to_string();
+    let asked = missing(&[]);
+    assert!(
+        asked.contains("The trace of short covers 20.0s") && asked.contains("Add --end 19s")
+            || asked.contains("--end 20s"),
+        "{asked}"
+    );
+    assert!(!missing(&["--end", "19s"]).contains("after their traces end"));
+}
+
+#[test]
+fn places_that_are_asked_for_keep_the_names_of_the_vms() {
+    let mail = sample("mail.parquet");
+    let (a, b) = (format!("a={mail}"), format!("b={mail}"));
+    let asked = json_of(&[&a, &b, "--predictors", "casale"])["missing"].to_string();
+    assert!(asked.contains(&format!("a={mail}@0 b={mail}@1g")), "{asked}");
+    let (message, code) = refused(&[&format!("{a}@0"), &format!("{b}@64g"), "--capacity", "1g"]);
+    assert!(code == 2 && message.contains("VM b: its disk begins at sector 134217728, but --capacity"), "{message}");
+}
