@@ -143,6 +143,11 @@ fn an_empty_window_is_an_error() {
         let (code, message) = failure(&[&["compare", &mail, "--pacing", "closed"][..], &window].concat());
         assert!(code == 1 && message.contains("no request lies in the window"), "{message}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.csv");
+    std::fs::write(&empty, "arrival_ns,operation,lba_sectors,sectors\n").unwrap();
+    let (code, message) = failure(&["compare", &empty.display().to_string()]);
+    assert!(code == 1 && message.contains("the traces hold no request"), "{message}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn copy(from: &Path, to: &Path) {
 fn every_command_of_the_readme_runs_in_the_order_printed() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let lines = runnable(&readme);
-    for subcommand in ["compare", "stat", "convert", "predict", "place", "calibrate", "reproduce", "list", "validate"] {
+    for subcommand in ["compare", "stat", "convert", "predict", "place", "calibrate", "reproduce", "list"] {
         let begin = format!("iocast {subcommand} ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "README.md has no runnable example of {subcommand}");
     }

@@ -37,6 +37,13 @@ impl Figure {
         Some(Figure { name: format!("{name}, {which}"), value, text: span(value), more_is_better: false })
     }
 
+    /// The mean of a class's response time, where a percentile is compared beside it.
+    fn mean(name: &str, class: &ClassFigures) -> Option<Figure> {
+        supported(&class.response_percentiles_ns, class.requests, "p99")?;
+        let value = class.response_time.mean_ns?;
+        Some(Figure { name: format!("{name}, mean response"), value, text: span(value), more_is_better: false })
+    }
+
     /// This figure over that of `other`.
     fn over(&self, other: &Figure) -> Option<f64> {
         (other.value > 0.0).then(|| self.value / other.value)
@@ -121,8 +128,10 @@ fn cost(run: &Run, base: &Run) -> Option<String> {
             worse.push((loss, format!("{} {} times ({})", ours.name, ratio(over), ours.text)));
         }
     };
-    pair(Figure::response("reads", &run.read), Figure::response("reads", &base.read));
-    pair(Figure::response("writes", &run.write), Figure::response("writes", &base.write));
+    for (name, [ours, theirs]) in [("reads", [&run.read, &base.read]), ("writes", [&run.write, &base.write])] {
+        pair(Figure::response(name, ours), Figure::response(name, theirs));
+        pair(Figure::mean(name, ours), Figure::mean(name, theirs));
+    }
     pair(Some(Figure::throughput("throughput", &run.all)), Some(Figure::throughput("throughput", &base.all)));
     for (ours, theirs) in run.vms.iter().zip(&base.vms) {
         for (name, class) in [("reads", [&ours.read, &theirs.read]), ("writes", [&ours.write, &theirs.write])] {

@@ -52,11 +52,18 @@ fn in_short(comparison: &Comparison) -> String {
     let workloads = provenance.workloads.iter().map(|workload| workload.workload.name.clone());
     let load: Vec<String> = traces.chain(workloads).collect();
     let drives: Vec<&str> = provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
-    let pacing = provenance.options.get("pacing").map(|pacing| format!(", pacing {pacing}")).unwrap_or_default();
+    let option = |name: &str| provenance.options.get(name).map(|value| format!(", {name} {value}")).unwrap_or_default();
+    let without_data = comparison.runs.first().map_or(0, |run| run.other.requests);
+    let apart = match without_data {
+        0 => String::new(),
+        some => format!(", {some} of them flushes and discards, which the tables leave out"),
+    };
     format!(
-        "{} on {}{pacing}; {}. --details prints all figures and settings.",
+        "{}{apart}, on {}{}{}; {}. --details prints all figures and settings.",
         load.join(", "),
         drives.join(", "),
+        option("pacing"),
+        option("depth"),
         provenance.program
     )
 }

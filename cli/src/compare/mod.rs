@@ -85,7 +85,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let files = arguments.output.clone().map(|stem| picture::files(stem, arguments.force)).transpose()?;
     let replayed = replay_all(&setups, &candidates)?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
-    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].load.nothing());
+    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].nothing());
     let comparison = compare(&setups, replayed, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
@@ -143,7 +143,8 @@ impl<'a> Setup<'a> {
         let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
         let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
         let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
-        Ok(Setup { arguments, drive, part: drive_part(&built), load, options, window })
+        let part = Part { name: drive.to_string(), ..drive_part(&built) };
+        Ok(Setup { arguments, drive, part, load, options, window })
     }
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
@@ -197,6 +198,14 @@ impl<'a> Setup<'a> {
         }
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness }, host))
+    }
+
+    /// The error of a comparison that replayed no request.
+    fn nothing(&self) -> &'static str {
+        if matches!(self.load, Load::Traces(_)) && self.window == TimeWindow::default() {
+            return "the traces hold no request";
+        }
+        self.load.nothing()
     }
 
     fn metrics(&self) -> Metrics {

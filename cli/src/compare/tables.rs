@@ -6,7 +6,7 @@ use super::answer;
 use super::details::{self, header_name};
 use crate::output::{Table, number, width, wrapped};
 use crate::output_format::OutputFormat;
-use crate::units::{ABSENT, percentile, ratio, span, span_or_absent};
+use crate::units::{ABSENT, percentile, ratio, span, span_or_absent, supported};
 
 /// A column of the table with one line per scheduler.
 struct Column<'a> {
@@ -52,12 +52,14 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
 
 type ClassOf = fn(&Run) -> &ClassFigures;
 
+/// The classes of the overview, with their letters.
+const CLASSES: [(&str, ClassOf); 2] = [("R", |run| &run.read), ("W", |run| &run.write)];
+
 /// One line per scheduler or stack.
 fn overview(comparison: &Comparison) -> Table {
     let runs = &comparison.runs;
     let mut columns = Vec::new();
-    let classes: [(&str, ClassOf); 2] = [("R", |run| &run.read), ("W", |run| &run.write)];
-    for (letter, class) in classes {
+    for (letter, class) in CLASSES {
         if runs.iter().any(|run| class(run).requests > 0) {
             columns.push(Column::new(format!("{letter} mean"), move |run| {
                 span_or_absent(class(run).response_time.mean_ns)
@@ -71,16 +73,23 @@ fn overview(comparison: &Comparison) -> Table {
         let jain = |run: &Run| number(run.stack.as_ref().and_then(|stack| stack.fairness.jain));
         columns.push(Column::new("fairness", jain));
     }
-    if comparison.baseline.is_some() {
-        columns.push(Column::new("p99 ×", |run| times(run.ratio.and_then(|ratio| ratio.response_time_p99))));
-        columns.push(Column::new("MB/s ×", |run| times(run.ratio.and_then(|ratio| ratio.throughput))));
+    let base = runs.iter().find(|run| Some(&run.scheduler.name) == comparison.baseline.as_ref());
+    if let Some(base) = base.filter(|base| base.status == Status::Comparable) {
+        let [(letter, class), _] = if base.read.requests > 0 { CLASSES } else { [CLASSES[1], CLASSES[0]] };
+        let p99 = move |run: &Run| supported(&class(run).response_percentiles_ns, class(run).requests, "p99");
+        let comparable = |run: &Run| run.status == Status::Comparable;
+        columns.push(Column::new(format!("{letter} p99×"), move |run| {
+            times(p99(run).zip(p99(base)).filter(|_| comparable(run)).map(|(run, base)| run / base))
+        }));
+        columns.push(Column::new("MB/s×", |run| times(run.ratio.and_then(|ratio| ratio.throughput))));
     }
-    let title = match &comparison.baseline {
-        Some(baseline) => {
-            format!("Response times of reads (R) and writes (W); × of the baseline {baseline}, all requests")
-        }
-        None => "Response times of reads (R) and writes (W)".to_owned(),
-    };
+    let mut title = "Response times of reads (R) and writes (W)".to_owned();
+    if runs.iter().any(|run| !run.vms.is_empty()) {
+        title.push_str(", all VMs, over the whole replay");
+    }
+    if let Some(baseline) = &comparison.baseline {
+        title.push_str(&format!("; × of the baseline {baseline}"));
+    }
     let row =
         |run: &Run| std::iter::once(header_name(run)).chain(columns.iter().map(|column| (column.cell)(run))).collect();
     let header = std::iter::once(String::new()).chain(columns.iter().map(|column| column.header.clone())).collect();
