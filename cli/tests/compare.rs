@@ -144,9 +144,9 @@ fn an_empty_window_is_an_error() {
         assert!(code == 1 && message.contains("no request lies in the window"), "{message}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let empty = folder.path().join("empty.csv");
-    std::fs::write(&empty, "arrival_ns,operation,lba_sectors,sectors\n").unwrap();
-    let (code, message) = failure(&["compare", &empty.display().to_string()]);
+    let empty = folder.path().join("empty.parquet").display().to_string();
+    stdout(&["convert", &sample("mail.parquet"), &empty, "--start", "500s"]);
+    let (code, message) = failure(&["compare", &empty]);
     assert!(code == 1 && message.contains("the traces hold no request"), "{message}");
 }
 
