@@ -199,7 +199,7 @@ fn result_names_the_guests_of_descriptions_and_job_files() {
 fn table_names_the_workloads() {
     let arguments = ["compare", "--workload", "web=dd:size=8m", "--schedulers", "fifo", "--limit", "30"];
     let text = stdout(&arguments).replace('\n', " ");
-    assert!(text.contains(" dd:size=8m, on cheetah-15k4), "{text}");
+    assert!(text.contains(" dd:size=8m, on cheetah-15k4"), "{text}");
     let text = stdout(&[&arguments[..], &["--details"]].concat()).replace('\n', " ");
     assert!(text.contains(" web: dd:size=8m (dd: bs=1m direct=off"), "{text}");
     assert!(text.contains("page cache 65 MiB, journal)") && text.contains("seed=1"), "{text}");
