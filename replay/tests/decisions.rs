@@ -1,8 +1,9 @@
 //! The reconstruction of decisions from the events of the block layer, and their comparison with a scheduler.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use replay::Decisions;
+use proptest::prelude::*;
 use replay::decisions::DecisionsError;
+use replay::{Decisions, Pacing, RecordedRun};
 use traces::events::{Category, Event, Watch, action};
 use traces::results::decisions::Agreement;
 use traces::{Priority, Timestamp};
@@ -305,5 +306,58 @@ fn completion_leads_to_a_decision_only_after_a_request_waited_for_capacity() {
     for (lines, next) in [(had_capacity, [500, 10]), (waited, [10, 500])] {
         assert_eq!(misses(&[&lines[..], &ended(next)].concat()), 0, "{next:?}");
         assert_eq!(misses(&[&lines[..], &ended([next[1], next[0]])].concat()), 1, "{next:?}");
+    }
+}
+
+/// Events of few sectors at few times: requests at one sector, several events at one nanosecond, requests taken back.
+fn any_events() -> impl Strategy<Value = Vec<Event>> {
+    let code =
+        prop_oneof![4 => Just(I), 4 => Just(D), 2 => Just(C), 1 => Just(G), 1 => Just(M), 1 => Just(F), 1 => Just(R)];
+    let sector = prop_oneof![9 => (0..6_u64).prop_map(|place| place * 8), 1 => Just(u64::MAX / 512)];
+    let bytes = prop_oneof![8 => Just(4096), 1 => Just(0), 1 => Just(8192), 1 => Just(u32::MAX - 511)];
+    let category = prop_oneof![3 => Just(Category::READ), 2 => Just(Category::WRITE)];
+    let step = prop_oneof![4 => Just(0_u64), 4 => Just(1), 1 => Just(400_000), 1 => Just(30 * MS)];
+    let event = (code, sector, bytes, category, 1..4_u32, step);
+    proptest::collection::vec(event, 1..200).prop_map(|events| {
+        let mut time = 0;
+        let event = |(code, sector, bytes, category, pid, step): (u8, u64, u32, Category, u32, u64)| {
+            time += step;
+            let action = u32::from(code) | category.in_action();
+            Event { time, sector, bytes, action, pid, ..Event::default() }
+        };
+        events.into_iter().map(event).collect()
+    })
+}
+
+proptest! {
+    /// A capture may hold anything: events may be lost, be out of order, and come at the same nanosecond.
+    #[test]
+    fn any_capture_is_compared_with_any_scheduler(events in any_events()) {
+        for entry in schedulers::SCHEDULERS {
+            let built = schedulers::build(&entry.name.parse().unwrap()).unwrap();
+            let mut decisions = Decisions::new(entry.name, built.scheduler);
+            for event in &events {
+                decisions.event(Timestamp::from_ns(event.time), event);
+            }
+            let counted = decisions.decisions();
+            if let Ok(agreement) = decisions.finish() {
+                prop_assert_eq!(agreement.agreed + agreement.misses.len() as u64, counted, "{}", entry.name);
+            }
+        }
+    }
+
+    /// The same capture with the scheduler running freely.
+    #[test]
+    fn any_capture_is_run_freely(events in any_events()) {
+        for (name, pacing) in [("mq-deadline", Pacing::Closed), ("cfq", Pacing::Recorded)] {
+            let mut recorded = RecordedRun::default();
+            for event in &events {
+                recorded.event(Timestamp::from_ns(event.time), event);
+            }
+            let scheduler = schedulers::build(&name.parse().unwrap()).unwrap().scheduler;
+            if let Ok(run) = recorded.run(name, scheduler, pacing) {
+                prop_assert_eq!(run.all.kernel.count, run.all.ours.count, "{}", name);
+            }
+        }
     }
 }

@@ -60,7 +60,8 @@ impl Arrivals {
         completed.values_mut().for_each(|of_process| of_process.sort_unstable());
         for RecordedRequest { request, .. } in recorded {
             let of_process = completed.get(&request.stream).map_or(&[][..], Vec::as_slice);
-            let completions = of_process.partition_point(|&at| at <= request.arrival);
+            // A completion at the same time may be its own.
+            let completions = of_process.partition_point(|&at| at < request.arrival);
             let last = completions.checked_sub(1).map_or(Timestamp::ZERO, |last| of_process[last]);
             let think = request.arrival.saturating_since(last);
             let process = arrivals.processes.entry(request.stream).or_default();

@@ -21,6 +21,9 @@ pub(super) struct Known {
 pub(super) struct Requests {
     known: Vec<Option<Known>>,
     free: Vec<u32>,
+    /// Ids of requests that were joined to others since the last issue. The scheduler learns of that at the next issue,
+    /// so that they are not given out before.
+    joined: Vec<u32>,
     inserted: u64,
     /// (first sector, number, id).
     waiting: BTreeSet<(u64, u64, u32)>,
@@ -96,6 +99,7 @@ impl Requests {
         self.waiting.remove(&key);
         self.by_age.remove(&(key.1, key.2));
         self.in_flight.insert(key);
+        self.free.append(&mut self.joined);
     }
 
     /// Takes back the request in flight that the device could not accept.
@@ -129,6 +133,10 @@ impl Requests {
     /// was a bio. `None` if neither waits, as for merges into requests that a process still collects.
     pub(super) fn merge(&mut self, event: &Event, at_end: bool) -> Option<(RequestId, Option<RequestId>)> {
         let into = if at_end { self.ending_at(event.sector, event) } else { self.starting_at(event.end(), event) }?;
+        let sectors = self.known(into).request.sectors().count() + event.sectors();
+        if Sectors::new(sectors) > Request::SECTORS_MAX {
+            return None;
+        }
         let joined = self
             .at(&self.waiting, event)
             .filter(|&id| id != into && self.known(id).request.sectors().count() == event.sectors());
@@ -136,14 +144,10 @@ impl Requests {
             let key = self.key(joined);
             self.waiting.remove(&key);
             self.by_age.remove(&(key.1, key.2));
-            self.free.push(joined.0);
+            self.joined.push(joined.0);
         }
         let old = self.key(into);
         let request = &mut self.known_mut(into).request;
-        let sectors = request.sectors().count() + event.sectors();
-        if Sectors::new(sectors) > Request::SECTORS_MAX {
-            return None;
-        }
         request.set_sectors(Sectors::new(sectors));
         request.lba = request.lba.min(Lba::new(event.sector));
         self.waiting.remove(&old);
@@ -165,10 +169,10 @@ impl Requests {
         found.map(|&(_, _, id)| RequestId(id))
     }
 
-    /// Of the waiting requests that were inserted by `time`, the youngest one after `skipped` younger ones.
-    pub(super) fn youngest_before(&self, time: Timestamp, skipped: usize) -> Option<(RequestId, &Known)> {
-        let ids = self.by_age.iter().rev().map(|&(_, id)| (RequestId(id), self.known(RequestId(id))));
-        ids.filter(|(_, known)| known.inserted <= time).nth(skipped)
+    /// The waiting requests that were first inserted before `number`, the youngest first.
+    pub(super) fn youngest_before(&self, number: u64) -> impl Iterator<Item = (RequestId, &Known)> {
+        let ids = self.by_age.range(..(number, 0)).rev();
+        ids.map(|&(_, id)| (RequestId(id), self.known(RequestId(id))))
     }
 
     fn key(&self, id: RequestId) -> (u64, u64, u32) {

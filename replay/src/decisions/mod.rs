@@ -157,6 +157,7 @@ impl Decisions {
         let span = |not_before| Span {
             steps: &steps,
             opened: self.opened,
+            inserted_then: self.inserted_then,
             closed: now,
             not_before,
             restart: self.restart,
@@ -183,22 +184,24 @@ impl Decisions {
                 });
             }
         }
+        // The time after so many steps.
+        let at = |applied: usize| applied.checked_sub(1).map_or(self.opened, |last| steps[last].at);
         let is_reported = if agrees {
-            apply(&steps[chosen.steps_applied..], &mut *self.scheduler);
+            apply_without(id, &steps[chosen.steps_applied..], &mut *self.scheduler);
             true
         } else if let Some(before) = before {
             self.scheduler = before;
             apply(&steps[..not_before], &mut *self.scheduler);
-            let is_reported =
-                self.scheduler.follow(if not_before == 0 { self.opened } else { steps[not_before - 1].at }, id);
-            apply(&steps[not_before..], &mut *self.scheduler);
+            let is_reported = self.scheduler.follow(at(not_before), id);
+            apply_without(id, &steps[not_before..], &mut *self.scheduler);
             is_reported
         } else {
-            apply(&steps[chosen.steps_applied..], &mut *self.scheduler);
             // The request that the scheduler chose instead still waits; its age is lost.
             if let Some(ours) = chosen.id {
-                self.scheduler.insert(now, ours, &self.requests.known(ours).request);
+                let request = &self.requests.known(ours).request;
+                self.scheduler.insert(at(chosen.steps_applied), ours, request);
             }
+            apply(&steps[chosen.steps_applied..], &mut *self.scheduler);
             self.scheduler.follow(now, id)
         };
         if is_reported {
@@ -228,6 +231,17 @@ fn apply(steps: &[Step], scheduler: &mut dyn Scheduler) {
     }
 }
 
+/// Applies steps that come after the choice of `gone`: a merge into it no longer concerns the scheduler.
+fn apply_without(gone: RequestId, steps: &[Step], scheduler: &mut dyn Scheduler) {
+    for step in steps {
+        match step.what {
+            What::Merge { into, .. } if into == gone => {}
+            What::Join { into, from, .. } if into == gone => scheduler.remove(from),
+            _ => step.apply_to(scheduler),
+        }
+    }
+}
+
 fn choice(now: Timestamp, known: &Known) -> Choice {
     let Request { operation, lba, stream, priority, .. } = known.request;
     Choice {
@@ -253,11 +267,14 @@ impl Watch for Decisions {
                 self.requests.allocate(event);
             }
             action::INSERT => {
-                let what = if let Some(id) = self.requests.insert_again(event) {
-                    What::InsertAgain(id, self.requests.known(id).request)
+                let again = self.requests.insert_again(event);
+                let id = again.unwrap_or_else(|| self.requests.insert(now, event));
+                let known = self.requests.known(id);
+                // A request that the scheduler has only forgotten is a new one to it.
+                let what = if again.is_some() && known.is_completion_reported {
+                    What::InsertAgain(id, known.request)
                 } else {
-                    let id = self.requests.insert(now, event);
-                    What::Insert(id, self.requests.known(id).request)
+                    What::Insert(id, known.request)
                 };
                 let has_more = self.plugs.insert(event.pid);
                 self.steps.push(Step { at: now, what, has_more });

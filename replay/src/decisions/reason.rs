@@ -47,10 +47,14 @@ fn race(before: &dyn Scheduler, kernel: RequestId, span: &Span<'_>, requests: &R
     // Requests inserted just before the decision may have been missing in the kernel.
     let mut earlier = before.fork()?;
     let mut missing = 0;
-    while let Some((id, known)) = requests.youngest_before(span.opened, missing) {
+    for (id, known) in requests.youngest_before(span.inserted_then) {
         let early = span.opened.saturating_since(known.inserted);
         if early > RACE || id == kernel {
             break;
+        }
+        // Taken back and inserted again since: it was not there.
+        if span.steps.iter().any(|step| step.inserts(id)) {
+            continue;
         }
         earlier.remove(id);
         missing += 1;

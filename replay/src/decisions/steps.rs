@@ -83,6 +83,8 @@ pub(super) struct Span<'a> {
     pub(super) steps: &'a [Step],
     /// The time of the last issue: the kernel asks for the next request right then.
     pub(super) opened: Timestamp,
+    /// The number of the first insertion after the last issue; events may have the same time.
+    pub(super) inserted_then: u64,
     /// The time of the next issue.
     pub(super) closed: Timestamp,
     /// The first step before which no request can have been chosen.

@@ -86,6 +86,11 @@ impl Cfq {
         if held.sector == sector {
             return;
         }
+        // Never merged into here, but the kernel of a capture may have.
+        if self.dispatch_queue.contains(id) {
+            self.held[id].sector = sector;
+            return;
+        }
         self.queues[held.queue].waiting.sort_out(held.local);
         self.make_way(held.queue, sector);
         self.held[id].sector = sector;
@@ -99,7 +104,8 @@ impl Cfq {
         let (kept, gone) = (self.held[into], self.held[from]);
         let is_older = gone.since < kept.since;
         self.held[into].since = kept.since.min(gone.since);
-        if self.is_3_5() && gone.queue == kept.queue && !self.dispatch_queue.contains(from) {
+        let is_dispatched = self.dispatch_queue.contains(from) || self.dispatch_queue.contains(into);
+        if self.is_3_5() && gone.queue == kept.queue && !is_dispatched {
             let queue = &mut self.queues[kept.queue];
             if is_older {
                 queue.waiting.age_as(kept.local, gone.local);
