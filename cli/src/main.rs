@@ -13,6 +13,7 @@ mod list;
 mod one_device;
 mod output;
 mod output_format;
+mod picture;
 mod place;
 mod predict;
 mod progress;

@@ -86,6 +86,24 @@ pub trait DriveModel: Send {
     fn discards(&self) -> bool;
 }
 
+/// The methods of a drive that wraps another in its field and changes neither costs nor properties.
+#[macro_export]
+macro_rules! forward_properties {
+    ($inner:tt) => {
+        fn cost(&self) -> &dyn $crate::AccessCost {
+            self.$inner.cost()
+        }
+
+        fn write_cache(&self) -> $crate::WriteCache {
+            self.$inner.write_cache()
+        }
+
+        fn discards(&self) -> bool {
+            self.$inner.discards()
+        }
+    };
+}
+
 /// A boxed or borrowed drive is a drive. A caller that borrows a drive to a replay gets it back afterwards, such as a
 /// throttle with its report.
 macro_rules! forwards {

@@ -22,12 +22,14 @@ pub mod single_server;
 pub mod throttle;
 
 pub use description::{BuildError, Contradiction, DriveDescription, DriveError, PartBuilder, SettingsAlone};
+// In the signatures of every drive.
 pub use drive::{Completion, DriveModel, WriteCache};
 pub use model_row::{Describe, ModelRow};
 pub use part::{Part, PartKind, PartText};
 pub use profile::{PROFILES, Profile};
 pub use queued::Queued;
 pub use registry::{BuiltDrive, MODELS, Registry, build, build_mechanical, build_profile, build_throttle};
+pub use schedulers::AccessCost;
 pub use section::{ProfileError, Section, Sections};
 pub use single_server::SingleServer;
 pub use throttle::Throttle;

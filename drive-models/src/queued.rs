@@ -11,11 +11,11 @@
 
 use std::collections::VecDeque;
 
-use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
+use schedulers::{Capacity, Dispatch, Scheduler};
 use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
-use crate::drive::{Completion, DriveModel, WriteCache};
+use crate::drive::{Completion, DriveModel};
 
 /// The tunables of the queue of a drive that serves one request at a time.
 pub const TUNABLES: &[Tunable] = &[
@@ -232,15 +232,5 @@ impl DriveModel for Queued {
         completions.append(&mut self.completions);
     }
 
-    fn cost(&self) -> &dyn AccessCost {
-        self.drive.cost()
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        self.drive.write_cache()
-    }
-
-    fn discards(&self) -> bool {
-        self.drive.discards()
-    }
+    crate::forward_properties!(drive);
 }

@@ -2,11 +2,11 @@
 
 use drive_models::DriveModel;
 use schedulers::Scheduler;
-use traces::{Request, RequestId, Timestamp};
+use traces::Timestamp;
 
 use crate::host::{Host, Single};
 use crate::observer::Observer;
-use crate::source::{Next, ReplayError, Source};
+use crate::source::{CompletedArrival, Next, ReplayError, Source};
 use crate::stage::Stage;
 
 /// The end of a replay.
@@ -39,7 +39,7 @@ pub struct Engine<Src, Hst, Obs> {
     now: Timestamp,
     outcome: Outcome,
     // Reused so that nothing is allocated per request.
-    done: Vec<(RequestId, Request)>,
+    done: Vec<CompletedArrival>,
 }
 
 impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Single<Sch, Drv>, Obs> {

@@ -5,6 +5,7 @@ use schedulers::Scheduler;
 use traces::{Request, RequestId, Timestamp};
 
 use crate::observer::Observer;
+use crate::source::CompletedArrival;
 use crate::stage::Stage;
 
 /// Serves requests. At every time with an event the engine calls [`Host::complete`], then [`Host::arrive`] for each
@@ -20,7 +21,7 @@ pub trait Host {
     fn next_event(&self) -> Option<Timestamp>;
 
     /// Completes all requests that are due by `now`; appends the completed arrivals to `done`.
-    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<(RequestId, Request)>);
+    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<CompletedArrival>);
 
     /// Accepts an arrival under the id that [`Host::next_id`] announced; appends it to `done` if it needs no work.
     fn arrive<O: Observer>(
@@ -28,7 +29,7 @@ pub trait Host {
         now: Timestamp,
         request: Request,
         observer: &mut O,
-        done: &mut Vec<(RequestId, Request)>,
+        done: &mut Vec<CompletedArrival>,
     );
 
     /// Sends on requests as far as the layers below have capacity.
@@ -66,7 +67,7 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         [drive, self.stage.wake()].into_iter().flatten().min()
     }
 
-    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<(RequestId, Request)>) {
+    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<CompletedArrival>) {
         self.drive.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {
             self.stage.complete(now, &completion, observer, done);
@@ -78,7 +79,7 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         now: Timestamp,
         request: Request,
         observer: &mut O,
-        done: &mut Vec<(RequestId, Request)>,
+        done: &mut Vec<CompletedArrival>,
     ) {
         self.stage.arrive(now, request, &self.drive, observer, done);
     }

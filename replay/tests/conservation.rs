@@ -2,36 +2,18 @@
 //! arrived, every sector is served, the limits are kept, and Little's law holds to the nanosecond.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod listed;
 mod requests;
 
 use std::collections::BTreeMap;
 
 use drive_models::DriveModel;
+use listed::Listed;
 use proptest::prelude::*;
-use replay::ReplayError;
-use replay::{ActiveTime, Engine, Limits, Metrics, Next, Observer, Served, Source, Stage};
+use replay::{ActiveTime, Engine, Limits, Metrics, Observer, Served, Stage};
 use requests::request;
 use traces::spec::Spec;
 use traces::{Flags, Operation, Request, RequestId, Sectors, Timestamp};
-
-/// Requests in order of arrival, open loop.
-struct Listed {
-    requests: Vec<Request>,
-    next: usize,
-}
-
-impl Source for Listed {
-    fn next(&mut self) -> Result<Next, ReplayError> {
-        Ok(self.requests.get(self.next).map_or(Next::Exhausted, |request| Next::At(request.arrival)))
-    }
-    fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
-        self.next += 1;
-        let request = self.requests[self.next - 1];
-        assert_eq!(request.arrival, now, "arrivals come when they were announced");
-        Ok(request)
-    }
-    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-}
 
 /// Checks all events that an observer sees.
 #[derive(Default)]
@@ -170,7 +152,7 @@ fn audit(spec: &Spec, drive: Box<dyn DriveModel>, limits: Limits, requests: &[Re
     let scheduler = schedulers::build(spec).unwrap().scheduler;
     let volatile = drive.write_cache() != drive_models::WriteCache::Through;
     let discards = drive.discards();
-    let source = Listed { requests: requests.to_vec(), next: 0 };
+    let source = Listed::new(requests);
     let auditor = Auditor { limits, ..Auditor::default() };
     let engine =
         Engine::new(source, Stage::new(scheduler, limits), drive, (auditor, Metrics::per_vm(ActiveTime::of_any())));

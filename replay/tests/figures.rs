@@ -1,23 +1,13 @@
 //! The figures of a run against values worked out by hand, and the ratios of runs against their definition.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use replay::ReplayError;
+mod listed;
+
+use listed::Listed;
 use replay::metrics::Class;
-use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Next, Overload, Source, Stage};
+use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Overload, Stage};
 use traces::results::{Part, Run, Status};
-use traces::{Flags, Lba, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
-
-struct Listed(Vec<Request>);
-
-impl Source for Listed {
-    fn next(&mut self) -> Result<Next, ReplayError> {
-        Ok(self.0.first().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
-    }
-    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
-        Ok(self.0.remove(0))
-    }
-    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-}
+use traces::{Flags, Lba, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
 fn request(ms: u64, operation: Operation, lba: u64, sectors: u64, vm: u16) -> Request {
     let mut request = Request::new(Timestamp::from_ns(ms * 1_000_000), operation, Lba::new(lba), Sectors::new(sectors));
@@ -37,10 +27,10 @@ fn load() -> Vec<Request> {
     ]
 }
 
-fn replay(requests: Vec<Request>, limits: Limits, drive: &str) -> Metrics {
+fn replay(requests: &[Request], limits: Limits, drive: &str) -> Metrics {
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
-    Engine::new(Listed(requests), Stage::new(scheduler, limits), drive, Metrics::per_vm(ActiveTime::of_any()))
+    Engine::new(Listed::new(requests), Stage::new(scheduler, limits), drive, Metrics::per_vm(ActiveTime::of_any()))
         .run()
         .unwrap()
         .observer
@@ -57,7 +47,7 @@ fn run(metrics: &Metrics) -> Run {
 #[test]
 fn figures_of_a_run_equal_those_worked_out_by_hand() {
     // 10-11 ms the first read, 11-12 the merged pair, 12-13 the write.
-    let run = run(&replay(load(), Limits::default(), "fixed"));
+    let run = run(&replay(&load(), Limits::default(), "fixed"));
     assert_eq!(run.span_ns.as_ns(), 3_000_000);
     assert_eq!((run.read.requests, run.read.device_requests, run.read.bytes), (3, 2, 24 * 512));
     assert_eq!((run.write.requests, run.write.device_requests, run.write.bytes), (1, 1, 16 * 512));
@@ -89,7 +79,7 @@ fn joined_requests_count_as_one_waiting_request() {
     // Three wait separately, then an arrival joins two of them: two wait for 1 ms, one for another 1 ms.
     let read = |lba| request(10, Operation::Read, lba, 8, 0);
     let load = vec![read(0), read(100), read(116), read(500), read(108)];
-    let run = run(&replay(load, Limits::default(), "fixed"));
+    let run = run(&replay(&load, Limits::default(), "fixed"));
     assert_eq!((run.queue.waiting_max, run.queue.merged), (4, 1));
     assert_eq!((run.span_ns.as_ns(), run.queue.waiting_mean), (3_000_000, 1.0));
 }
@@ -97,7 +87,7 @@ fn joined_requests_count_as_one_waiting_request() {
 #[test]
 fn pauses_do_not_count_as_busy_and_percentiles_do_not_exceed_the_maximum() {
     let run = run(&replay(
-        vec![request(5, Operation::Read, 0, 8, 0), request(9, Operation::Read, 8, 8, 0)],
+        &[request(5, Operation::Read, 0, 8, 0), request(9, Operation::Read, 8, 8, 0)],
         Limits::default(),
         "fixed",
     ));
@@ -108,7 +98,7 @@ fn pauses_do_not_count_as_busy_and_percentiles_do_not_exceed_the_maximum() {
 #[test]
 fn look_ahead_adds_to_dispatch_to_completion_only() {
     let limits = Limits { look_ahead: true, merge: false, ..Limits::default() };
-    let run = run(&replay(load(), limits, "fixed"));
+    let run = run(&replay(&load(), limits, "fixed"));
     assert_eq!(run.all.device_time.mean_ns, Some(1e6));
     // The first two leave at 10 ms, the third at 11, the fourth at 12; done at 11, 12, 13, 14.
     assert_eq!(run.all.dispatch_to_completion.mean_ns, Some(7e6 / 4.0));
@@ -117,7 +107,7 @@ fn look_ahead_adds_to_dispatch_to_completion_only() {
 #[test]
 fn device_time_includes_waiting_at_the_drive() {
     let limits = Limits { depth: 3, merge: false, ..Limits::default() };
-    let run = run(&replay(load()[..3].to_vec(), limits, "fixed"));
+    let run = run(&replay(&load()[..3], limits, "fixed"));
     assert_eq!(run.all.device_time.mean_ns, Some(2e6));
 }
 
@@ -126,7 +116,7 @@ fn flushes_and_discards_are_a_separate_class_of_their_vm() {
     let mut write = request(0, Operation::Write, 0, 8, 1);
     write.flags = Flags::PREFLUSH;
     let load = vec![write, request(0, Operation::Discard, 8, 8, 1), request(0, Operation::Flush, 0, 0, 1)];
-    let metrics = replay(load, Limits::default(), "fixed:write_cache=volatile");
+    let metrics = replay(&load, Limits::default(), "fixed:write_cache=volatile");
     let run = run(&metrics);
     assert_eq!((run.write.requests, run.other.requests, run.other.bytes), (1, 2, 8 * 512));
     assert_eq!((run.vms[0].other.device_requests, run.vms[1].other.device_requests), (0, 3));
@@ -135,8 +125,8 @@ fn flushes_and_discards_are_a_separate_class_of_their_vm() {
 
 #[test]
 fn ratio_is_run_over_baseline_for_comparable_runs_only() {
-    let base = run(&replay(load(), Limits::default(), "fixed:service=1ms"));
-    let slow = run(&replay(load(), Limits::default(), "fixed:service=4ms"));
+    let base = run(&replay(&load(), Limits::default(), "fixed:service=1ms"));
+    let slow = run(&replay(&load(), Limits::default(), "fixed:service=4ms"));
     let ratio = replay::figures::ratio(&slow, &base).unwrap();
     assert!((ratio.response_time_mean.unwrap() - 4.0).abs() < 1e-9);
     assert!((ratio.response_time_p99.unwrap() - 4.0).abs() < 0.01);
@@ -156,7 +146,7 @@ fn decision_log_has_one_line_per_dispatch() {
     requests.insert(3, request(10, Operation::Read, 124, 8, 0));
     requests.insert(4, request(10, Operation::Read, 116, 8, 0));
     let log = DecisionLog::new(&mut out);
-    Engine::new(Listed(requests), Stage::new(scheduler, Limits::default()), drive, log)
+    Engine::new(Listed::new(&requests), Stage::new(scheduler, Limits::default()), drive, log)
         .run()
         .unwrap()
         .observer
@@ -185,7 +175,7 @@ fn log_reports_its_first_write_error() {
 
 /// Reads of 1 ms, one every `gap` us.
 fn verdict(requests: u64, gap_us: u64, drive: &str) -> replay::overload::Verdict {
-    let requests = (0..requests)
+    let requests: Vec<Request> = (0..requests)
         .map(|index| {
             let arrival = Timestamp::from_ns(index * gap_us * 1000);
             Request::new(arrival, Operation::Read, Lba::new(index * 64), Sectors::new(8))
@@ -194,7 +184,7 @@ fn verdict(requests: u64, gap_us: u64, drive: &str) -> replay::overload::Verdict
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
     let stage = Stage::new(scheduler, Limits { depth: 4, ..Limits::default() });
-    Engine::new(Listed(requests), stage, drive, Overload::default()).run().unwrap().observer.verdict()
+    Engine::new(Listed::new(&requests), stage, drive, Overload::default()).run().unwrap().observer.verdict()
 }
 
 #[test]

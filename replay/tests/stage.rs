@@ -5,24 +5,14 @@
 //! D (issued to the drive), C (completed by the drive) and F (all parts of an arrival completed).
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::collections::{BTreeSet, VecDeque};
+mod listed;
 
-use replay::ReplayError;
-use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
+use std::collections::BTreeSet;
+
+use listed::Listed;
+use replay::{Engine, Limits, Observer, Served, Stage};
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
-
-struct Listed(VecDeque<Request>);
-
-impl Source for Listed {
-    fn next(&mut self) -> Result<Next, ReplayError> {
-        Ok(self.0.front().map_or(Next::Exhausted, |request| Next::At(request.arrival)))
-    }
-    fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
-        Ok(self.0.pop_front().expect("announced"))
-    }
-    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-}
 
 #[derive(Default)]
 struct Log(Vec<String>);
@@ -77,7 +67,7 @@ fn write(us: u64, lba: u64, sectors: u64, flags: Flags) -> Request {
 fn run_with(scheduler: &str, drive: &str, limits: Limits, requests: &[Request]) -> Vec<String> {
     let scheduler = schedulers::build(&scheduler.parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
-    let source = Listed(requests.iter().copied().collect());
+    let source = Listed::new(requests);
     Engine::new(source, Stage::new(scheduler, limits), drive, Log::default()).run().unwrap().observer.0
 }
 
@@ -251,7 +241,7 @@ fn scheduler_receives_completions_of_its_own_requests_only() {
     let requests = [write(0, 8, 8, Flags::PREFLUSH | Flags::FUA), read(1, 500, 8), read(2, 700, 8), read(9000, 1, 1)];
     let drive = drive_models::build(&"fixed:write_cache=volatile".parse().unwrap()).unwrap().drive;
     let stage = Stage::new(Strict::default(), Limits::default());
-    let source = Listed(requests.into());
+    let source = Listed::new(&requests);
     let log = Engine::new(source, stage, drive, Log::default()).run().unwrap().observer.0;
     assert_eq!(only(&log, "F").len(), 4);
 }
@@ -386,7 +376,7 @@ fn bound_on_outstanding_arrivals_holds_arrivals_back_and_reports_it() {
     let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
     let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
     let stage = Stage::new(scheduler, Limits::default());
-    let source = Listed(requests.into());
+    let source = Listed { is_held_back: true, ..Listed::new(&requests) };
     let ended = Engine::new(source, stage, drive, Log::default()).max_outstanding(2).run().unwrap();
     assert!(ended.outcome.held_back);
     assert_eq!(only(&ended.observer.0, "F").len(), 10);

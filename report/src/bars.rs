@@ -7,7 +7,7 @@ use plotters::style::BLACK;
 use traces::results::reproduction::Cell;
 
 use crate::canvas::failed;
-use crate::canvas::{self, Drawing, PictureError, Size};
+use crate::canvas::{Drawing, PictureError};
 use crate::heading::{Mark, heading, legend, letters, whisker};
 use crate::panel::{Panel, beside, broken, centred};
 use crate::ticks::Scale;
@@ -40,22 +40,6 @@ struct Group<'a> {
 }
 
 impl BarsFigure<'_> {
-    /// As an SVG file.
-    ///
-    /// # Errors
-    /// Nothing to draw, or what the drawing library says.
-    pub fn svg(&self, size: Size) -> Result<String, PictureError> {
-        canvas::svg(self, size)
-    }
-
-    /// As a PNG file.
-    ///
-    /// # Errors
-    /// As [`BarsFigure::svg`].
-    pub fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
-        canvas::png(self, size)
-    }
-
     /// A group for each row, whose columns stand side by side; of a table of one column the rows stand
     /// side by side, in a group for each unit.
     fn groups(&self) -> Vec<Group<'_>> {
@@ -232,6 +216,7 @@ mod tests {
     use traces::results::reproduction::Source;
 
     use super::*;
+    use crate::canvas::Size;
 
     const SIZE: Size = Size { width: 640, height: 400 };
 

@@ -8,7 +8,7 @@ use plotters::prelude::{Color, DashedLineSeries, DrawingArea, DrawingBackend, Li
 use plotters::style::{BLACK, WHITE};
 use traces::{Nanos, Sectors};
 
-use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, width_of};
+use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 
 /// Reads that are drawn: more make a picture larger and no clearer.
@@ -47,22 +47,6 @@ struct Scale {
 }
 
 impl CalibrationFigure<'_> {
-    /// As an SVG file.
-    ///
-    /// # Errors
-    /// Nothing to draw, or what the drawing library says.
-    pub fn svg(&self, size: Size) -> Result<String, PictureError> {
-        canvas::svg(self, size)
-    }
-
-    /// As a PNG file.
-    ///
-    /// # Errors
-    /// As [`CalibrationFigure::svg`].
-    pub fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
-        canvas::png(self, size)
-    }
-
     /// The longest time that is shown, in ns.
     fn tallest(&self) -> f64 {
         let mut times: Vec<u64> = self.points.iter().map(|(_, time)| time.as_ns()).collect();
@@ -171,6 +155,7 @@ impl Drawing for CalibrationFigure<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canvas::Size;
 
     const SIZE: Size = Size { width: 480, height: 320 };
 

@@ -49,34 +49,43 @@ impl FromStr for Size {
     }
 }
 
-/// What can be drawn on any kind of picture.
-pub(crate) trait Drawing {
+/// A picture of a result, on any kind of canvas.
+pub trait Drawing {
     /// Draws it.
+    ///
+    /// # Errors
+    /// Nothing to draw, or an error of the drawing library.
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError>;
+
+    /// The drawing as an SVG file.
+    ///
+    /// # Errors
+    /// As [`Drawing::draw`].
+    fn svg(&self, size: Size) -> Result<String, PictureError> {
+        let mut text = String::new();
+        paint(self, SVGBackend::with_string(&mut text, (size.width, size.height)))?;
+        Ok(text)
+    }
+
+    /// The drawing as a PNG file.
+    ///
+    /// # Errors
+    /// As [`Drawing::draw`].
+    fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
+        let mut pixels = vec![0; size.width as usize * size.height as usize * 3];
+        paint(self, BitMapBackend::with_buffer(&mut pixels, (size.width, size.height)))?;
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(failed)?;
+        writer.write_image_data(&pixels).map_err(failed)?;
+        writer.finish().map_err(failed)?;
+        Ok(file)
+    }
 }
 
-/// The drawing as an SVG file.
-pub(crate) fn svg(drawing: &impl Drawing, size: Size) -> Result<String, PictureError> {
-    let mut text = String::new();
-    paint(drawing, SVGBackend::with_string(&mut text, (size.width, size.height)))?;
-    Ok(text)
-}
-
-/// The drawing as a PNG file.
-pub(crate) fn png(drawing: &impl Drawing, size: Size) -> Result<Vec<u8>, PictureError> {
-    let mut pixels = vec![0; size.width as usize * size.height as usize * 3];
-    paint(drawing, BitMapBackend::with_buffer(&mut pixels, (size.width, size.height)))?;
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(failed)?;
-    writer.write_image_data(&pixels).map_err(failed)?;
-    writer.finish().map_err(failed)?;
-    Ok(file)
-}
-
-fn paint<B: DrawingBackend>(drawing: &impl Drawing, backend: B) -> Result<(), PictureError> {
+fn paint<B: DrawingBackend>(drawing: &(impl Drawing + ?Sized), backend: B) -> Result<(), PictureError> {
     register_font(FAMILY, FontStyle::Normal, TYPEFACE).map_err(|_| failed("the typeface is damaged"))?;
     let area = backend.into_drawing_area();
     area.fill(&WHITE).map_err(failed)?;

@@ -6,7 +6,7 @@ use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
 use plotters::style::BLACK;
 use traces::results::placement::Interference;
 
-use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, width_of};
+use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 
 /// Nothing is left, half, all. Lightness grows with the share, so that grey paper tells it too.
@@ -28,24 +28,6 @@ pub struct HeatFigure<'a> {
     pub caption: &'a str,
     /// For each LUN, or LUNs that are alike: the name and the shares.
     pub panels: &'a [(&'a str, &'a Interference)],
-}
-
-impl HeatFigure<'_> {
-    /// As an SVG file.
-    ///
-    /// # Errors
-    /// Nothing to draw, or what the drawing library says.
-    pub fn svg(&self, size: Size) -> Result<String, PictureError> {
-        canvas::svg(self, size)
-    }
-
-    /// As a PNG file.
-    ///
-    /// # Errors
-    /// As [`HeatFigure::svg`].
-    pub fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
-        canvas::png(self, size)
-    }
 }
 
 fn colour(share: f64) -> RGBColor {
@@ -131,6 +113,7 @@ fn square<B: DrawingBackend>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canvas::Size;
 
     #[test]
     fn lightness_grows_with_the_share() {

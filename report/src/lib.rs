@@ -14,6 +14,6 @@ mod ticks;
 
 pub use bars::BarsFigure;
 pub use calibration::CalibrationFigure;
-pub use canvas::{PictureError, Size};
+pub use canvas::{Drawing, PictureError, Size};
 pub use heat::HeatFigure;
 pub use lines::LinesFigure;

@@ -6,7 +6,7 @@ use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
 use plotters::style::BLACK;
 use traces::results::reproduction::Series;
 
-use crate::canvas::{self, Drawing, FAMILY, PictureError, Size, failed, fitted, width_of};
+use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 use crate::panel::{Panel, beside};
 use crate::ticks::Scale;
@@ -41,22 +41,6 @@ pub struct LinesFigure<'a> {
 }
 
 impl LinesFigure<'_> {
-    /// As an SVG file.
-    ///
-    /// # Errors
-    /// Nothing to draw, or what the drawing library says.
-    pub fn svg(&self, size: Size) -> Result<String, PictureError> {
-        canvas::svg(self, size)
-    }
-
-    /// As a PNG file.
-    ///
-    /// # Errors
-    /// As [`LinesFigure::svg`].
-    pub fn png(&self, size: Size) -> Result<Vec<u8>, PictureError> {
-        canvas::png(self, size)
-    }
-
     /// Each series with its mark.
     fn marked(&self) -> Vec<(Mark, &Series)> {
         let (mut lines, mut clouds) = (0, 0);
@@ -231,6 +215,7 @@ impl Drawing for LinesFigure<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::canvas::Size;
 
     const SIZE: Size = Size { width: 640, height: 400 };
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use drive_models::queued::QueueLimits;
 use drive_models::{Completion, DriveModel, Queued, WriteCache};
-use schedulers::{AccessCost, Scheduler};
+use schedulers::Scheduler;
 use traces::{Nanos, Request, RequestId, Sectors, Timestamp};
 
 /// A request that the drive model has completed.
@@ -153,15 +153,5 @@ impl DriveModel for IssueRecorder {
         self.drive.advance(now, completions);
     }
 
-    fn cost(&self) -> &dyn AccessCost {
-        self.drive.cost()
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        self.drive.write_cache()
-    }
-
-    fn discards(&self) -> bool {
-        self.drive.discards()
-    }
+    drive_models::forward_properties!(drive);
 }

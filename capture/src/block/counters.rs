@@ -39,23 +39,12 @@ fn completed(device: &BlockDevice) -> Reading {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use traces::Sectors;
-
     use super::*;
 
     #[test]
     fn completed_ios_of_every_kind_are_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let device = BlockDevice {
-            path: PathBuf::new(),
-            name: "sda".to_owned(),
-            number: 8 << 20,
-            capacity: Sectors::new(80),
-            folder: folder.path().to_owned(),
-            sequence: None,
-        };
+        let device = BlockDevice::described_by(folder.path());
         assert!(completed(&device).unwrap_err().contains("stat: No such file"));
         let stat = folder.path().join("stat");
         fs::write(&stat, " 1000 2 3 4 200 6 7 8 9 10 11 30 13 14 15 4 17\n").unwrap();

@@ -44,10 +44,6 @@ pub fn describe_queue(device: &BlockDevice) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use traces::Sectors;
-
     use super::*;
 
     #[test]
@@ -60,14 +56,7 @@ mod tests {
         fs::write(queue.join("nr_requests"), "256\n").unwrap();
         fs::create_dir_all(folder.path().join("mq/0")).unwrap();
         fs::write(folder.path().join("mq/0/nr_tags"), "4\n").unwrap();
-        let device = BlockDevice {
-            path: PathBuf::new(),
-            name: "sda".to_owned(),
-            number: 8 << 20,
-            capacity: Sectors::new(80),
-            folder: folder.path().to_owned(),
-            sequence: None,
-        };
+        let device = BlockDevice::described_by(folder.path());
         let found = describe_queue(&device);
         assert_eq!(found["scheduler"], "mq-deadline");
         assert_eq!(found["tunables"]["fifo_batch"], "16");

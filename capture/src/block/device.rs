@@ -162,6 +162,21 @@ fn follow(number: u32, found: &mut BTreeSet<u32>, depth: usize) {
 }
 
 #[cfg(test)]
+impl BlockDevice {
+    /// The disk `sda` as a folder describes it, in place of the kernel.
+    pub(super) fn described_by(folder: &Path) -> BlockDevice {
+        BlockDevice {
+            path: PathBuf::new(),
+            name: "sda".to_owned(),
+            number: 8 << 20,
+            capacity: Sectors::new(80),
+            folder: folder.to_owned(),
+            sequence: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

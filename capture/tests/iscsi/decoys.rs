@@ -77,6 +77,14 @@ pub const DECOY_FAULTS: [DecoyFault; 20] = [
     DecoyFault::NoFault,
 ];
 
+impl DecoyFault {
+    /// Whether it is noticed only beside known sequence numbers or digests.
+    pub fn needs_numbers(self) -> bool {
+        use DecoyFault::{BehindData, CommandNumber, Digest, Early, Old, StatusNumber};
+        matches!(self, CommandNumber | StatusNumber | Old | Early | BehindData | Digest)
+    }
+}
+
 /// The state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use replay::ActiveTime;
-use report::Size;
 
-use super::{MapArgument, Pacing, Reading, Stack, Stage, Window, Workloads};
+use super::{MapArgument, Pacing, Picture, Reading, Stack, Stage, Window, Workloads};
 use crate::output_format::OutputFormat;
 
 /// How long VMs are measured.
@@ -79,15 +78,8 @@ pub struct Compare {
     /// Print all figures and settings
     #[arg(long)]
     pub details: bool,
-    /// Beginning of the file names of a picture of the figures (STEM.svg, STEM.png) [default: no picture]
-    #[arg(long, short, value_name = "STEM")]
-    pub output: Option<PathBuf>,
-    /// Width and height of the picture in pixels
-    #[arg(long, default_value = "900x700")]
-    pub size: Size,
-    /// Overwrite files that exist
-    #[arg(long, requires = "output")]
-    pub force: bool,
+    #[command(flatten)]
+    pub picture: Picture,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER")]
     pub decision_log: Option<PathBuf>,

@@ -27,6 +27,7 @@ use crate::error::{Interrupted, UsageError};
 use crate::files::Files;
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::picture;
 use crate::progress::Progress;
 use target::{Source, Target};
 
@@ -130,9 +131,7 @@ fn calibrate(
         line: has_line.then_some((line.at_zero_ns, line.ns_per_sector)),
         capacity,
     };
-    let size = arguments.picture_size;
-    files.write(".svg", figure.svg(size)?.as_bytes(), &mut written)?;
-    files.write(".png", &figure.png(size)?, &mut written)?;
+    picture::write(files, &figure, arguments.picture_size, &mut written)?;
     Ok(Calibration {
         schema_version: SCHEMA_VERSION,
         version: traces::VERSION.to_owned(),

@@ -40,6 +40,7 @@ use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::picture::PictureFiles;
 use crate::scheduling::Scheduling;
 
 /// The settings that all replays on one drive share.
@@ -82,7 +83,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     if arguments.stack.series.is_some() {
         remove_unfinished_outputs()?;
     }
-    let files = arguments.output.clone().map(|stem| picture::files(stem, arguments.force)).transpose()?;
+    let files = PictureFiles::planned(&arguments.picture)?;
     let replayed = replay_all(&setups, &candidates)?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
     ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].nothing());
@@ -91,7 +92,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
         eprintln!("iocast: warning: {warning}");
     }
     if let Some(files) = files {
-        picture::write(&comparison, &files, arguments.size)?;
+        picture::write(&comparison, &files)?;
     }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison),

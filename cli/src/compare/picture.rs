@@ -1,30 +1,18 @@
 //! The picture of a comparison: response times and throughput as bars, one per scheduler.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use report::{BarsFigure, Size};
+use report::BarsFigure;
 use traces::results::reproduction::{Cell, Source};
 use traces::results::{ClassFigures, Comparison, Run, Status};
 
-use crate::files::Files;
+use crate::picture::PictureFiles;
 use crate::units::supported;
-
-const ENDINGS: [&str; 2] = [".svg", ".png"];
-
-/// The files of the picture, checked before the work begins.
-///
-/// # Errors
-/// As [`Files::planned`].
-pub fn files(stem: PathBuf, force: bool) -> Result<Files> {
-    Files::planned(stem, force, &ENDINGS.map(str::to_owned), &[])
-}
 
 /// Draws the runs that may be compared.
 ///
 /// # Errors
 /// Nothing to draw; a file that cannot be written.
-pub fn write(comparison: &Comparison, files: &Files, size: Size) -> Result<()> {
+pub fn write(comparison: &Comparison, files: &PictureFiles) -> Result<()> {
     let cells = cells(comparison);
     let load: Vec<&str> = comparison.provenance.traces.iter().map(|trace| trace.vm.as_str()).collect();
     let load = if load.is_empty() { "generated workloads".to_owned() } else { load.join(", ") };
@@ -32,9 +20,7 @@ pub fn write(comparison: &Comparison, files: &Files, size: Size) -> Result<()> {
     let title = format!("{load} on {}", drives.join(", "));
     let caption = comparison.provenance.program.clone();
     let figure = BarsFigure { title: &title, caption: &caption, cells: &cells.iter().collect::<Vec<&Cell>>() };
-    let mut written = Vec::new();
-    files.write(ENDINGS[0], figure.svg(size)?.as_bytes(), &mut written)?;
-    files.write(ENDINGS[1], &figure.png(size)?, &mut written)
+    files.write(&figure)
 }
 
 /// A row for each quantity, a column for each run. Quantities that are absent in every run are left out.

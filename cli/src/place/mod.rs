@@ -23,9 +23,9 @@ use self::forecasts::{Groups, Kind, Method};
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
 use crate::error::{LimitsBroken, UsageError};
-use crate::files::Files;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
+use crate::picture::PictureFiles;
 use crate::predict::profiles::{DiskPlace, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
@@ -33,9 +33,7 @@ use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
-    let endings = [".svg".to_owned(), ".png".to_owned()];
-    let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
-    let files = arguments.output.as_ref().map(planned).transpose()?;
+    let files = PictureFiles::planned(&arguments.picture)?;
     let groups = groups(&plan)?;
     // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
@@ -62,9 +60,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         let matrices = tables::matrices(&placement);
         let panels: Vec<(&str, &Interference)> = matrices.iter().map(|(names, of)| (names.as_str(), *of)).collect();
         let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
-        let mut written = Vec::new();
-        files.write(&endings[0], figure.svg(arguments.size)?.as_bytes(), &mut written)?;
-        files.write(&endings[1], &figure.png(arguments.size)?, &mut written)?;
+        files.write(&figure)?;
     }
     match arguments.output_format {
         OutputFormat::Json => print_json(&placement)?,

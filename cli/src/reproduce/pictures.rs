@@ -1,7 +1,7 @@
 //! Draws each table and figure of a reproduction.
 
 use anyhow::{Context, Result};
-use report::{BarsFigure, LinesFigure, PictureError, Size};
+use report::{BarsFigure, Drawing, LinesFigure, PictureError, Size};
 use traces::results::reproduction::{Reproduction, Series};
 
 use super::grid::{Grid, named, parts};
@@ -23,7 +23,7 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {
         let title = format!("{authors}, {}", named("Table", name));
         let bars = BarsFigure { title: &title, caption: &reproduction.paper, cells: &cells };
-        pictures.extend(picture(ending(FAMILIES[0], name), bars.svg(size), bars.png(size))?);
+        pictures.extend(picture(ending(FAMILIES[0], name), &bars, size)?);
     }
     for (name, series) in parts(&reproduction.figures, |series: &Series| &series.figure) {
         let mut schedulers: Vec<&str> = series.iter().filter_map(|series| series.scheduler.as_deref()).collect();
@@ -32,7 +32,7 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
         let title = format!("{authors}, {}{under}", named("Figure", name));
         let all: Vec<&Series> = reproduction.figures.iter().collect();
         let lines = LinesFigure { title: &title, caption: &reproduction.paper, series: &series, alike: &all };
-        pictures.extend(picture(ending(FAMILIES[1], name), lines.svg(size), lines.png(size))?);
+        pictures.extend(picture(ending(FAMILIES[1], name), &lines, size)?);
     }
     Ok(pictures)
 }
@@ -45,16 +45,13 @@ fn authors(paper: &str) -> &str {
     paper.char_indices().find(digits).map_or(paper, |(at, _)| &paper[..at + 4])
 }
 
-fn picture(
-    ending: String,
-    svg: Result<String, PictureError>,
-    png: Result<Vec<u8>, PictureError>,
-) -> Result<Option<Picture>> {
-    if matches!(svg, Err(PictureError::Empty)) {
-        return Ok(None);
-    }
-    let place = || format!("the picture {ending}");
-    let (svg, png) = (svg.with_context(place)?, png.with_context(place)?);
+/// `None` if there is nothing to draw.
+fn picture(ending: String, drawing: &impl Drawing, size: Size) -> Result<Option<Picture>> {
+    let svg = match drawing.svg(size) {
+        Err(PictureError::Empty) => return Ok(None),
+        svg => svg.with_context(|| format!("the picture {ending}"))?,
+    };
+    let png = drawing.png(size).with_context(|| format!("the picture {ending}"))?;
     Ok(Some(Picture { svg, png, ending }))
 }
 

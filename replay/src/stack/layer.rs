@@ -1,14 +1,15 @@
 //! One layer of a stack: a single stage for all VMs, or one stage for each VM, above one line to the layer below.
 //! A layer translates request ids between the layers, takes its stages in turn and keeps its own counts.
 
-use drive_models::{Completion, DriveModel, WriteCache};
-use schedulers::{AccessCost, Scheduler};
+use drive_models::{Completion, DriveModel};
+use schedulers::Scheduler;
 use traces::{Flags, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 use super::id_map::{IdMap, Sender};
 use super::line::Line;
 use super::watch::{Counts, Watch};
 use crate::observer::Observer;
+use crate::source::CompletedArrival;
 use crate::stage::{Limits, Stage};
 
 /// The settings of a layer, apart from its schedulers.
@@ -87,7 +88,7 @@ pub struct Layer {
     counts: Counts,
     last_vm: Option<VmId>,
     // Reused so that nothing is allocated per request.
-    done: Vec<(RequestId, Request)>,
+    done: Vec<CompletedArrival>,
 }
 
 /// Which events of a layer the observer of the replay sees.
@@ -328,15 +329,5 @@ impl DriveModel for Below<'_> {
 
     fn advance(&mut self, _now: Timestamp, _completions: &mut Vec<Completion>) {}
 
-    fn cost(&self) -> &dyn AccessCost {
-        self.drive.cost()
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        self.drive.write_cache()
-    }
-
-    fn discards(&self) -> bool {
-        self.drive.discards()
-    }
+    drive_models::forward_properties!(drive);
 }

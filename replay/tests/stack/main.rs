@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod equal;
+#[path = "../listed/mod.rs"]
+mod listed;
 mod oracle;
 mod published;
 #[path = "../requests/mod.rs"]

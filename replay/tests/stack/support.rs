@@ -1,46 +1,12 @@
 //! Shared by the tests of stacks: loads, drives, and an observer that logs every event.
 
 use proptest::prelude::*;
-use replay::ReplayError;
 use replay::stack::{Layer, LayerConfig};
-use replay::{Ended, Engine, Limits, Next, Observer, Served, Source, Stack, Stage};
+use replay::{Ended, Engine, Limits, Observer, Served, Stack, Stage};
 use traces::spec::Spec;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
-/// Requests in order of arrival, open loop.
-pub struct Listed {
-    requests: Vec<Request>,
-    next: usize,
-    /// Outstanding arrivals, by id.
-    outstanding: Vec<Option<Request>>,
-}
-
-impl Listed {
-    pub fn new(requests: &[Request]) -> Listed {
-        Listed { requests: requests.to_vec(), next: 0, outstanding: Vec::new() }
-    }
-}
-
-impl Source for Listed {
-    fn next(&mut self) -> Result<Next, ReplayError> {
-        Ok(self.requests.get(self.next).map_or(Next::Exhausted, |request| Next::At(request.arrival)))
-    }
-
-    fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
-        self.next += 1;
-        let request = self.requests[self.next - 1];
-        assert_eq!(request.arrival, now, "arrivals come when they were announced");
-        if id.index() >= self.outstanding.len() {
-            self.outstanding.resize(id.index() + 1, None);
-        }
-        assert!(self.outstanding[id.index()].replace(request).is_none(), "ids are unique among outstanding requests");
-        Ok(request)
-    }
-
-    fn completed(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
-        assert_eq!(self.outstanding[id.index()].take(), Some(*request), "an arrival completes once, as it arrived");
-    }
-}
+use crate::listed::Listed;
 
 /// A log of all events, without ids, which differ between hosts.
 #[derive(Default)]

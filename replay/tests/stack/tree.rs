@@ -6,8 +6,9 @@ use replay::{Engine, Limits, Metrics, Stack};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
+use crate::listed::Listed;
 use crate::requests::request;
-use crate::support::{Listed, Log, drive, layer, limits, pass_through, replay, requests, run_stack, schedulers};
+use crate::support::{Log, drive, layer, limits, pass_through, replay, requests, run_stack, schedulers};
 
 fn fifo() -> Spec {
     "fifo".parse().unwrap()

@@ -8,10 +8,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use drive_models::array::Array;
-use drive_models::{Completion, DriveModel, WriteCache};
+use drive_models::{Completion, DriveModel};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use schedulers::AccessCost;
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use super::fit::{ControllerCache, SEQUENTIAL_READ, kind};
@@ -127,17 +126,7 @@ impl<D: CachedDevice> DriveModel for WithControllerCache<D> {
         }
     }
 
-    fn cost(&self) -> &dyn AccessCost {
-        self.device.cost()
-    }
-
-    fn write_cache(&self) -> WriteCache {
-        self.device.write_cache()
-    }
-
-    fn discards(&self) -> bool {
-        self.device.discards()
-    }
+    drive_models::forward_properties!(device);
 }
 
 #[cfg(test)]
@@ -185,17 +174,7 @@ mod tests {
             self.0.advance(now, completions);
         }
 
-        fn cost(&self) -> &dyn AccessCost {
-            self.0.cost()
-        }
-
-        fn write_cache(&self) -> WriteCache {
-            self.0.write_cache()
-        }
-
-        fn discards(&self) -> bool {
-            self.0.discards()
-        }
+        drive_models::forward_properties!(0);
     }
 
     impl CachedDevice for Fixed {
