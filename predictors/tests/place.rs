@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use traces::Sectors;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 
-/// A VM that keeps its device busy for the share `busy` of the time with reads of 5 ms.
-fn vm_profile(name: usize, busy: f64) -> IsolationProfile {
+/// A VM that keeps a device of this speed busy for the share `busy` of the time. At speed 1 its reads take 5 ms.
+fn vm_profile(name: usize, busy: f64, speed: f64) -> IsolationProfile {
     let reads = IsolatedOperation {
         requests: 1000,
-        iops: busy * 200.0,
-        response_ns: Some(5e6 / (1.05 - busy)),
-        service_ns: Some(5e6),
+        iops: busy * 200.0 * speed,
+        response_ns: Some(5e6 / speed / (1.05 - busy)),
+        service_ns: Some(5e6 / speed),
         found_total: Some(busy),
         found_reads: Some(busy),
         response_percentiles_ns: BTreeMap::from([("p99".to_owned(), 40_000_000)]),
@@ -29,10 +29,16 @@ fn sum() -> Box<dyn Predictor> {
 }
 
 fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a> {
-    let alone: Vec<IsolationProfile> = busy.iter().enumerate().map(|(name, busy)| vm_profile(name, *busy)).collect();
+    task_on(busy, &vec![1.0; luns], predictor)
+}
+
+/// A LUN of each speed.
+fn task_on<'a>(busy: &[f64], speeds: &[f64], predictor: &'a dyn Predictor) -> Task<'a> {
+    let luns = speeds.len();
+    let on = |speed: &f64| busy.iter().enumerate().map(|(name, busy)| vm_profile(name, *busy, *speed)).collect();
     Task {
         limits: vec![Limits::default(); busy.len()],
-        alone: vec![alone; luns],
+        alone: speeds.iter().map(on).collect(),
         drive_capacity: vec![None; luns],
         takes: vec![Sectors::ZERO; busy.len()],
         separate: Vec::new(),
@@ -42,18 +48,20 @@ fn task<'a>(busy: &[f64], luns: usize, predictor: &'a dyn Predictor) -> Task<'a>
 }
 
 /// The cost of an assignment by its definition: by how much limits are exceeded, the sum of slowdowns beyond 1, and the
-/// sum of lost shares of throughput. VMs on an overloaded device lose throughput in the same proportion.
+/// sum of lost shares of throughput, both against the best LUN of the VM. VMs on an overloaded device lose throughput in the same proportion.
 fn cost(task: &Task<'_>, lun_of: &[usize]) -> (f64, f64, f64) {
     let (mut exceeded, mut slowdown, mut lost) = (0.0, 0.0, 0.0);
     for lun in 0..task.alone.len() {
         let there: Vec<usize> = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun).collect();
-        let busy: f64 = there.iter().map(|&vm| task.alone[lun][vm].reads.iops * 0.005).sum();
-        let left = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
+        let busy: f64 = there.iter().map(|&vm| task.alone[lun][vm].busy_share.unwrap()).sum();
+        let kept = if there.len() > 1 && busy > 1.0 { 1.0 / busy } else { 1.0 };
         for vm in there {
+            let iops = |lun: usize| task.alone[lun][vm].reads.iops;
+            let left = iops(lun) * kept / (0..task.alone.len()).map(iops).fold(0.0, f64::max);
             lost += 1.0 - left;
             slowdown += 1.0 / left - 1.0;
             if let Some(limit) = task.limits[vm].read_iops {
-                exceeded += (1.0 - task.alone[lun][vm].reads.iops * left / limit).max(0.0);
+                exceeded += (1.0 - iops(lun) * kept / limit).max(0.0);
             }
         }
     }
@@ -84,14 +92,15 @@ proptest! {
     #[test]
     fn placement_is_near_the_best_of_all_assignments(
         busy in prop::collection::vec(0.05..0.95f64, 2..7),
-        luns in 1usize..4,
+        speeds in prop::collection::vec(prop_oneof![Just(1.0), 0.5..2.0f64], 1..4),
         limited in 0usize..3,
         apart in any::<bool>(),
         takes in prop::collection::vec(1u64..20, 7),
         drive_capacity in prop::collection::vec(prop::option::weighted(0.5, 20u64..80), 4),
     ) {
         let predictor = sum();
-        let mut task = task(&busy, luns, &*predictor);
+        let luns = speeds.len();
+        let mut task = task_on(&busy, &speeds, &*predictor);
         for (limits, busy) in task.limits.iter_mut().zip(&busy).take(limited) {
             limits.read_iops = Some(busy * 200.0 * 0.9);
         }
@@ -113,6 +122,19 @@ proptest! {
         let best = all().map(|lun_of| cost(&task, &lun_of)).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap();
         prop_assert!(exceeded <= best.0 + 0.05, "{exceeded} {best:?}");
         prop_assert!(exceeded > best.0 + 1e-9 || slowdown <= 1.02 * best.1 + 0.05, "{slowdown} {best:?}");
+    }
+}
+
+#[test]
+fn vm_goes_to_the_faster_of_two_free_luns() {
+    let predictor = sum();
+    for (speeds, faster) in [([0.5, 1.0], 1), ([1.0, 0.5], 0)] {
+        let found = placed(&task_on(&[0.4], &speeds, &*predictor));
+        assert_eq!((found.lun_of, found.lost), (vec![faster], 0.0));
+        // Apart from it, the other one loses half.
+        let mut both = task_on(&[0.4, 0.4], &speeds, &*predictor);
+        both.separate.push((0, 1));
+        assert_eq!(placed(&both).lost, 0.5);
     }
 }
 

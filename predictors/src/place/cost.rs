@@ -81,7 +81,7 @@ pub(super) struct Cost {
     pub(super) overfull: f64,
     /// Sum of the excesses over limits, each as a share of its limit.
     pub(super) exceeded: f64,
-    /// Sum over VMs of the share of their throughput alone that they lose.
+    /// Sum over VMs of the share that they lose of their throughput alone on the LUN that is best for them.
     pub(super) lost: f64,
     /// Sum over VMs of their slowdown beyond 1. The lost throughput hardly distinguishes assignments to overloaded
     /// LUNs, since together the VMs get the full throughput of these LUNs in every assignment.
@@ -165,6 +165,12 @@ pub(super) fn standings(limits: &Limits, alone: &IsolationProfile, vm: usize, go
     .collect()
 }
 
+/// The throughput of a VM alone on the LUN on which it has most, requests per second.
+fn throughput_alone_max(task: &Task<'_>, vm: usize) -> f64 {
+    let on = |alone: &Vec<IsolationProfile>| alone[vm].reads.iops + alone[vm].writes.iops;
+    task.alone.iter().map(on).fold(0.0, f64::max)
+}
+
 /// The cost of `members` on `lun`.
 pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
     let forecast = forecast(task, lun, members);
@@ -173,7 +179,7 @@ pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
         let standings = standings(&task.limits[vm], alone, vm, got);
         let exceeded = standings.iter().map(|standing| (-standing.slack).max(0.0)).sum();
         let rate = |got: &OperationForecast| got.iops.unwrap_or(0.0);
-        let before = alone.reads.iops + alone.writes.iops;
+        let before = throughput_alone_max(task, vm);
         let after = rate(&got.reads) + rate(&got.writes);
         let left = if before > 0.0 { (after / before).min(1.0) } else { 1.0 };
         Cost { exceeded, lost: 1.0 - left, slowdown: 1.0 / left.max(THROUGHPUT_LEFT_MIN) - 1.0, ..Cost::default() }

@@ -5,8 +5,8 @@
 //!
 //! 1. sectors beyond the drive capacity of LUNs, which must be zero in the end;
 //! 2. excesses over limits, as shares of the limits;
-//! 3. slowdowns of VMs against alone, in the sum. One VM that gets a quarter of its throughput is worse than two that
-//!    get half.
+//! 3. slowdowns of VMs against alone on the LUN that is best for each, in the sum. One VM that gets a quarter of its
+//!    throughput is worse than two that get half.
 //!
 //! The search places VMs by best fit: those that keep their device busiest first, each where the cost grows least.
 //! Single moves and swaps follow, in an order drawn from a seed. Each is made if it lowers the cost, until none does.
@@ -77,7 +77,7 @@ pub struct Placement {
     pub lun_of: Vec<usize>,
     /// Sum of the excesses over limits, as shares of the limits; 0 if all limits are kept.
     pub exceeded: f64,
-    /// Sum over VMs of the share of their throughput alone that they lose.
+    /// Sum over VMs of the share that they lose of their throughput alone on the LUN that is best for them.
     pub lost: f64,
     /// Every limit with its forecast, the tightest first.
     pub standings: Vec<Standing>,

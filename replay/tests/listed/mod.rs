@@ -5,12 +5,12 @@ use traces::{Request, RequestId, Timestamp};
 
 /// Requests in order of arrival, open loop. Each completes once and as it arrived.
 pub struct Listed {
-    requests: Vec<Request>,
-    next: usize,
+    pub requests: Vec<Request>,
+    pub next: usize,
     /// Whether the engine may hold arrivals back.
     pub is_held_back: bool,
     /// Outstanding arrivals, by id.
-    outstanding: Vec<Option<Request>>,
+    pub outstanding: Vec<Option<Request>>,
 }
 
 impl Listed {

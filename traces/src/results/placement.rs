@@ -17,7 +17,8 @@ pub struct Placement {
     pub forecasts: u64,
     /// What limits are exceeded by in the forecast, as a sum of shares of them; 0 if all are kept.
     pub exceeded: f64,
-    /// Throughput that VMs lose against alone in the forecast, as a sum of shares over VMs.
+    /// Throughput that VMs lose in the forecast against alone on the LUN that is best for each, as a sum of shares over
+    /// VMs.
     pub lost: f64,
     /// The LUNs with their VMs.
     pub luns: Vec<PlacedLun>,
