@@ -149,6 +149,19 @@ fn limits_that_the_replay_breaks_end_with_code_3_whatever_the_forecast_says() {
 }
 
 #[test]
+fn limit_that_a_vm_breaks_even_alone_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = |limit: &str| plan().replace("read_p99 = \"200ms\"", &format!("read_p99 = \"{limit}\""));
+    let notes = |plan: &str| placed(folder.path(), plan)["notes"].to_string();
+    let broken = notes(&plan("1ms"));
+    assert!(
+        broken.contains("no assignment keeps read_p99 of mail: the limit is 1ms, and alone on one it is"),
+        "{broken}"
+    );
+    assert!(!notes(&plan("200ms")).contains("no assignment keeps"));
+}
+
+#[test]
 fn captures_without_drives_are_placed_by_the_twin_one_behind_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let drives = ["\ndrive = \"cheetah-15k4-mechanical\"", "\ndrive = \"cheetah-9lp\"", "predictor = \"casale\"\n"];

@@ -196,6 +196,7 @@ fn tell(
     let mut limits: Vec<StoredStanding> =
         placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
     limits.sort_by(|one, other| one.left().total_cmp(&other.left()));
+    notes.extend((0..plan.vms.len()).flat_map(|vm| out_of_reach(plan, exact, vm)));
     notes.extend(groups.note());
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
@@ -219,6 +220,18 @@ fn tell(
         interference_elsewhere: interferences.collect(),
         notes,
     })
+}
+
+/// The limits that a VM breaks even alone on the LUN that is best for it.
+fn out_of_reach(plan: &Plan, task: &Task<'_>, vm: usize) -> Vec<String> {
+    let broken = place::best_alone(task, vm).into_iter().filter(|(_, standing)| standing.slack < 0.0);
+    let name = &plan.vms[vm].name;
+    let note = |(lun, Standing { figure, limit, forecast, .. }): (usize, Standing)| {
+        let [limit, alone] = [Some(limit), forecast].map(|value| tables::figure(figure.name(), value));
+        let (figure, lun) = (figure.name(), &plan.luns[lun].name);
+        format!("no assignment keeps {figure} of {name}: the limit is {limit}, and alone on {lun} it is {alone}")
+    };
+    broken.map(note).collect()
 }
 
 fn share(profile: &IsolationProfile) -> Share {

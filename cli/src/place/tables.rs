@@ -94,16 +94,21 @@ fn forecast_slack(standing: &Standing) -> Option<f64> {
     standing.forecast.map(|_| standing.slack)
 }
 
+/// The value of a limited figure, in its unit.
+pub fn figure(name: &str, value: Option<f64>) -> String {
+    shown(value, if name.ends_with("iops") { three_digits } else { span })
+}
+
 fn limits(placement: &Placement) -> Table {
     let (by_replay, any_replay) = (by_replay(placement), any_replay(placement));
     let row = |standing: &Standing| {
-        let unit = if standing.figure.ends_with("iops") { three_digits } else { span };
-        let mut row = vec![standing.vm.clone(), standing.figure.clone(), unit(standing.limit)];
+        let shown = |value: Option<f64>| figure(&standing.figure, value);
+        let mut row = vec![standing.vm.clone(), standing.figure.clone(), shown(Some(standing.limit))];
         if any_replay {
-            row.extend([shown(standing.replayed, unit), left(standing.replayed_slack)]);
+            row.extend([shown(standing.replayed), left(standing.replayed_slack)]);
         }
         if !by_replay {
-            row.extend([shown(standing.forecast, unit), left(forecast_slack(standing))]);
+            row.extend([shown(standing.forecast), left(forecast_slack(standing))]);
         }
         row
     };

@@ -171,6 +171,23 @@ fn throughput_alone_max(task: &Task<'_>, vm: usize) -> f64 {
     task.alone.iter().map(on).fold(0.0, f64::max)
 }
 
+/// For each limit of a VM, its standing alone on the LUN that keeps it best, with that LUN.
+pub fn best_alone(task: &Task<'_>, vm: usize) -> Vec<(usize, Standing)> {
+    let on = |lun: usize| {
+        let alone = &task.alone[lun][vm];
+        standings(&task.limits[vm], alone, vm, &VmForecast::measured(alone)).into_iter().map(move |of| (lun, of))
+    };
+    let mut best: Vec<(usize, Standing)> = Vec::new();
+    for (lun, standing) in (0..task.alone.len()).flat_map(on) {
+        match best.iter_mut().find(|(_, best)| best.figure == standing.figure) {
+            Some(best) if best.1.slack < standing.slack => *best = (lun, standing),
+            Some(_) => {}
+            None => best.push((lun, standing)),
+        }
+    }
+    best
+}
+
 /// The cost of `members` on `lun`.
 pub(super) fn cost(task: &Task<'_>, lun: usize, members: &[usize]) -> Cost {
     let forecast = forecast(task, lun, members);

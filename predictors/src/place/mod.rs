@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
-pub use cost::{Figure, Standing, forecast, read_p99_ns, refused};
+pub use cost::{Figure, Standing, best_alone, forecast, read_p99_ns, refused};
 pub use search::{judge, place};
 
 use crate::predictor::{PredictError, Predictor, VmForecast};
