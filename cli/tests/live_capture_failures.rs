@@ -170,4 +170,11 @@ fn capture_without_decisions_says_why_and_what_helps() {
     let (code, message) = capture();
     assert_eq!(code, Some(0), "{message}");
     assert!(message.contains("iocast validate decisions"), "{message}");
+    // The capture's own tunables are those of the comparison.
+    device.set("iosched/fifo_batch", "3");
+    let (code, message) = capture();
+    assert_eq!(code, Some(0), "{message}");
+    let output = ran(&["validate", "decisions", text(&stem), "--scheduler", "mq-deadline"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("queue.json: mq-deadline:fifo_batch=3"), "{}", errors(&output));
 }

@@ -113,7 +113,8 @@ pub struct ValidateDrive {
 pub struct ValidateDecisions {
     /// Capture: a file, the common beginning (stem) of its file names, or `-` for standard input
     pub input: PathBuf,
-    /// Scheduler with tunables (mq-deadline, kyber:read_lat_nsec=1ms)
+    /// Scheduler with tunables (mq-deadline, kyber:read_lat_nsec=1ms) [default for its tunables: those of
+    /// STEM.queue.json, which `iocast capture decisions` records]
     #[arg(long)]
     pub scheduler: String,
     /// Let the scheduler run freely on the same arrivals and service times, and compare throughput and response times.

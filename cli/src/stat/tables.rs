@@ -8,7 +8,7 @@ use traces::results::statistics::{
 
 use crate::output::{Table, date, number, terminal_width};
 use crate::output_format::OutputFormat;
-use crate::units::{data, span};
+use crate::units::{ABSENT, data, percentile, span, span_or_absent};
 
 /// All tables as text or Markdown; of processes, cgroups and VMs the first `top`.
 pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {
@@ -77,7 +77,7 @@ fn requests(figures: &TraceStatistics) -> Table {
                 format!("{name}, {what}"),
                 operation.requests.to_string(),
                 data(operation.bytes),
-                operation.mean_bytes.map_or("-".to_owned(), |mean| data(mean as u64)),
+                operation.mean_bytes.map_or(ABSENT.to_owned(), |mean| data(mean as u64)),
                 number(Some(operation.requests_per_s)),
                 number(Some(operation.bytes_per_s / 1e6)),
                 operation.errors.to_string(),
@@ -89,7 +89,7 @@ fn requests(figures: &TraceStatistics) -> Table {
 
 fn events(events: &std::collections::BTreeMap<String, EventFigures>) -> Table {
     let row = |(name, of): (&String, &EventFigures)| {
-        let cell = |tally: Tally| if tally.events == 0 { "-".to_owned() } else { tally.events.to_string() };
+        let cell = |tally: Tally| if tally.events == 0 { ABSENT.to_owned() } else { tally.events.to_string() };
         let empty = Tally { events: of.empty_read.events + of.empty_write.events, bytes: 0 };
         vec![name.replace('_', " "), cell(of.read), cell(of.write), cell(of.discard), cell(empty), cell(of.passthrough)]
     };
@@ -164,10 +164,10 @@ fn gaps_within(figures: &TraceStatistics, format: OutputFormat) -> Option<Table>
 }
 
 fn stage_row(name: String, spans: &SpanFigures, percentiles: &[&str]) -> Vec<String> {
-    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), span);
+    let time = span_or_absent;
     let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
     let mut row = vec![name, spans.count.to_string(), time(spans.moments.mean_ns), whole(spans.moments.min_ns)];
-    row.extend(percentiles.iter().map(|name| whole(spans.percentiles_ns.get(*name).copied())));
+    row.extend(percentiles.iter().map(|name| percentile(&spans.percentiles_ns, spans.count, name)));
     row.push(whole(spans.moments.max_ns));
     row
 }
@@ -248,7 +248,7 @@ fn sizes(figures: &TraceStatistics) -> Option<Table> {
         }
     }
     let row = |(sectors, counts): (&u64, &[u64; 4])| {
-        let cell = |count: &u64| if *count == 0 { "-".to_owned() } else { count.to_string() };
+        let cell = |count: &u64| if *count == 0 { ABSENT.to_owned() } else { count.to_string() };
         [format!("up to {}", data(sectors * 512))].into_iter().chain(counts.iter().map(cell)).collect()
     };
     let rows: Vec<Vec<String>> = by_power.iter().map(row).collect();
@@ -259,14 +259,14 @@ fn sizes(figures: &TraceStatistics) -> Option<Table> {
 fn groups(kind: &str, grouped: &GroupedFigures, top: usize) -> Table {
     let row = |group: &GroupFigures| {
         let total = group.reads + group.writes;
-        let mean = |moments: traces::results::Moments| moments.mean_ns.map_or("-".to_owned(), span);
+        let mean = |moments: traces::results::Moments| moments.mean_ns.map_or(ABSENT.to_owned(), span);
         vec![
             group.name.clone().map_or_else(|| group.id.to_string(), |name| format!("{name} {}", group.id)),
             group.reads.to_string(),
             group.writes.to_string(),
             data(group.read_bytes),
             data(group.write_bytes),
-            if total == 0 { "-".to_owned() } else { number(Some(group.sequential as f64 * 100.0 / total as f64)) },
+            if total == 0 { ABSENT.to_owned() } else { number(Some(group.sequential as f64 * 100.0 / total as f64)) },
             mean(group.read_response),
             mean(group.write_response),
         ]

@@ -15,13 +15,15 @@ use crate::error::UsageError;
 use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
-use crate::validate::free;
+use crate::units::ABSENT;
+use crate::validate::{free, recorded_queue};
 
 /// Number of records between two updates of the progress bar.
 const RECORDS_PER_LOOK: u64 = 4096;
 
 pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     let spec: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
+    let spec = recorded_queue::as_captured(&spec, &arguments.input)?;
     let scheduler = schedulers::build(&spec).map_err(UsageError::from_display)?.scheduler;
     let options = arguments.reading.options();
     let format = formats::recognise(&arguments.input, &options)?;
@@ -87,7 +89,7 @@ fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u6
 }
 
 fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> String {
-    let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.3} %", share * 100.0));
+    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{:.3} %", share * 100.0));
     let header = ["scheduler", "decisions", "agreed", "agreement", "fifo's", "cscan's"];
     let figures = Table {
         title: "Decisions with at least two candidates".to_owned(),

@@ -18,6 +18,7 @@ use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
+use crate::units::ABSENT;
 
 pub fn run(arguments: &ValidateDrive) -> Result<()> {
     let spec: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
@@ -102,7 +103,8 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
         rows.push([vec!["model".to_owned(), ms(one.mean_abs_error_ns)], within.to_vec()].concat());
     }
     let within = [empirical.within_250us, empirical.within_250us_or_5pct, empirical.within_1ms].map(share);
-    let cells = [vec!["empirical".to_owned(), ms(empirical.mean_abs_error_ns)], within.to_vec(), vec!["-".to_owned()]];
+    let cells =
+        [vec!["empirical".to_owned(), ms(empirical.mean_abs_error_ns)], within.to_vec(), vec![ABSENT.to_owned()]];
     rows.push(cells.concat());
     let header = ["per request", "mean error, ms", "250 µs", "or 5 % of the mean", "1 ms", "half a turn off"];
     let title = judged.per_request.map_or("The drive has no phase to fit".to_owned(), |one| {
@@ -125,6 +127,6 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
 fn row(name: &str, cells: &[String]) -> Vec<String> {
     let mut row = vec![name.to_owned()];
     row.extend_from_slice(cells);
-    row.resize(3, "-".to_owned());
+    row.resize(3, ABSENT.to_owned());
     row
 }

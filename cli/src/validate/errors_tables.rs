@@ -7,6 +7,7 @@ use traces::results::prediction::{Consolidations, ForecastError, Identified, STA
 
 use crate::output::{Table, number};
 use crate::output_format::OutputFormat;
+use crate::units::ABSENT;
 
 /// The figures, and the headings of their columns.
 const FIGURES: [(&str, &str); 9] = [
@@ -80,7 +81,7 @@ fn mean(error: &ForecastError) -> String {
 
 fn table(title: String, errors: &Errors, cell: &dyn Fn(&ForecastError) -> String) -> Table {
     let row = |(name, of): (&String, &BTreeMap<String, ForecastError>)| {
-        let cells = FIGURES.iter().map(|(figure, _)| of.get(*figure).map_or_else(|| "-".to_owned(), cell));
+        let cells = FIGURES.iter().map(|(figure, _)| of.get(*figure).map_or_else(|| ABSENT.to_owned(), cell));
         [name.clone()].into_iter().chain(cells).collect()
     };
     let names = ["predictor"].into_iter().chain(FIGURES.map(|(_, name)| name));

@@ -1,9 +1,12 @@
 //! A scheduler's free run on a capture, as tables.
 
 use traces::results::free_run::{FreeRun, Responses};
+use traces::results::statistics::SpanFigures;
+use traces::results::supports_percentile;
 
 use crate::output::Table;
 use crate::output_format::OutputFormat;
+use crate::units::{ABSENT, supported};
 
 pub fn render(run: &FreeRun, format: OutputFormat) -> String {
     let throughput = &run.throughput;
@@ -46,17 +49,20 @@ pub fn render(run: &FreeRun, format: OutputFormat) -> String {
 }
 
 fn row(whose: String, responses: &Responses) -> Vec<String> {
-    let ms = |ns: Option<&u64>| ns.map_or("-".to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6));
+    let ms = |of: &SpanFigures, name: &str| {
+        supported(&of.percentiles_ns, of.count, name).map_or(ABSENT.to_owned(), |ns| format!("{:.3}", ns / 1e6))
+    };
     let Responses { kernel, ours, .. } = responses;
     let mut cells = vec![whose, kernel.count.to_string()];
     for (name, of_both) in [("p50", responses.p50_ratio), ("p99", responses.p99_ratio)] {
-        cells.extend([ms(kernel.percentiles_ns.get(name)), ms(ours.percentiles_ns.get(name)), ratio(of_both)]);
+        let of_both = of_both.filter(|_| supports_percentile(kernel.count, name));
+        cells.extend([ms(kernel, name), ms(ours, name), ratio(of_both)]);
     }
     cells
 }
 
 fn ratio(of: Option<f64>) -> String {
-    of.map_or("-".to_owned(), |of| format!("{of:.3}"))
+    of.map_or(ABSENT.to_owned(), |of| format!("{of:.3}"))
 }
 
 fn class(class: u8) -> &'static str {

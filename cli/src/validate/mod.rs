@@ -6,6 +6,7 @@ mod decisions;
 mod drive;
 mod errors_tables;
 mod free;
+mod recorded_queue;
 mod replayed;
 
 use anyhow::Result;

@@ -5,6 +5,7 @@ use traces::results::statistics::SpanFigures;
 
 use crate::output::Table;
 use crate::output_format::OutputFormat;
+use crate::units::ABSENT;
 
 /// Recorded, replayed and error of each figure, one group of three columns.
 type Row = (&'static str, fn(&RunFigures) -> String, fn(&Compared) -> Option<f64>);
@@ -24,7 +25,7 @@ const FIGURES: &[Row] = &[
     ("p99", |run| percentile(&run.device_time, "p99"), |both| both.relative_error.device_time_p99),
     (
         "queue on arrival",
-        |run| run.queue_at_arrival.mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")),
+        |run| run.queue_at_arrival.mean.map_or(ABSENT.to_owned(), |mean| format!("{mean:.2}")),
         |both| both.relative_error.queue_at_arrival_mean,
     ),
     ("p95", |run| run.queue_at_arrival.p95.to_string(), |_| None),
@@ -97,13 +98,13 @@ fn streams(result: &ClosedValidation) -> Table {
 }
 
 fn mean(spans: &SpanFigures) -> String {
-    spans.moments.mean_ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1e6))
+    spans.moments.mean_ns.map_or(ABSENT.to_owned(), |ns| format!("{:.3}", ns / 1e6))
 }
 
 fn percentile(spans: &SpanFigures, name: &str) -> String {
-    spans.percentiles_ns.get(name).map_or("-".to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6))
+    spans.percentiles_ns.get(name).map_or(ABSENT.to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6))
 }
 
 fn percent(error: Option<f64>) -> String {
-    error.map_or("-".to_owned(), |error| format!("{:+.1} %", error * 100.0))
+    error.map_or(ABSENT.to_owned(), |error| format!("{:+.1} %", error * 100.0))
 }
