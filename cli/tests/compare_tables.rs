@@ -43,11 +43,57 @@ fn comparison_begins_with_its_answer() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with(&format!("Reads, p99: {p99} is best with ")), "{text}");
     assert!(lines[1].starts_with(&format!("Throughput: {throughput} is best with ")), "{text}");
-    assert!(lines[2].starts_with("Cost of cats, in deadline's figures: writes, p99 15.9 times"), "{text}");
+    assert!(
+        lines[2].starts_with("Cost of cats beside deadline: writes, p99 15.9 times (3.79s instead of 239ms)"),
+        "{text}"
+    );
     // One line per scheduler, and the settings last.
     assert_eq!(text.lines().filter(|line| line.starts_with("│ ")).count(), 1 + runs.len());
     let end = text.trim_end().replace('\n', " ");
     assert!(end.ends_with("--details prints all figures and settings."), "{text}");
+}
+
+#[test]
+fn schedulers_are_named_with_their_tunables_and_details_list_all_of_them() {
+    let web = sample("web.parquet");
+    let schedulers = ["--schedulers", "mq-deadline:fifo_batch=1,kyber", "--limit", "500", "--pacing", "closed"];
+    let arguments = [&["compare", &web], &schedulers[..]].concat();
+    let text = stdout(&[&arguments[..], &["--details"]].concat());
+    assert!(text.contains("│ mq-deadline:fifo_batch=1 "), "{text}");
+    let settings = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(settings.contains("scheduler kyber (kyber: read_lat_nsec=2ms "), "{text}");
+    assert!(settings.contains("scheduler mq-deadline:fifo_batch=1 (mq-deadline: fifo_batch=1 "), "{text}");
+    assert_eq!(json(&arguments)["runs"][0]["scheduler"]["name"], "mq-deadline:fifo_batch=1");
+}
+
+#[test]
+fn several_drives_are_answered_one_by_one() {
+    let mail = sample("mail.parquet");
+    let on = |schedulers: &str| {
+        let drives = ["--drive", "cheetah-15k4", "--drive", "sata-7200", "--limit", "2000", "--pacing", "closed"];
+        stdout(&[&["compare", &mail, "--schedulers", schedulers], &drives[..]].concat())
+    };
+    let text = on("fifo,satf,read-priority");
+    let answers: Vec<&str> = text.lines().filter(|line| line.starts_with("Reads, p99: ")).collect();
+    assert_eq!(answers.len(), 2, "{text}");
+    for (answer, drive) in answers.iter().zip(["cheetah-15k4", "sata-7200"]) {
+        assert_eq!(answer.matches(drive).count(), 2, "both sides are on this drive: {answer}");
+    }
+    // With one scheduler the choice is between the drives.
+    assert!(on("fifo").lines().next().unwrap().contains("cheetah-15k4 fifo is best"), "{}", on("fifo"));
+}
+
+#[test]
+fn schedulers_without_a_choice_are_named() {
+    let fast = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "3000", "--drive", "nvme-ssd"];
+    for run in json(&fast)["runs"].as_array().unwrap() {
+        let [all, chosen] = ["dispatches", "choices"].map(|name| run["queue"][name].as_u64().unwrap());
+        assert!(all > 2000 && chosen * 100 < all, "{run}");
+    }
+    let said =
+        |text: String| text.split_whitespace().collect::<Vec<&str>>().join(" ").contains("so that it had no choice");
+    assert!(said(stdout(&fast)));
+    assert!(!said(stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "3000"])));
 }
 
 #[test]

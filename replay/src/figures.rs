@@ -68,6 +68,8 @@ impl Metrics {
             waiting_max: self.waiting.max(),
             drive_utilisation: self.at_drive.busy_share(span),
             merged: self.merged,
+            dispatches: self.dispatches,
+            choices: self.choices,
         }
     }
 }

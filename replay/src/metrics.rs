@@ -75,6 +75,10 @@ pub struct Metrics {
     pub at_drive: QueueLength,
     /// Arrivals merged into a waiting request.
     pub merged: u64,
+    /// Requests that left the scheduler.
+    pub dispatches: u64,
+    /// Of these, requests that left while another one waited.
+    pub choices: u64,
     first_arrival: Option<Timestamp>,
     last_completion: Timestamp,
 }
@@ -156,6 +160,8 @@ impl Observer for Metrics {
 
     fn dispatched(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
         self.waiting.shrink(now);
+        self.dispatches += 1;
+        self.choices += u64::from(self.waiting.length() > 0);
     }
 
     fn issued(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {

@@ -68,6 +68,8 @@ fn figures_of_a_run_equal_those_worked_out_by_hand() {
     assert!((run.queue.waiting_mean - 1.0).abs() < 1e-9);
     // All four arrive before anything is dispatched; the merge leaves three waiting.
     assert_eq!((run.queue.outstanding_max, run.queue.waiting_max, run.queue.merged), (4, 3, 1));
+    // Of the three, the last one to leave leaves nothing behind.
+    assert_eq!((run.queue.dispatches, run.queue.choices), (3, 2));
     assert_eq!(run.queue.drive_utilisation, 1.0);
     assert_eq!(run.vms.len(), 2);
     assert_eq!((run.vms[0].all.requests, run.vms[1].all.requests), (3, 1));

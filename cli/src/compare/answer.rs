@@ -62,7 +62,18 @@ pub fn lines(comparison: &Comparison) -> Vec<String> {
     if runs.len() < 2 {
         return Vec::new();
     }
-    let baseline = runs.iter().copied().find(|run| Some(&run.scheduler.name) == comparison.baseline.as_ref());
+    let on = |drive: &str| runs.iter().copied().filter(|run| run.drive == drive).collect::<Vec<&Run>>();
+    let drives: Vec<Vec<&Run>> = comparison.provenance.drives.iter().map(|drive| on(&drive.name)).collect();
+    // Several drives are a choice of their own where each has one scheduler.
+    if drives.len() < 2 || drives.iter().all(|runs| runs.len() < 2) {
+        return among(&runs, comparison.baseline.as_deref());
+    }
+    drives.iter().filter(|runs| runs.len() > 1).flat_map(|runs| among(runs, comparison.baseline.as_deref())).collect()
+}
+
+/// The lines of some runs.
+fn among(runs: &[&Run], baseline: Option<&str>) -> Vec<String> {
+    let baseline = runs.iter().copied().find(|run| Some(run.scheduler.name.as_str()) == baseline);
     let response: fn(&Run) -> Option<Figure> = if runs.iter().any(|run| run.read.requests > 0) {
         |run| Figure::response("Reads", &run.read)
     } else {
@@ -71,7 +82,7 @@ pub fn lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let mut costs = Vec::new();
     for figure in [response, |run| Some(Figure::throughput("Throughput", &run.all))] {
-        let Some((line, winner)) = ranked(&runs, baseline, figure) else { continue };
+        let Some((line, winner)) = ranked(runs, baseline, figure) else { continue };
         lines.push(line);
         let cost = winner.and_then(|(best, other)| cost(best, other));
         costs.extend(cost.filter(|cost| !costs.contains(cost)));
@@ -125,7 +136,8 @@ fn cost(run: &Run, base: &Run) -> Option<String> {
         let (Some(ours), Some(theirs)) = (ours, theirs) else { return };
         let (Some(loss), Some(over)) = (ours.loss(&theirs), ours.over(&theirs)) else { return };
         if loss >= COST && ours.name == theirs.name {
-            worse.push((loss, format!("{} {} times ({})", ours.name, ratio(over), ours.text)));
+            let text = format!("{} {} times ({} instead of {})", ours.name, ratio(over), ours.text, theirs.text);
+            worse.push((loss, text));
         }
     };
     for (name, [ours, theirs]) in [("reads", [&run.read, &base.read]), ("writes", [&run.write, &base.write])] {
@@ -145,5 +157,5 @@ fn cost(run: &Run, base: &Run) -> Option<String> {
     worse.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let named: Vec<String> = worse.into_iter().take(COSTS_MAX).map(|(_, text)| text).collect();
     (!named.is_empty())
-        .then(|| format!("Cost of {}, in {}'s figures: {}.", run.scheduler.name, base.scheduler.name, named.join("; ")))
+        .then(|| format!("Cost of {} beside {}: {}.", run.scheduler.name, base.scheduler.name, named.join("; ")))
 }

@@ -42,11 +42,12 @@ impl Candidate {
         }
     }
 
-    /// The short and the full name of the scheduler or stack that is compared.
+    /// The short and the full name of the scheduler or stack that is compared. A scheduler is named with its tunables,
+    /// as given.
     fn names(&self) -> [String; 2] {
         match (self.scheduler(), &self.scheduling) {
             (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => {
-                [scheduler.name.clone(), scheduler.to_string()]
+                [scheduler.to_string(), scheduler.to_string()]
             }
             (None, Scheduling::Stack(stack)) => [short_name(stack), stack.to_string()],
         }
@@ -71,7 +72,8 @@ impl Candidate {
 
     /// The name of its files, without ending.
     pub fn file_stem(&self, index: usize) -> String {
-        let [name, _] = self.names();
+        let [short, _] = self.names();
+        let name = self.scheduler().map_or(short, |scheduler| scheduler.name.clone());
         format!("{index}-{}", name.replace('/', "+"))
     }
 }

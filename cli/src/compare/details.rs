@@ -2,7 +2,7 @@
 //! that it was made with.
 
 use traces::results::{
-    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Run, StackFigures, Status, WorkloadProvenance,
+    ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Part, Run, StackFigures, Status, WorkloadProvenance,
 };
 
 use crate::output::{Table, number, width, wrapped};
@@ -94,10 +94,13 @@ fn all_settings(comparison: &Comparison) -> Vec<String> {
             cache_bytes >> 20
         ));
     }
-    for drive in &provenance.drives {
-        let settings: Vec<String> = drive.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        lines.push(format!("drive {} ({}: {})", drive.name, drive.model, settings.join(" ")));
-    }
+    let part = |kind: &str, part: &Part| {
+        let settings: Vec<String> = part.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let settings = if settings.is_empty() { String::new() } else { format!(": {}", settings.join(" ")) };
+        format!("{kind} {} ({}{settings})", part.name, part.model)
+    };
+    lines.extend(provenance.drives.iter().map(|drive| part("drive", drive)));
+    lines.extend(comparison.runs.iter().map(|run| part("scheduler", &run.scheduler)));
     let options: Vec<String> = provenance.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
     lines.push(format!("{}; {}", provenance.program, options.join(" ")));
     lines
@@ -153,6 +156,8 @@ fn run_table(comparison: &Comparison) -> Table {
     row("outstanding, most", &|run| run.queue.outstanding_max.to_string());
     row("waiting, mean", &|run| number(Some(run.queue.waiting_mean)));
     row("waiting, most", &|run| run.queue.waiting_max.to_string());
+    row("left the scheduler", &|run| run.queue.dispatches.to_string());
+    row("  while another waited", &|run| run.queue.choices.to_string());
     row("merged", &|run| run.queue.merged.to_string());
     row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
     row("offered load", &|run| number(run.offered_load));

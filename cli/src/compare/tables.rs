@@ -6,7 +6,7 @@ use super::answer;
 use super::details::{self, header_name};
 use crate::output::{Table, number, width, wrapped};
 use crate::output_format::OutputFormat;
-use crate::units::{ABSENT, percentile, ratio, span, span_or_absent, supported};
+use crate::units::{ABSENT, percentile, ratio, span, span_or_absent, supported, three_digits};
 
 /// A column of the table with one line per scheduler.
 struct Column<'a> {
@@ -156,7 +156,28 @@ fn marks(comparison: &Comparison) -> Vec<String> {
             }
         }
     }
-    said.into_iter().map(|(text, runs)| format!("{}: {text}", runs.join(", "))).collect()
+    let mut lines: Vec<String> = said.into_iter().map(|(text, runs)| format!("{}: {text}", runs.join(", "))).collect();
+    lines.extend(without_choice(&comparison.runs));
+    lines
+}
+
+/// Below this share of dispatches with a choice, schedulers can hardly differ.
+const CHOICES_FEW: f64 = 0.01;
+
+/// The runs whose scheduler hardly ever had two requests to choose from, if that holds for at least two.
+fn without_choice(runs: &[Run]) -> Option<String> {
+    let share = |run: &Run| run.queue.choices as f64 / run.queue.dispatches.max(1) as f64;
+    let few: Vec<&Run> = runs.iter().filter(|run| share(run) < CHOICES_FEW).collect();
+    let most = few.iter().map(|run| share(run)).fold(0.0, f64::max);
+    let names: Vec<&str> = few.iter().map(|run| run.scheduler.name.as_str()).collect();
+    (few.len() > 1).then(|| {
+        format!(
+            "{}: at most {} % of the requests left the scheduler while another one waited, so that it had no choice; \
+             a smaller --depth or a heavier load gives it one",
+            names.join(", "),
+            three_digits(100.0 * most)
+        )
+    })
 }
 
 /// What the mark `!` behind a name says.

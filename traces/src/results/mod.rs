@@ -281,6 +281,12 @@ pub struct QueueFigures {
     pub drive_utilisation: f64,
     /// Arrivals merged into a request that was waiting.
     pub merged: u64,
+    /// Requests that left the scheduler.
+    #[serde(default)]
+    pub dispatches: u64,
+    /// Of these, requests that left while another one waited, so that the scheduler had a choice.
+    #[serde(default)]
+    pub choices: u64,
 }
 
 /// A run's figures over the baseline's.
