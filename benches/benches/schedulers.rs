@@ -1,5 +1,5 @@
-//! Decisions per second of every scheduler of the registry with 1 to 1024 requests waiting: a table in
-//! CPU time with the growth in N, and the same for criterion to keep track of.
+//! Decisions per second of every scheduler of the registry with 1 to 1024 requests waiting. A table gives them in CPU
+//! time with the growth in N; criterion keeps track of the same figures.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! CPU seconds and resident memory of the engine's standard load.
 //!
-//! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67`: scheduler, requests,
-//! reads in a hundred; with a drive behind that, which gets all that are outstanding at once; and with the
-//! longest request in KB behind that (4 without).
+//! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67` names the scheduler, the number of
+//! requests, and the reads in a hundred. A fourth argument names a drive, which gets all outstanding requests at once.
+//! A fifth is the longest request in KB (4 without).
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! Seeded blktrace captures of any size: two per-CPU files, five events per request (Q G I D C),
-//! each completion on the other CPU than its request, up to 64 requests in flight, 16 processes.
+//! Seeded blktrace captures of any size in two per-CPU files, with five events per request (Q G I D C). Each completion
+//! is on the other CPU than its request. Up to 64 requests of 16 processes are in flight.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Live captures of block I/O: of block devices, from the kernel (`block`); of iSCSI, from the packets on the wire
-//! (`iscsi`); and of a lab of VMs, which uses both (`lab`).
+//! Live captures of block I/O: of block devices, from the kernel (`block`), and of iSCSI, from the packets on the wire
+//! (`iscsi`). A lab of VMs (`lab`) uses both.
 #![warn(missing_docs)]
 
 pub mod block;

@@ -81,7 +81,7 @@ struct SettingText {
 }
 
 impl Profile {
-    /// Reads a profile of one of `models` and checks it: every tunable of the model has a value and a source, the model
+    /// Reads a profile of one of `models` and checks it. Every tunable of the model has a value and a source, the model
     /// accepts the values, and the sections are those of the model.
     ///
     /// # Errors

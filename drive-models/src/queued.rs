@@ -1,5 +1,5 @@
-//! A drive with a queue of its own and a scheduler that chooses the next request to serve: the tagged command queueing
-//! of SCSI and SATA drives, and the members of an array.
+//! A drive with a queue of its own and a scheduler that chooses the next request to serve. It models the tagged command
+//! queueing of SCSI and SATA drives, and the members of an array.
 //!
 //! A drive that holds several commands serves first the one that it can serve soonest (Worthington, Ganger and Patt
 //! 1994, "Scheduling algorithms for modern disk drives"). A command that has waited as long as the age limit goes

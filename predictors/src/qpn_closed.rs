@@ -11,9 +11,9 @@
 //! they are given. The paper fits w_r / w_w as a function of t_r / t_w. Here that function is the straight line through
 //! the logarithms of the VMs' own ratios, or their mean if their thread ratios do not differ.
 //!
-//! The model can also be calibrated as in the paper, from response times at a few thread counts on the storage itself:
-//! μ from response times of reads and of writes apart ([`service_of_line`]), w_r / w_w from those of both together.
-//! These measurements replace the calibration from the VMs alone.
+//! The model can also be calibrated as in the paper, from response times at a few thread counts on the storage itself.
+//! Then μ follows from response times of reads and of writes apart ([`service_of_line`]), and w_r / w_w from those of
+//! both together. These measurements replace the calibration from the VMs alone.
 //!
 //! The model leaves out think times, so the predictor refuses VMs whose device is idle for more than 10 % of the time.
 

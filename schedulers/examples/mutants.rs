@@ -9,11 +9,11 @@
 //! ? why it is expected to survive, if it is
 //! ```
 //!
-//! A file below `schedulers/src/`, the test that must go red (test file and function, `lib::` and a
-//! function for a test in the source), old text that occurs once in the file, new text. More lines with `-` or `+`
-//! make texts of several lines. The workspace is copied to a scratch folder and never itself
-//! changed. A mutant whose test stays green meets the whole of `cargo test -p schedulers` before it counts
-//! as a survivor; one that does not compile or hangs on to an old text that is gone is an error.
+//! A block holds a file below `schedulers/src/`, the test that must go red, old text that occurs once in the file, and
+//! new text. The test is a test file and a function, or `lib::` and a function for a test in the source. More lines
+//! with `-` or `+` make texts of several lines. The workspace is copied to a scratch folder and never itself changed. A
+//! mutant whose test stays green meets the whole of `cargo test -p schedulers` before it counts as a survivor. A mutant
+//! that does not compile, or whose old text is gone, is an error.
 #![allow(clippy::unwrap_used, reason = "a tool for the workspace's own use stops where it fails")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Prints Table 1 of Geist, Jones and Westall 2010 from the policies themselves: a head on block
-//! 100, requests for blocks 20, 82, 120 and 200, and service times equal to distance.
+//! Prints Table 1 of Geist, Jones and Westall 2010 from the policies themselves. The head is on block 100, the requests
+//! are for blocks 20, 82, 120 and 200, and service times equal distance.
 
 use schedulers::DistanceCost;
 use schedulers::table::{evaluate, greedy_sequence, optimal_sequence};

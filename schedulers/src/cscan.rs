@@ -1,8 +1,7 @@
-//! CSCAN as Geist et al. 2010, section 2.2, describe the scan of Linux before 2.6: requests are
-//! served in ascending order of their first sector from where the head is until none remains,
-//! whereupon it sweeps back down to the lowest-numbered pending request. Worthington, Ganger and
-//! Patt 1994 and drives' schedulers call this C-LOOK, and C-SCAN one that also travels to the edges: the
-//! name `clook` is another for this entry. Leaves out rotation.
+//! CSCAN as Geist et al. 2010, section 2.2, describe the scan of Linux before 2.6. Requests are served in ascending
+//! order of their first sector from where the head is until none remains. Then the head sweeps back down to the
+//! lowest-numbered pending request. Worthington, Ganger and Patt 1994 and drives' schedulers call this C-LOOK, and
+//! C-SCAN one that also travels to the edges: the name `clook` is another for this entry. Leaves out rotation.
 
 use traces::Timestamp;
 use traces::spec::Settings;

@@ -3,13 +3,13 @@
 //! the next batch once it has expired. Everything but a read is in the write direction.
 //!
 //! As in the kernel, a request that arrives at the same sector as a waiting one of its direction moves that one to the
-//! dispatch queue: the kernel's tree cannot hold both.
+//! dispatch queue. The kernel's tree cannot hold both.
 //!
 //! Left out are ticks (times are compared to the nanosecond), the search for merge candidates, which the stage does,
 //! and barriers.
 //!
-//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting:
-//! the other direction is served if there is capacity for it, and reads do not then starve writes. A batch that ends in
+//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting.
+//! The other direction is served if there is capacity for it, and reads do not then starve writes. A batch that ends in
 //! this way is not resumed, because a dispatch in the other direction forgets it. The requests of the dispatch queue
 //! for which there is capacity go before all others.
 

@@ -22,8 +22,8 @@ impl DecayedMean {
         self.add(ns, |_| 128);
     }
 
-    /// Adds a seek distance in sectors, limited against the odd far one: to four times the mean and
-    /// 1 GiB (2 × 1024 × 1024 sectors) as long as there are few, and 64 MiB later.
+    /// Adds a seek distance in sectors, limited against the odd far one. The limit is four times the mean plus 1 GiB (2
+    /// × 1024 × 1024 sectors) as long as there are few, and plus 64 MiB later.
     pub(crate) fn add_distance(&mut self, sectors: u64) {
         let allowance = if self.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
         let limit = self.mean.saturating_mul(4).saturating_add(allowance);

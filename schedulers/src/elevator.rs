@@ -1,9 +1,9 @@
 //! The one-way elevator with short back seeks that anticipatory and cfq have in common
 //! (`as_choose_req`, `cfq_choose_req`).
 
-/// Whether of two sectors the first is served before the second with the head at `head`: the nearer,
-/// where a distance behind the head counts `penalty` times and beyond `back_max` sectors only if there
-/// is nothing else. At equal cost the higher sector goes first.
+/// Whether of two sectors the first is served before the second with the head at `head`. The nearer goes first. A
+/// distance behind the head counts `penalty` times, and beyond `back_max` sectors only if there is nothing else. At
+/// equal cost the higher sector goes first.
 pub(crate) fn is_before(head: u64, back_max: u64, penalty: u64, first: u64, second: u64) -> bool {
     let cost = |sector: u64| match sector.checked_sub(head) {
         Some(ahead) => Some(ahead),

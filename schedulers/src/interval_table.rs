@@ -1,14 +1,12 @@
-//! The table of Geist and Ross 1997: the order of service that minimises the sum of completion
-//! times of requests on a line, by dynamic programming over the requests served so far.
+//! The table of Geist and Ross 1997: the order of service that minimises the sum of completion times of requests on a
+//! line. It is found by dynamic programming over the requests served so far.
 //!
-//! A request stands at its first sector, and a leg costs what the drive gives from one starting
-//! sector to the next, without transfer, as in Table 1 of Geist et al. 2010 and in their
-//! sector-to-sector model. The requests served so far are then the `i` nearest below the head and the `j`
-//! nearest above it, and the head is at the outermost of one side or the other: (m + 1)(n + 1)
-//! states of two sides for m requests below and n above. A leg delays all requests that are not
-//! yet served, its own among them, and is weighted with their number. The least sum of weighted legs
-//! from a state on is the least sum of completion times. [`crate::table`] states when the result is
-//! exactly optimal.
+//! A request stands at its first sector. A leg costs what the drive gives from one starting sector to the next, without
+//! transfer. Table 1 of Geist et al. 2010 and their sector-to-sector model do the same. The requests served so far are
+//! then the `i` nearest below the head and the `j` nearest above it. The head is at the outermost of one side or the
+//! other. There are (m + 1)(n + 1) states of two sides for m requests below and n above. A leg delays all requests that
+//! are not yet served, its own among them, and is weighted with their number. The least sum of weighted legs from a
+//! state on is the least sum of completion times. [`crate::table`] states when the result is exactly optimal.
 
 use traces::{Lba, Nanos, Sectors};
 

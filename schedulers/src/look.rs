@@ -1,7 +1,6 @@
-//! LOOK, the elevator: serves the requests ahead of the head in the direction it sweeps, and reverses
-//! at the last request (Coffman and Hofri's scan without the trip to the edge). Leaves out
-//! rotation. Requests that arrive ahead join the sweep, so a stream that keeps arriving ahead can
-//! hold up the other side.
+//! LOOK, the elevator: serves the requests ahead of the head in the direction it sweeps, and reverses at the last
+//! request. It is Coffman and Hofri's scan without the trip to the edge. Leaves out rotation. Requests that arrive
+//! ahead join the sweep, so a stream that keeps arriving ahead can hold up the other side.
 
 use traces::Timestamp;
 use traces::spec::Settings;

@@ -1,27 +1,24 @@
-//! mClock after Gulati, Merchant and Varman 2010 (OSDI, "mClock: handling throughput variability for
-//! hypervisor IO scheduling"): each VM has a reservation r and a limit l in requests a second, and a
-//! weight w. Request n of a VM that arrives at t is tagged
+//! mClock after Gulati, Merchant and Varman 2010 (OSDI, "mClock: handling throughput variability for hypervisor IO
+//! scheduling"). Each VM has a reservation r and a limit l in requests a second, and a weight w. Request n of a VM that
+//! arrives at t is tagged
 //!
 //! - R(n) = max(R(n-1) + 1/r, t), when the reservation is due it; never without a reservation,
 //! - L(n) = max(L(n-1) + 1/l, t), before when the limit forbids it; always allowed without a limit,
 //! - P(n) = max(P(n-1) + 1/w, t), its turn by weight.
 //!
-//! *Tag adjustment*: when a request comes to a VM that has none waiting, the P tags of all that wait
-//! are moved alike so that the smallest is t, which lets the newcomer compete from now on. *Scheduling*:
-//! while fewer than `depth` are below, the request with the smallest R tag that is not in the future
-//! goes (constraint-based phase); else, of those whose L tag is not in the future, the one with
-//! the smallest P tag (weight-based phase), and 1/r is taken off its VM's R tags, so that service by
-//! weight does not count against the reservation. Ties go to the older request. If neither phase
-//! finds one, the policy waits until the first R or L tag: a limit holds even when nothing else is
-//! below. A reservation above the limit wins.
+//! *Tag adjustment.* When a request comes to a VM that has none waiting, the P tags of all that wait are moved alike so
+//! that the smallest is t. The newcomer then competes from now on. *Scheduling.* The policy sends while fewer than
+//! `depth` are below. The request with the smallest R tag goes if that tag is not in the future (constraint-based
+//! phase). Otherwise, of those whose L tag is not in the future, the one with the smallest P tag goes (weight-based
+//! phase). Then 1/r is taken off its VM's R tags, so that service by weight does not count against the reservation.
+//! Ties go to the older request. If neither phase finds one, the policy waits until the first R or L tag: a limit holds
+//! even when nothing else is below. A reservation above the limit wins.
 //!
-//! Ours: 1/w is in units of the largest weight given, so that the spacing is at least a second. The
-//! published 1/w second falls below the time between a VM's requests once weights are larger than
-//! its requests a second, and P tags that are all t are no shares. Requests are one each,
-//! whatever their length, a merged one too. Left out: the cost of large requests, batches of up to 8 nearby
-//! requests of a VM, credit for idle VMs (the paper's σ is 0), and dmClock. Tags move by whole
-//! nanoseconds (R down, L up). Reads, or all others, are passed over if
-//! there is no capacity for them.
+//! Ours: 1/w is in units of the largest weight given, so that the spacing is at least a second. The published 1/w
+//! second falls below the time between a VM's requests once weights are larger than its requests a second. P tags that
+//! are all t are no shares. Requests are one each, whatever their length, a merged one too. Left out: the cost of large
+//! requests, batches of up to 8 nearby requests of a VM, credit for idle VMs (the paper's σ is 0), and dmClock. Tags
+//! move by whole nanoseconds (R down, L up). Reads, or all others, are passed over if there is no capacity for them.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};

@@ -21,8 +21,8 @@
 //! - `async_depth`, which limits how many requests other than synchronous reads exist: it delays their allocation,
 //!   before they arrive here.
 //!
-//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting:
-//! the other direction is served if there is capacity for it, and reads do not then starve writes. A class holds up the
+//! The kernel does not know capacity. A direction for which there is no capacity counts as having no request waiting.
+//! The other direction is served if there is capacity for it, and reads do not then starve writes. A class holds up the
 //! lower classes even if there is no capacity for any of its requests. The dispatch queue holds only requests that came
 //! back. Those of them for which there is capacity go before all other requests.
 

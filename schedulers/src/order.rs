@@ -156,7 +156,7 @@ impl Order {
         rest.iter().rev().chain(self.leaves[..leaf].iter().rev().flat_map(|leaf| leaf.iter().rev())).copied()
     }
 
-    /// The leaf and slot of the first entry whose key is at least `key`, if that is where the last such
+    /// The leaf and slot of the first entry whose key is at least `key`. They are known if that is where the last such
     /// search ended or, after an insertion before it, the next: neighbours around `key` prove it.
     fn where_last_swept(&self, key: u64) -> Option<(usize, usize)> {
         let (leaf, slot) = self.swept.get();

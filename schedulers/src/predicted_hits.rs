@@ -1,7 +1,7 @@
 //! The waiting reads that the shadow cache predicts to be hits, kept up to date and not found anew. On every entry to
 //! the scheduler the answer is the same as if all waiting reads were compared with all segments. Only changes are
-//! compared: a new read with all segments, a newly written segment with the waiting reads that start inside it, and the
-//! reads of the overwritten segment with the others.
+//! compared. A new read is compared with all segments, and a newly written segment with the waiting reads that start
+//! inside it. The reads of the overwritten segment are compared with the others.
 
 use traces::{Lba, RequestId};
 

@@ -1,6 +1,6 @@
-//! SCAN: the head sweeps from edge to edge and serves the requests ahead, after Coffman and Hofri 1982
-//! as Geist et al. 2010 describe it ("without regard to the extent of the requests that are
-//! actually queued"). Leaves out rotation, and sweeping while nothing waits.
+//! SCAN: the head sweeps from edge to edge and serves the requests ahead. After Coffman and Hofri 1982 as Geist et al.
+//! 2010 describe it ("without regard to the extent of the requests that are actually queued"). Leaves out rotation, and
+//! sweeping while nothing waits.
 //!
 //! No request makes a drive seek to an edge, so the trip is paid as a wait. When requests wait only behind the head,
 //! the policy waits for the time of a seek to the edge and back, and then reverses. That time is twice the cost of

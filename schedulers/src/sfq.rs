@@ -1,15 +1,14 @@
-//! SFQ(D), start-time fair queueing with a depth, after Jin, Chase and Kaur 2004 ("Interposed
-//! proportional sharing for a storage service utility", SIGMETRICS), with VMs as flows: the fair
-//! share per VM that VMware ESX 3 had. Each request gets a start tag on arrival, the larger of the
-//! virtual time and its VM's last finish tag, and a finish tag, the start tag plus cost over
-//! weight. Requests are sent in order of start tags (ties: the older), at most `depth` at a time
-//! are below, and the virtual time is the start tag of the last that was sent. While nothing waits and
-//! nothing is below, it is the largest finish tag of the requests that were sent, so that the next
-//! VM starts even.
+//! SFQ(D), start-time fair queueing with a depth, after Jin, Chase and Kaur 2004 ("Interposed proportional sharing for
+//! a storage service utility", SIGMETRICS). VMs are the flows: this is the fair share per VM that VMware ESX 3 had.
+//! Each request gets two tags on arrival. The start tag is the larger of the virtual time and its VM's last finish tag.
+//! The finish tag is the start tag plus cost over weight. Requests are sent in order of start tags (ties: the older),
+//! and at most `depth` at a time are below. The virtual time is the start tag of the last that was sent. While nothing
+//! waits and nothing is below, it is the largest finish tag of the requests that were sent, so that the next VM starts
+//! even.
 //!
-//! Over any span in which two VMs f and g always wait, the service sent of each, in cost over weight,
-//! differs by at most c_f/w_f + c_g/w_g (c the largest cost of one request, Goyal, Vin and Cheng
-//! 1996), and the completed service by at most (D+1)·(c_f/w_f + c_g/w_g).
+//! Let two VMs f and g always wait over any span. The service sent of each, in cost over weight, then differs by at
+//! most c_f/w_f + c_g/w_g (c the largest cost of one request, Goyal, Vin and Cheng 1996). The completed service differs
+//! by at most (D+1)·(c_f/w_f + c_g/w_g).
 //!
 //! The tags are of requests as they arrive; a request that grows by a merge keeps its start tag, and
 //! the growth is charged to the VM's next. A cancelled request stays charged. Left out: the

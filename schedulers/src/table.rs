@@ -1,21 +1,20 @@
-//! The table scheduler of Geist and Ross 1997 as Geist et al. 2010, section 2.2, sum it up: of all
-//! waiting requests, reads and writes alike, the sequence of service is computed that minimises the
-//! sum of their completion times, and followed until the queue changes. Leaves out, as they did,
-//! the dynamics of arrival and the drive's cache; see [`crate::gsw`] and [`crate::cats`].
+//! The table scheduler of Geist and Ross 1997 as Geist et al. 2010, section 2.2, sum it up. Of all waiting requests,
+//! reads and writes alike, it computes the sequence of service that minimises the sum of their completion times. It
+//! follows the sequence until the queue changes. Leaves out, as they did, the dynamics of arrival and the drive's
+//! cache; see [`crate::gsw`] and [`crate::cats`].
 //!
 //! A request stands at its first sector. A leg from one to the next costs what the drive gives for
 //! it, without transfer, as in Table 1 and in the sector-to-sector model of
-//! 2010. The sequence is always the best of those that serve each side of the head outwards. It is
-//! the best of all if stopping on the way costs only what every stop costs: a leg costs c + w, c
-//! the same for every leg and w additive along the line, w(x,z) = w(x,y) + w(y,z) for y between x
-//! and z, as distance and the linear drive c + S·d/D are. Whatever order leaves a request out in
-//! passing then does not lose by taking it along. Where that does not hold (a seek curve that is
-//! concave; transfer times, which would make short requests worth serving first) an order outside
-//! the table may be better, and the table is a heuristic.
+//! 2010. The sequence is always the best of those that serve each side of the head outwards. It is the best of all if
+//! stopping on the way costs only what every stop costs. A leg then costs c + w, c the same for every leg and w
+//! additive along the line: w(x,z) = w(x,y) + w(y,z) for y between x and z. Distance and the linear drive c + S·d/D are
+//! such costs. Whatever order leaves a request out in passing then does not lose by taking it along. This does not hold
+//! for a seek curve that is concave, nor for transfer times, which would make short requests worth serving first. An
+//! order outside the table may then be better, and the table is a heuristic.
 //!
-//! The bound `table_max` is ours: a table has as many states as requests waiting below the head
-//! times those above, so only that many nearest the head take part, and the rest waits for a later
-//! table. Requests for which there is no capacity are not in the table; when that changes it is built anew.
+//! The bound `table_max` is ours. A table has as many states as requests waiting below the head times those above. Only
+//! that many nearest the head therefore take part, and the rest waits for a later table. Requests for which there is no
+//! capacity are not in the table; when that changes it is built anew.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Request, RequestId, Sectors, Timestamp};

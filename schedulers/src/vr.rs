@@ -1,5 +1,5 @@
 //! V(R), the continuum of Geist and Daniel 1987 ("A continuum of disk scheduling algorithms", ACM Transactions on
-//! Computer Systems 5) between SSTF and LOOK: the request with the least effective distance is sent. That is its
+//! Computer Systems 5) between SSTF and LOOK. The request with the least effective distance is sent. That is its
 //! distance from the head, plus R times the capacity if it lies against the direction in which the head moves. V(0) is
 //! [`crate::sstf`], V(1) is [`crate::look`]; 0.2 is the value that its authors recommend. Worthington, Ganger and Patt
 //! 1994 call it VSCAN(R), and so do drives' schedulers: the name `vscan` is another for this entry.

@@ -14,10 +14,10 @@
 //!   differ.
 //! - `--only TEXT` runs only the rows that contain TEXT.
 //!
-//! The outputs do not depend on the time, the number of threads, or the folder of the binary and of temporary files:
-//! the path of a row's output folder is replaced by `OUT`. The example leaves out `capture` and `serve`, which
-//! measure real time, and the output as tables and Markdown, which shows the figures of the JSON. Tunables and their
-//! defaults are strings in the JSON: `whole` covers them, `figures` covers their effect.
+//! The outputs do not depend on the time, the number of threads, or the folder of the binary and of temporary files.
+//! `OUT` replaces the path of a row's output folder. The example leaves out `capture` and `serve`, which measure real
+//! time, and the output as tables and Markdown, which shows the figures of the JSON. Tunables and their defaults are
+//! strings in the JSON: `whole` covers them, `figures` covers their effect.
 
 mod commands;
 mod digest;

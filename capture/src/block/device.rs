@@ -103,8 +103,8 @@ fn parsed(text: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }
 
-/// The devices below a file at `path`, which may not exist yet: its partition, the partition's disk, and the devices
-/// below that (device mapper, md, the file behind a loop device).
+/// The devices below a file at `path`, which may not exist yet. These are its partition, the partition's disk, and the
+/// devices below that (device mapper, md, the file behind a loop device).
 ///
 /// # Errors
 /// The folder does not exist.

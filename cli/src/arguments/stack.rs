@@ -10,7 +10,7 @@ use traces::quantity::parse_nanos;
 #[derive(Clone, Debug, Args)]
 pub struct Stack {
     /// Send requests through a stack of layers: a built-in stack (`iocast list stacks`), a TOML file, or a line of the
-    /// form `NAME=SCHEDULER@setting=value,…/…`, from the guests down to the drive, such as
+    /// form `NAME=SCHEDULER@setting=value,…/…`. The line goes from the guests down to the drive, such as
     /// guest=cfq@depth=32/hypervisor=ba/lun=fifo@depth=32,write_depth=16. Repeatable: each stack is a column of the
     /// result
     #[arg(

@@ -9,9 +9,10 @@ use super::stage::Switch;
 /// Simulated guests, whose processes generate the requests in place of traces.
 #[derive(Clone, Debug, Args)]
 pub struct Workloads {
-    /// Simulate a guest instead of replaying a trace: a program with tunables (web=surge:direct=on@64g), a fio job file
-    /// (mixed.fio), or a description of several guests, built in or a file (kim2015-dd, office.toml); repeatable, see
-    /// `iocast list workloads`. The processes wait for the drive. A workload that never ends needs --end or --limit
+    /// Simulate a guest instead of replaying a trace. WORKLOAD is a program with tunables (web=surge:direct=on@64g), a
+    /// fio job file (mixed.fio), or a description of several guests, built in or a file (kim2015-dd, office.toml).
+    /// Repeatable; see `iocast list workloads`. The processes wait for the drive. A workload that never ends needs
+    /// --end or --limit
     #[arg(
         long = "workload",
         value_name = "[NAME=]WORKLOAD[@PLACE]",

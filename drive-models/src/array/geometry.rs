@@ -1,8 +1,8 @@
 //! Where an array's sectors lie on its members.
 //!
 //! Each member is cut into stripe units. A row has one stripe unit of each member, at the same place on all of them. A
-//! row's data units are filled in order, and rows follow one another. Parity rotates left-symmetric, as in Linux's md:
-//! in row r of n members, the parity of RAID-5 (P of RAID-6) is on member n - 1 - (r mod n) and Q on the next. The data
+//! row's data units are filled in order, and rows follow one another. Parity rotates left-symmetric, as in Linux's md.
+//! In row r of n members, the parity of RAID-5 (P of RAID-6) is on member n - 1 - (r mod n) and Q on the next. The data
 //! units follow behind it and wrap around the end, so that n consecutive data units are on n different members. RAID-10
 //! is RAID-0 over pairs: members 0 and 1 mirror each other, 2 and 3, and so on.
 

@@ -155,8 +155,8 @@ impl Planner {
         self.reads.finish(reads);
     }
 
-    /// The accesses of a write of the logical sectors `start..end`, which, where there is parity, lie in one row or are
-    /// full rows: the reads that come first, and the writes that follow.
+    /// The accesses of a write of the logical sectors `start..end`: the reads that come first, and the writes that
+    /// follow. Where there is parity, the sectors lie in one row or are full rows.
     pub fn write(&mut self, start: u64, end: u64, reads: &mut Vec<MemberAccess>, writes: &mut Vec<MemberAccess>) {
         let mut at = start;
         while at < end {
@@ -333,8 +333,8 @@ impl Planner {
     }
 }
 
-/// The part of `hull` that the write leaves in a unit, as one span: all of `hull` if parts remain on both sides; empty
-/// (0, 0) if the write covers it.
+/// The part of `hull` that the write leaves in a unit, as one span. It is all of `hull` if parts remain on both sides,
+/// and empty (0, 0) if the write covers it.
 fn not_overwritten(unit: &UnitWrite, hull: (u64, u64)) -> (u64, u64) {
     match (unit.solid, unit.from == hull.0, unit.to == hull.1) {
         (true, true, true) => (0, 0),

@@ -1,5 +1,6 @@
-//! The times themselves, as distributions to draw from ([`crate::empirical`]): of a device its random reads, of a trace
-//! every completed request, since the requests that wait at a drive change its times.
+//! The times themselves, as distributions to draw from ([`crate::empirical`]). Of a device they are those of its random
+//! reads. Of a trace they are those of every completed request, since the requests that wait at a drive change its
+//! times.
 //!
 //! Of the reads that are split into halves only the fitted half counts. Of a trace's other requests half are drawn, so
 //! that reads and other requests keep their proportion in the cells.

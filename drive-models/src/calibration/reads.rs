@@ -154,9 +154,9 @@ impl RandomReads {
     }
 }
 
-/// Takes the requests of a trace in the order of their arrival and keeps the reads that had the device to themselves:
-/// issued when nothing else was there, and completed before anything else was issued. Only of those is it known how
-/// long they were served and from where the arm came. A trace without issue times counts from arrival.
+/// Takes the requests of a trace in the order of their arrival and keeps the reads that had the device to themselves.
+/// These were issued when nothing else was there, and completed before anything else was issued. Only of those is it
+/// known how long they were served and from where the arm came. A trace without issue times counts from arrival.
 ///
 /// Of all other completed requests half are drawn for [`CalibrationReads::served`].
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The requests of a trace in the order of issue, each with the conditions of an empirical drive's times: the distance
-//! from the request before, and the number of other requests at the device.
+//! The requests of a trace in the order of issue, each with the conditions of an empirical drive's times. The
+//! conditions are the distance from the request before, and the number of other requests at the device.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -80,8 +80,8 @@ impl Condition {
         [self, without_distance, without_size, without_queue, Condition::default()]
     }
 
-    /// The conditions that stand in for a finest condition, the best first: without the distance, then without the
-    /// size, then with the nearest other queue length (of two, the shorter), then of any queue length, then of any
+    /// The conditions that stand in for a finest condition, the best first. The distance is left out first, then the
+    /// size. Then comes the nearest other queue length (of two, the shorter), then any queue length, then any
     /// operation. The queue length is kept longest, since the time at a drive grows with it more than with anything
     /// else.
     pub fn fallbacks(self) -> impl Iterator<Item = Condition> {

@@ -36,8 +36,8 @@ pub enum EmpiricalFitError {
 /// Takes the requests of a capture one by one, in the order in which they were issued to the drive, and yields the
 /// distributions of their times there.
 ///
-/// Memory is bounded whatever the length of the capture: a histogram of 35 KB for each of the at most 960 combinations
-/// of classes that occur, with times to better than 1 %.
+/// Memory is bounded whatever the length of the capture. Each of the at most 960 combinations of classes that occur has
+/// a histogram of 35 KB, with times to better than 1 %.
 #[derive(Clone, Debug, Default)]
 pub struct EmpiricalFit {
     histograms: BTreeMap<Condition, Histogram<u64>>,

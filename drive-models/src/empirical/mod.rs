@@ -1,9 +1,9 @@
 //! A drive whose service times are drawn from a capture.
 //!
-//! The time of a request is drawn from the times of the capture's requests of the same operation, size, distance from
-//! the request before, and number of other requests at the drive. If the capture has fewer than 100 of those, the
-//! distance is left out, then the size. Next comes the nearest other queue length, then any queue length, and last any
-//! operation ([`Condition::fallbacks`]).
+//! The time of a request is drawn from the times of the capture's requests of the same class. The class is operation,
+//! size, distance from the request before, and number of other requests at the drive. If the capture has fewer than 100
+//! of those, the distance is left out, then the size. Next comes the nearest other queue length, then any queue length,
+//! and last any operation ([`Condition::fallbacks`]).
 //!
 //! The times run from issue to completion and include the wait inside the drive for other requests. Requests therefore
 //! do not wait for one another again in the model, and the drive accepts at most as many requests as the capture had
@@ -12,8 +12,8 @@
 //! To make a profile, show an [`EmpiricalFit`] every request of a capture, then write the result of
 //! [`FittedCells::profile`] to a file.
 //!
-//! Leaves out the dependence of successive times on one another, everything that the classes do not distinguish
-//! (locality, rotational position, the state of a cache), and every load that the capture did not have.
+//! Leaves out the dependence of successive times on one another, and every load that the capture did not have. Also
+//! leaves out everything that the classes do not distinguish (locality, rotational position, the state of a cache).
 
 mod cells;
 mod classes;

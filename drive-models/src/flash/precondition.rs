@@ -1,8 +1,8 @@
 //! The initial state of a drive, computed without simulating the writes that lead to it.
 //!
 //! *Random* is the steady state of uniformly random writes under greedy collection. Blocks are then collected in about
-//! the order in which they were written, and every block has lost the same share of its remaining valid units for each
-//! further block written. The valid units of blocks, from the youngest to the oldest, therefore form a geometric
+//! the order in which they were written. For each further block written, every block has lost the same share of its
+//! remaining valid units. The valid units of blocks, from the youngest to the oldest, therefore form a geometric
 //! sequence. Its sum is the drive's size, which fixes its ratio (the assumption of Desnoyers 2012, "Analytic modeling
 //! of SSD write performance", and Xiang and Kurkoski 2012, arXiv:1110.4245). Which units these are, and where in their
 //! block they lie, is drawn at random.

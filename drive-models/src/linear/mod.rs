@@ -55,7 +55,7 @@ struct Slope {
 }
 
 impl Slope {
-    /// The largest shift at which the slope fits 64 bits, rounded up so that the product is the exact floor of b·d/D
+    /// The largest shift at which the slope fits 64 bits, rounded up. The product is then the exact floor of b·d/D
     /// wherever d·D < 2^64, and at most 1 ns above it elsewhere.
     fn new(b: Nanos, capacity: Sectors) -> Slope {
         let (b, d) = (u128::from(b.as_ns()), u128::from(capacity.count()));

@@ -62,8 +62,8 @@ pub(super) struct Arm {
     pub read: Overheads,
     pub write: Overheads,
     bus_byte_ps: u64,
-    /// Thousandths of a read that have come in when it begins to go over the bus, and of a write that have come over
-    /// the bus when it begins to go to the medium.
+    /// Thousandths of a read that have come in when it begins to go over the bus. For a write, thousandths that have
+    /// come over the bus when it begins to go to the medium.
     read_watermark: u64,
     write_watermark: u64,
     pub turn: Nanos,

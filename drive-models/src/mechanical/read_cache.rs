@@ -2,8 +2,8 @@
 //! them while the arm is idle.
 //!
 //! Read-ahead is computed on demand: a sector is in the buffer once the platter has turned far enough since the stream
-//! began. The form is that of DiskSim 4.0's controller cache (segments, read until the segment or a limit is full, kept
-//! going by hits) and of Shriver 1997 ("Performance modeling for realistic storage devices", chapter 4).
+//! began. The form is that of DiskSim 4.0's controller cache: segments, read until the segment or a limit is full, kept
+//! going by hits. It is also that of Shriver 1997 ("Performance modeling for realistic storage devices", chapter 4).
 
 use std::cell::Cell;
 

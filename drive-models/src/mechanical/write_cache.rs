@@ -1,5 +1,5 @@
-//! The buffer as a write cache: written runs that the drive has acknowledged and still has to put on the medium, oldest
-//! first, which it does while nobody asks for anything.
+//! The buffer as a write cache. It holds written runs that the drive has acknowledged and still has to put on the
+//! medium. The drive writes them, oldest first, while it has no request to serve.
 
 use std::collections::VecDeque;
 

@@ -4,8 +4,8 @@
 //!
 //! The real disk is the paper's line X_r = a + b·d/D with its on-board cache ([`crate::linear`]). D is the capacity of
 //! the virtual disk, so that a distance is the same share of both. When a request leaves for the virtual disk, its
-//! target time is computed: k·X_r from now, or from the target of the request before if that is later, as the real disk
-//! serves one request at a time. The virtual disk completes the request after a time X_v of its own.
+//! target time is computed. It is k·X_r from now, or from the target of the request before if that is later, as the
+//! real disk serves one request at a time. The virtual disk completes the request after a time X_v of its own.
 //!
 //! - Before the target, the completion is held. A timer checks the held completions: each is released at the first
 //!   multiple of the timer's period that is not before its target, or at the target itself without a period.
@@ -19,8 +19,8 @@
 //! real disk's scale. Timers of the scheduler and of the workload are not slowed by k here: scale them where they are
 //! set.
 //!
-//! Section 7 of the paper names sources of error: the time of a hit, fixed at an observed maximum (`hit`), and the
-//! overhead of measuring (`overhead`, on top of every completion). The granularity of the timer is another.
+//! Section 7 of the paper names sources of error. They are the time of a hit, fixed at an observed maximum (`hit`), and
+//! the overhead of measuring (`overhead`, on top of every completion). The granularity of the timer is another.
 //! `timer=0,overhead=0` is without the last two.
 //!
 //! To the stage above, the throttle is the real disk: writes are durable once completed, and discards do not reach it.

@@ -1,8 +1,8 @@
 //! Kim, Kang and Choi 2015, "A burstiness-aware I/O scheduler for MapReduce applications on virtualized
 //! environments": Figures 2, 3 and 5 to 9. The paper's future work is added: the scheduler on flash and on an array.
 //!
-//! Four guests on partitions of one SATA disk, under Xen: cfq in the guests and in the control domain,
-//! with or without the scheduler between Blkback and cfq (stacks `xen-ba` and `xen-cfq`).
+//! Four guests on partitions of one SATA disk, under Xen, with cfq in the guests and in the control domain. The paper's
+//! scheduler runs between Blkback and cfq (stack `xen-ba`) or is left out (stack `xen-cfq`).
 
 mod figures;
 mod scenario;

@@ -3,8 +3,8 @@
 //! Predictors see only the isolated traces, not the drive or the order. The figures of the VMs together are the truth
 //! that forecasts are checked against, for as many seeds as needed.
 //!
-//! A [`Campaign`] runs VMs in every setup: each VM alone, all pairs and some triples, for the same time and with the
-//! same seed, so that its processes are the same. The VMs' disks are equal parts of the drive. The setups leave out
+//! A [`Campaign`] runs VMs in every setup: each VM alone, all pairs and some triples. All runs have the same length and
+//! seed, so that a VM's processes are the same. The VMs' disks are equal parts of the drive. The setups leave out
 //! stacks of several layers: a setup is one scheduler before one drive.
 
 mod tap;

@@ -1,8 +1,8 @@
 //! The intervals of the twin's forecasts.
 //!
-//! A forecast is less certain the further it is from the trace. Two distances count, each as a logarithm: by how much a
-//! figure changes when the VMs run together, and by how much the simulation of the VM alone misses the trace. The
-//! spread is the standard deviation of the logarithm of the figure; it adds both in squares.
+//! A forecast is less certain the further it is from the trace. Two distances count, each as a logarithm. One is how
+//! much a figure changes when the VMs run together, the other how much the simulation of the VM alone misses the trace.
+//! The spread is the standard deviation of the logarithm of the figure; it adds both in squares.
 //!
 //! The widths were chosen on synthetic setups ([`crate::synthetic`]) of seed 101, whose VMs are others than those that
 //! the forecasts are judged on. `docs/VALIDATION.md` states how many truths lie within the intervals.

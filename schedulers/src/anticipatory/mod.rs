@@ -4,11 +4,11 @@
 //! a nearby request soon. The file calls sync "read" and async "write", and so do the tunables.
 //!
 //! Anticipation begins when the request has completed. It is not begun, or ends, if the process has other requests or
-//! thinks too long on average. It also ends with a request of the process, with a request of another process that is
-//! near enough to the head (the nearer the sooner), or when the wait is over. The number of requests in a write batch
-//! is tuned so that the batch takes about `write_batch_expire`.
+//! thinks too long on average. It also ends with a request of the process, with a request of another process near
+//! enough to the head, or when the wait is over. The nearer that request is, the sooner it qualifies. The number of
+//! requests in a write batch is tuned so that the batch takes about `write_batch_expire`.
 //!
-//! Times are in ns, not ticks, except where the file counts ticks: the growth of "near enough", the size of the first
+//! Times are in ns, not ticks, except where the file counts ticks. The growth of "near enough", the size of the first
 //! write batch and the default of `antic_expire` are those of HZ = 1000.
 //!
 //! Requests carry no exit of their process. `presumed_exit` sets how long a process may be silent before it counts as

@@ -99,8 +99,8 @@ impl Bfq {
     /// A request arrives: samples how long its queue had no request (`bfq_update_io_thinktime`).
     ///
     /// The first request of a new queue counts as the longest time. The clock stands still while the plug of a task is
-    /// flushed (`blk_time_get_ns`), so the last completion of a new queue lies after now, and the kernel's difference
-    /// has no sign.
+    /// flushed (`blk_time_get_ns`). The last completion of a new queue therefore lies after now, and the kernel's
+    /// difference has no sign.
     pub(super) fn update_think_time(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue];
         if state.dispatched > 0 || state.is_busy() {

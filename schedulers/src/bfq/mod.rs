@@ -7,10 +7,10 @@
 //! guarantee, and meanwhile requests of other queues are injected. The weight of a queue that begins after a rest is
 //! raised. Queues whose processes work together are merged.
 //!
-//! Facts that the kernel knows and a request does not carry are tunables: whether the device is rotational
-//! (`rotational`), the length of a jiffy (`tick`), and whether VMs are cgroups (`cgroups`). Jiffies begin at the
-//! clock's zero. The kernel's ticks lie at multiples of a jiffy of its own clock. A replay that is compared with a
-//! capture therefore keeps the kernel's clock, or puts the zero of its clock at a whole second of it.
+//! Some facts that the kernel knows are not in a request; they are tunables. `rotational` states whether the device is
+//! rotational, `tick` the length of a jiffy, and `cgroups` whether VMs are cgroups. Jiffies begin at the clock's zero.
+//! The kernel's ticks lie at multiples of a jiffy of its own clock. A replay that is compared with a capture therefore
+//! keeps the kernel's clock, or puts the zero of its clock at a whole second of it.
 //!
 //! A process is a pair of VM and stream; it never ends. A request without priority is best effort 4, whatever the nice
 //! value of its process.

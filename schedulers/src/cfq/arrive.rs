@@ -219,9 +219,8 @@ impl Cfq {
         queue.last_end = held.end;
     }
 
-    /// Idling is not worth while for a process that thinks longer than `slice_idle`, nor for one that
-    /// seeks: in 2.6.30 if the device queues, in 3.5 unless it once had many requests at a time
-    /// (`cfq_update_idle_window`).
+    /// Idling is not worth while for a process that thinks longer than `slice_idle` (`cfq_update_idle_window`). Nor is
+    /// it for one that seeks: in 2.6.30 if the device queues, in 3.5 unless it once had many requests at a time.
     fn judge_idle_window(&mut self, held: &Held) {
         let process = &self.known[held.process];
         let seeky = if self.is_3_5() {

@@ -1,5 +1,5 @@
-//! Groups (3.5): they share the device's time by weight, and within a group each class and kind of
-//! load has its share of the group's. 2.6.30 has one group, of which nothing but the trees is used.
+//! Groups (3.5). They share the device's time by weight. Within a group each class and kind of load has its share of
+//! the group's time. Linux 2.6.30 has one group, of which nothing but the trees is used.
 
 use super::Cfq;
 use super::queue::{Class, Kind, ThinkTime};
@@ -164,9 +164,9 @@ impl Cfq {
         self.groups[number].saved_workload = saved;
     }
 
-    /// The charge for a slice: the time since its first completion, but no more than it was given; as
-    /// long as there is none, the time since the queue became active, at least a tick. A tick per
-    /// request if no idling and the device queues; and all of it for async where no sync is.
+    /// The charge for a slice: the time since its first completion, but no more than it was given. Before the first
+    /// completion it is the time since the queue became active, at least a tick. A tick per request if no idling and
+    /// the device queues; and all of it for async where no sync is.
     fn charge(&self, number: usize) -> u64 {
         let queue = &self.queues[number];
         let group = &self.groups[queue.group];
@@ -200,8 +200,8 @@ impl Cfq {
         Some(number)
     }
 
-    /// The highest class with requests; in it the kind of load that was interrupted, or else the one
-    /// whose first queue has waited longest, for a share of the group's slice by its busy queues.
+    /// Chooses the highest class with requests. In it, chooses the kind of load that was interrupted, or else the one
+    /// whose first queue has waited longest. That kind gets a share of the group's slice by its busy queues.
     fn choose_workload(&mut self, number: usize) {
         let now = self.now.as_ns() as i64;
         let group = &self.groups[number];

@@ -177,8 +177,8 @@ impl Cfq {
         }
     }
 
-    /// Whether the only queue of a group, empty with its slice at the end, is to be waited for all the
-    /// same, so that its group keeps its place (3.5, `cfq_should_wait_busy`).
+    /// Whether the scheduler waits for the only queue of a group although it is empty and its slice is at the end. The
+    /// group then keeps its place (3.5, `cfq_should_wait_busy`).
     fn should_prolong(&self, active: usize) -> bool {
         let queue = &self.queues[active];
         let group = &self.groups[queue.group];
@@ -190,9 +190,9 @@ impl Cfq {
         queue.slice_used(self.now) || think.is_some_and(|think| think.is_valid() && rest < think.mean()) || rest <= TICK
     }
 
-    /// Once there is load, sees how deep the device is filled (`cfq_update_hw_tag`). 2.6.30 guesses
-    /// anew after every 51 samples; 3.5 stays with a yes, and takes no samples while idling keeps the
-    /// device from being filled.
+    /// Once there is load, sees how deep the device is filled (`cfq_update_hw_tag`). Linux 2.6.30 guesses anew after
+    /// every 51 samples. Linux 3.5 stays with a yes, and takes no samples while idling keeps the device from being
+    /// filled.
     fn estimate_queueing(&mut self) {
         let is_3_5 = self.is_3_5();
         self.queueing.deepest = self.queueing.deepest.max(self.in_driver);

@@ -141,9 +141,9 @@ impl Cfq {
         queue.in_flight < max
     }
 
-    /// The same but: sync that is worth idling waits for async to be done; half of `quantum` is always
-    /// allowed and more while the slice lasts, without bound if no other is busy or no other sync
-    /// queue is; and with `low_latency` async goes the deeper the longer no sync request was late.
+    /// The same with three differences. Sync that is worth idling waits until async is done. Half of `quantum` is
+    /// always allowed, and more while the slice lasts, without bound if no other queue or no other sync queue is busy.
+    /// With `low_latency` async goes the deeper the longer no sync request was late.
     fn may_dispatch_3_5(&mut self, number: usize) -> bool {
         if self.in_flight[0] > 0 && self.should_idle(number) {
             return false;

@@ -38,9 +38,9 @@ pub(super) fn as_id(number: usize) -> RequestId {
 }
 
 impl Cfq {
-    /// Of two waiting requests the one to serve first (`cfq_choose_req`): metadata before data, then
-    /// the nearer to `head`, where distance behind it counts more and beyond `back_seek_max` only if
-    /// there is none ahead. That sync goes before async goes without saying: no queue has both.
+    /// Of two waiting requests the one to serve first (`cfq_choose_req`). Metadata goes before data, then the request
+    /// nearer to `head`. Distance behind the head counts more, and beyond `back_seek_max` only if there is none ahead.
+    /// That sync goes before async goes without saying: no queue has both.
     pub(super) fn better(&self, one: Option<RequestId>, other: Option<RequestId>, head: u64) -> Option<RequestId> {
         let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
         let (first, second) = (&self.held[a], &self.held[b]);

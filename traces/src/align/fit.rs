@@ -45,9 +45,9 @@ const DRIFT_MAX_PPT: i128 = 1_000_000_000;
 /// Pairs below which a drift is noise.
 const DRIFT_PAIRS_MIN: usize = 32;
 
-/// The map from the first times to the second: drift as the median of the slopes between pairs half of the run apart
-/// (Theil's incomplete method of 1950, which takes time linear in the number of pairs where that of Theil and Sen takes
-/// its square), offset as the median of the residuals.
+/// The map from the first times to the second. Drift is the median of the slopes between pairs half of the run apart,
+/// offset the median of the residuals. This is Theil's incomplete method of 1950, which takes time linear in the number
+/// of pairs; that of Theil and Sen takes its square.
 pub fn fit(pairs: &[(u64, u64)]) -> ClockMap {
     let mut pairs = pairs.to_vec();
     pairs.sort_unstable();

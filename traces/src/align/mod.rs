@@ -26,8 +26,8 @@ use crate::units::{Nanos, Timestamp};
 pub const MATCHES_MIN: usize = 8;
 
 /// The least share of matched requests of one run, in per cent. A place may reorder requests, and only those in rising
-/// order in both are matched: of a queue of n in random order some 2 √n, which are 12 % at 256 (Logan and Shepp 1977).
-/// Different VMs of one lab have up to 5 % in common.
+/// order in both are matched. Of a queue of n in random order these are some 2 √n, which are 12 % at 256 (Logan and
+/// Shepp 1977). Different VMs of one lab have up to 5 % in common.
 const SHARE_MIN: usize = 10;
 
 /// How far apart the times of a request may be at two places and still count as together. It allows for a tick of the
@@ -227,7 +227,7 @@ const GROUP: usize = 16;
 
 /// Pairs of times that are compared: the input's and the reference's. If both sides have completions, these are the
 /// middles of a request's time on either side. Of each [`GROUP`] of requests only the one that was quickest between the
-/// two places counts, as NTP filters its samples (RFC 5905, section 10): waiting on the way is never negative and often
+/// two places counts, as NTP filters its samples (RFC 5905, section 10). Waiting on the way is never negative and often
 /// long.
 fn points(reference: &[Sample], input: &[Sample], pairs: &[(usize, usize)]) -> Vec<(u64, u64)> {
     let timed = |&(a, b): &(usize, usize)| {

@@ -1,9 +1,9 @@
 //! Takes out of a trace what tells whose it is, and leaves what a replay needs.
 //!
 //! *Names* of VMs, processes, cgroups, hosts and devices become pseudonyms: the first 64 bits of
-//! HMAC-SHA-256 over the kind of name and the name. The same name under the same key is the same
-//! pseudonym in every trace, so that traces of one site can be told apart or put together; without
-//! the key a name can be neither read back nor guessed and confirmed.
+//! HMAC-SHA-256 over the kind of name and the name. The same name under the same key is the same pseudonym in every
+//! trace, so that traces of one site can be distinguished or put together. Without the key a name can be neither read
+//! back nor guessed and confirmed.
 //!
 //! *Stream numbers* (process ids) go through a keyed permutation of 1 … 2³²−1; zero, "not known",
 //! stays. *VM numbers* are indices and stay.
@@ -12,13 +12,12 @@
 //! ([`NAME_KEYS`]) become pseudonyms, and everything else, such as messages and headers, is
 //! dropped. So is the time of day; times relative to the trace's zero stay as they are.
 //!
-//! *Addresses* stay unless [`Anonymiser::with_addresses`] asks for more. Then the address space is
-//! shifted by a keyed multiple of 1 MiB below a region's size and cut into regions of
-//! [`REGION_SECTORS`] (1 GiB), which a keyed permutation puts in another order, each followed by a
-//! gap as long as the longest request. Within a region distances, overlaps and the alignment to
-//! 1 MiB survive. A request that reaches over the end of its region stays whole and lies in the
-//! gap, so that it never touches what it did not touch before; but what it touched in the next
-//! region it touches no more, and seek distances between regions are those of another disk.
+//! *Addresses* stay unless [`Anonymiser::with_addresses`] asks for more. Then the address space is shifted by a keyed
+//! multiple of 1 MiB below a region's size and cut into regions of [`REGION_SECTORS`] (1 GiB). A keyed permutation puts
+//! them in another order. Each is followed by a gap as long as the longest request. Within a region distances, overlaps
+//! and the alignment to 1 MiB survive. A request that reaches over the end of its region stays whole and lies in the
+//! gap, so that it overlaps no request that it did not overlap before. It no longer overlaps requests of the next
+//! region, and seek distances between regions are those of another disk.
 
 mod permutation;
 

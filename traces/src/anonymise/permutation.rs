@@ -5,17 +5,17 @@ use sha2::Sha256;
 
 use super::first_64_bits;
 
-/// A keyed permutation of `0..size`: a Feistel network over the next even number of bits, walked
-/// until it comes back into the range (Black and Rogaway 2002, "Ciphers with arbitrary finite
-/// domains", cycle walking). It needs no table, so that the range may be as large as it likes.
+/// A keyed permutation of `0..size`. It is a Feistel network over the next even number of bits, walked until it comes
+/// back into the range. Black and Rogaway 2002 ("Ciphers with arbitrary finite domains") call it cycle walking. It
+/// needs no table, so that the range may be as large as it likes.
 pub(super) struct Permutation {
     size: u64,
     half_bits: u32,
     mac: Hmac<Sha256>,
 }
 
-/// Four rounds of a good round function make a Feistel network a pseudo-random permutation that
-/// resists chosen plain and cipher texts (Luby and Rackoff 1988); more, since halves are small here.
+/// Four rounds of a good round function make a Feistel network a pseudo-random permutation that resists chosen plain
+/// and cipher texts (Luby and Rackoff 1988). There are more here, since halves are small.
 const ROUNDS: u8 = 8;
 
 impl Permutation {

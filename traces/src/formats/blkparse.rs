@@ -8,15 +8,15 @@
 //! operation with properties, then the fields of the action. Source: blktrace 1.2.0, `blkparse.c`
 //! and `blkparse_fmt.c` (`HEADER`, `process_default`), and the manual page blkparse(1).
 //!
-//! *Missing in the text*, compared with the binary capture: parts of a sector, the address of requests
-//! without length (they have none), cgroups, the wall clock, and names of processes that no event
-//! but completions mentions. None of it changes a record but the cgroup, which records do not hold.
+//! *Missing in the text*, compared with the binary capture: parts of a sector, the address of requests without length
+//! (they have none), cgroups and the wall clock. Names of processes that no event but completions mentions are missing,
+//! too. None of it changes a record but the cgroup, which records do not hold.
 //!
 //! *Around the events* there may be lines `Input file … added` before, and the summary (`CPU0 (…):`
 //! and so on) behind; both are passed over. Messages (`m`) are counted.
 //!
-//! *Remaps.* For `A` blkparse prints the device the bio goes to, which in old kernels may be a
-//! partition and not the traced device; the number shows whose event it is.
+//! *Remaps.* For `A` blkparse prints the device that the bio goes to. In old kernels that may be a partition and not
+//! the traced device; the number shows whose event it is.
 
 use std::path::Path;
 

@@ -5,11 +5,11 @@
 //!       0.449518165 ;     37766917 ;   14 ; W ; 0.0 ; 0.0
 //! ```
 //!
-//! seconds since the capture began with up to nine decimals, first sector and length in sectors of
-//! 512 bytes, blktrace's letters for the operation, and two spans in seconds: by how much a replay
-//! sent the request late, and how long it then took. Natural loads have zeros there unless their
-//! converter knew the completions, which fills the second. Field meanings are those of blkreplay's
-//! own parser and of its `conv_*_to_load` scripts.
+//! seconds since the capture began with up to nine decimals, first sector and length in sectors of 512 bytes,
+//! blktrace's letters for the operation, and two spans in seconds. The first span is how late a replay sent the
+//! request, the second how long it then took. Natural loads have zeros there unless their converter knew the
+//! completions, which fills the second. Field meanings are those of blkreplay's own parser and of its `conv_*_to_load`
+//! scripts.
 //!
 //! *Header.* Everything before the first line that begins with a number and a semicolon, and the
 //! line `start ; …` must be in it. Text after that line is still header (converters put remarks
@@ -187,9 +187,9 @@ fn observe(arrival: Timestamp, delay: Nanos, duration: Nanos) -> Result<Observed
     })
 }
 
-/// blktrace's letters: an optional `F` (flush first), the operation, then `F` (forced unit access),
-/// `A` (read-ahead), `S` (synchronous), `M` (metadata) and the `B` of old kernels, a barrier: both
-/// a flush before and forced unit access.
+/// blktrace's letters: an optional `F` (flush first), the operation, then `F` (forced unit access), `A` (read-ahead),
+/// `S` (synchronous) and `M` (metadata). The `B` of old kernels is a barrier: both a flush before and forced unit
+/// access.
 fn parse_operation(letters: &[u8], length: u64) -> Result<(Operation, Flags), Bad> {
     let unknown = || Bad::unsupported(format!("unknown operation `{}`", String::from_utf8_lossy(letters)));
     let (mut flags, rest) = match letters {

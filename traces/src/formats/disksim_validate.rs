@@ -5,16 +5,16 @@
 //! R Hit    3962268  12   6657.00000  64047.00000
 //! ```
 //!
-//! read or write, a remark by the authors of the trace (often meaningless: only its form is
-//! checked), first sector, length in sectors, the measured service time in µs, and the think time
-//! in µs. DiskSim takes it for the pause from this completion to the next request; in some of its
-//! traces it is that from the completion before to this request, which only the phase of the platter
-//! shows, so the user has to set it ([`ThinkTime`]).
+//! read or write, a remark by the authors of the trace, first sector, length in sectors, the measured service time in
+//! µs, and the think time in µs. The remark is often meaningless: only its form is checked. DiskSim takes the think
+//! time for the pause from this completion to the next request. In some of its traces it is the pause from the
+//! completion before to this request. Only the phase of the platter shows which, so the user has to set it
+//! ([`ThinkTime`]).
 //!
 //! Times of day are not recorded. The first request arrives at zero, or after its think time, each is
-//! issued as it arrives and completes after its service time, and think time passes. Sums are kept
-//! in picoseconds, the six decimals of the files, so that cutting off to whole nanoseconds does
-//! not add up; a device time may thus differ from the file's service time by less than 1 ns.
+//! issued as it arrives and completes after its service time, and think time passes. Sums are kept in picoseconds, the
+//! six decimals of the files, so that cutting off to whole nanoseconds does not add up. A device time may thus differ
+//! from the file's service time by less than 1 ns.
 
 use std::path::Path;
 

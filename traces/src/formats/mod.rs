@@ -160,8 +160,8 @@ fn named(path: &Path, name: &str) -> Result<&'static Format, ReadError> {
 
 fn detected(path: &Path) -> Result<&'static Format, ReadError> {
     let fail = |problem| ReadError::new(path, Place::Whole, problem);
-    // A capture of several files may be named by their stem, which is no file itself, and any but
-    // one of its files may be empty: a format may know it by its name alone.
+    // A capture of several files may be named by their stem, which is no file itself. All but one of its files may be
+    // empty. A format may therefore know it by its name alone.
     let by_name = || FORMATS.iter().find(|format| (format.recognises)(path, &[]));
     let head = match look_at(path) {
         Ok(head) => head,

@@ -10,11 +10,11 @@
 //!
 //! Source: `oracleGeneralBin.h` and `traceConvOracleGeneral.cpp` of libCacheSim.
 //!
-//! *Addresses.* The converter decides what an object is. libCacheSim's own scripts for
-//! Alibaba's and Tencent's traces cut requests into blocks of 4 KiB and give each block's address in
-//! bytes, plus 100 TiB times the volume's number; its conversion of vscsi traces keeps the address
-//! in sectors (`--address-unit sectors`); objects that were texts became hashes, which no replay
-//! can use. Hashes and sectors taken for bytes are refused, as they are no whole sectors.
+//! *Addresses.* The converter decides what an object is. In libCacheSim, the scripts for Alibaba's and Tencent's traces
+//! cut requests into blocks of 4 KiB. They give each block's address in bytes, plus 100 TiB times the volume's number.
+//! The conversion of vscsi traces keeps the address in sectors (`--address-unit sectors`). Objects that were texts
+//! became hashes, which no replay can use. Hashes and sectors taken for bytes are refused, as they are no whole
+//! sectors.
 //!
 //! *Operations* are not there, and so must be given.
 

@@ -17,8 +17,8 @@ use crate::units::{Nanos, Timestamp};
 /// Longer lines are refused, so that a file without line ends does not fill the memory.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// How many of the first lines must be of a format for a file to be recognised: one bad line is to
-/// be an error with its place, many are another format.
+/// How many of the first lines must be of a format for a file to be recognised. One bad line is to be an error with its
+/// place, many are another format.
 const LINES_SNIFFED: usize = 8;
 
 /// The facts that hold for every trace of a text format.

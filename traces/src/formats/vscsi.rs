@@ -13,8 +13,8 @@
 //! | 24 `ts` u64 | 24 | when, µs; the first record becomes zero |
 //! | | 32 `rt` u64 | response time, µs; zero stands for "not known" |
 //!
-//! No real sample of version 2 was at hand: it is read as that table says, and that its records
-//! are in the order of `ts` is an assumption whose failure is an error.
+//! No real sample of version 2 was at hand; it is read as that table says. That its records are in the order of `ts` is
+//! an assumption whose failure is an error.
 
 use std::path::Path;
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::TraceProvenance;
 use crate::units::Nanos;
 
-/// A VM alone on the device. What a predictor does not need may be left out of a profile that was written by hand:
-/// the name, and of reads and writes their rate, mean response and what they find, are enough for Casale's formulas.
+/// A VM alone on the device. A profile that was written by hand may leave out values that a predictor does not need.
+/// For Casale's formulas the name is enough, and of reads and writes their rate, mean response and arrival queues.
 ///
 /// Response here is Casale's: from being issued to the device to its completion (D2C), of requests as the device sees
 /// them. Where a trace does not tell when a request was issued, from its arrival.

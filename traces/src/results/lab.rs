@@ -52,7 +52,7 @@ pub struct LabVm {
     /// As the served drive's log has it: requests as they came, response time from their coming to their completion.
     pub drive: LabFigures,
     /// How the reads and writes that the guest issued (the input) are found among the commands on the wire (the
-    /// reference), and what its clock is to the wire's; for disks over iSCSI.
+    /// reference). Also the map from its clock to that of the wire; for disks over iSCSI.
     pub wire: Option<AlignmentFigures>,
     /// How the requests that `iocast capture block` saw queued in the guest (the input) are found among those that
     /// blktrace saw (the reference).

@@ -35,8 +35,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub const PERCENTILES: [(u32, &str); 6] =
     [(5_000, "p50"), (9_000, "p90"), (9_500, "p95"), (9_900, "p99"), (9_990, "p99.9"), (9_999, "p99.99")];
 
-/// Whether so many samples support a percentile of [`PERCENTILES`]: whether the largest of them exceeds it with a
-/// probability of 95 % (Wilks 1941: 1 - p^n). p99 needs 299 samples, p99.9 2,995, p99.99 29,956.
+/// Whether this number of `samples` supports a percentile of [`PERCENTILES`]: whether the largest of them exceeds it
+/// with a probability of 95 % (Wilks 1941: 1 - p^n). p99 needs 299 samples, p99.9 2,995, p99.99 29,956.
 pub fn supports_percentile(samples: u64, name: &str) -> bool {
     let share = PERCENTILES.iter().find(|(_, known)| *known == name).map_or(1.0, |(of, _)| f64::from(*of) / 1e4);
     share.powf(samples as f64) <= 0.05

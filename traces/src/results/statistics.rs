@@ -231,8 +231,8 @@ pub struct DistanceFigures {
     pub forward: u64,
     /// Backwards.
     pub backward: u64,
-    /// How many have a size below each power of two that occurred, and at least half of it, as pairs
-    /// of the power and their number; sequential ones are not in it.
+    /// How many have a size below each power of two that occurred, and at least half of it. These are pairs of the
+    /// power and their number; sequential ones are not in it.
     pub below_power_of_two: Vec<(u64, u64)>,
 }
 

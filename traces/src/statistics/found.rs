@@ -1,7 +1,7 @@
 //! Arrival-queue lengths: what a request finds in a queue when it comes.
 //!
-//! Casale et al. 2011 take them at the storage: of the requests that were issued and have not
-//! completed, the reads and the writes that a read (or a write) finds when it is issued.
+//! Casale et al. 2011 take them at the storage, among the requests that were issued and have not completed. They are
+//! the reads and the writes that a read (or a write) finds when it is issued.
 
 use crate::request::Operation;
 use crate::results::statistics::{ArrivalQueueFigures, FoundFigures};

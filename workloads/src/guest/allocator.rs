@@ -1,6 +1,6 @@
-//! The block allocator of a guest's file system, after ext3 (Linux 2.6.30 `fs/ext3/balloc.c`, `ialloc.c`): block
-//! groups, a home group for each directory, and the first free blocks after a goal, preferably in runs of a minimum
-//! length as ext3's reservation windows make them.
+//! The block allocator of a guest's file system, after ext3 (Linux 2.6.30 `fs/ext3/balloc.c`, `ialloc.c`). It has block
+//! groups and a home group for each directory. It takes the first free blocks after a goal, preferably in runs of a
+//! minimum length as ext3's reservation windows make them.
 //!
 //! Left out: windows held for files that may grow; the inode tables, bitmaps and superblocks at the start of a group;
 //! indirect blocks; and the blocks reserved for root.

@@ -1,6 +1,6 @@
 //! The journal of a guest's file system, a simplified model of that of ext3 and ext4 (`fs/jbd2/commit.c`, ordered
-//! data): the writes of a commit and the processes that wait for it. A commit sequentially writes the blocks of
-//! metadata changed since the last one, then a commit block after a flush of the drive. A process that asks for a
+//! data). It covers the writes of a commit and the processes that wait for it. A commit sequentially writes the blocks
+//! of metadata changed since the last one, then a commit block after a flush of the drive. A process that asks for a
 //! commit while one is running waits for the next, which serves all processes that ask in the meantime.
 //!
 //! Approximated: the number of metadata blocks that a change touches (fixed for each creation, removal and growth of a

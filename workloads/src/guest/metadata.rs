@@ -1,7 +1,7 @@
 //! The reads of a file system that opens a file, a simplified model of ext3 (Linux 2.6.30 `fs/ext3/namei.c`,
-//! `inode.c`). Two blocks are read through the page cache and without read-ahead: the block of the directory that holds
-//! the name, and the block of the inode table that holds the inode. Inode tables lie at the start of the block groups;
-//! directories lie among the files.
+//! `inode.c`). Two blocks are read through the page cache and without read-ahead. One is the block of the directory
+//! that holds the name, the other the block of the inode table that holds the inode. Inode tables lie at the start of
+//! the block groups; directories lie among the files.
 //!
 //! Approximated: names are spread evenly over the blocks of a directory, as their hashes are. Left out: parent
 //! directories, indirect blocks, and updates of access times (`noatime`).

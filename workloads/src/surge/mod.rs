@@ -1,9 +1,10 @@
 //! The workload of Geist, Jones and Westall 2010, section 5 (`surge`, after Barford and Crovella's reference
-//! generator). 50 processes read files with the sizes and the popularity of those of a web server, page by page with a
-//! short sleep after each page.
+//! generator). It has 50 processes that read files with the sizes and the popularity of those of a web server. They
+//! read page by page, with a short sleep after each page.
 //!
-//! The paper leaves several properties open. These are tunables of the image or of the workload: the spread of files
-//! over directories, the choice of the popular files, and the length of sleeps in a guest whose disk is slowed down.
+//! The paper leaves several properties open. These are tunables of the image or of the workload. They are the spread of
+//! files over directories, the choice of the popular files, and the length of sleeps in a guest whose disk is slowed
+//! down.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The measurements that all others are made of: how far the platter turns between the ends of two sectors, how long
-//! the heads need from one to another, and the time after the last sector.
+//! The measurements that all others are made of. They are how far the platter turns between the ends of two sectors,
+//! how long the heads need from one to another, and the time after the last sector.
 
 use traces::{Lba, Nanos, Sectors, Timestamp};
 
@@ -60,8 +60,8 @@ impl<'d> Prober<'d> {
         turns - turns.floor()
     }
 
-    /// How far the platter turns from the end of the read at `from` to that of the one at `to`, from 0 to below 1 turn:
-    /// the middle of three answers, counted around the first.
+    /// How far the platter turns from the end of the read at `from` to that of the one at `to`, from 0 to below 1 turn.
+    /// The result is the middle of three answers, counted around the first.
     pub fn turned(&mut self, from: u64, to: u64) -> Result<f64, DeviceError> {
         let mut answers = [0.0; REPEATS];
         for answer in &mut answers {
@@ -74,8 +74,8 @@ impl<'d> Prober<'d> {
         Ok(wrapped(first + around[REPEATS / 2]))
     }
 
-    /// How much later in ns a read of `sectors` from `lbn` on completes than one of its last granule alone: both end on
-    /// the same sector, so what differs passes over the bus behind it. The middle of three answers.
+    /// How much later in ns a read of `sectors` from `lbn` on completes than one of its last granule alone. Both end on
+    /// the same sector, so the difference passes over the bus behind it. The middle of three answers.
     pub fn trailing(&mut self, lbn: u64, sectors: u64) -> Result<f64, DeviceError> {
         let mut answers = [0.0; REPEATS];
         for answer in &mut answers {

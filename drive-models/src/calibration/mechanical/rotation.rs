@@ -80,7 +80,7 @@ fn read_again(
     Ok(completions)
 }
 
-/// The least-squares period of completions that are whole numbers of turns apart, of about `guess` ns each: every gap
+/// The least-squares period of completions that are whole numbers of turns apart, of about `guess` ns each. Every gap
 /// is a few turns, so rounding it by the guess is safe.
 fn regress(completions: &[Timestamp], guess: f64) -> FittedTurn {
     let begin = completions[0];

@@ -1,11 +1,11 @@
 //! Where sectors lie: zones, the order in which tracks follow one another, skews, spares and slipped sectors. All
-//! questions are answered by arithmetic, a binary search over the zones and one over the slips of a zone; a request of
+//! questions are answered by arithmetic, a binary search over the zones and one over the slips of a zone. A request of
 //! any length costs the same unless it crosses a zone.
 //!
 //! Within a zone tracks are numbered in the order of their addresses. A *run* is a series of tracks of one head over
 //! `band_cylinders` neighbouring cylinders; a *band* is one run of every head. With a band of one cylinder this is the
-//! classical layout (all heads of a cylinder, then the next); with more, the serpentine layout of modern drives: the
-//! arm goes in and out within the band, since a seek of one cylinder settles sooner than another head does.
+//! classical layout (all heads of a cylinder, then the next). With more it is the serpentine layout of modern drives.
+//! The arm goes in and out within the band, since a seek of one cylinder settles sooner than another head does.
 
 use serde::Deserialize;
 
@@ -133,7 +133,7 @@ impl PlatterLayout {
     }
 
     /// Makes the skews what reading on takes when another head needs the angle `head` to follow, and the next cylinder
-    /// `cylinder`: where that is more than the skew, a turn is lost.
+    /// `cylinder`. Where that is more than the skew, a turn is lost.
     pub(super) fn settle(&mut self, head: u64, cylinder: u64) {
         for zone in &mut self.zones {
             let mut group = zone.steps.band.wrapping_add(zone.spare.late) % TURN;
@@ -260,8 +260,8 @@ impl Zone {
         u64::from(sector) * TURN / u64::from(self.sectors_per_track)
     }
 
-    /// Where a physical sector is, and how far the platter has turned between the beginning of the zone's first sector
-    /// and its own if the zone was read through from the start.
+    /// Where a physical sector is, and how far the platter has turned from the beginning of the zone's first sector to
+    /// its own. The zone is taken as read through from the start.
     fn place(&self, physical: u64, heads: u32) -> (SectorPosition, u64) {
         let track = (physical / u64::from(self.sectors_per_track)) as u32;
         let sector = (physical % u64::from(self.sectors_per_track)) as u32;

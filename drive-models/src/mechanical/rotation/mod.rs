@@ -1,8 +1,8 @@
 //! Rotation as absolute phase: where the platter is at every point in time.
 //!
-//! An angle is a fraction of a turn in units of 2⁻³² turns, so that a full turn is what a `u32` wraps at and no angle
-//! is ever out of range (1 unit is below 4 fs of a 15 ms turn). Time is turned into phase by one wrapping
-//! multiplication with 2⁶⁴ / period: the integer turns overflow away.
+//! An angle is a fraction of a turn in units of 2⁻³² turns (1 unit is below 4 fs of a 15 ms turn). A `u32` therefore
+//! wraps at a full turn, and no angle is ever out of range. Time is turned into phase by one wrapping multiplication
+//! with 2⁶⁴ / period: the integer turns overflow away.
 
 use traces::{Nanos, Timestamp};
 

@@ -1,6 +1,6 @@
-//! The seek curve by pieces: measured or fitted points of distance and time with straight lines between them, which
-//! holds settling (the first cylinders), acceleration (dense points, about a square root) and the coasting of long
-//! seeks (few points, a line) without a formula for each.
+//! The seek curve by pieces: measured or fitted points of distance and time with straight lines between them. It needs
+//! no formula for settling (the first cylinders), acceleration (dense points, about a square root) or the coasting of
+//! long seeks (few points, a line).
 
 use traces::Nanos;
 

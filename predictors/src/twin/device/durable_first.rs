@@ -2,8 +2,8 @@
 //!
 //! Linux sends the data of a flush sequence ahead of its scheduler (`block/blk-flush.c`: the flush machinery puts
 //! requests at the head of the queue). A SCSI drive does nothing of the kind. If the device serves one request after
-//! another, the isolated trace shows which it is: a durable write that is issued while other requests wait completes
-//! before them or after them. The majority of such writes decides. [`DurableFirst`] is the scheduler that the
+//! another, the isolated trace shows which rule it follows. A durable write that is issued while other requests wait
+//! completes before them or after them. The majority of such writes decides. [`DurableFirst`] is the scheduler that the
 //! simulation then uses.
 //!
 //! The order of durable writes among themselves is not inferred; they keep the order of arrival.

@@ -263,8 +263,8 @@ mod tests {
         assert_eq!(informative_span(span, 0), span);
     }
 
-    /// A process that reads for 2 ms every 7 ms, and one with bursts of 12 background writes of 4 ms, of which
-    /// `at_once` are in flight at once: the others wait.
+    /// A process that reads for 2 ms every 7 ms, and one with bursts of 12 background writes of 4 ms. Of each burst
+    /// `at_once` are in flight at once, and the others wait.
     fn traced(at_once: u64) -> IsolatedTrace {
         let request = |stream: u32, at_us: u64, issued_us: u64, took_us: u64, sync: bool| {
             let operation = if sync { Operation::Read } else { Operation::Write };

@@ -1,6 +1,6 @@
 //! Infers which processes wait while other processes' writes are outstanding.
 //!
-//! A process that changes a file waits while the journal writes the block that it would change: in Linux,
+//! A process that changes a file waits while the journal writes the block that it would change. In Linux,
 //! `do_get_write_access` of `fs/jbd2/transaction.c` waits for a buffer that a commit is writing. The process resumes
 //! when the journal's write completes, not after its own think time. On a busier device the journal takes longer, so
 //! the process waits nearly always, and resumes together with all others that waited.

@@ -5,12 +5,11 @@
 //! completes (C); its bios follow it. Events carry no identity but an address, so that requests are
 //! found by sector and kind of operation, the oldest first that is in a state the event fits.
 //!
-//! Flushes are distinguished by their length. A bio without data that asks for a flush is queued; the
-//! kernel's flush machinery (`block/blk-flush.c`, Linux 6.1) sends a request of its own (`D FN`,
-//! `C FN`) for all bios that wait, then completes each of them with a zero-length C without the
-//! flush bit. A write that wants a flush before it, or one after it because the device has no FUA,
-//! is issued and completed as data in between, and completes by a second C, at its sector but
-//! without length.
+//! Flushes are distinguished by their length. A bio without data that asks for a flush is queued. The kernel's flush
+//! machinery (`block/blk-flush.c`, Linux 6.1) sends a request of its own (`D FN`, `C FN`) for all bios that wait. Then
+//! it completes each of them with a zero-length C without the flush bit. A write may want a flush before it, or one
+//! after it because the device has no FUA. Such a write is issued and completed as data in between, and completes by a
+//! second C, at its sector but without length.
 
 mod flush;
 mod issues;

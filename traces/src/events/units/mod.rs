@@ -287,9 +287,9 @@ impl Units {
         self.free.push(id);
     }
 
-    /// The record of `request` has left without a completion. Removes the rest of its unit, so
-    /// that later events at its sector find later requests, and sweeps out other such units once
-    /// they may be as many as the live ones. Shows the operation of each that was at the device.
+    /// The record of `request` has left without a completion. Removes the rest of its unit, so that later events at its
+    /// sector find later requests. Sweeps out other such units once they may be as many as the live ones. Shows the
+    /// operation of each that was at the device.
     pub(super) fn forget(&mut self, request: &Request, ring: &Ring, mut at_device: impl FnMut(Operation)) {
         let class = match request.operation {
             Operation::Discard => DISCARDS,

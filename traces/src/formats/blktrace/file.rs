@@ -259,8 +259,8 @@ fn cgroup(event: &Event, payload: &[u8], order: ByteOrder) -> u64 {
     })
 }
 
-/// Sets the length of a split to that of its first part, which most kernels give but not
-/// all; the payload is the sector of the second part, big-endian on every machine.
+/// Sets the length of a split to that of its first part, which most kernels give but not all. The payload is the sector
+/// of the second part, big-endian on every host.
 fn split_length(event: &mut Event, payload: &[u8]) {
     let Some(second) = own_payload(event, payload).first_chunk() else { return };
     event.bytes = first_part_bytes(event.sector, u64::from_be_bytes(*second));

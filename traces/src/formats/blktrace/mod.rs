@@ -55,8 +55,8 @@ fn recognises(path: &Path, head: &[u8]) -> bool {
     }
 }
 
-/// The files of the capture that `path` is the stem or a member of, in the order of their CPUs; a
-/// file with a name of its own is a capture by itself.
+/// The files of the capture that `path` is the stem or a member of, in the order of their CPUs. A file with a name of
+/// its own is a capture by itself.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let files = per_cpu::files(path, INFIX)?;
     Ok(if files.is_empty() { vec![path.to_owned()] } else { files.into_values().collect() })

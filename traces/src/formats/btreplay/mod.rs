@@ -18,17 +18,15 @@
 //!
 //! Structures of blktrace's `btreplay/btrecord.h`; checked against the programs of blktrace 1.2.0.
 //!
-//! *btrecord* takes the queue events (Q) of a blktrace capture and puts up to 8 of
-//! them within 10 ms into a bunch (`-M`, `-m`), whose time is that of the first: the others seem to
-//! arrive with it. Every request but a read becomes a write: a flush is a write of zero bytes, by
-//! which it is recognised; a discard cannot be distinguished from a write. Its header counts one bunch less than
-//! there are, and the requests of that bunch not either.
+//! *btrecord* takes the queue events (Q) of a blktrace capture and puts up to 8 of them within 10 ms into a bunch
+//! (`-M`, `-m`). The bunch has the time of the first; the others seem to arrive with it. Every request but a read
+//! becomes a write: a flush is a write of zero bytes, by which it is recognised; a discard cannot be distinguished from
+//! a write. Its header counts one bunch less than there are, and the requests of that bunch not either.
 //!
-//! *Writing.* Times are exact: a bunch for every time of arrival. Flags, priorities and processors
-//! are lost; all goes into one file, because btreplay refuses to run with more files than the
-//! machine has processors. btreplay looks for `DEVICE.replay.0` and replays onto `/dev/DEVICE`, with
-//! every `_` of the name made a `/`. So its command line begins with a link of that name, unless the
-//! output is called so. It replays writes as reads unless given `-W`.
+//! *Writing.* Times are exact: a bunch for every time of arrival. Flags, priorities and processors are lost. All goes
+//! into one file, because btreplay refuses to run with more files than the host has processors. btreplay looks for
+//! `DEVICE.replay.0` and replays onto `/dev/DEVICE`, with every `_` of the name made a `/`. So its command line begins
+//! with a link of that name, unless the output is called so. It replays writes as reads unless given `-W`.
 
 mod reader;
 mod writer;

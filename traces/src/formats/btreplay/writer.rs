@@ -18,8 +18,8 @@ const SECTORS_MAX: u64 = 0x7fff_f000 / 512;
 /// Offsets in bytes have a sign.
 const END_MAX: u64 = i64::MAX as u64 / 512;
 
-/// Writes every request into a bunch with those that arrive at the same time, so that no time is
-/// lost, into the file of one CPU, so that any machine can replay it.
+/// Writes every request into a bunch with those that arrive at the same time, so that no time is lost. All go into the
+/// file of one CPU, so that any host can replay it.
 pub(super) struct BtreplayWriter {
     file: BufWriter<WholeFile>,
     ledger: Ledger,

@@ -37,8 +37,8 @@ pub(in crate::formats) struct Merge<F> {
     named: PathBuf,
 }
 
-/// The number of events that are merged before they are processed: enough to make up for going there and back,
-/// since streams take turns every few events, and few enough to stay in a processor's nearest cache.
+/// The number of events that are merged before they are processed. Streams take turns every few events, so there must
+/// be enough to make up for going there and back. There must be few enough to stay in a processor's nearest cache.
 const MERGED_EVENTS: usize = 64;
 
 impl<F: EventFile> Merge<F> {

@@ -1,7 +1,6 @@
-//! Shared parts of the formats of block-layer events: files that give events ([`EventFile`]), put
-//! in the order of time within a window ([`Stream`]), merged ([`Merge`]), of one device
-//! ([`devices`]), with the kernel's numbers checked ([`numbers`]), as an
-//! [`EventSource`](crate::events::EventSource) ([`Capture`]).
+//! Shared parts of the formats of block-layer events. Files give events ([`EventFile`]). These are put in the order of
+//! time within a window ([`Stream`]), merged ([`Merge`]) and restricted to one device ([`devices`]), and the kernel's
+//! numbers are checked ([`numbers`]). [`Capture`] is the resulting [`EventSource`](crate::events::EventSource).
 
 pub(super) mod devices;
 pub(super) mod lines;

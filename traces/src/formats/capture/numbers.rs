@@ -1,10 +1,9 @@
 //! The numbers that the kernel gives the events of each CPU. It counts an event that finds its
 //! buffer full, so that a missing number is a lost event.
 //!
-//! Numbers are checked after the merge: a task that is moved between taking a number and writing
-//! the event (possible in a preemptible kernel) leaves an event with one CPU's number in the file
-//! of another. For the same reason a gap is believed only when nothing has closed it within
-//! [`REORDER_WINDOW_NS`].
+//! Numbers are checked after the merge. A task may be moved between taking a number and writing the event (possible in
+//! a preemptible kernel). It then leaves an event with one CPU's number in the file of another. For the same reason a
+//! gap is believed only when nothing has closed it within [`REORDER_WINDOW_NS`].
 //!
 //! A capture whose events all have the number 0 has no numbers: it was read through tracefs.
 

@@ -1,5 +1,5 @@
-//! Writes a trace that is still being recorded, so that all written rows stay readable when the
-//! writer is killed: every row group is followed by a footer of its own, a *checkpoint*.
+//! Writes a trace that is still being recorded. Every row group is followed by a footer of its own, a *checkpoint*, so
+//! that all written rows stay readable when the writer is killed.
 
 use std::io::Write;
 use std::path::Path;

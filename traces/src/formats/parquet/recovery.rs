@@ -1,4 +1,4 @@
-//! Files whose writer was stopped before it could write the whole footer: found by their checkpoints, read as
+//! Files whose writer was stopped before it could write the whole footer. They are found by their checkpoints, read as
 //! if they had ended with the last of them, and completed in place.
 
 use std::fs::{File, OpenOptions};

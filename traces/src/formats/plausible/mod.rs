@@ -1,5 +1,5 @@
-//! Doubts about units: a mistake by a factor of a thousand shows at once in the figures of the first
-//! records, and nowhere else until a wrong forecast has been believed.
+//! Doubts about units. A mistake by a factor of a thousand shows at once in the figures of the first records, and
+//! nowhere else until a wrong forecast has been believed.
 //!
 //! The rules are few and wide, so that a unit that they refuse is almost surely wrong. A trace that is right all the
 //! same is read with its unit given, since a given unit is not doubted. Each rule needs [`RECORDS_MIN`] records.
@@ -17,8 +17,8 @@ use crate::units::{Nanos, SECTOR_BYTES};
 
 /// Fewer records show too little: a handful of requests may well lie a minute apart, or be all large.
 const RECORDS_MIN: usize = 16;
-/// Mean gap between arrivals at most: a disk is worth tracing only when it does something, and a
-/// second taken for a millisecond's unit makes gaps of 1 to 100 ms into gaps of 1 to 100 s.
+/// Mean gap between arrivals at most. A disk is worth tracing only when it does something. A second taken for a
+/// millisecond's unit makes gaps of 1 to 100 ms into gaps of 1 to 100 s.
 const GAP_MAX: Nanos = Nanos::from_s(10);
 /// Mean gap at least: ten million requests a second, more than any single device takes.
 const GAP_MIN: Nanos = Nanos::from_ns(100);
@@ -26,18 +26,17 @@ const GAP_MIN: Nanos = Nanos::from_ns(100);
 const RESPONSE_MAX: Nanos = Nanos::from_s(600);
 /// Median response at least: not even memory behind a hypervisor answers a request in 100 ns.
 const RESPONSE_MIN: Nanos = Nanos::from_ns(100);
-/// Median length from which bytes may have been taken for sectors: requests are split at 1,280 KiB
-/// by Linux's default and at 1 or 2 MiB by most hypervisors, and one page, taken for sectors, is
-/// 4096 of them.
+/// Median length from which bytes may have been taken for sectors. Requests are split at 1,280 KiB by Linux's default
+/// and at 1 or 2 MiB by most hypervisors. One page, taken for sectors, is 4096 of them.
 const LENGTH_SUSPECT_SECTORS: u64 = (2 << 20) / SECTOR_BYTES;
 /// Every length is a multiple of this many units if it is in bytes: those of a sector.
 const LENGTH_STEP_UNITS: u64 = SECTOR_BYTES;
 /// Every address is a multiple of this many units if it is in bytes of a file system's pages. In
 /// sectors that is 2 MiB, to which hardly anybody aligns shorter requests.
 const ADDRESS_STEP_UNITS: u64 = 4096;
-/// Unix times of 1 January 1995 and 2100, between which traces are taken. Any two units of time
-/// differ by a factor of ten at least, and the ends of this century by five, so that a date in it
-/// is no date in it in another unit.
+/// Unix times of 1 January 1995 and 2100, between which traces are taken. Any two units of time differ by a factor of
+/// ten at least, and the ends of this century by five. A date in this century is therefore no date in it in another
+/// unit.
 pub(crate) const DATES_S: Range<i128> = 788_918_400..4_102_444_800;
 
 /// Figures of the first records of a trace.

@@ -1,13 +1,12 @@
 //! Pages of the trace buffer of one CPU: bytes to events.
 //!
-//! A page begins with the time of its first event and the number of bytes in use (`commit`), whose
-//! upper bits say that events were lost before it, and whether their number stands behind its last
-//! event. Each event begins with a word of a type and the time since the event before. Types up to
-//! a maximum are the length of the event in words (of 0 the length follows in bytes); others are
-//! padding, a longer time since the event before, and an absolute time. Source: Linux 6.1 and 6.18,
-//! `include/linux/ring_buffer.h` (`enum ring_buffer_type`), `kernel/trace/ring_buffer.c`
-//! (`ring_buffer_read_page`, `rb_fix_abs_ts`); libtraceevent 1.7, `src/kbuffer-parse.c`, which counts
-//! the time of discarded events as here.
+//! A page begins with the time of its first event and the number of bytes in use (`commit`). The upper bits of that
+//! number say whether events were lost before the page, and whether their number stands behind its last event. Each
+//! event begins with a word of a type and the time since the event before. Types up to a maximum are the length of the
+//! event in words (of 0 the length follows in bytes). The others are padding, a longer time since the event before, and
+//! an absolute time. Source: Linux 6.1 and 6.18, `include/linux/ring_buffer.h` (`enum ring_buffer_type`),
+//! `kernel/trace/ring_buffer.c` (`ring_buffer_read_page`, `rb_fix_abs_ts`); libtraceevent 1.7, `src/kbuffer-parse.c`,
+//! which counts the time of discarded events as here.
 //!
 //! The pages do not hold the byte order of the machine; it is inferred from the first.
 
@@ -266,8 +265,8 @@ fn mask(bits: u32) -> u32 {
     u32::MAX.checked_shr(u32::BITS - bits).unwrap_or(0)
 }
 
-/// The byte order of pages, from the first: the one in which `commit` is one, or if that is both,
-/// the one with the earlier time, of which the upper bytes are zero.
+/// The byte order of pages, from the first: the one in which `commit` is one. If it is one in both orders, the one with
+/// the earlier time counts, of which the upper bytes are zero.
 pub(super) fn byte_order(head: &[u8], page: &Page) -> ByteOrder {
     let field =
         |field: Field, order| head.get(field.offset..field.offset + field.size).map(|bytes| integer(bytes, order));

@@ -1,8 +1,8 @@
 //! fio (3.33): the synthetic load that a fio job file describes.
 //!
-//! The model covers everything that determines the requests at the disk: the bytes of each file that are accessed,
-//! their order, the number of accesses at a time, and the pauses. An option that would change the requests and is not
-//! modelled is an error; `unmodelled.rs` lists the options that cannot change them.
+//! The model covers everything that determines the requests at the disk. That is the bytes of each file that are
+//! accessed, their order, the number of accesses at a time, and the pauses. An option that would change the requests
+//! and is not modelled is an error; `unmodelled.rs` lists the options that cannot change them.
 //!
 //! Approximations: random numbers differ from fio's but have the same distributions. Files exist in full size before a
 //! job begins. Asynchronous accesses are submitted one by one. The page cache keeps the data of earlier jobs

@@ -1,5 +1,5 @@
-//! The options of a fio job that are not modelled: those that cannot change the requests, those that are accepted with
-//! their default value only, and the alternatives to the others.
+//! The options of a fio job that are not modelled. Some cannot change the requests, and some are accepted with their
+//! default value only. The others are refused, each with its alternative.
 
 /// Options that cannot change the requests, whatever their value. They concern measurements, output, checks beforehand,
 /// memory, and the choice among several good random number generators.

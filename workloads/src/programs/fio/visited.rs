@@ -4,7 +4,7 @@
 const BITS: u64 = u64::BITS as u64;
 
 /// A set of blocks. The search for the next block outside the set takes a number of steps that grows with the logarithm
-/// of the number of blocks: a bit of an upper level is set when all bits below it are.
+/// of the number of blocks. A bit of an upper level is set when all bits below it are.
 #[derive(Clone, Debug)]
 pub(super) struct Visited {
     levels: Vec<Vec<u64>>,

@@ -62,8 +62,8 @@ pub(super) fn measure(prober: &mut Prober, geometry: &TrackGeometry) -> Result<F
 }
 
 /// How long a byte takes on the bus behind the last sector; zero where the bus keeps up with the platter. A completion
-/// gives only the part of a turn, so reads are made twice as long step by step, and each step's whole turns are those
-/// that the steps before let expect.
+/// gives only the part of a turn, so the length of reads is doubled step by step. The whole turns of each step are
+/// those expected from the steps before.
 fn bus(prober: &mut Prober, geometry: &TrackGeometry) -> Result<f64, DeviceError> {
     let (_, track) = geometry.cylinder(0);
     let longest = LONG_READ.min(u64::from(track));

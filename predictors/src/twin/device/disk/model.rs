@@ -1,8 +1,8 @@
 //! The drive model of the fitted disk ([`super::fit`]).
 //!
 //! The model draws the class and the residual of each request as the fit describes, and destages the write cache
-//! between requests. The place of an address in the turn is not known, but the same address always gets the same place,
-//! so that schedulers which order by position (`satf`) find a consistent platter.
+//! between requests. The place of an address in the turn is not known, but the same address always gets the same place.
+//! Schedulers that order by position (`satf`) therefore find a consistent platter.
 
 use std::ops::Range;
 

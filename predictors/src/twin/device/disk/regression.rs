@@ -37,8 +37,8 @@ pub(crate) const SECTOR_TURNS_BY_ROOT_CAPACITY: f64 = 18.0;
 /// The prior's standard deviation of the time of a sector, as a share of the expected time. Set by judgement; not
 /// varied.
 const SECTOR_PRIOR_DEVIATION: f64 = 0.35;
-/// The expected minimum of an access without seek and sectors, in turns: half a turn, since the place on the platter is
-/// random, and the controller's time, which is a fiftieth to a third of a turn with the measured drives
+/// The expected minimum of an access without seek and sectors, in turns. It is half a turn, since the place on the
+/// platter is random, and the controller's time. With the measured drives that time is a fiftieth to a third of a turn
 /// ([`super::seek_curves`]). If all seeks are short, only this separates seeks from the rest of a time. Set by
 /// judgement; not varied.
 const ACCESS_TURNS_MIN: f64 = 0.6;
@@ -53,8 +53,8 @@ pub(crate) const SECTOR_TO_USUAL_MIN: f64 = 0.25;
 /// The prior's standard deviation, in turns, of the extra time of a destaged run over a read. Set by judgement; not
 /// varied.
 const DESTAGE_PRIOR_DEVIATION_TURNS: f64 = 0.1;
-/// The number of coefficients: two for each operation (fixed, and for each sector), the extra time of sequential reads,
-/// the near and the far part of the seek, the delay, and two for destaged runs.
+/// The number of coefficients. There are two for each operation (fixed, and for each sector) and one for the extra time
+/// of sequential reads. Two are the near and the far part of the seek, one is the delay, and two are for destaged runs.
 const COEFFICIENTS: usize = 2 * OPERATIONS + 6;
 /// The index of the extra time of sequential reads.
 const SEQUENTIAL_AT: usize = 2 * OPERATIONS;
