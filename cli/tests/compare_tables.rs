@@ -67,6 +67,36 @@ fn schedulers_are_named_with_their_tunables_and_details_list_all_of_them() {
 }
 
 #[test]
+fn bfq_knows_whether_the_drive_turns() {
+    let web = sample("web.parquet");
+    let on = |rest: &[&str]| {
+        let runs = json(&[&["compare", &web, "--limit", "200", "--pacing", "closed"], rest].concat())["runs"].take();
+        runs.as_array().unwrap().last().unwrap().clone()
+    };
+    assert_eq!(on(&["--drive", "sata-7200"])["scheduler"]["settings"]["rotational"], "on");
+    let ssd = on(&["--drive", "nvme-ssd"]);
+    assert_eq!(
+        (&ssd["scheduler"]["settings"]["rotational"], ssd["notes"].to_string().contains("SSD")),
+        (&"off".into(), false)
+    );
+    let given = on(&["--drive", "sata-7200", "--schedulers", "none,bfq"]);
+    assert!(given["notes"].to_string().contains("Linux has bfq:rotational=on"), "{given}");
+}
+
+#[test]
+fn tunables_do_not_hide_the_baseline() {
+    let web = sample("web.parquet");
+    let baseline = |schedulers: &str, rest: &[&str]| {
+        let given = ["compare", &web, "--limit", "200", "--pacing", "closed", "--schedulers", schedulers];
+        json(&[&given, rest].concat())["baseline"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(baseline("kyber,mq-deadline:fifo_batch=1", &[]), "mq-deadline:fifo_batch=1");
+    let both = "mq-deadline:fifo_batch=1,mq-deadline";
+    assert_eq!(baseline(both, &["--baseline", "mq-deadline"]), "mq-deadline");
+    assert_eq!(baseline(both, &["--baseline", "mq-deadline:fifo_batch=1"]), "mq-deadline:fifo_batch=1");
+}
+
+#[test]
 fn several_drives_are_answered_one_by_one() {
     let mail = sample("mail.parquet");
     let on = |schedulers: &str| {

@@ -13,6 +13,8 @@ use crate::scheduling::Scheduling;
 const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
 /// The schedulers that are compared by default on other drives: those of Linux 6.
 const OF_LINUX: &str = "none,mq-deadline,kyber,bfq";
+/// The same on drives that turn, as Linux sets them there.
+const OF_LINUX_SPINNING: &str = "none,mq-deadline,kyber,bfq:rotational=on";
 /// The baselines by default, the first that is compared.
 const BASELINES: [&str; 2] = ["deadline", "mq-deadline"];
 
@@ -108,6 +110,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         .map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
+        (None, true) if spins(drive)? => schedulers(OF_LINUX_SPINNING)?,
         (None, true) => schedulers(OF_LINUX)?,
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
@@ -137,14 +140,29 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
 /// # Errors
 /// A baseline that is not compared.
 pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<String>> {
-    let is = |candidate: &Candidate, name: &str| candidate.label == name || candidate.names().iter().any(|n| n == name);
-    let find = |name: &str| candidates.iter().find(|candidate| is(candidate, name)).map(|found| found.label.clone());
+    let is = |candidate: &&Candidate, name: &str| {
+        candidate.names().iter().any(|known| known == name)
+            || candidate.scheduler().is_some_and(|scheduler| scheduler.name == name)
+    };
+    let find = |name: &str| {
+        let labelled = candidates.iter().find(|candidate| candidate.label == name);
+        labelled.or_else(|| candidates.iter().find(|candidate| is(candidate, name))).map(|found| found.label.clone())
+    };
     let Some(name) = given else { return Ok(BASELINES.into_iter().find_map(find)) };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
     let kind = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
     let unknown =
         || UsageError(format!("the baseline `{name}` is not among the {kind} compared: {}", labels.join(", ")));
     Ok(Some(find(name).ok_or_else(unknown)?))
+}
+
+/// Whether Linux would set the queue's property `rotational` for this drive.
+///
+/// # Errors
+/// An unknown drive or tunable.
+pub fn spins(drive: &Spec) -> Result<bool> {
+    let built = drive_models::build(drive).map_err(UsageError::from_display)?;
+    Ok(["linear", "mechanical", "array"].contains(&built.model.name))
 }
 
 /// The short name of each pair, or the full one where two share the short name.

@@ -163,8 +163,14 @@ impl<'a> Setup<'a> {
         let start = Start { part, source, observers };
         match &candidate.scheduling {
             Scheduling::Stage { scheduler, limits } => {
-                let scheduler = schedulers::build(scheduler).map_err(UsageError::from_display)?.scheduler;
-                Ok(self.replay_on(Single::new(Stage::new(scheduler, *limits), drive), start)?.0)
+                let built = schedulers::build(scheduler).map_err(UsageError::from_display)?;
+                let is_bfq_of_ssds = built.entry.name == "bfq" && !built.settings.switch("rotational");
+                let host = Single::new(Stage::new(built.scheduler, *limits), drive);
+                let mut replayed = self.replay_on(host, start)?.0;
+                if is_bfq_of_ssds && candidates::spins(&self.drive)? {
+                    replayed.run.notes.push(BFQ_OF_SSDS.to_owned());
+                }
+                Ok(replayed)
             }
             Scheduling::Stack(stack) => {
                 let (mut replayed, built) = self.replay_on(stack.build(drive).watching(candidate.layer), start)?;
@@ -235,6 +241,9 @@ impl<'a> Setup<'a> {
         Ok(Some(Shares::new(stack.interval, active, stack.series.as_ref().map(create).transpose()?)))
     }
 }
+
+/// A note on bfq before a drive that turns.
+const BFQ_OF_SSDS: &str = "runs as on an SSD; on this drive Linux has bfq:rotational=on";
 
 const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";
