@@ -148,7 +148,19 @@ fn schedulers() -> Vec<Spec> {
     specs
 }
 
+/// Names the scheduler of a failed check.
+struct Audited<'a>(&'a Spec);
+
+impl Drop for Audited<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the scheduler is {}", self.0);
+        }
+    }
+}
+
 fn audit(spec: &Spec, drive: Box<dyn DriveModel>, limits: Limits, requests: &[Request]) {
+    let _audited = Audited(spec);
     let scheduler = schedulers::build(spec).unwrap().scheduler;
     let volatile = drive.write_cache() != drive_models::WriteCache::Through;
     let discards = drive.discards();

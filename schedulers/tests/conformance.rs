@@ -96,6 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Owns a scheduler as a stage does, and checks every answer against the waiting requests.
 struct Owner {
+    spec: String,
     scheduler: Box<dyn Scheduler>,
     cost: DistanceCost,
     now: Timestamp,
@@ -106,9 +107,19 @@ struct Owner {
     log: Vec<(Timestamp, Dispatch)>,
 }
 
+/// Names the scheduler of a failed check.
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the scheduler is {}", self.spec);
+        }
+    }
+}
+
 impl Owner {
     fn new(spec: &str) -> Owner {
         Owner {
+            spec: spec.to_owned(),
             scheduler: build(&spec.parse().expect("a spec")).expect("a scheduler").scheduler,
             cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
             now: Timestamp::ZERO,
@@ -282,7 +293,7 @@ fn run(spec: &str, steps: &[Step]) -> Vec<(Timestamp, Dispatch)> {
         owner.take(step);
     }
     owner.drain();
-    owner.log
+    std::mem::take(&mut owner.log)
 }
 
 proptest! {
