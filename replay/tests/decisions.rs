@@ -79,10 +79,28 @@ fn candidates_are_the_requests_inserted_before_the_previous_issue() {
     assert_eq!((miss.at_ns.as_ns(), miss.kernel.sector.sector()), (7, 300));
     assert_eq!(miss.ours.unwrap().sector.sector(), 400);
     assert_eq!(miss.kernel.waited_ns.as_ns(), 4);
+    assert!(!miss.is_race);
     assert!(miss.reason.starts_with("another read of the same process, below and older"), "{}", miss.reason);
     assert_eq!(agreement.baseline_fifo, Some(0.5));
     // Upwards from the end of 500 there is nothing, so 300 is first; upwards from 308 there is 400.
     assert_eq!(agreement.baseline_cscan, Some(0.5));
+}
+
+#[test]
+fn decision_that_a_race_would_explain_is_marked() {
+    // 200 is next upwards. It was inserted 1 ns before the decision, or 1 ms before.
+    for (inserted, is_race) in [(2 * MS - 1, true), (MS, false)] {
+        let lines = [
+            (0, I, 100),
+            (0, I, 300),
+            (inserted, I, 200),
+            (2 * MS, D, 100),
+            (2 * MS + 1, D, 300),
+            (2 * MS + 2, D, 200),
+        ];
+        let misses = reads("mq-deadline", &lines).misses;
+        assert_eq!(misses.iter().map(|miss| miss.is_race).collect::<Vec<bool>>(), [is_race], "{misses:?}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use traces::spec::Spec;
 
 use crate::arguments::ValidateDecisions;
 use crate::error::UsageError;
-use crate::output::{Table, print, print_json};
+use crate::output::{Table, print, print_json, width, wrapped};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use crate::units::ABSENT;
@@ -105,7 +105,17 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
         text_columns: 1,
     };
     let mut text = figures.render(format);
-    if agreement.misses.is_empty() || misses_max == 0 {
+    if agreement.misses.is_empty() {
+        return text;
+    }
+    let races = agreement.misses.iter().filter(|miss| miss.is_race).count();
+    let note = format!(
+        "Of {} differing decisions, {races} would agree with the requests of at most 500 µs earlier or later, or a tick \
+         later. Where several CPUs dispatch at once, as with full load on several CPUs, the comparison does not hold.",
+        agreement.misses.len()
+    );
+    text.push_str(&format!("\n{}", wrapped(&note, width())));
+    if misses_max == 0 {
         return text;
     }
     let shown = agreement.misses.len().min(misses_max);

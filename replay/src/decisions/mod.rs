@@ -175,12 +175,14 @@ impl Decisions {
             self.oldest += u64::from(decided.oldest == Some(id));
             self.upwards += u64::from(decided.upwards == Some(id));
             if !agrees {
-                let reason = reason::reason(&self.requests, id, chosen.id, before.as_deref(), &span(not_before));
+                let (reason, is_race) =
+                    reason::reason(&self.requests, id, chosen.id, before.as_deref(), &span(not_before));
                 self.misses.push(Miss {
                     at_ns: self.clock.since_first(now),
                     kernel: choice(now, self.requests.known(id)),
                     ours: chosen.id.map(|ours| choice(now, self.requests.known(ours))),
                     reason,
+                    is_race,
                 });
             }
         }

@@ -11,18 +11,18 @@ use super::steps::{Span, What};
 const RACE: Nanos = Nanos::from_us(500);
 
 /// Describes the difference between the two choices, and tries whether a somewhat later or earlier decision would have
-/// agreed with the capture.
+/// agreed with the capture. Returns whether one would have.
 pub(super) fn reason(
     requests: &Requests,
     kernel: RequestId,
     ours: Option<RequestId>,
     before: Option<&dyn Scheduler>,
     span: &Span<'_>,
-) -> String {
+) -> (String, bool) {
     let difference = difference(requests, kernel, ours);
     match before.and_then(|before| race(before, kernel, span, requests)) {
-        Some(race) => format!("{difference}; {race}"),
-        None => difference,
+        Some(race) => (format!("{difference}; {race}"), true),
+        None => (difference, false),
     }
 }
 

@@ -36,8 +36,12 @@ pub struct Miss {
     pub kernel: Choice,
     /// What the scheduler chose; absent if it would have waited.
     pub ours: Option<Choice>,
-    /// What the two differ in, and what would explain it.
+    /// The difference of the two choices, and what would explain it.
     pub reason: String,
+    /// Whether the scheduler makes the kernel's choice with the requests of at most 500 us earlier or later, or a tick
+    /// later: then the order of events, rather than the scheduler, may differ.
+    #[serde(default)]
+    pub is_race: bool,
 }
 
 /// A request that was chosen.
