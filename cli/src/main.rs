@@ -17,6 +17,8 @@ mod picture;
 mod place;
 mod predict;
 mod progress;
+mod replay;
+mod replay_source;
 mod reproduce;
 mod scheduling;
 mod serve;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),

@@ -27,7 +27,7 @@ impl OneDevice {
         let names: Vec<&str> = self.reader.meta().vms.iter().take(NAMED_MAX).map(String::as_str).collect();
         let what = format!("it holds several devices, each with its own address space: {}, …", names.join(", "));
         ReadError::new(&self.path, Place::Whole, Problem::Malformed(what))
-            .remedy("choose one of them with --device NAME")
+            .remedy("choose one of them with --device NAME (iocast replay: --trace-device NAME)")
     }
 }
 

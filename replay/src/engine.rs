@@ -30,11 +30,22 @@ pub struct Ended<Src, Obs, Hst = ()> {
     pub host: Hst,
 }
 
+/// What a replay waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// This time: an arrival, an event of the drive or of the scheduler.
+    At(Timestamp),
+    /// A completion whose time the host does not know.
+    Completion,
+    /// Nothing: the source is exhausted, and nothing is outstanding.
+    Nothing,
+}
+
 /// A replay. It is generic over its parts, so that a benchmark runs concrete types; boxed parts work as well.
 pub struct Engine<Src, Hst, Obs> {
-    source: Src,
-    host: Hst,
-    observer: Obs,
+    pub(crate) source: Src,
+    pub(crate) host: Hst,
+    pub(crate) observer: Obs,
     max_outstanding: usize,
     now: Timestamp,
     outcome: Outcome,
@@ -83,32 +94,52 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
     /// If requests are outstanding and no event will ever come: the scheduler keeps requests for ever, or the source
     /// waits for a completion of no request.
     pub fn run(mut self) -> Result<Ended<Src, Obs, Hst>, ReplayError> {
-        while let Some(now) = self.next_time()? {
-            self.now = now;
-            self.host.complete(now, &mut self.observer, &mut self.done);
-            self.report_done(now);
-            self.arrive(now)?;
-            while let Some(vm) = self.source.ended_vm() {
-                self.observer.vm_ended(now, vm);
-            }
-            self.host.dispatch(now, &mut self.observer);
+        loop {
+            let now = match self.pending()? {
+                Pending::At(time) => time,
+                Pending::Completion => self.nothing_will_happen(),
+                Pending::Nothing => break,
+            };
+            assert!(now >= self.now, "a source, drive or scheduler promised something for a time that has passed");
+            self.step(now)?;
         }
         let Engine { source, host, observer, outcome, .. } = self;
         Ok(Ended { outcome, source, observer, host })
     }
 
     /// The earliest of the next arrival and the host's next event.
-    fn next_time(&mut self) -> Result<Option<Timestamp>, ReplayError> {
+    pub(crate) fn pending(&mut self) -> Result<Pending, ReplayError> {
         let arrival = if self.is_full() { Next::Blocked } else { self.source.next()? };
         let arrival = match arrival {
             Next::At(time) => Some(time),
-            Next::Exhausted if self.host.outstanding() == 0 => return Ok(None),
+            Next::Exhausted if self.host.outstanding() == 0 => return Ok(Pending::Nothing),
             Next::Exhausted | Next::Blocked => None,
         };
         let next = [arrival, self.host.next_event()].into_iter().flatten().min();
-        assert!(next.is_some(), "{} requests are outstanding and nothing will happen", self.host.outstanding());
-        assert!(next >= Some(self.now), "a source, drive or scheduler promised something for a time that has passed");
-        Ok(next)
+        Ok(next.map_or(Pending::Completion, Pending::At))
+    }
+
+    /// Everything that happens at `now`: completions, then arrivals, then dispatches.
+    pub(crate) fn step(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        self.complete(now);
+        self.arrive(now)?;
+        while let Some(vm) = self.source.ended_vm() {
+            self.observer.vm_ended(now, vm);
+        }
+        self.host.dispatch(now, &mut self.observer);
+        Ok(())
+    }
+
+    /// Completes all requests that are due by `now`.
+    pub(crate) fn complete(&mut self, now: Timestamp) {
+        self.now = now;
+        self.host.complete(now, &mut self.observer, &mut self.done);
+        self.report_done(now);
+    }
+
+    /// Ends a replay in which every remaining request waits for an event that will not come.
+    pub(crate) fn nothing_will_happen(&self) -> ! {
+        panic!("{} requests are outstanding and nothing will happen", self.host.outstanding());
     }
 
     fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {
@@ -137,7 +168,8 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         }
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether arrivals are held back at the source.
+    pub(crate) fn is_full(&self) -> bool {
         self.host.outstanding() >= self.max_outstanding
     }
 }

@@ -55,6 +55,7 @@ impl Metrics {
             queue: self.queue(span),
             vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
             stack: None,
+            live: None,
             ratio: None,
             notes: Vec::new(),
         }

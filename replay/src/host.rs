@@ -39,7 +39,7 @@ pub trait Host {
 /// One stage over a drive.
 pub struct Single<S, D> {
     stage: Stage<S>,
-    drive: D,
+    pub(crate) drive: D,
     // Reused so that nothing is allocated per request.
     completions: Vec<Completion>,
 }

@@ -18,7 +18,7 @@ pub enum Class {
 }
 
 impl Class {
-    fn of(operation: Operation) -> Class {
+    pub(crate) fn of(operation: Operation) -> Class {
         match operation {
             Operation::Read => Class::Read,
             Operation::Write => Class::Write,

@@ -39,6 +39,8 @@ pub trait Observer {
     fn issued(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
     /// The drive has completed a request (C).
     fn served(&mut self, _served: &Served) {}
+    /// The device could not serve a request and gave this error number; [`Observer::served`] follows.
+    fn failed(&mut self, _now: Timestamp, _id: RequestId, _errno: i32) {}
     /// All parts of an arrival have completed; its response time is `now` - `request.arrival` (Q2C).
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
     /// A VM sends nothing more ([`Source::ended_vm`](crate::Source::ended_vm)).
@@ -72,6 +74,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn served(&mut self, served: &Served) {
         self.0.served(served);
         self.1.served(served);
+    }
+    fn failed(&mut self, now: Timestamp, id: RequestId, errno: i32) {
+        self.0.failed(now, id, errno);
+        self.1.failed(now, id, errno);
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.0.completed(now, id, request);
@@ -113,6 +119,11 @@ impl<O: Observer> Observer for Option<O> {
     fn served(&mut self, served: &Served) {
         if let Some(observer) = self {
             observer.served(served);
+        }
+    }
+    fn failed(&mut self, now: Timestamp, id: RequestId, errno: i32) {
+        if let Some(observer) = self {
+            observer.failed(now, id, errno);
         }
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {

@@ -44,6 +44,20 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["replay"],
+        [
+            ("The reads of a trace at their recorded times", "iocast replay web.parquet --device /dev/sdb"),
+            (
+                "A scheduler in front of the device; the requests as a trace",
+                "iocast replay web.parquet --device /dev/sdb --pacing closed --scheduler cats --depth 1 -o run.parquet",
+            ),
+            (
+                "Two VMs on a file, twice as fast, with their writes",
+                "iocast replay web.parquet mail.parquet --device disk.img --map remap --pacing scaled=0.5 --allow-writes",
+            ),
+        ],
+    ),
+    (
         &["predict"],
         [
             ("Two VMs that will share a device, from a trace of each alone", "iocast predict mail.parquet web.parquet"),

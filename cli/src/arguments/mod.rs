@@ -11,6 +11,7 @@ mod picture;
 mod place;
 mod predict;
 mod reading;
+mod replay;
 mod reproduce;
 mod serve;
 mod stack;
@@ -32,6 +33,7 @@ pub use picture::Picture;
 pub use place::Place;
 pub use predict::Predict;
 pub use reading::{Reading, Window};
+pub use replay::{Backend, Replay};
 pub use reproduce::Reproduce;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
 pub use stack::Stack;
@@ -66,6 +68,9 @@ impl Cli {
             .mut_subcommand("compare", also("end", "to"))
             .mut_subcommand("convert", also("input_format", "from"))
             .mut_subcommand("predict", also("input_format", "from"))
+            .mut_subcommand("replay", |command| command.mut_arg("device", of_replay).mut_arg("depth", deep))
+            .mut_subcommand("replay", also("start", "from"))
+            .mut_subcommand("replay", also("end", "to"))
             .mut_subcommand("reproduce", |command| command.override_usage(usage_of_reproduce()))
             .mut_subcommand("stat", also("input_format", "from"))
             .mut_subcommand("stat", |command| command.after_help(stages()));
@@ -84,6 +89,14 @@ pub enum Command {
     Stat(Stat),
     /// Replay traces or run simulated guests under several schedulers, and compare the results
     Compare(Compare),
+    /// Replay traces on a real device or file, and report how faithful the replay was
+    ///
+    /// Requests go past the page cache (O_DIRECT, io_uring). Nothing but reads is sent without --allow-writes. A device
+    /// that is mounted, held, in use for swap or partitioned is refused. The result has the figures of `iocast
+    /// compare`, how late requests were sent, and the recorded response times beside the new ones. A scheduler of
+    /// iocast may stand in front of the device (--scheduler cats --depth 1). SIGINT ends the replay with the results so
+    /// far.
+    Replay(Replay),
     /// Forecast the throughput and response times of VMs that share a device, from a trace of each alone
     ///
     /// The forecast states rates, mean response times (D2C: from issue to completion at the device) and the mix of
@@ -129,6 +142,16 @@ fn of_calibrate(argument: clap::Arg) -> clap::Arg {
     argument
         .value_name("PATH")
         .help("Block device or file to measure; with a TRACE: use only the requests of the device of this name")
+}
+
+/// The device of a trace, where `--device` is the device to replay on.
+fn of_replay(argument: clap::Arg) -> clap::Arg {
+    argument.long("trace-device")
+}
+
+/// The default depth on a real device, which has a queue of its own.
+fn deep(argument: clap::Arg) -> clap::Arg {
+    argument.default_value("1024").help("Most requests in flight at the device")
 }
 
 /// The usage with the names of the papers, which clap prints if the paper is missing.

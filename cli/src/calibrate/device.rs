@@ -103,15 +103,20 @@ fn notes_on_file(metadata: &Metadata, bytes: u64) -> Vec<String> {
         "a file was measured: distances are those within the file, and the file system decides where its blocks lie"
             .to_owned(),
     ];
+    notes.extend(note_on_holes(metadata, bytes));
+    notes
+}
+
+/// A note if a file of `bytes` has holes.
+pub fn note_on_holes(metadata: &Metadata, bytes: u64) -> Option<String> {
     let allocated = metadata.blocks() * SECTOR_BYTES;
-    if (allocated as f64) < bytes as f64 * ALLOCATED_MIN {
-        notes.push(format!(
+    ((allocated as f64) < bytes as f64 * ALLOCATED_MIN).then(|| {
+        format!(
             "only {:.0} % of the file has blocks, and reads of holes never reach the device; write the whole file \
              first",
             allocated as f64 / bytes.max(1) as f64 * 100.0
-        ));
-    }
-    notes
+        )
+    })
 }
 
 impl MeasuredDevice for FileDevice {

@@ -1,8 +1,8 @@
 //! `iocast calibrate`: measures the read times of a device, a file, a trace or a drive model, fits drive models to
 //! them, and writes the models' profiles and a picture.
 
-mod device;
-mod drive_cache;
+pub mod device;
+pub mod drive_cache;
 mod render;
 mod target;
 

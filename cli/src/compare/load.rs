@@ -10,10 +10,11 @@ use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
 
 use super::guests::{self, Generated, Measure};
-use super::source::{ReplaySource, Running, paced};
+use super::source::Running;
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
 use crate::progress::Progress;
+use crate::replay_source::{ReplaySource, paced};
 use crate::vms::{self, Vm};
 
 /// The load of all replays.

@@ -7,10 +7,10 @@ mod guests;
 mod layout;
 mod load;
 mod observers;
-mod options;
+pub mod options;
 mod picture;
 mod source;
-mod tables;
+pub mod tables;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -33,7 +33,6 @@ use traces::trace::ReadOptions;
 use candidates::Candidate;
 use load::Load;
 use observers::{Log, Observers};
-use source::ReplaySource;
 
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
@@ -41,6 +40,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
+use crate::replay_source::ReplaySource;
 use crate::scheduling::Scheduling;
 
 /// The settings that all replays on one drive share.
@@ -245,11 +245,12 @@ impl<'a> Setup<'a> {
 /// A note on bfq before a drive that turns.
 const BFQ_OF_SSDS: &str = "runs as on an SSD; on this drive Linux has bfq:rotational=on";
 
-const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
+/// What to do about an open loop that the drive cannot sustain.
+pub const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";
 
 /// The reasons for which an open-loop replay counts as overloaded; `None` if it does not.
-fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
+pub fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
     let load = verdict.offered_load.unwrap_or(0.0);
     let reasons = [
         (load >= 1.0, format!("the offered load is {load:.2}")),
@@ -260,7 +261,8 @@ fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-fn part(name: &str, model: &str, settings: &Settings) -> Part {
+/// A scheduler or drive with its settings, for a result.
+pub fn part(name: &str, model: &str, settings: &Settings) -> Part {
     let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Part { name: name.to_owned(), model: model.to_owned(), settings }
 }
@@ -273,7 +275,8 @@ fn drive_part(drive: &drive_models::BuiltDrive) -> Part {
     part
 }
 
-fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {
+/// Warnings on the traces of a replay.
+pub fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String> {
     let mut warnings = Vec::new();
     for trace in traces {
         let path = Path::new(&trace.path).display();

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use replay::sources::TimeWindow;
+
 use super::Setup;
 use super::load::Load;
-use crate::arguments::{Compare, Pacing, Until};
+use crate::arguments::{Compare, MapArgument, Pacing, Reading, Stage, Until};
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
@@ -12,43 +14,60 @@ const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ah
 /// The options that only traces have.
 const OF_TRACES: &[&str] = &["pacing", "map", "arrivals", "from", "lenient"];
 
+/// The options of a replay of traces through one stage, and their values.
+pub fn of_replay(
+    pacing: Pacing,
+    map: MapArgument,
+    reading: &Reading,
+    window: TimeWindow,
+    stage: Stage,
+) -> BTreeMap<String, String> {
+    let limits = stage.limits();
+    let pacing = match pacing {
+        Pacing::Recorded => "recorded".to_owned(),
+        Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
+        Pacing::Asap(outstanding) => format!("asap={outstanding}"),
+        Pacing::Closed => "closed".to_owned(),
+    };
+    let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
+    [
+        ("pacing", pacing),
+        ("map", map.to_string()),
+        ("max_segments", limits.max_segments.to_string()),
+        ("arrivals", format!("{:?}", reading.at).to_lowercase()),
+        ("from", window.from.to_string()),
+        ("to", or_all(window.to.map(|to| to.to_string()))),
+        ("limit", or_all(window.limit.map(|limit| limit.to_string()))),
+        ("lenient", reading.lenient.to_string()),
+        ("depth", limits.depth.to_string()),
+        ("write_depth", limits.write_depth.min(limits.depth).to_string()),
+        ("look_ahead", u8::from(limits.look_ahead).to_string()),
+        ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
+        ("max_request_sectors", limits.max_sectors.to_string()),
+        ("max_queue", stage.max_queue.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// For how long VMs are measured, as a result states it.
+pub fn measured_until(until: Until) -> String {
+    match until {
+        Until::First => "the first VM has no more arrivals",
+        Until::Last => "the last VM has no more arrivals",
+    }
+    .to_owned()
+}
+
 impl Setup<'_> {
     /// Every option that applied, with its value.
     pub(super) fn effective_options(&self) -> BTreeMap<String, String> {
-        let Compare { stage, reading, pacing, .. } = self.arguments;
-        let limits = stage.limits();
-        let pacing = match pacing {
-            Pacing::Recorded => "recorded".to_owned(),
-            Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
-            Pacing::Asap(outstanding) => format!("asap={outstanding}"),
-            Pacing::Closed => "closed".to_owned(),
-        };
-        let or_all = |value: Option<String>| value.unwrap_or_else(|| "all".to_owned());
-        let mut options: BTreeMap<String, String> = [
-            ("pacing", pacing),
-            ("map", self.arguments.map.to_string()),
-            ("max_segments", limits.max_segments.to_string()),
-            ("arrivals", format!("{:?}", reading.at).to_lowercase()),
-            ("from", self.window.from.to_string()),
-            ("to", or_all(self.window.to.map(|to| to.to_string()))),
-            ("limit", or_all(self.window.limit.map(|limit| limit.to_string()))),
-            ("lenient", reading.lenient.to_string()),
-            ("depth", limits.depth.to_string()),
-            ("write_depth", limits.write_depth.min(limits.depth).to_string()),
-            ("look_ahead", u8::from(limits.look_ahead).to_string()),
-            ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
-            ("max_request_sectors", limits.max_sectors.to_string()),
-            ("max_queue", stage.max_queue.to_string()),
-            ("seed", "none: arrivals are the trace's; a drive that draws times has a seed of its own".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
+        let Compare { stage, reading, pacing, map, .. } = self.arguments;
+        let mut options = of_replay(*pacing, *map, reading, self.window, *stage);
+        let seed = "none: arrivals are the trace's; a drive that draws times has a seed of its own";
+        options.insert("seed".to_owned(), seed.to_owned());
         if self.arguments.per_vm || self.arguments.stack.watches_shares() {
-            let until = match self.arguments.until {
-                Until::First => "the first VM has no more arrivals",
-                Until::Last => "the last VM has no more arrivals",
-            };
-            options.insert("vms_measured_until".to_owned(), until.to_owned());
+            options.insert("vms_measured_until".to_owned(), measured_until(self.arguments.until));
         }
         if !self.arguments.stack.stacks.is_empty() {
             // Each layer of a stack has its own.

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use traces::statistics::Distribution;
 use traces::trace::Extent;
 use traces::{Lba, Losses, Nanos, ReadError, Record, Sectors, Timestamp, TraceMeta, TraceReader, VmId};
 
 use super::AddressMap;
+use crate::metrics::Class;
 use crate::source::ReplayError;
 
 /// The part of each trace that is replayed.
@@ -129,6 +131,23 @@ pub fn extent(reader: &mut dyn TraceReader, window: TimeWindow) -> Result<Extent
     Ok(Extent { lba_min: extent.lba_min.min(extent.lba_end), ..extent })
 }
 
+/// The response times that traces record, by class.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedResponses([Distribution; 3]);
+
+impl RecordedResponses {
+    /// Those of one class.
+    pub fn of(&self, class: Class) -> &Distribution {
+        &self.0[class as usize]
+    }
+
+    fn add(&mut self, record: &Record) {
+        if let Some(response) = record.response_time() {
+            self.0[Class::of(record.request.operation) as usize].add(response);
+        }
+    }
+}
+
 /// Several traces merged by arrival. Of equal arrivals, the one of the VM given first comes first.
 pub struct MergedTraces {
     lanes: Vec<Lane>,
@@ -139,6 +158,7 @@ pub struct MergedTraces {
     /// VMs whose last record was taken, until [`MergedTraces::ended_vm`] gives them.
     ended: Vec<VmId>,
     progress: Arc<AtomicU64>,
+    recorded: Option<Box<RecordedResponses>>,
 }
 
 /// The number of records between two updates of the progress counter.
@@ -159,6 +179,7 @@ impl MergedTraces {
             started: false,
             ended: Vec::new(),
             progress: Arc::default(),
+            recorded: None,
         }
     }
 
@@ -167,6 +188,18 @@ impl MergedTraces {
     pub fn with_progress(mut self, progress: Arc<AtomicU64>) -> MergedTraces {
         self.progress = progress;
         self
+    }
+
+    /// Measures the response times that the traces record.
+    #[must_use]
+    pub fn with_recorded_responses(mut self) -> MergedTraces {
+        self.recorded = Some(Box::default());
+        self
+    }
+
+    /// The response times of the records taken, if they are measured.
+    pub fn recorded_responses(&self) -> Option<&RecordedResponses> {
+        self.recorded.as_deref()
     }
 
     /// The next record, without taking it.
@@ -183,6 +216,9 @@ impl MergedTraces {
         let Some(index) = self.next_lane()? else { return Ok(None) };
         let lane = &mut self.lanes[index];
         let record = lane.head.take();
+        if let (Some(recorded), Some(record)) = (&mut self.recorded, &record) {
+            recorded.add(record);
+        }
         lane.replayed += 1;
         self.emitted += 1;
         if self.is_at_limit() {

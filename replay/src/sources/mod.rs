@@ -11,6 +11,6 @@ pub mod random;
 pub use addresses::{AddressMap, Mapping};
 pub use asap::Asap;
 pub use closed::Closed;
-pub use merged_traces::{Cursor, MergedTraces, Position, TimeWindow, TraceRead, VmTrace, extent};
+pub use merged_traces::{Cursor, MergedTraces, Position, RecordedResponses, TimeWindow, TraceRead, VmTrace, extent};
 pub use open::Open;
 pub use random::RandomClosed;

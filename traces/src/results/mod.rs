@@ -10,6 +10,7 @@ pub mod drive;
 pub mod free_run;
 pub mod isolation;
 pub mod lab;
+pub mod live;
 pub mod placement;
 pub mod prediction;
 pub mod reproduction;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::trace::{Clock, Layer, Losses, TraceMeta};
 use crate::units::Nanos;
 
+pub use live::LiveFigures;
 pub use stack::{Fairness, LayerFigures, StackFigures};
 pub use statistics::SpanFigures;
 
@@ -42,7 +44,7 @@ pub fn supports_percentile(samples: u64, name: &str) -> bool {
     share.powf(samples as f64) <= 0.05
 }
 
-/// What `iocast compare` stores.
+/// What `iocast compare` and `iocast replay` store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`SCHEMA_VERSION`].
@@ -196,6 +198,9 @@ pub struct Run {
     /// The layers that the requests went through, if there was more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackFigures>,
+    /// How a replay on a real device kept its times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveFigures>,
     /// Ratios to the baseline, if both are comparable.
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.

@@ -1,0 +1,98 @@
+//! The arguments of `iocast replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{MapArgument, Pacing, Reading, Stage, Until, Window};
+use crate::output_format::OutputFormat;
+
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the device (web.parquet@64g)
+    #[arg(value_name = "TRACE[@PLACE]")]
+    pub traces: Vec<String>,
+    /// Trace of a VM with the VM's name (web=web.blktrace, mail=mail.parquet@64g); repeatable
+    #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
+    pub vms: Vec<String>,
+    /// Block device or file to replay on, or null: requests complete at once, which measures this machine alone
+    #[arg(id = "target", long = "device", value_name = "PATH")]
+    pub target: PathBuf,
+    /// Send writes, flushes and discards as well. They destroy the data of the device. Without this option they are
+    /// left out
+    #[arg(long)]
+    pub allow_writes: bool,
+    /// Seed of the data that writes carry
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How requests are sent: io_uring, or threads that wait for one request each; auto takes threads if the kernel
+    /// forbids io_uring
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// What to do when a request fails. A device that disappears always ends the replay
+    #[arg(long, value_enum, default_value_t = OnErrorArgument::GoOn)]
+    pub on_error: OnErrorArgument,
+    /// Scheduler in front of the device, with tunables (cats, deadline:fifo_batch=8); it decides if --depth is small
+    #[arg(long, value_name = "SCHEDULER", default_value = "none")]
+    pub scheduler: String,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub window: Window,
+    #[command(flatten)]
+    pub stage: Stage,
+    /// When requests arrive: recorded (at the trace's times), scaled=F (the trace's times multiplied by F; 0.5 is twice
+    /// as fast), asap or asap=N (always N outstanding, 32 by default), closed (each stream waits for its completions
+    /// and then for its recorded think times)
+    #[arg(long, default_value = "recorded")]
+    pub pacing: Pacing,
+    /// How the trace's addresses are mapped to the device: exact (an address beyond the device is an error), wrap
+    /// (modulo the capacity), scale (shrink all addresses and places in proportion if they do not fit), remap (put the
+    /// VMs' footprints next to each other; distances within a VM stay)
+    #[arg(long, value_enum, default_value_t = MapArgument::Exact)]
+    pub map: MapArgument,
+    /// Print the figures of each VM as well
+    #[arg(long)]
+    pub per_vm: bool,
+    /// How long VMs are measured for --per-vm: until the first VM has no more arrivals, so that all are active, or
+    /// until the last has none
+    #[arg(long, value_enum, default_value_t = Until::First)]
+    pub until: Until,
+    /// Print all figures and settings
+    #[arg(long)]
+    pub details: bool,
+    /// File for a trace of the replay, .parquet or .csv [default: none]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite a file that exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Form of the printed result
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+/// How requests are sent to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    Auto,
+    #[value(name = "io_uring")]
+    IoUring,
+    Threads,
+}
+
+/// What happens when a request fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnErrorArgument {
+    GoOn,
+    Stop,
+}
+
+impl From<OnErrorArgument> for replay::live::OnError {
+    fn from(argument: OnErrorArgument) -> replay::live::OnError {
+        match argument {
+            OnErrorArgument::GoOn => replay::live::OnError::GoOn,
+            OnErrorArgument::Stop => replay::live::OnError::Stop,
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! `iocast replay`: replays traces on a real device, and reports how faithful the replay was.
+
+mod device;
+mod holders;
+mod reads_only;
+mod run_trace;
+mod tables;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use replay::live::{End, LONGEST_REQUEST, LiveEnded, LiveEngine, MonotonicClock};
+use replay::metrics::Class;
+use replay::overload::{Overload, Verdict};
+use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
+use replay::{Metrics, Observer, Stage};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use traces::results::live::{Ending, LiveFigures, RecordedTimes};
+use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
+use traces::spec::Spec;
+use traces::trace::{Clock as TraceClock, ReadOptions};
+use traces::{Request, RequestId, Timestamp, TraceMeta};
+
+use crate::arguments::{Pacing, Replay, Window};
+use crate::compare::{self, REMEDY, options, why_overloaded};
+use crate::error::{Interrupted, UsageError};
+use crate::output;
+use crate::output_format::OutputFormat;
+use crate::progress::Progress;
+use crate::replay_source::{ReplaySource, paced};
+use crate::vms::{self, Vm};
+use device::Opened;
+use reads_only::ReadsOnly;
+use run_trace::RunTrace;
+
+const NOTHING_GIVEN: &str = "there is nothing to replay; give traces (iocast replay web.parquet --device /dev/sdb)";
+
+/// A replay before its start.
+struct Plan<'a> {
+    arguments: &'a Replay,
+    vms: Vec<Vm>,
+    options: ReadOptions,
+    window: TimeWindow,
+}
+
+/// The content of the traces, as far as they are replayed.
+struct Survey {
+    requests: u64,
+    /// Requests that are left out since nothing but reads is allowed.
+    left_out: u64,
+}
+
+/// The observers of a replay.
+type Observers = ((Metrics, Overload), (Option<RunTrace>, Completed));
+type Ended = LiveEnded<Box<dyn ReplaySource>, Observers>;
+
+/// Counts completed arrivals for the progress bar.
+struct Completed(Arc<AtomicU64>);
+
+impl Observer for Completed {
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub fn run(arguments: &Replay) -> Result<()> {
+    let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
+    let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
+    let part = compare::part(&scheduler.to_string(), built.entry.name, &built.settings);
+    let limits = arguments.stage.limits();
+    let too_long = "--max-request is at most 8m on a device, since every request in flight needs memory";
+    ensure!(limits.max_sectors <= LONGEST_REQUEST, UsageError(too_long.to_owned()));
+    ensure!(!arguments.traces.is_empty() || !arguments.vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
+    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.force) {
+        bail!("{} exists; overwrite it with --force, or choose another name with --output", path.display());
+    }
+    let (reading, window) = (arguments.reading.options(), arguments.window.checked()?);
+    let opened = Opened::new(arguments)?;
+    let named = vms::name_all(&arguments.traces, &arguments.vms)?;
+    let vms = vms::gather(named, &reading, arguments.map.mapping(), window, opened.device.capacity())?;
+    let plan = Plan { arguments, vms, options: reading, window };
+    let survey = plan.survey(&opened)?;
+    let output = arguments.output.as_deref().map(RunTrace::begin).transpose()?;
+    let about = About::of(&opened);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
+    }
+    let ended = plan.replay(&survey, opened, Stage::new(built.scheduler, limits), output, stop)?;
+    let end = ended.end;
+    let (comparison, output) = plan.result(part, about, &survey, ended);
+    if let Some(output) = output {
+        let meta = plan.meta(output.format(), &comparison);
+        output.finish(meta)?;
+    }
+    for warning in &comparison.provenance.warnings {
+        eprintln!("iocast: warning: {warning}");
+    }
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&comparison)?,
+        format => output::print(&tables::render(&comparison, format, arguments.details))?,
+    }
+    match end {
+        End::Complete => Ok(()),
+        End::Interrupted => Err(Interrupted.into()),
+        End::Failed => bail!("a request failed, and --on-error stop ended the replay"),
+        End::DeviceGone => bail!("{} has disappeared, which ended the replay", arguments.target.display()),
+    }
+}
+
+/// The properties of an open device that the result names.
+struct About {
+    drive: Part,
+    backend: &'static str,
+    backend_reason: Option<String>,
+    direct: bool,
+    widened: Arc<AtomicU64>,
+    warnings: Vec<String>,
+}
+
+impl About {
+    fn of(opened: &Opened) -> About {
+        let settings = [
+            ("backend", opened.backend.to_owned()),
+            ("direct", opened.direct.to_string()),
+            ("block_sectors", opened.block.to_string()),
+            ("capacity_sectors", opened.device.capacity().to_string()),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
+        About {
+            drive: Part { name: String::new(), model: "device".to_owned(), settings },
+            backend: opened.backend,
+            backend_reason: opened.backend_reason.clone(),
+            direct: opened.direct,
+            widened: opened.widened(),
+            warnings: opened.warnings.clone(),
+        }
+    }
+}
+
+impl Plan<'_> {
+    /// The requests to replay, and a counter of those that are left out.
+    fn merged(&self, opened: &Opened) -> Result<(MergedTraces, Arc<AtomicU64>)> {
+        let left_out = Arc::new(AtomicU64::new(0));
+        let mut traces = Vec::new();
+        for vm in &self.vms {
+            let mut trace = vm.open(&self.options)?;
+            if !self.arguments.allow_writes {
+                trace.reader = Box::new(ReadsOnly { reader: trace.reader, left_out: Arc::clone(&left_out) });
+            }
+            traces.push(trace);
+        }
+        Ok((MergedTraces::new(traces, self.window, opened.device.capacity()), left_out))
+    }
+
+    /// Reads the traces once, so that an address beyond the device is an error before the first request is sent.
+    fn survey(&self, opened: &Opened) -> Result<Survey> {
+        let progress = Progress::new("reading", self.vms.iter().map(|vm| vm.bytes).sum(), 1);
+        let (merged, left_out) = self.merged(opened)?;
+        let mut merged = merged.with_progress(progress.counter(0));
+        let mut requests = 0;
+        while merged.take()?.is_some() {
+            requests += 1;
+        }
+        let left_out = device::count(&left_out);
+        let nothing = match (left_out, self.window == TimeWindow::default()) {
+            (0, true) => "the traces hold no request",
+            (0, false) => Window::IS_EMPTY,
+            (_, _) => "the traces hold no reads; --allow-writes sends their writes too, and destroys the device's data",
+        };
+        ensure!(requests > 0, nothing);
+        Ok(Survey { requests, left_out })
+    }
+
+    fn replay(
+        &self,
+        survey: &Survey,
+        opened: Opened,
+        stage: Stage<Box<dyn schedulers::Scheduler>>,
+        output: Option<RunTrace>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Ended> {
+        let progress = Progress::requests("replaying", Some(survey.requests), 1);
+        let (merged, _) = self.merged(&opened)?;
+        let source = paced(merged.with_recorded_responses(), self.arguments.pacing);
+        let metrics = if self.arguments.per_vm {
+            Metrics::per_vm(self.arguments.until.active_time(self.vms.len()))
+        } else {
+            Metrics::new()
+        };
+        let observers = ((metrics, Overload::default()), (output, Completed(progress.counter(0))));
+        let engine = LiveEngine::new(source, stage, opened.device, observers, MonotonicClock::new())
+            .max_outstanding(self.arguments.stage.max_queue as usize)
+            .on_error(self.arguments.on_error.into())
+            .stop(stop);
+        engine.run().with_context(|| self.arguments.target.display().to_string())
+    }
+
+    /// The result, and the trace of the replay if one is written.
+    fn result(&self, part: Part, about: About, survey: &Survey, ended: Ended) -> (Comparison, Option<RunTrace>) {
+        let live = self.live_figures(&about, survey, &ended);
+        let held_back = ended.held_back > 0;
+        let ((metrics, overload), (output, _)) = ended.observer;
+        let open = matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        // A device serves several requests at once, so that its service times say nothing of its load.
+        let verdict = Verdict { offered_load: None, ..overload.verdict() };
+        let status = match why_overloaded(verdict, held_back) {
+            Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
+            _ => Status::Comparable,
+        };
+        let names: Vec<String> = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        let mut run: Run = metrics.run(part, status, &names);
+        let name = self.arguments.target.display().to_string();
+        run.drive.clone_from(&name);
+        // Every arrival is a little late on a device; the issue-time error says by how much.
+        let late_is_known = true;
+        run.notes.extend(ended.source.notes(late_is_known));
+        run.live = Some(live);
+        let read = ended.source.read();
+        let traces: Vec<_> = self.vms.iter().zip(&read).map(|(vm, read)| vm.provenance(read)).collect();
+        let mut warnings = about.warnings;
+        warnings.extend(vms::overlaps(&self.vms));
+        warnings.extend(compare::trace_warnings(&traces));
+        let provenance = Provenance {
+            program: traces::program_version(),
+            warnings,
+            traces,
+            workloads: Vec::new(),
+            drives: vec![Part { name, ..about.drive }],
+            options: self.effective_options(),
+        };
+        (Comparison { schema_version: SCHEMA_VERSION, provenance, baseline: None, runs: vec![run] }, output)
+    }
+
+    fn live_figures(&self, about: &About, survey: &Survey, ended: &Ended) -> LiveFigures {
+        let timed = !matches!(self.arguments.pacing, Pacing::Asap(_));
+        let broken = if timed { ended.broken_bounds(survey.requests) } else { Vec::new() };
+        let nothing = RecordedResponses::default();
+        let recorded = ended.source.traces().and_then(MergedTraces::recorded_responses).unwrap_or(&nothing);
+        LiveFigures {
+            target: self.arguments.target.display().to_string(),
+            backend: about.backend.to_owned(),
+            backend_reason: about.backend_reason.clone(),
+            direct: about.direct,
+            ending: match ended.end {
+                End::Complete => Ending::Complete,
+                End::Interrupted => Ending::Interrupted,
+                End::Failed => Ending::Failed,
+                End::DeviceGone => Ending::DeviceGone,
+            },
+            asked_requests: survey.requests,
+            unfinished_requests: ended.unfinished as u64,
+            left_out_requests: survey.left_out,
+            widened_requests: device::count(&about.widened),
+            failed_requests: ended.failures.iter().map(|(failure, count)| (failure.name(), *count)).collect(),
+            punctuality: timed.then(|| ended.punctuality_figures()),
+            faithful: timed.then_some(broken.is_empty()),
+            not_faithful_because: broken,
+            recorded: RecordedTimes {
+                read: recorded.of(Class::Read).figures(),
+                write: recorded.of(Class::Write).figures(),
+                other: recorded.of(Class::Other).figures(),
+            },
+        }
+    }
+
+    fn effective_options(&self) -> std::collections::BTreeMap<String, String> {
+        let Replay { pacing, map, reading, stage, .. } = self.arguments;
+        let mut options = options::of_replay(*pacing, *map, reading, self.window, *stage);
+        options.insert("allow_writes".to_owned(), self.arguments.allow_writes.to_string());
+        options.insert("on_error".to_owned(), format!("{:?}", self.arguments.on_error).to_lowercase());
+        options.insert("seed".to_owned(), self.arguments.seed.to_string());
+        if self.arguments.per_vm {
+            options.insert("vms_measured_until".to_owned(), options::measured_until(self.arguments.until));
+        }
+        options
+    }
+
+    /// The metadata of the trace of the replay.
+    fn meta(&self, format: &str, comparison: &Comparison) -> TraceMeta {
+        let traces = &comparison.provenance.traces;
+        let layer = traces.first().map_or(traces::Layer::GuestQueue, |trace| trace.layer);
+        let mut meta = TraceMeta::new(format, layer, "monotonic");
+        meta.clock = TraceClock { name: "monotonic".to_owned(), zero_unix_ns: None };
+        meta.vms = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
+        add("captured_by", format!("{} replay", comparison.provenance.program));
+        add("lost_events", "0".to_owned());
+        for run in &comparison.runs {
+            add("device", run.drive.clone());
+            add("scheduler", run.scheduler.name.clone());
+            if let Some(live) = &run.live {
+                add("backend", live.backend.clone());
+                add("unfinished_requests", live.unfinished_requests.to_string());
+                add("failed_requests", live.failed_requests.values().sum::<u64>().to_string());
+            }
+        }
+        for (name, value) in &comparison.provenance.options {
+            add(&format!("option.{name}"), value.clone());
+        }
+        for trace in traces {
+            add(&format!("replayed.{}", trace.vm), format!("{} (sha256 {})", file_name(&trace.path), trace.sha256));
+        }
+        meta
+    }
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
