@@ -1,6 +1,6 @@
-//! `iocast serve` with the real nbdkit: clients, signals, and error messages.
+//! `iocast serve`: clients, signals, kills and error messages.
 //!
-//! Needs Debian's nbdkit and libnbd-bin; no root.
+//! Needs Debian's libnbd-bin, fio and util-linux, and root for a full disk.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::io::{BufRead, BufReader};
@@ -83,23 +83,181 @@ fn serves_until_a_signal_and_prints_the_lateness() {
     }
 }
 
+/// fio, which reads and writes until it is killed or the server ends.
+fn load(folder: &Path, export: &str) -> Child {
+    let mut fio = Command::new("fio");
+    fio.args(["--thread", "--name=load", "--ioengine=nbd", "--rw=randrw", "--bs=4k", "--iodepth=8", "--time_based"]);
+    fio.args(["--runtime=60", "--size=1m", "--write_lat_log=lat", "--log_offset=1"]).current_dir(folder);
+    fio.arg(format!("--uri=nbd+unix:///{export}?socket={}", folder.join("socket").display()));
+    let started = fio.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    started.expect("fio is not installed; Debian's package fio has it")
+}
+
+fn stat(folder: &Path, log: &str) -> (serde_json::Value, String) {
+    let output = iocast().current_dir(folder).args(["stat", log, "--output-format", "json"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
+}
+
+/// Writes and reads every sector of an export once. Returns when all replies have come.
+fn copy_both_ways(folder: &Path, export: &str, bytes: usize) {
+    let uri = format!("nbd+unix:///{export}?socket={}", folder.join("socket").display());
+    std::fs::write(folder.join("data"), vec![7; bytes]).unwrap();
+    for (from, to) in [("data", uri.as_str()), (uri.as_str(), "back")] {
+        let copied = Command::new("nbdcopy").args(["--request-size=4096", from, to]).current_dir(folder).status();
+        assert!(copied.expect("nbdcopy is not installed; Debian's package libnbd-bin has it").success());
+    }
+}
+
 #[test]
-fn log_is_complete_even_if_iocast_is_killed() {
+fn log_of_a_killed_server_has_all_that_it_served() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--drive", "fixed:service=1ms", "--image", "memory:1m", "--log", "log.parquet"];
-    let (mut child, _) = start(folder.path(), &arguments);
+    let place = folder.path();
+    let arguments = ["--drive", "fixed:service=1us", "--image", "memory:256m", "--log", "log.parquet"];
+    let exports = ["--export", "mail@0:255m", "--export", "web@255m:1m"];
+    let (mut child, _) = start(place, &[&arguments[..], &exports].concat());
+    copy_both_ways(place, "web", 1 << 20);
+    // More than a row group of 65,536 requests, and requests that are outstanding at the end.
+    copy_both_ways(place, "mail", 255 << 20);
+    let tail = || {
+        let entries = std::fs::read_dir(place).unwrap().map(Result::unwrap);
+        let tails = entries.filter(|entry| entry.file_name().to_string_lossy().contains(".tail-"));
+        tails.map(|entry| entry.metadata().unwrap().len()).sum::<u64>()
+    };
+    let (before, begun) = (tail(), Instant::now());
+    let mut load = load(place, "web");
+    while tail() < before + (1 << 16) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "fio does nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     signal(&child, "KILL");
     child.wait().unwrap();
-    let log = folder.path().join("log.parquet");
-    let begin = Instant::now();
-    while !log.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "no log after {:?}", begin.elapsed());
-        std::thread::sleep(Duration::from_millis(20));
+    load.wait().unwrap();
+    // The row groups can be read at once, with a warning. The rest is restored.
+    let (before, said) = stat(place, "log.parquet");
+    assert!(said.contains("iocast capture recover"), "{said}");
+    let recovered = iocast().current_dir(place).args(["capture", "recover", "log.parquet"]).output().unwrap();
+    let text = String::from_utf8(recovered.stdout).unwrap();
+    assert!(recovered.status.success() && text.contains("is complete with"), "{text}");
+    let (after, said) = stat(place, "log.parquet");
+    assert!(!said.contains("recover"), "{said}");
+    let whole = traces::formats::open(&place.join("log.parquet"), &traces::trace::ReadOptions::default());
+    let mut reader = whole.unwrap();
+    let (mut arrivals, mut bytes) = (Vec::new(), [[0; 2]; 2]);
+    while let Some(record) = reader.next().unwrap() {
+        arrivals.push(record.request.arrival);
+        bytes[usize::from(record.request.vm.0)][record.request.operation as usize] += record.request.sectors().bytes();
     }
-    // The stale socket does not prevent a new server.
-    let (child, _) = start(folder.path(), &arguments[..4]);
+    assert_eq!(reader.meta().vms, ["mail", "web"]);
+    assert!(arrivals.is_sorted() && arrivals.len() as u64 > 65_536, "{}", arrivals.len());
+    assert!(before != after);
+    // nbdcopy got a reply to each of its requests, and fio to those in its log.
+    assert_eq!(bytes[0], [255 << 20, 255 << 20]);
+    let replied = std::fs::read_to_string(place.join("lat_clat.1.log")).map_or(0, |text| text.lines().count() as u64);
+    let logged = (bytes[1][0] + bytes[1][1] - (2 << 20)) / 4096;
+    assert!(logged > 100 && logged >= replied, "{logged} requests of fio's {replied}");
+    let left: Vec<String> = std::fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("log."))
+        .collect();
+    assert_eq!(left, ["log.parquet"]);
+    let again = iocast().current_dir(place).args(["capture", "recover", "log.parquet"]).output().unwrap();
+    assert!(String::from_utf8(again.stdout).unwrap().contains("is complete already"));
+    // The stale socket does not prevent a new server, nor does the old log with --force.
+    let (child, _) = start(place, &[&arguments[..], &exports, &["--force"]].concat());
     signal(&child, "TERM");
     assert!(child.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn image_on_a_full_disk_fails_writes_and_serves_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount =
+        |arguments: &[&str]| assert!(Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success());
+    mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none", small.to_str().unwrap()]);
+    let arguments =
+        ["--drive", "fixed:service=0", "--image", "small/disk", "--create", "64m", "--report", "report.json"];
+    let (child, _) = start(folder.path(), &arguments);
+    let uri = format!("nbd+unix:///?socket={}", folder.path().join("socket").display());
+    let commands = ["write -P 1 0 4k", "write -P 2 4M 16M", "read -P 1 0 4k", "discard 4M 16M", "write -P 3 1M 1M"];
+    let mut io = Command::new("qemu-io");
+    io.args(["-f", "raw", "-t", "none"]).args(commands.iter().flat_map(|command| ["-c", command])).arg(&uri);
+    let output = io.args(["-c", "read -P 3 1M 1M"]).output();
+    signal(&child, "TERM");
+    let ended = child.wait_with_output().unwrap();
+    mount(&["umount", small.to_str().unwrap()]);
+    let output = output.expect("qemu-io is not installed; Debian's package qemu-utils has it");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches("failed").count(), 1, "{said}");
+    assert!(said.contains("write failed: No space left on device"), "{said}");
+    assert_eq!(said.matches("ops; ").count(), 5, "{said}");
+    assert!(ended.status.success());
+    let report = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["failed"], 1);
+}
+
+#[test]
+fn socket_of_a_running_server_is_refused_and_nothing_else_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let tcp = format!("tcp:{port}");
+    for listen in ["unix:socket", &tcp] {
+        let serve = ["--drive", "linear", "--listen", listen, "--image"];
+        let mut command = iocast();
+        command.current_dir(folder.path()).arg("serve").args(serve).arg("memory:1m");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("serving nbd") {
+            line.clear();
+            assert!(err.read_line(&mut line).unwrap() > 0);
+        }
+        assert!(listen == "unix:socket" || line.contains(&format!("nbd://127.0.0.1:{port}/")), "{line}");
+        let (code, text) = refusal(&folder, &[&serve[..], &["disk", "--create", "1m"]].concat());
+        assert!(code == 1 && text.contains("listens on"), "{text}");
+        assert!(!folder.path().join("disk").exists());
+        signal(&child, "TERM");
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn nothing_listens_beyond_loopback_without_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    for address in ["0.0.0.0", "::", "192.0.2.1"] {
+        let arguments = ["--drive", "linear", "--image", "memory:1m", "--listen", "tcp:1", "--listen-address", address];
+        let (code, text) = refusal(&folder, &arguments);
+        assert!(code == 2 && text.contains("--listen-public"), "{address}: {text}");
+    }
+    // An address that this host does not have; permission alone does not help.
+    let arguments = ["--drive", "linear", "--image", "memory:1m", "--listen", "tcp:1", "--listen-address", "192.0.2.1"];
+    let (code, text) = refusal(&folder, &[&arguments[..], &["--listen-public"]].concat());
+    assert!(code == 1 && text.contains("cannot listen on 192.0.2.1:1"), "{text}");
+}
+
+#[test]
+fn program_alone_in_a_folder_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("iocast");
+    std::fs::copy(cargo_bin_cmd!("iocast").get_program(), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.env("PATH", "/nowhere").current_dir(folder.path());
+    command.args(["serve", "--drive", "linear", "--image", "memory:1m", "--listen", "unix:socket"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    while !line.contains("serving nbd") {
+        line.clear();
+        assert!(err.read_line(&mut line).unwrap() > 0);
+    }
+    assert!(UnixStream::connect(folder.path().join("socket")).is_ok());
+    signal(&child, "TERM");
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -135,17 +293,6 @@ fn invalid_arguments_are_refused_before_serving() {
         let (found, text) = refusal(&folder, &[serve.as_slice(), &added].concat());
         assert!(found == code && text.contains(expected), "{added:?}: {found}, {text}");
     }
-}
-
-#[test]
-fn missing_nbdkit_is_reported_with_its_package() {
-    let output = iocast()
-        .args(["serve", "--drive", "linear", "--image", "memory:1m", "--listen", "unix:/tmp/iocast-none"])
-        .env("PATH", "/nowhere")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("Debian's package nbdkit has it"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Runs the commands of README.md, in the order printed, in a fresh folder. A command whose comment says what it needs
-//! (root, a device, nbdkit) is not run.
+//! (root, a device, a client) is not run.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn every_command_of_the_readme_runs_in_the_order_printed() {
 #[test]
 fn commands_that_need_something_say_so() {
     let lines = runnable(
-        "```sh\n# Needs root.\niocast capture x\n\niocast stat y   # reads\niocast serve z  # Needs nbdkit.\n```\n\
+        "```sh\n# Needs root.\niocast capture x\n\niocast stat y   # reads\niocast serve z  # Needs a client.\n```\n\
          ```text\niocast list\n```\n",
     );
     assert_eq!(lines, ["iocast stat y   # reads"]);

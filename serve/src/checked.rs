@@ -67,7 +67,7 @@ pub enum ServeError {
 /// A description whose drive, scheduler, image and exports exist and fit one another.
 pub struct Checked {
     pub(crate) parts: ServedParts,
-    pub(crate) drive_queue: SimulatedDrive,
+    pub(crate) drive: SimulatedDrive,
 }
 
 /// The settings and parts that stay the same while the drive is served.
@@ -83,12 +83,7 @@ pub(crate) struct ServedParts {
 impl Checked {
     /// The drive's capacity.
     pub fn capacity(&self) -> Sectors {
-        self.drive_queue.capacity()
-    }
-
-    /// Whether the plugin prints a status line every second.
-    pub fn is_live(&self) -> bool {
-        self.parts.description.live
+        self.drive.capacity()
     }
 
     /// The exports that clients can open.
@@ -121,10 +116,10 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.parts().iter();
     drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
-    let drive_queue = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
+    let simulated = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
     let rotational = built.model.name != drive_models::flash::MODEL.name;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
-    Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive_queue })
+    Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive: simulated })
 }
 
 /// Checks that an image of this length fits on the drive and that the exports fit in the image. Returns the exports.

@@ -1,9 +1,11 @@
-//! The description of a served drive. The command line builds it; nbdkit passes it to the plugin as `key=value` pairs.
+//! The description of a served drive, which the command line builds.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use traces::quantity::{QuantityError, parse_sectors};
-use traces::spec::{Spec, SpecError};
+use traces::spec::Spec;
 use traces::{Lba, Sectors};
 
 use crate::image::{ImageSource, Opening};
@@ -51,38 +53,26 @@ pub struct Description {
     pub vm_by: VmBy,
     /// The log's file.
     pub log: Option<PathBuf>,
-    /// Whether the plugin prints a status line every second.
-    pub live: bool,
-    /// Whether serving ends when standard input ends.
-    pub ends_with_input: bool,
 }
 
 /// A setting that is not valid.
 #[derive(Debug, thiserror::Error)]
-pub enum SettingError {
-    /// The specification of a drive or scheduler is malformed.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// Another value is not valid.
-    #[error("{key} `{value}`: {problem}")]
-    Value {
-        /// The setting.
-        key: &'static str,
-        /// The value given.
-        value: String,
-        /// The reason, and the expected value.
-        problem: String,
-    },
-    /// The key is not known.
-    #[error("`{0}` is no setting of this plugin; see `iocast serve --help`")]
-    Key(String),
-    /// A required setting is missing.
-    #[error("{0}= is missing")]
-    Missing(&'static str),
+#[error("{key} `{value}`: {problem}")]
+pub struct SettingError {
+    key: &'static str,
+    value: String,
+    problem: String,
 }
 
 fn refused(key: &'static str, value: &str, problem: impl Into<String>) -> SettingError {
-    SettingError::Value { key, value: value.to_owned(), problem: problem.into() }
+    SettingError { key, value: value.to_owned(), problem: problem.into() }
+}
+
+/// `NAME@START:SIZE`, in bytes.
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}:{}", self.name, Sectors::new(self.begin.sector()).bytes(), self.length.bytes())
+    }
 }
 
 impl std::str::FromStr for Export {
@@ -132,114 +122,55 @@ impl Description {
             exports: Vec::new(),
             vm_by: VmBy::default(),
             log: None,
-            live: false,
-            ends_with_input: false,
         }
     }
 
-    /// The settings for nbdkit's command line, as [`Description::from_pairs`] reads them. Paths must be absolute if
-    /// nbdkit runs in another folder. `create` is left out: the image exists by then.
-    pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
+    /// Every setting that has an effect on the times, by name.
+    pub fn options(&self) -> BTreeMap<String, String> {
         let image = match &self.image {
             ImageSource::Memory(length) => format!("memory:{}", length.bytes()),
             ImageSource::Path(path) => path.display().to_string(),
         };
-        let placement = match self.placement {
+        let place = match self.placement {
             ImagePlacement::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
-            ImagePlacement::Spread => SPREAD.to_owned(),
+            ImagePlacement::Spread => "spread".to_owned(),
         };
-        let mut pairs = vec![
-            ("drive", self.drive.to_string()),
-            ("scheduler", self.scheduler.to_string()),
-            ("depth", self.depth.to_string()),
-            ("image", image),
-            ("place", placement),
-        ];
-        pairs.extend(self.exports.iter().map(|export| {
-            let begin = Sectors::new(export.begin.sector()).bytes();
-            ("export", format!("{}@{begin}:{}", export.name, export.length.bytes()))
-        }));
-        pairs.extend(self.log.iter().map(|path| ("log", path.display().to_string())));
-        for (set, key) in [
-            (self.vm_by == VmBy::Connection, "vm-by-connection"),
-            (self.opening.allow_writes, "allow-writes"),
-            (self.live, "live"),
-            (self.ends_with_input, "ends-with-input"),
-        ] {
-            pairs.extend(set.then(|| (key, "on".to_owned())));
+        let mut options = vec![("depth", self.depth.to_string()), ("image", image), ("place", place)];
+        if !self.exports.is_empty() {
+            let texts: Vec<String> = self.exports.iter().map(Export::to_string).collect();
+            options.push(("export", texts.join(" ")));
         }
-        pairs
-    }
-
-    /// Parses the settings from nbdkit's command line.
-    ///
-    /// # Errors
-    /// A setting is missing, unknown or not valid.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Description, SettingError> {
-        let of = |key: &'static str| {
-            let found = pairs.iter().find(|(given, _)| given == key);
-            found.map(|(_, value)| value.as_str()).ok_or(SettingError::Missing(key))
-        };
-        let mut description = Description::new(of("drive")?.parse()?, of("image")?.parse()?);
-        for (key, value) in pairs {
-            match key.as_str() {
-                "drive" | "image" => {}
-                "scheduler" => description.scheduler = value.parse()?,
-                "depth" => {
-                    let depth = value.parse().ok().filter(|&depth| depth > 0);
-                    description.depth = depth.ok_or_else(|| refused("depth", value, "expected a number above 0"))?;
-                }
-                "place" if value == SPREAD => description.placement = ImagePlacement::Spread,
-                "place" => {
-                    let begin = parse_sectors(value).map_err(|error| refused("place", value, error.to_string()))?;
-                    description.placement = ImagePlacement::At(Lba::new(begin.count()));
-                }
-                "export" => description.exports.push(value.parse()?),
-                "log" => description.log = Some(PathBuf::from(value)),
-                "vm-by-connection" => description.vm_by = VmBy::Connection,
-                "allow-writes" => description.opening.allow_writes = true,
-                "live" => description.live = true,
-                "ends-with-input" => description.ends_with_input = true,
-                _ => return Err(SettingError::Key(key.clone())),
-            }
+        if self.vm_by == VmBy::Connection {
+            options.push(("vm-by-connection", "on".to_owned()));
         }
-        Ok(description)
+        options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
-
-/// The setting that stands for [`ImagePlacement::Spread`].
-const SPREAD: &str = "spread";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn full() -> Description {
-        Description {
-            scheduler: "deadline:fifo_batch=8".parse().unwrap(),
+    #[test]
+    fn options_are_those_that_have_an_effect_on_the_times() {
+        let described = Description {
             depth: 4,
-            opening: Opening { create: None, allow_writes: true },
             placement: ImagePlacement::At(Lba::new(2048)),
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
             vm_by: VmBy::Connection,
-            log: Some("/tmp/a log.parquet".into()),
-            live: true,
-            ends_with_input: true,
-            ..Description::new("cheetah-15k4:cache=off".parse().unwrap(), ImageSource::Path("/tmp/x=y".into()))
-        }
-    }
-
-    #[test]
-    fn description_survives_the_way_through_key_value_pairs() {
+            log: Some("/tmp/log.parquet".into()),
+            ..Description::new("linear".parse().unwrap(), ImageSource::Path("/tmp/x=y".into()))
+        };
+        let text = |description: &Description| -> Vec<String> {
+            description.options().iter().map(|(key, value)| format!("{key}={value}")).collect()
+        };
+        let all = ["depth=4", "export=mail@0:1073741824 a@b@1073741824:512", "image=/tmp/x=y", "place=1048576"];
+        assert_eq!(text(&described), [&all[..], &["vm-by-connection=on"]].concat());
         let spread = Description {
             placement: ImagePlacement::Spread,
             ..Description::new("linear".parse().unwrap(), ImageSource::Memory(Sectors::new(8)))
         };
-        for description in [full(), spread] {
-            let pairs: Vec<(String, String)> =
-                description.to_pairs().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-            assert_eq!(Description::from_pairs(&pairs).unwrap(), description);
-        }
+        assert_eq!(text(&spread), ["depth=4294967295", "image=memory:4096", "place=spread"]);
     }
 
     #[test]
@@ -257,19 +188,5 @@ mod tests {
             let error = text.parse::<Export>().unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains(text), "{error}");
         }
-    }
-
-    #[test]
-    fn invalid_settings_are_named_in_the_error() {
-        let of = |pairs: &[(&str, &str)]| {
-            let pairs: Vec<(String, String)> =
-                pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-            Description::from_pairs(&pairs).unwrap_err().to_string()
-        };
-        assert_eq!(of(&[("image", "memory:1g")]), "drive= is missing");
-        let given = [("drive", "linear"), ("image", "memory:1g")];
-        assert!(of(&[given[0], given[1], ("depth", "0")]).contains("depth `0`"));
-        assert!(of(&[given[0], given[1], ("colour", "red")]).contains("`colour` is no setting"));
-        assert!(of(&[given[0], given[1], ("place", "7")]).contains("place `7`"));
     }
 }

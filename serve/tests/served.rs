@@ -1,52 +1,37 @@
-//! A served drive without nbdkit: data, times, exports, the log.
+//! A served drive: data, times, exports, the log.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::Path;
+#[allow(dead_code, reason = "each test target uses its part")]
+mod support;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serve::served::Zeroing;
-use serve::{Description, ImagePlacement, ImageSource, ServedDrive, VmBy, check};
-use traces::trace::ReadOptions;
-use traces::{Flags, Lba, Operation, Record, Sectors, TraceMeta, formats};
+use serve::log::recovery::recover;
+use serve::{Description, ImagePlacement, ServedDrive, VmBy, check};
+use support::{Client, EINVAL, FLUSH, FUA, NO_HOLE, READ, TRIM, TestServer, ZERO, read_log};
+use traces::{Flags, Lba, Operation, Record};
 
 /// A drive that takes 3 ms for every request and supports flushes and discards.
 const FLAT: &str = "fixed:service=3ms";
 
 fn described(drive: &str) -> Description {
-    Description::new(drive.parse().unwrap(), ImageSource::Memory(Sectors::new(1 << 16)))
-}
-
-fn begun(description: Description) -> ServedDrive {
-    let drive = ServedDrive::begin(check(description).unwrap());
-    drive.open_log().unwrap();
-    drive
+    support::described(drive, "memory:32m")
 }
 
 fn refusal(description: Description) -> String {
     check(description).err().expect("it is refused").to_string()
 }
 
-fn read_log(path: &Path) -> (Vec<Record>, TraceMeta) {
-    let mut reader = formats::open(path, &ReadOptions::default()).unwrap();
-    let mut records = Vec::new();
-    while let Some(record) = reader.next().unwrap() {
-        records.push(record);
-    }
-    (records, reader.meta().clone())
-}
-
 #[test]
 fn written_data_are_read_back_and_no_reply_is_early() {
-    let drive = begun(described(FLAT));
-    let connection = drive.connect("").unwrap();
+    let server = TestServer::start(described(FLAT));
+    let mut client = server.client("");
     let begin = Instant::now();
-    drive.write(&connection, b"seven bytes", 1000, false).unwrap();
-    let mut bytes = [1; 20];
-    drive.read(&connection, &mut bytes, 996).unwrap();
-    assert_eq!(&bytes, b"\0\0\0\0seven bytes\0\0\0\0\0");
+    client.write(1000, b"seven bytes", 0);
+    assert_eq!(client.read(996, 20), b"\0\0\0\0seven bytes\0\0\0\0\0");
     assert!(begin.elapsed() >= Duration::from_millis(6), "two requests of 3 ms each");
-    let report = drive.report();
+    let (report, _folder) = server.end();
     assert_eq!(report.lateness.count, 2);
     let BytesMoved { read_bytes, written_bytes } = moved(&report);
     assert_eq!((read_bytes, written_bytes), (512, 512), "partial sectors count as whole sectors");
@@ -68,67 +53,65 @@ fn exports_have_separate_data_and_refuse_access_beyond_their_end() {
         exports: vec!["mail@0:1m".parse().unwrap(), "web@2m:1m".parse().unwrap()],
         ..described("fixed:service=10us")
     };
-    let drive = begun(description);
-    let (mail, web) = (drive.connect("mail").unwrap(), drive.connect("web").unwrap());
-    assert_eq!(drive.length(&web), Sectors::new(2048));
-    drive.write(&mail, &[1; 512], 0, false).unwrap();
-    drive.write(&web, &[2; 512], 0, false).unwrap();
-    let mut bytes = [0; 512];
-    drive.read(&mail, &mut bytes, 0).unwrap();
-    assert_eq!(bytes, [1; 512]);
-    assert!(drive.read(&mail, &mut bytes, (1 << 20) - 511).is_err(), "beyond the end of the export");
-    assert!(drive.read(&mail, &mut bytes, u64::MAX).is_err());
-    let Err(error) = drive.connect("db") else { panic!("there is no such export") };
-    assert_eq!(error.to_string(), "there is no export `db`; there are `mail`, `web`");
-    assert!(drive.connect("").is_err(), "the empty name is ambiguous");
+    let server = TestServer::start(description);
+    let (mut mail, mut web) = (server.client("mail"), server.client("web"));
+    assert_eq!(web.size, 1 << 20);
+    mail.write(0, &[1; 512], 0);
+    web.write(0, &[2; 512], 0);
+    assert_eq!(mail.read(0, 512), [1; 512]);
+    assert_eq!(web.read(0, 512), [2; 512]);
+    for offset in [(1 << 20) - 511, u64::MAX] {
+        assert_eq!(mail.fail(READ, 0, offset, 512, &[]), EINVAL, "beyond the end of the export");
+    }
+    let refused = |name| Client::connect(&server.socket(), name).err().expect("it is refused");
+    assert_eq!(refused("db"), "0x80000006: there is no export `db`; there are `mail`, `web`");
+    assert!(refused("").contains("there is no export ``"), "the empty name is ambiguous");
+    server.end();
 }
 
 #[test]
 fn zeros_and_discards_read_as_zeros() {
-    let drive = begun(described("sata-ssd"));
-    assert!(drive.discards());
-    let connection = drive.connect("").unwrap();
-    drive.write(&connection, &[7; 16384], 0, false).unwrap();
-    drive.zero(&connection, 1000, 3000, Zeroing { may_discard: false, fua: true }).unwrap();
-    drive.discard(&connection, 8192, 4096).unwrap();
-    drive.zero(&connection, 12288, 512, Zeroing { may_discard: true, fua: false }).unwrap();
-    let mut bytes = vec![0; 16384];
-    drive.read(&connection, &mut bytes, 0).unwrap();
-    for (index, byte) in bytes.into_iter().enumerate() {
+    let server = TestServer::start(described("sata-ssd"));
+    let mut client = server.client("");
+    client.write(0, &[7; 16384], 0);
+    client.ask(ZERO, FUA | NO_HOLE, 1000, 3000, &[]);
+    client.ask(TRIM, 0, 8192, 4096, &[]);
+    client.ask(ZERO, 0, 12288, 512, &[]);
+    for (index, byte) in client.read(0, 16384).into_iter().enumerate() {
         let zero = (1000..4000).contains(&index) || (8192..12800).contains(&index);
         assert_eq!(byte, if zero { 0 } else { 7 }, "byte {index}");
     }
-    let vm = &drive.report().vms[0];
+    let (report, _folder) = server.end();
+    let vm = &report.vms[0];
     assert_eq!((vm.reads, vm.writes, vm.discards), (1, 2, 2));
 }
 
 #[test]
 fn log_has_every_request_in_arrival_order_with_the_drives_times() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log.parquet");
     let description = Description {
         exports: vec!["mail@0:8m".parse().unwrap(), "web@16m:8m".parse().unwrap()],
         placement: ImagePlacement::At(Lba::new(5000)),
-        log: Some(path.clone()),
         ..described("cheetah-15k4-mechanical:queue_depth=8")
     };
-    let drive = begun(description);
+    let server = TestServer::start(description);
     thread::scope(|scope| {
         for name in ["mail", "web", "mail"] {
-            let drive = &drive;
+            let server = &server;
             scope.spawn(move || {
-                let connection = drive.connect(name).unwrap();
+                let mut client = server.client(name);
                 for number in 0..20u64 {
                     let offset = number * 7919 * 512 % (8 << 20);
-                    drive.write(&connection, &[1; 512], offset, number == 3).unwrap();
+                    client.write(offset, &[1; 512], if number == 3 { FUA } else { 0 });
                 }
-                drive.flush(&connection).unwrap();
+                client.ask(FLUSH, 0, 0, 0, &[]);
             });
         }
     });
-    assert!(!path.exists(), "it takes its name when it is complete");
-    let report = drive.finish();
+    let path = server.log();
+    let (report, folder) = server.end();
     assert_eq!((report.logged, report.log_error), (Some(63), None));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "the log and the socket: {left:?}");
     let (records, meta) = read_log(&path);
     assert_eq!(records.len(), 63);
     assert_eq!(meta.vms, ["mail", "web"]);
@@ -158,33 +141,63 @@ fn log_has_every_request_in_arrival_order_with_the_drives_times() {
 
 #[test]
 fn each_connection_can_be_a_vm_of_the_log() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log.parquet");
-    let description =
-        Description { vm_by: VmBy::Connection, log: Some(path.clone()), ..described("fixed:service=10us") };
-    let drive = begun(description);
+    let description = Description { vm_by: VmBy::Connection, ..described("fixed:service=10us") };
+    let server = TestServer::start(description);
     for _ in 0..3 {
-        let connection = drive.connect("").unwrap();
-        drive.write(&connection, &[1; 512], 0, false).unwrap();
+        server.client("").write(0, &[1; 512], 0);
     }
-    drive.finish();
+    let path = server.log();
+    let (_, _folder) = server.end();
     let (records, meta) = read_log(&path);
     assert_eq!(meta.vms, ["connection-0", "connection-1", "connection-2"]);
     assert_eq!(records.iter().map(|record| record.request.vm.0).collect::<Vec<u16>>(), [0, 1, 2]);
 }
 
+/// What a killed server leaves is what its files hold at the time of the kill.
+#[test]
+fn log_of_a_killed_server_recovers_to_all_requests_that_were_answered() {
+    let left = tempfile::tempdir().unwrap();
+    let keep = |server: &TestServer| {
+        for entry in std::fs::read_dir(server.folder.path()).unwrap().map(Result::unwrap) {
+            if entry.file_name() != "socket" {
+                std::fs::copy(entry.path(), left.path().join(entry.file_name())).unwrap();
+            }
+        }
+    };
+    let server = TestServer::start(Description {
+        vm_by: VmBy::Connection,
+        ..described("fixed:service=1us,write_cache=volatile")
+    });
+    let (mut one, mut two) = (server.client(""), server.client(""));
+    for number in 0..100 {
+        one.write(number * 512, &[1; 512], FUA);
+        two.read(number * 512, 512);
+    }
+    keep(&server);
+    let log = left.path().join("log.parquet");
+    assert_eq!(recover(&log).unwrap(), Some(300));
+    assert_eq!(recover(&log).unwrap(), None, "there is no tail any more");
+    let path = server.log();
+    let (report, _folder) = server.end();
+    assert_eq!(report.logged, Some(300));
+    let ((recovered, after), (whole, meta)) = (read_log(&log), read_log(&path));
+    assert!(recovered == whole);
+    assert_eq!((&after.vms, &after.streams), (&meta.vms, &meta.streams));
+    assert_eq!(after.provenance["drive"], "fixed:service=1us,write_cache=volatile");
+}
+
 #[test]
 fn flush_of_a_volatile_cache_is_served_by_the_drive() {
-    let drive = begun(described("cheetah-15k4-mechanical:write_cache=back"));
-    let connection = drive.connect("").unwrap();
-    for place in [0u64, 3, 1] {
-        drive.write(&connection, &[1; 512], place << 22, false).unwrap();
+    for (cache, served) in [("write_cache=back", 4), ("write_cache=through", 3)] {
+        let server = TestServer::start(described(&format!("cheetah-15k4-mechanical:{cache}")));
+        let mut client = server.client("");
+        for place in [0u64, 3, 1] {
+            client.write(place << 22, &[1; 512], 0);
+        }
+        client.ask(FLUSH, 0, 0, 0, &[]);
+        let (report, _folder) = server.end();
+        assert_eq!((report.response_time.count, report.vms[0].flushes), (served, 1), "{cache}");
     }
-    let before = drive.report().response_time.count;
-    drive.flush(&connection).unwrap();
-    let after = drive.report();
-    assert_eq!(after.response_time.count, before + 1, "the drive has served it");
-    assert_eq!(after.vms[0].flushes, 1);
 }
 
 /// Many concurrent clients, on drives that complete out of order: no reply is early, and every request is answered.
@@ -199,21 +212,19 @@ fn every_request_of_many_clients_is_answered_and_none_early() {
             placement: ImagePlacement::Spread,
             ..described(drive)
         };
-        let served = begun(description);
+        let server = TestServer::start(description);
         thread::scope(|scope| {
-            for client in 0..24u64 {
-                let served = &served;
+            for number in 0..24u64 {
+                let server = &server;
                 scope.spawn(move || {
-                    let connection = served.connect("").unwrap();
-                    let mut bytes = [0; 512];
-                    for number in 0..10u64 {
-                        let offset = (client * 7919 + number * 104_729) * 512 % (32 << 20);
-                        served.read(&connection, &mut bytes, offset).unwrap();
+                    let mut client = server.client("");
+                    for turn in 0..10u64 {
+                        client.read((number * 7919 + turn * 104_729) * 512 % (32 << 20), 512);
                     }
                 });
             }
         });
-        let report = served.report();
+        let (report, _folder) = server.end();
         // An early reply would panic with "time went backwards".
         assert_eq!((report.lateness.count, report.failed), (240, 0), "{drive}");
     }
@@ -247,7 +258,6 @@ fn invalid_descriptions_are_refused_with_a_reason() {
 #[test]
 fn unwritable_log_is_refused_at_the_start() {
     let description = Description { log: Some("/no/such/folder/log.parquet".into()), ..described(FLAT) };
-    let drive = ServedDrive::begin(check(description).unwrap());
-    let error = drive.open_log().unwrap_err().to_string();
+    let error = ServedDrive::begin(check(description).unwrap()).err().expect("it is refused").to_string();
     assert!(error.contains("/no/such/folder/log.parquet"), "{error}");
 }

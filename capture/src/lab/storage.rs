@@ -63,7 +63,7 @@ impl ServedStorage {
             command.arg("--export").arg(format!("{}@{}:{}", vm.name, plan.place(member), vm.size));
         }
         command.arg("--log").arg(folder.join("lun.parquet")).arg("--report").arg(folder.join("lun.json"));
-        let mut server = Process::start(&mut command, "nbdkit", &folder.join("serve.log"))?;
+        let mut server = Process::start(&mut command, "iocast", &folder.join("serve.log"))?;
         server.wait_until(START_TIMEOUT, || socket.exists())?;
         let queue_depth = plan.guest.queue_depth;
         let mut storage =

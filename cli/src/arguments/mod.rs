@@ -113,8 +113,7 @@ pub enum Command {
     Place(Place),
     /// Serve a modelled drive over NBD: data at full speed, replies at the model's times
     ///
-    /// nbdkit speaks the NBD protocol. iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log
-    /// and prints how late replies were.
+    /// iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log and prints how late replies were.
     Serve(Serve),
     /// Measure a device, a file or a trace, and fit drive models to it
     ///

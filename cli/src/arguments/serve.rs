@@ -20,9 +20,12 @@ pub struct Serve {
     /// Address at which clients connect: a Unix socket, or a TCP port of this host
     #[arg(long, value_name = "unix:PATH|tcp:PORT")]
     pub listen: String,
-    /// With tcp:PORT, listen on this address instead of loopback; every client that reaches it can read and write
+    /// With tcp:PORT, listen on this address instead of 127.0.0.1; beyond loopback it needs --listen-public
     #[arg(long, value_name = "ADDRESS")]
     pub listen_address: Option<IpAddr>,
+    /// Permit clients on other hosts; every client that reaches the address can read and write
+    #[arg(long)]
+    pub listen_public: bool,
     /// Create the image as a sparse file of this size
     #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
     pub create: Option<Sectors>,
@@ -45,7 +48,7 @@ pub struct Serve {
     /// Most requests at the drive at once [default: as many as the drive accepts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Most requests of one connection that are served at once; further requests wait in the socket
+    /// Most outstanding requests of one connection; further requests wait in the socket
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
     /// Unit that counts as one VM in the log

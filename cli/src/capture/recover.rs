@@ -1,4 +1,4 @@
-//! `iocast capture recover`: completes in place a trace whose capture was killed.
+//! `iocast capture recover`: completes in place a trace whose capture or server was killed.
 
 use anyhow::Result;
 use traces::formats::parquet;
@@ -8,6 +8,9 @@ use crate::output::print;
 
 pub fn run(arguments: &Recover) -> Result<()> {
     let path = arguments.file.display();
+    if let Some(requests) = serve::log::recovery::recover(&arguments.file)? {
+        return print(&format!("{path} is complete with {requests} requests\n"));
+    }
     match parquet::recover(&arguments.file)? {
         None => print(&format!("{path} is complete already\n")),
         Some(found) => print(&format!(

@@ -33,7 +33,7 @@ use crate::replay_source::{ReplaySource, paced};
 use crate::vms::{self, Vm};
 use device::Opened;
 use reads_only::ReadsOnly;
-use run_trace::RunTrace;
+use run_trace::{CLOCK, RunTrace};
 
 const NOTHING_GIVEN: &str = "there is nothing to replay; give traces (iocast replay web.parquet --device /dev/sdb)";
 
@@ -82,7 +82,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let vms = vms::gather(named, &reading, arguments.map.mapping(), window, opened.device.capacity())?;
     let plan = Plan { arguments, vms, options: reading, window };
     let survey = plan.survey(&opened)?;
-    let output = arguments.output.as_deref().map(RunTrace::begin).transpose()?;
+    let output = arguments.output.as_deref().map(|path| RunTrace::begin(path, plan.names())).transpose()?;
     let about = About::of(&opened);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -210,7 +210,7 @@ impl Plan<'_> {
             Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
             _ => Status::Comparable,
         };
-        let names: Vec<String> = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        let names = self.names();
         let mut run: Run = metrics.run(part, status, &names);
         let name = self.arguments.target.display().to_string();
         run.drive.clone_from(&name);
@@ -278,13 +278,18 @@ impl Plan<'_> {
         options
     }
 
+    /// The names of the VMs.
+    fn names(&self) -> Vec<String> {
+        self.vms.iter().map(|vm| vm.name.clone()).collect()
+    }
+
     /// The metadata of the trace of the replay.
     fn meta(&self, format: &str, comparison: &Comparison) -> TraceMeta {
         let traces = &comparison.provenance.traces;
         let layer = traces.first().map_or(traces::Layer::GuestQueue, |trace| trace.layer);
-        let mut meta = TraceMeta::new(format, layer, "monotonic");
-        meta.clock = TraceClock { name: "monotonic".to_owned(), zero_unix_ns: None };
-        meta.vms = self.vms.iter().map(|vm| vm.name.clone()).collect();
+        let mut meta = TraceMeta::new(format, layer, CLOCK);
+        meta.clock = TraceClock { name: CLOCK.to_owned(), zero_unix_ns: None };
+        meta.vms = self.names();
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
         add("captured_by", format!("{} replay", comparison.provenance.program));
         add("lost_events", "0".to_owned());

@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use replay::Observer;
-use serve::log::{Log, LogEntry};
-use traces::{Observed, Record, Request, RequestId, Timestamp, TraceMeta};
+use serve::log::{Log, format_of};
+use traces::{Layer, Observed, Record, Request, RequestId, Timestamp, TraceMeta};
+
+/// The clock of the times.
+pub const CLOCK: &str = "monotonic";
 
 /// Writes the trace while the replay runs.
 pub struct RunTrace {
     path: PathBuf,
+    format: &'static str,
     log: Log,
-    entry: LogEntry,
     /// By id.
     slots: Vec<Slot>,
     arrivals: u64,
@@ -31,19 +34,20 @@ struct Slot {
 }
 
 impl RunTrace {
-    /// Begins the trace. The file appears when it is complete.
+    /// Begins the trace of these VMs.
     ///
     /// # Errors
     /// A file that cannot be written, or whose ending is of no format.
-    pub fn begin(path: &Path) -> Result<RunTrace> {
-        let log = Log::begin(path)?;
-        let entry = log.entry();
-        Ok(RunTrace { path: path.to_owned(), log, entry, slots: Vec::new(), arrivals: 0 })
+    pub fn begin(path: &Path, vms: Vec<String>) -> Result<RunTrace> {
+        let format = format_of(path)?.name;
+        let meta = TraceMeta { vms, ..TraceMeta::new(format, Layer::GuestQueue, CLOCK) };
+        let log = Log::without_tail(path, meta)?;
+        Ok(RunTrace { path: path.to_owned(), format, log, slots: Vec::new(), arrivals: 0 })
     }
 
     /// The name of the trace's format.
     pub fn format(&self) -> &'static str {
-        self.log.format()
+        self.format
     }
 
     /// Completes the file.
@@ -103,6 +107,6 @@ impl Observer for RunTrace {
         let mut request = *request;
         request.arrival = arrived;
         let observed = Observed { inserted: None, issued, completed: Some(now), error };
-        self.entry.put(number, Record { request, observed });
+        self.log.put(number, Record { request, observed });
     }
 }

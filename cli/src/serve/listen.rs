@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use ::serve::nbd::Listener;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::arguments::Serve;
 use crate::error::UsageError;
@@ -42,45 +43,34 @@ impl Listen {
         }
         let port = text.strip_prefix("tcp:").and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
         let address = arguments.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        ensure!(
+            address.is_loopback() || arguments.listen_public,
+            UsageError(format!(
+                "--listen-address {address}: clients on other hosts could read and write without a password; add \
+                 --listen-public if they may"
+            ))
+        );
         Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
     }
 
-    /// Removes the socket of a server that no longer runs.
-    pub fn prepare(&self) -> Result<()> {
-        let Listen::Unix(path) = self else { return Ok(()) };
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == ErrorKind::NotFound => return folder_exists(path),
-            Err(error) => return Err(error).with_context(|| path.display().to_string()),
-        };
-        ensure!(
-            metadata.file_type().is_socket(),
-            "{} exists and is no socket; name another with --listen unix:PATH",
-            path.display()
-        );
-        match UnixStream::connect(path) {
-            Ok(_) => bail!("a server listens on {} already; name another socket, or stop that server", path.display()),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
-            }
-            Err(error) => Err(error).with_context(|| path.display().to_string()),
-        }
-    }
-
-    /// Removes the socket after the server has ended.
-    pub fn clean_up(&self) {
-        if let Listen::Unix(path) = self {
-            // nbdkit may have removed it already.
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    /// nbdkit's options for this address.
-    pub fn options(&self) -> Vec<String> {
+    /// Listens. From now on clients may connect; they wait until they are served.
+    pub fn bind(&self) -> Result<Bound> {
         match self {
-            Listen::Unix(path) => vec!["--unix".to_owned(), path.display().to_string()],
+            Listen::Unix(path) => {
+                make_way(path)?;
+                let listener = Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+                Ok(Bound { listener: Some(listener), socket: Some(path.clone()) })
+            }
             Listen::Tcp(address, port) => {
-                vec!["--ipaddr".to_owned(), address.to_string(), "--port".to_owned(), port.to_string()]
+                let address = SocketAddr::new(*address, *port);
+                let listener = Listener::tcp(address).map_err(|error| match error.kind() {
+                    ErrorKind::AddrInUse => anyhow!(
+                        "another program listens on {address} already; name another port with --listen tcp:PORT, or \
+                         stop that program"
+                    ),
+                    _ => anyhow!(error).context(format!("cannot listen on {address}")),
+                })?;
+                Ok(Bound { listener: Some(listener), socket: None })
             }
         }
     }
@@ -92,6 +82,49 @@ impl Listen {
             Listen::Tcp(IpAddr::V6(address), port) => format!("nbd://[{address}]:{port}/{export}"),
             Listen::Tcp(address, port) => format!("nbd://{address}:{port}/{export}"),
         }
+    }
+}
+
+/// A listening socket. Dropping it removes a Unix socket's file.
+pub struct Bound {
+    listener: Option<Listener>,
+    socket: Option<PathBuf>,
+}
+
+impl Bound {
+    /// The listener, once.
+    pub fn take(&mut self) -> Result<Listener> {
+        self.listener.take().context("the server has its listener already")
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some(path) = &self.socket {
+            // Another program may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the socket of a server that no longer runs.
+fn make_way(path: &Path) -> Result<()> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return folder_exists(path),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    ensure!(
+        metadata.file_type().is_socket(),
+        "{} exists and is no socket; name another with --listen unix:PATH",
+        path.display()
+    );
+    match UnixStream::connect(path) {
+        Ok(_) => bail!("a server listens on {} already; name another socket, or stop that server", path.display()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
 }
 

@@ -1,17 +1,15 @@
-//! `iocast serve`: a modelled drive for real clients. nbdkit runs the plugin of package `serve`. This command checks
-//! the settings, starts nbdkit, shows the plugin's status lines and ends the server.
+//! `iocast serve`: a modelled drive for real clients, over NBD.
 
 mod listen;
-mod program;
 mod tables;
 
-use std::io::{BufRead, BufReader, IsTerminal, stderr};
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ::serve::{Description, Export, ImagePlacement, StatusLine, VmBy};
+use ::serve::nbd::{Limits, Server};
+use ::serve::{Checked, Description, Export, ImagePlacement, ServedDrive, VmBy, urgency};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,41 +17,22 @@ use signal_hook::iterator::Signals;
 use traces::Lba;
 use traces::results::serving::Serving;
 
-use crate::arguments::{Serve, ServeMap, ServeVmBy};
+use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
 use crate::error::UsageError;
 use crate::output;
 use crate::output_format::OutputFormat;
-use listen::Listen;
+use listen::{Bound, Listen};
 
 pub fn run(arguments: &Serve) -> Result<()> {
-    let mut description = described(arguments)?;
-    let listen: Listen = Listen::of(arguments)?;
+    let description = described(arguments)?;
+    let listen = Listen::of(arguments)?;
     for (file, option) in [(&arguments.log, "--log"), (&arguments.report, "--report")] {
         check_new(file.as_deref(), option, arguments.force)?;
     }
-    let (nbdkit, plugin) = (program::nbdkit()?, program::plugin()?);
-    let (urgency, note) = program::urgency(arguments.urgency)?;
-    listen.prepare()?;
-    // Check here as well as in the plugin, so that errors appear before a process is started.
+    let bound = listen.bind()?;
     let checked = ::serve::check(description.clone())?;
     let lines = banner(&description, &checked, &listen);
-    drop(checked);
-    // The check has created the image.
-    description.opening.create = None;
-    if let Some(note) = note {
-        eprintln!("iocast: note: {note}");
-    }
-
-    let mut command = Command::new(&urgency[0]);
-    command.args(&urgency[1..]).arg(&nbdkit).args(["--foreground", "--threads"]);
-    command.arg(arguments.threads.to_string()).args(listen.options()).arg(&plugin);
-    command.args(description.to_pairs().iter().map(|(key, value)| format!("{key}={value}")));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
-    let child = command.spawn().with_context(|| format!("cannot start {}", nbdkit.display()))?;
-    let served = serve(child, signals, &lines);
-    listen.clean_up();
-    let report = served?;
+    let report = serve(checked, bound, arguments, &lines)?;
 
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
@@ -73,7 +52,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     Ok(())
 }
 
-/// The description of the served drive. Its paths are absolute, so that nbdkit may run in any folder.
+/// The description of the served drive.
 fn described(arguments: &Serve) -> Result<Description> {
     let usage = |error: ::serve::SettingError| UsageError::from_display(error);
     let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
@@ -99,8 +78,6 @@ fn described(arguments: &Serve) -> Result<Description> {
         Some(path) => Some(std::path::absolute(path).with_context(|| path.display().to_string())?),
         None => None,
     };
-    description.live = stderr().is_terminal();
-    description.ends_with_input = true;
     Ok(description)
 }
 
@@ -117,7 +94,7 @@ fn check_new(path: Option<&Path>, option: &str, force: bool) -> Result<()> {
 }
 
 /// The lines that name the drive, and each export's URI and size.
-fn banner(description: &Description, checked: &::serve::Checked, listen: &Listen) -> Vec<String> {
+fn banner(description: &Description, checked: &Checked, listen: &Listen) -> Vec<String> {
     let capacity = checked.capacity().bytes();
     let mut lines = vec![format!("{} of {capacity} bytes, scheduler {}", description.drive, description.scheduler)];
     for export in checked.exports() {
@@ -126,47 +103,46 @@ fn banner(description: &Description, checked: &::serve::Checked, listen: &Listen
     lines
 }
 
-/// Serves until nbdkit ends. A signal closes nbdkit's standard input, which ends it.
-fn serve(mut child: Child, mut signals: Signals, banner: &[String]) -> Result<Serving> {
-    let mut input = child.stdin.take();
-    let handle = signals.handle();
+/// Serves until a signal. Returns the final figures.
+fn serve(checked: Checked, mut bound: Bound, arguments: &Serve, banner: &[String]) -> Result<Serving> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
+    let drive = ServedDrive::begin(checked)?;
+    let limits = Limits { requests: arguments.threads, ..Limits::default() };
+    let mut server = Server::new(drive, bound.take()?, limits).context("cannot serve")?;
+    let (stopper, handle) = (server.stopper(), signals.handle());
     let stop = thread::spawn(move || {
         for _ in signals.forever() {
-            drop(input.take());
+            stopper.stop();
         }
     });
-    let report = child.stdout.take().map(|out| follow_status(out, banner));
+    // Last, so that the log's thread does not have the priority.
+    let asked = arguments.urgency.map(|urgency| match urgency {
+        Urgency::Realtime => urgency::Urgency::Realtime,
+        Urgency::Nice => urgency::Urgency::Nice,
+        Urgency::Normal => urgency::Urgency::Normal,
+    });
+    if let Some(note) = urgency::take(asked).context("--urgency")? {
+        eprintln!("iocast: note: {note}");
+    }
+    banner.iter().for_each(|line| eprintln!("iocast: serving {line}"));
+    let served = run_server(&mut server);
+    drop(bound);
     handle.close();
     let _ = stop.join();
-    let status = child.wait().context("cannot wait for nbdkit")?;
-    match report {
-        Some(Ok(Some(report))) => Ok(report),
-        Some(Err(error)) => Err(error),
-        _ => bail!("nbdkit ended before it was ready ({status}); its message is above"),
-    }
+    // The log is completed even if serving failed.
+    let report = server.into_drive().finish();
+    served.context("serving ended")?;
+    Ok(report)
 }
 
-/// Shows the plugin's status lines until standard output ends. Returns the final figures if the plugin printed them.
-fn follow_status(out: ChildStdout, banner: &[String]) -> Result<Option<Serving>> {
-    let mut spinner: Option<ProgressBar> = None;
-    let mut ended = None;
-    for line in BufReader::new(out).lines() {
-        let line = line.context("cannot read the plugin's status lines")?;
-        match serde_json::from_str(&line).context("the plugin is of another version of iocast")? {
-            StatusLine::Ready => banner.iter().for_each(|line| eprintln!("iocast: serving {line}")),
-            StatusLine::Progress(report) => {
-                let spinner = spinner.get_or_insert_with(|| {
-                    let spinner = ProgressBar::new_spinner();
-                    spinner.enable_steady_tick(Duration::from_millis(200));
-                    spinner
-                });
-                spinner.set_message(tables::line(&report));
-            }
-            StatusLine::Ended(report) => ended = Some(*report),
-        }
+/// Runs the server. On a terminal, a line shows the figures so far.
+fn run_server(server: &mut Server) -> std::io::Result<()> {
+    if !stderr().is_terminal() {
+        return server.run(None);
     }
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
-    Ok(ended)
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let served = server.run(Some(&mut |report: &Serving| spinner.set_message(tables::line(report))));
+    spinner.finish_and_clear();
+    served
 }

@@ -1,24 +1,21 @@
-//! nbdkit with the plugin, and an NBD client that sends exactly the commands that a test names.
+//! A server in this process, and an NBD client that sends exactly the commands that a test names.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serve::StatusLine;
+use serve::nbd::{Limits, Listener, Server, Stopper};
+use serve::{Description, ServedDrive, check, urgency};
 use tempfile::TempDir;
 use traces::results::serving::Serving;
-
-/// The plugin as cargo builds it for tests: in the folder of the test program.
-pub fn plugin() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let plugin = test.with_file_name("libserve.so");
-    assert!(plugin.is_file(), "{} is missing; cargo builds it with this package's tests", plugin.display());
-    plugin
-}
+use traces::trace::ReadOptions;
+use traces::{Record, TraceMeta, formats};
 
 /// A command for a required program. Panics with the program's Debian package if it is missing.
 pub fn program(name: &str, package: &str) -> Command {
@@ -27,50 +24,59 @@ pub fn program(name: &str, package: &str) -> Command {
     Command::new(name)
 }
 
-/// Whether SCHED_FIFO is permitted.
-pub fn is_realtime_permitted() -> bool {
-    let permitted = Command::new("chrt").args(["--fifo", "10", "true"]).stderr(Stdio::null()).status();
-    permitted.is_ok_and(|status| status.success())
+/// Runs a command to its end. Returns its output.
+pub fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}\n{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
 }
 
-/// The program as `iocast serve` runs it: with SCHED_FIFO, where that is permitted.
-fn urgent(program: Command) -> Command {
-    if !is_realtime_permitted() {
-        return program;
+/// The records and the metadata of a log.
+pub fn read_log(path: &Path) -> (Vec<Record>, TraceMeta) {
+    let mut reader = formats::open(path, &ReadOptions::default()).unwrap();
+    let mut records = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        records.push(record);
     }
-    let mut chrt = Command::new("chrt");
-    chrt.args(["--fifo", "10"]).arg(program.get_program());
-    chrt
+    (records, reader.meta().clone())
 }
 
-/// A running nbdkit.
-pub struct Server {
+/// A drive of this specification over an image in memory of this size.
+pub fn described(drive: &str, image: &str) -> Description {
+    Description::new(drive.parse().unwrap(), image.parse().unwrap())
+}
+
+/// A running server.
+pub struct TestServer {
     pub folder: TempDir,
-    pub child: Child,
-    out: BufReader<ChildStdout>,
+    /// Whether its thread has the priority that keeps replies punctual.
+    pub is_realtime: bool,
+    stopper: Stopper,
+    thread: JoinHandle<ServedDrive>,
 }
 
-impl Server {
-    /// Starts nbdkit with `settings` (`key=value`) and waits until clients can connect. The log goes to
-    /// [`Server::log`].
-    pub fn start(settings: &[&str]) -> Server {
+impl TestServer {
+    /// Serves `description` with a log at [`TestServer::log`].
+    pub fn start(description: Description) -> TestServer {
+        TestServer::limited(description, Limits::default())
+    }
+
+    pub fn limited(description: Description, limits: Limits) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
-        let log = format!("log={}", folder.path().join("log.parquet").display());
-        let mut child = urgent(program("nbdkit", "nbdkit"))
-            .args(["--foreground", "--threads", "64", "--unix"])
-            .arg(folder.path().join("socket"))
-            .arg(plugin())
-            .args(settings)
-            .args([&log, "ends-with-input=on"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        assert_eq!(serde_json::from_str::<StatusLine>(&line).unwrap(), StatusLine::Ready, "{settings:?}");
-        Server { folder, child, out }
+        let log = description.log.clone().or_else(|| Some(folder.path().join("log.parquet")));
+        let drive = ServedDrive::begin(check(Description { log, ..description }).unwrap()).unwrap();
+        let listener = Listener::unix(&folder.path().join("socket")).unwrap();
+        let (sender, receiver) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut server = Server::new(drive, listener, limits).unwrap();
+            let is_realtime = urgency::take(None).unwrap().is_none();
+            sender.send((server.stopper(), is_realtime)).unwrap();
+            server.run(None).unwrap();
+            server.into_drive()
+        });
+        let (stopper, is_realtime) = receiver.recv().unwrap();
+        TestServer { folder, is_realtime, stopper, thread }
     }
 
     pub fn log(&self) -> PathBuf {
@@ -87,76 +93,68 @@ impl Server {
     }
 
     pub fn client(&self, export: &str) -> Client {
-        Client::connect(&self.socket(), export)
+        Client::connect(&self.socket(), export).unwrap()
     }
 
-    /// Sends it a signal.
-    pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
-    }
-
-    /// Ends serving by closing standard input.
-    pub fn end(mut self) -> (Serving, TempDir) {
-        drop(self.child.stdin.take());
-        self.ended()
-    }
-
-    /// The final figures, after the server has ended.
-    pub fn ended(mut self) -> (Serving, TempDir) {
-        let mut last = None;
-        for line in self.out.by_ref().lines() {
-            if let StatusLine::Ended(report) = serde_json::from_str(&line.unwrap()).unwrap() {
-                last = Some(*report);
-            }
-        }
-        assert!(self.child.wait().unwrap().success());
-        (last.expect("the final status line"), self.folder)
+    /// Ends serving. Returns the final figures and the log's folder.
+    pub fn end(self) -> (Serving, TempDir) {
+        self.stopper.stop();
+        (self.thread.join().unwrap().finish(), self.folder)
     }
 }
 
-/// Features of the server (NBD protocol, transmission flags).
-pub const CAN_FLUSH: u16 = 1 << 2;
-pub const CAN_FUA: u16 = 1 << 3;
-pub const ROTATIONAL: u16 = 1 << 4;
-pub const CAN_TRIM: u16 = 1 << 5;
-pub const CAN_ZERO: u16 = 1 << 6;
-pub const CAN_MULTI_CONN: u16 = 1 << 8;
-
-/// Commands and their flags.
+/// Errors of replies.
+pub const EIO: u32 = 5;
+pub const EINVAL: u32 = 22;
+pub const ENOSPC: u32 = 28;
+pub const ESHUTDOWN: u32 = 108;
+/// Commands.
+pub const FLUSH: u16 = 3;
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
-pub const FLUSH: u16 = 3;
+pub const DISCONNECT: u16 = 2;
 pub const TRIM: u16 = 4;
 pub const ZERO: u16 = 6;
+/// Flags of commands.
 pub const FUA: u16 = 1;
 pub const NO_HOLE: u16 = 2;
 
-/// A client that can have several requests in flight.
+/// A request as it goes over the wire, without its payload.
+pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
+/// An option of the handshake as it goes over the wire.
+pub fn option(number: u32, data: &[u8]) -> Vec<u8> {
+    [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+}
+
+/// A client that can have several outstanding requests.
 pub struct Client {
-    socket: UnixStream,
+    pub socket: UnixStream,
     pub size: u64,
     pub flags: u16,
     sent: u64,
-    /// Lengths of reads in flight, by cookie.
+    /// Lengths of outstanding reads, by cookie.
     reads: BTreeMap<u64, usize>,
 }
 
 impl Client {
-    fn connect(path: &Path, export: &str) -> Client {
+    /// Opens an export by NBD_OPT_GO. The error is the server's message.
+    pub fn connect(path: &Path, export: &str) -> Result<Client, String> {
         let mut socket = UnixStream::connect(path).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let greeting: [u8; 18] = take(&mut socket);
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
-        // Fixed newstyle, no zeroes. Then NBD_OPT_GO with the export's name and no information requests.
-        let mut go = 3u32.to_be_bytes().to_vec();
-        go.extend(b"IHAVEOPT");
-        go.extend(7u32.to_be_bytes());
-        go.extend((export.len() as u32 + 6).to_be_bytes());
-        go.extend((export.len() as u32).to_be_bytes());
-        go.extend(export.as_bytes());
-        go.extend(0u16.to_be_bytes());
-        socket.write_all(&go).unwrap();
+        // Fixed newstyle, no zeroes; no information requests.
+        let name = [&(export.len() as u32).to_be_bytes()[..], export.as_bytes(), &[0, 0]].concat();
+        socket.write_all(&[&3u32.to_be_bytes()[..], &option(7, &name)].concat()).unwrap();
         let mut client = Client { socket, size: 0, flags: 0, sent: 0, reads: BTreeMap::new() };
         loop {
             let head: [u8; 20] = take(&mut client.socket);
@@ -165,13 +163,13 @@ impl Client {
             let mut data = vec![0; length as usize];
             client.socket.read_exact(&mut data).unwrap();
             match kind {
-                1 => return client,
+                1 => return Ok(client),
                 3 if data[..2] == [0, 0] => {
                     client.size = u64::from_be_bytes(data[2..10].try_into().unwrap());
                     client.flags = u16::from_be_bytes(data[10..12].try_into().unwrap());
                 }
                 3 => {}
-                error => panic!("{error:#x}: {}", String::from_utf8_lossy(&data)),
+                error => return Err(format!("{error:#x}: {}", String::from_utf8_lossy(&data))),
             }
         }
     }
@@ -180,14 +178,8 @@ impl Client {
     pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> u64 {
         let cookie = self.sent;
         self.sent += 1;
-        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-        bytes.extend(flags.to_be_bytes());
-        bytes.extend(command.to_be_bytes());
-        bytes.extend(cookie.to_be_bytes());
-        bytes.extend(offset.to_be_bytes());
-        bytes.extend(length.to_be_bytes());
-        bytes.extend(data);
-        self.socket.write_all(&bytes).unwrap();
+        let head = request(command, flags, cookie, offset, length);
+        self.socket.write_all(&[&head, data].concat()).unwrap();
         if command == READ {
             self.reads.insert(cookie, length as usize);
         }
@@ -204,6 +196,14 @@ impl Client {
         let mut data = vec![0; length];
         self.socket.read_exact(&mut data).unwrap();
         (cookie, error, data)
+    }
+
+    /// Sends a command and waits for its reply. Returns its error.
+    pub fn fail(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> u32 {
+        let sent = self.send(command, flags, offset, length, data);
+        let (cookie, error, _) = self.receive();
+        assert_eq!(cookie, sent);
+        error
     }
 
     /// Sends a command and waits for its reply, which must be no error. Returns its data.
@@ -223,7 +223,7 @@ impl Client {
     }
 }
 
-fn take<const N: usize>(socket: &mut UnixStream) -> [u8; N] {
+pub fn take<const N: usize>(socket: &mut UnixStream) -> [u8; N] {
     let mut bytes = [0; N];
     socket.read_exact(&mut bytes).unwrap();
     bytes

@@ -53,7 +53,6 @@ pub trait LabProgress {
 pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
     require(&[
         ("qemu-system-x86_64", "qemu-system-x86"),
-        ("nbdkit", "nbdkit"),
         ("nbdfuse", "libnbd-bin"),
         ("tar", "tar"),
         ("unshare", "util-linux"),

@@ -42,7 +42,7 @@ pub enum Capture {
     /// namespaces: nothing leaves the host, and no process is left behind. The image that VMs boot is built of Debian
     /// packages on first use.
     Lab(Lab),
-    /// Complete in place a trace whose capture was killed
+    /// Complete in place a trace whose capture was killed, or the log of a killed `iocast serve`
     Recover(Recover),
     /// Remove user data from a capture of iSCSI, and keep every header
     ///
