@@ -1,5 +1,5 @@
-//! The NBD server with real clients: libnbd's programs (nbdfuse among them), QEMU's, nbd-client and fio. All at once with clients that
-//! misbehave.
+//! The NBD server with real clients: libnbd's programs (nbdfuse among them), QEMU's, nbd-client and fio; and with
+//! thousands of clients that misbehave.
 //!
 //! Needs Debian's libnbd-bin, qemu-utils, nbd-client, fio and FUSE.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.

@@ -53,13 +53,13 @@ impl Listen {
         Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
     }
 
-    /// Listens. From now on clients may connect; they wait until they are served.
-    pub fn bind(&self) -> Result<Bound> {
+    /// Takes the address, before anything is created that a second server would have to remove. A Unix socket appears
+    /// only with [`Address::listen`], so that its existence means that clients are served.
+    pub fn take(&self) -> Result<Address> {
         match self {
             Listen::Unix(path) => {
                 make_way(path)?;
-                let listener = Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-                Ok(Bound { listener: Some(listener), socket: Some(path.clone()) })
+                Ok(Address::Unix { path: path.clone(), is_bound: false })
             }
             Listen::Tcp(address, port) => {
                 let address = SocketAddr::new(*address, *port);
@@ -70,7 +70,7 @@ impl Listen {
                     ),
                     _ => anyhow!(error).context(format!("cannot listen on {address}")),
                 })?;
-                Ok(Bound { listener: Some(listener), socket: None })
+                Ok(Address::Tcp(Some(listener)))
             }
         }
     }
@@ -85,22 +85,29 @@ impl Listen {
     }
 }
 
-/// A listening socket. Dropping it removes a Unix socket's file.
-pub struct Bound {
-    listener: Option<Listener>,
-    socket: Option<PathBuf>,
+/// An address that this server has. Dropping it removes a Unix socket's file.
+pub enum Address {
+    Unix { path: PathBuf, is_bound: bool },
+    Tcp(Option<Listener>),
 }
 
-impl Bound {
+impl Address {
     /// The listener, once.
-    pub fn take(&mut self) -> Result<Listener> {
-        self.listener.take().context("the server has its listener already")
+    pub fn listen(&mut self) -> Result<Listener> {
+        match self {
+            Address::Unix { path, is_bound } => {
+                let listener = Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+                *is_bound = true;
+                Ok(listener)
+            }
+            Address::Tcp(listener) => listener.take().context("the server has its listener already"),
+        }
     }
 }
 
-impl Drop for Bound {
+impl Drop for Address {
     fn drop(&mut self) {
-        if let Some(path) = &self.socket {
+        if let Address::Unix { path, is_bound: true } = self {
             // Another program may have removed it.
             let _ = fs::remove_file(path);
         }

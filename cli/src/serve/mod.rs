@@ -21,7 +21,7 @@ use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
 use crate::error::UsageError;
 use crate::output;
 use crate::output_format::OutputFormat;
-use listen::{Bound, Listen};
+use listen::{Address, Listen};
 
 pub fn run(arguments: &Serve) -> Result<()> {
     let description = described(arguments)?;
@@ -29,10 +29,10 @@ pub fn run(arguments: &Serve) -> Result<()> {
     for (file, option) in [(&arguments.log, "--log"), (&arguments.report, "--report")] {
         check_new(file.as_deref(), option, arguments.force)?;
     }
-    let bound = listen.bind()?;
+    let address = listen.take()?;
     let checked = ::serve::check(description.clone())?;
     let lines = banner(&description, &checked, &listen);
-    let report = serve(checked, bound, arguments, &lines)?;
+    let report = serve(checked, address, arguments, &lines)?;
 
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
@@ -104,11 +104,11 @@ fn banner(description: &Description, checked: &Checked, listen: &Listen) -> Vec<
 }
 
 /// Serves until a signal. Returns the final figures.
-fn serve(checked: Checked, mut bound: Bound, arguments: &Serve, banner: &[String]) -> Result<Serving> {
+fn serve(checked: Checked, mut address: Address, arguments: &Serve, banner: &[String]) -> Result<Serving> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     let drive = ServedDrive::begin(checked)?;
     let limits = Limits { requests: arguments.threads, ..Limits::default() };
-    let mut server = Server::new(drive, bound.take()?, limits).context("cannot serve")?;
+    let mut server = Server::new(drive, address.listen()?, limits).context("cannot serve")?;
     let (stopper, handle) = (server.stopper(), signals.handle());
     let stop = thread::spawn(move || {
         for _ in signals.forever() {
@@ -126,7 +126,7 @@ fn serve(checked: Checked, mut bound: Bound, arguments: &Serve, banner: &[String
     }
     banner.iter().for_each(|line| eprintln!("iocast: serving {line}"));
     let served = run_server(&mut server);
-    drop(bound);
+    drop(address);
     handle.close();
     let _ = stop.join();
     // The log is completed even if serving failed.
