@@ -5,7 +5,6 @@
 #[path = "requests/mod.rs"]
 mod requests;
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +16,7 @@ use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, 
 use replay::{Engine, Limits, Metrics, Observer, Served, Source, Stage};
 use traces::trace::Layer;
 use traces::{
-    Lba, Losses, Nanos, Observed, Operation, ReadError, Record, Request, RequestId, Sectors, Timestamp, TraceMeta,
-    TraceReader,
+    InMemoryTrace, Lba, Nanos, Observed, Operation, Record, Request, RequestId, Sectors, Timestamp, TraceMeta,
 };
 
 /// A clock that the device moves.
@@ -99,31 +97,9 @@ impl<F: FnMut(usize) -> Option<Failure> + Send> LiveDevice for ModelledDevice<F>
     }
 }
 
-/// A trace in memory.
-struct Listed {
-    meta: TraceMeta,
-    losses: Losses,
-    records: VecDeque<Record>,
-}
-
-impl TraceReader for Listed {
-    fn meta(&self) -> &TraceMeta {
-        &self.meta
-    }
-    fn next(&mut self) -> Result<Option<Record>, ReadError> {
-        Ok(self.records.pop_front())
-    }
-    fn losses(&self) -> &Losses {
-        &self.losses
-    }
-    fn position_bytes(&self) -> u64 {
-        0
-    }
-}
-
 fn traces(records: &[Record], capacity: Sectors) -> MergedTraces {
     let meta = TraceMeta::new("list", Layer::GuestQueue, "none");
-    let reader = Box::new(Listed { meta, losses: Losses::default(), records: records.iter().copied().collect() });
+    let reader = Box::new(InMemoryTrace::new(meta, records.to_vec()));
     let trace =
         VmTrace { name: "vm".to_owned(), path: "list".into(), reader, map: AddressMap::Shift { place: Sectors::ZERO } };
     MergedTraces::new(vec![trace], TimeWindow::default(), capacity)

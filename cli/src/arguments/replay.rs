@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{MapArgument, Pacing, Reading, Stage, Until, Window};
+use super::Replaying;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -36,28 +36,7 @@ pub struct Replay {
     #[arg(long, value_name = "SCHEDULER", default_value = "none")]
     pub scheduler: String,
     #[command(flatten)]
-    pub reading: Reading,
-    #[command(flatten)]
-    pub window: Window,
-    #[command(flatten)]
-    pub stage: Stage,
-    /// When requests arrive: recorded (at the trace's times), scaled=F (the trace's times multiplied by F; 0.5 is twice
-    /// as fast), asap or asap=N (always N outstanding, 32 by default), closed (each stream waits for its completions
-    /// and then for its recorded think times)
-    #[arg(long, default_value = "recorded")]
-    pub pacing: Pacing,
-    /// How the trace's addresses are mapped to the device: exact (an address beyond the device is an error), wrap
-    /// (modulo the capacity), scale (shrink all addresses and places in proportion if they do not fit), remap (put the
-    /// VMs' footprints next to each other; distances within a VM stay)
-    #[arg(long, value_enum, default_value_t = MapArgument::Exact)]
-    pub map: MapArgument,
-    /// Print the figures of each VM as well
-    #[arg(long)]
-    pub per_vm: bool,
-    /// How long VMs are measured for --per-vm: until the first VM has no more arrivals, so that all are active, or
-    /// until the last has none
-    #[arg(long, value_enum, default_value_t = Until::First)]
-    pub until: Until,
+    pub replaying: Replaying,
     /// Print all figures and settings
     #[arg(long)]
     pub details: bool,

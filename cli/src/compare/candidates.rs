@@ -116,7 +116,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         (Some(list), _) => schedulers(list)?,
     };
     if stacks.is_empty() {
-        let limits = arguments.stage.limits();
+        let limits = arguments.replaying.stage.limits();
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
         return labelled(specs.into_iter().map(stage).collect(), false);
     }

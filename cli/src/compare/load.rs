@@ -39,7 +39,8 @@ impl Load {
     /// # Errors
     /// Traces together with workloads; a trace or workload that cannot be used.
     pub fn gather(arguments: &Compare, options: &ReadOptions, window: TimeWindow, capacity: Sectors) -> Result<Load> {
-        let Compare { traces, vms, generated, map, .. } = arguments;
+        let Compare { traces, vms, generated, .. } = arguments;
+        let map = &arguments.replaying.map;
         if generated.workloads.is_empty() {
             ensure!(!traces.is_empty() || !vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
             return Ok(Load::Traces(vms::gather(

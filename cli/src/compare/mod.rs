@@ -142,7 +142,7 @@ impl<'a> Setup<'a> {
     /// The settings of all replays on `drive`.
     fn new(arguments: &'a Compare, drive: Spec) -> Result<Setup<'a>> {
         let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
-        let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
+        let (options, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
         let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
         let part = Part { name: drive.to_string(), ..drive_part(&built) };
         Ok(Setup { arguments, drive, part, load, options, window })
@@ -152,7 +152,7 @@ impl<'a> Setup<'a> {
         let part = candidate.part()?;
         let drive = drive_models::build(&self.drive)?.drive;
         let (source, advance) =
-            self.load.open(self.arguments.pacing, &self.options, self.window, drive.capacity(), progress)?;
+            self.load.open(self.arguments.replaying.pacing, &self.options, self.window, drive.capacity(), progress)?;
         let observers = Observers {
             metrics: self.metrics(),
             overload: Overload::default(),
@@ -183,7 +183,8 @@ impl<'a> Setup<'a> {
     /// Replays on any host, and gives the host back.
     fn replay_on<H: Host>(&self, host: H, start: Start<'_>) -> Result<(Replayed, H)> {
         let Start { part: scheduler, source, observers } = start;
-        let engine = Engine::on(source, host, observers).max_outstanding(self.arguments.stage.max_queue as usize);
+        let engine =
+            Engine::on(source, host, observers).max_outstanding(self.arguments.replaying.stage.max_queue as usize);
         let Ended { outcome, source, observer, host } = engine.run()?;
         let Observers { metrics, overload, log, shares, .. } = observer;
         if let Some(log) = log {
@@ -192,7 +193,7 @@ impl<'a> Setup<'a> {
         let fairness = shares.map(Shares::finish).transpose()?;
         let verdict = overload.verdict();
         let open = matches!(self.load, Load::Traces(_))
-            && matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+            && matches!(self.arguments.replaying.pacing, Pacing::Recorded | Pacing::Scaled(_));
         let status = match why_overloaded(verdict, outcome.held_back) {
             Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
             _ => Status::Comparable,
@@ -201,7 +202,8 @@ impl<'a> Setup<'a> {
         run.drive.clone_from(&self.part.name);
         run.offered_load = verdict.offered_load.filter(|_| open);
         if !open && outcome.held_back {
-            run.notes.push(format!("arrivals were held back by --max-queue {}", self.arguments.stage.max_queue));
+            run.notes
+                .push(format!("arrivals were held back by --max-queue {}", self.arguments.replaying.stage.max_queue));
         }
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness }, host))
@@ -217,7 +219,11 @@ impl<'a> Setup<'a> {
 
     fn metrics(&self) -> Metrics {
         let vms = self.load.names().len();
-        if self.arguments.per_vm { Metrics::per_vm(self.arguments.until.active_time(vms)) } else { Metrics::new() }
+        if self.arguments.replaying.per_vm {
+            Metrics::per_vm(self.arguments.replaying.until.active_time(vms))
+        } else {
+            Metrics::new()
+        }
     }
 
     fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
@@ -237,7 +243,7 @@ impl<'a> Setup<'a> {
             let path = folder.join(format!("{}.parquet", candidate.file_stem(index)));
             VmSeriesWriter::create(&path, stack.interval)
         };
-        let active = self.arguments.until.active_time(self.load.names().len());
+        let active = self.arguments.replaying.until.active_time(self.load.names().len());
         Ok(Some(Shares::new(stack.interval, active, stack.series.as_ref().map(create).transpose()?)))
     }
 }

@@ -6,7 +6,7 @@ use replay::sources::TimeWindow;
 
 use super::Setup;
 use super::load::Load;
-use crate::arguments::{Compare, MapArgument, Pacing, Reading, Stage, Until};
+use crate::arguments::{MapArgument, Pacing, Reading, Replaying, Stage, Until};
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
@@ -62,12 +62,12 @@ pub fn measured_until(until: Until) -> String {
 impl Setup<'_> {
     /// Every option that applied, with its value.
     pub(super) fn effective_options(&self) -> BTreeMap<String, String> {
-        let Compare { stage, reading, pacing, map, .. } = self.arguments;
+        let Replaying { stage, reading, pacing, map, .. } = &self.arguments.replaying;
         let mut options = of_replay(*pacing, *map, reading, self.window, *stage);
         let seed = "none: arrivals are the trace's; a drive that draws times has a seed of its own";
         options.insert("seed".to_owned(), seed.to_owned());
-        if self.arguments.per_vm || self.arguments.stack.watches_shares() {
-            options.insert("vms_measured_until".to_owned(), measured_until(self.arguments.until));
+        if self.arguments.replaying.per_vm || self.arguments.stack.watches_shares() {
+            options.insert("vms_measured_until".to_owned(), measured_until(self.arguments.replaying.until));
         }
         if !self.arguments.stack.stacks.is_empty() {
             // Each layer of a stack has its own.

@@ -127,7 +127,7 @@ fn sent(target: &Target, arguments: &Replay) -> Result<Sent> {
     if arguments.backend == Backend::Threads {
         return threads("--backend threads was given".to_owned());
     }
-    match Ring::new(target.clone(), arguments.stage.depth) {
+    match Ring::new(target.clone(), arguments.replaying.stage.depth) {
         Ok(ring) => Ok((Box::new(ring), "io_uring", None)),
         Err(error) if arguments.backend == Backend::Auto => threads(unavailable(&error)),
         Err(error) => Err(anyhow!("{}; --backend auto takes threads instead", unavailable(&error))),

@@ -23,7 +23,7 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Request, RequestId, Timestamp, TraceMeta};
 
-use crate::arguments::{Pacing, Replay, Window};
+use crate::arguments::{Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
 use crate::output;
@@ -69,17 +69,17 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let part = compare::part(&scheduler.to_string(), built.entry.name, &built.settings);
-    let limits = arguments.stage.limits();
+    let limits = arguments.replaying.stage.limits();
     let too_long = "--max-request is at most 8m on a device, since every request in flight needs memory";
     ensure!(limits.max_sectors <= LONGEST_REQUEST, UsageError(too_long.to_owned()));
     ensure!(!arguments.traces.is_empty() || !arguments.vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
     if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.force) {
         bail!("{} exists; overwrite it with --force, or choose another name with --output", path.display());
     }
-    let (reading, window) = (arguments.reading.options(), arguments.window.checked()?);
+    let (reading, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
     let opened = Opened::new(arguments)?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;
-    let vms = vms::gather(named, &reading, arguments.map.mapping(), window, opened.device.capacity())?;
+    let vms = vms::gather(named, &reading, arguments.replaying.map.mapping(), window, opened.device.capacity())?;
     let plan = Plan { arguments, vms, options: reading, window };
     let survey = plan.survey(&opened)?;
     let output = arguments.output.as_deref().map(|path| RunTrace::begin(path, plan.names())).transpose()?;
@@ -184,15 +184,15 @@ impl Plan<'_> {
     ) -> Result<Ended> {
         let progress = Progress::requests("replaying", Some(survey.requests), 1);
         let (merged, _) = self.merged(&opened)?;
-        let source = paced(merged.with_recorded_responses(), self.arguments.pacing);
-        let metrics = if self.arguments.per_vm {
-            Metrics::per_vm(self.arguments.until.active_time(self.vms.len()))
+        let source = paced(merged.with_recorded_responses(), self.arguments.replaying.pacing);
+        let metrics = if self.arguments.replaying.per_vm {
+            Metrics::per_vm(self.arguments.replaying.until.active_time(self.vms.len()))
         } else {
             Metrics::new()
         };
         let observers = ((metrics, Overload::default()), (output, Completed(progress.counter(0))));
         let engine = LiveEngine::new(source, stage, opened.device, observers, MonotonicClock::new())
-            .max_outstanding(self.arguments.stage.max_queue as usize)
+            .max_outstanding(self.arguments.replaying.stage.max_queue as usize)
             .on_error(self.arguments.on_error.into())
             .stop(stop);
         engine.run().with_context(|| self.arguments.target.display().to_string())
@@ -203,7 +203,7 @@ impl Plan<'_> {
         let live = self.live_figures(&about, survey, &ended);
         let held_back = ended.held_back > 0;
         let ((metrics, overload), (output, _)) = ended.observer;
-        let open = matches!(self.arguments.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        let open = matches!(self.arguments.replaying.pacing, Pacing::Recorded | Pacing::Scaled(_));
         // A device serves several requests at once, so that its service times say nothing of its load.
         let verdict = Verdict { offered_load: None, ..overload.verdict() };
         let status = match why_overloaded(verdict, held_back) {
@@ -235,7 +235,7 @@ impl Plan<'_> {
     }
 
     fn live_figures(&self, about: &About, survey: &Survey, ended: &Ended) -> LiveFigures {
-        let timed = !matches!(self.arguments.pacing, Pacing::Asap(_));
+        let timed = !matches!(self.arguments.replaying.pacing, Pacing::Asap(_));
         let broken = if timed { ended.broken_bounds(survey.requests) } else { Vec::new() };
         let nothing = RecordedResponses::default();
         let recorded = ended.source.traces().and_then(MergedTraces::recorded_responses).unwrap_or(&nothing);
@@ -267,13 +267,13 @@ impl Plan<'_> {
     }
 
     fn effective_options(&self) -> std::collections::BTreeMap<String, String> {
-        let Replay { pacing, map, reading, stage, .. } = self.arguments;
+        let Replaying { pacing, map, reading, stage, .. } = &self.arguments.replaying;
         let mut options = options::of_replay(*pacing, *map, reading, self.window, *stage);
         options.insert("allow_writes".to_owned(), self.arguments.allow_writes.to_string());
         options.insert("on_error".to_owned(), format!("{:?}", self.arguments.on_error).to_lowercase());
         options.insert("seed".to_owned(), self.arguments.seed.to_string());
-        if self.arguments.per_vm {
-            options.insert("vms_measured_until".to_owned(), options::measured_until(self.arguments.until));
+        if self.arguments.replaying.per_vm {
+            options.insert("vms_measured_until".to_owned(), options::measured_until(self.arguments.replaying.until));
         }
         options
     }
