@@ -45,11 +45,11 @@ fn lines(comparison: &Comparison, run: &Run, live: &LiveFigures) -> Vec<String> 
         (Some(punctuality), Some(faithful)) => {
             lines.push(punctual(punctuality));
             let verdict = if faithful {
-                "Faithful".to_owned()
+                "The replay is faithful".to_owned()
             } else {
                 format!("NOT FAITHFUL: {}", live.not_faithful_because.join("; "))
             };
-            lines.push(format!("{verdict}. ({BOUNDS}.)"));
+            lines.push(format!("{verdict}. {BOUNDS}"));
         }
         _ => lines.push("Requests came as soon as possible, so there are no times to be faithful to.".to_owned()),
     }

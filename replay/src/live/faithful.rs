@@ -16,8 +16,9 @@ pub const DRIFT_SHARE_MAX: f64 = 0.001;
 pub const FAILED_SHARE_MAX: f64 = 0.01;
 
 /// The bounds, in words.
-pub const BOUNDS: &str = "faithful: complete; issue-time error of at most 1 ms at p99; drift of at most 0.1 % of the \
-                          span, or 1 ms; no arrival held back by --max-queue; at most 1 % of the requests failed";
+pub const BOUNDS: &str = "A faithful replay is complete, has an issue-time error of at most 1 ms at p99 and a drift of \
+                          at most 0.1 % of the span or 1 ms, holds no arrival back by --max-queue, and has at most 1 % \
+                          of failed requests.";
 
 /// The 99th percentile of the errors, in ns.
 fn p99(error: &Distribution) -> Option<u64> {
