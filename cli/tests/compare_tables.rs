@@ -147,7 +147,7 @@ fn picture_of_a_comparison_is_written_and_not_overwritten() {
     let arguments = ["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "1000", "-o", &stem];
     stdout(&arguments);
     let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
-    for word in ["mail on cheetah-15k4", "reads, p99", "throughput", "cscan"] {
+    for word in ["mail on cheetah-15k4", "pacing closed, depth 1, iocast", "reads, p99", "throughput", "cscan"] {
         assert!(svg.contains(word), "{word} is missing");
     }
     assert!(!svg.contains("paper"), "no paper is beside these bars");

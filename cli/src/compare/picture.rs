@@ -18,7 +18,9 @@ pub fn write(comparison: &Comparison, files: &PictureFiles) -> Result<()> {
     let load = if load.is_empty() { "generated workloads".to_owned() } else { load.join(", ") };
     let drives: Vec<&str> = comparison.provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
     let title = format!("{load} on {}", drives.join(", "));
-    let caption = comparison.provenance.program.clone();
+    let options = &comparison.provenance.options;
+    let shown = ["pacing", "depth"].into_iter().filter_map(|name| Some(format!("{name} {}", options.get(name)?)));
+    let caption = shown.chain([comparison.provenance.program.clone()]).collect::<Vec<String>>().join(", ");
     let figure = BarsFigure { title: &title, caption: &caption, cells: &cells.iter().collect::<Vec<&Cell>>() };
     files.write(&figure)
 }
