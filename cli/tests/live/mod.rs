@@ -62,6 +62,8 @@ impl Loop {
         for number in ["1", "2"] {
             let _ = Command::new("delpart").arg(&self.path).arg(number).stderr(Stdio::null()).status();
         }
+        // A loop device keeps this for whoever gets it next.
+        let _ = Command::new("blockdev").arg("--setrw").arg(&self.path).stderr(Stdio::null()).status();
         let _ = Command::new("losetup").arg("-d").arg(&self.path).stderr(Stdio::null()).status();
     }
 }
