@@ -20,6 +20,9 @@ pub struct ModelRow {
     pub tunables: &'static [Tunable],
     /// Whether its drives serve one request at a time. They get the tunables of a tagged queue, [`queued::TUNABLES`].
     pub one_at_a_time: bool,
+    /// Whether its drives turn, as far as a kernel would know (`queue/rotational`). False where profiles hold measured
+    /// times only.
+    pub is_rotational: bool,
     /// Finds the first setting that contradicts another; [`never_contradict`] if none can.
     pub check: fn(&Settings) -> Result<(), Contradiction>,
     /// The sections that its profiles have beside `[settings]`.

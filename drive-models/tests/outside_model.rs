@@ -20,6 +20,7 @@ const DRUM: ModelRow = ModelRow {
     summary: "a head for each track",
     tunables: &[Tunable::new("turn", Unit::Time, "20ms", "one turn").within(2, 1_000_000_000)],
     one_at_a_time: true,
+    is_rotational: true,
     check: never_contradict,
     sections: &[Section::of::<DrumText>("drum")],
     describe,

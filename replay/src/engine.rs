@@ -6,7 +6,7 @@ use traces::Timestamp;
 
 use crate::host::{Host, Single};
 use crate::observer::Observer;
-use crate::source::{CompletedArrival, Next, ReplayError, Source};
+use crate::source::{Arrival, Next, ReplayError, Source};
 use crate::stage::Stage;
 
 /// The end of a replay.
@@ -50,7 +50,7 @@ pub struct Engine<Src, Hst, Obs> {
     now: Timestamp,
     outcome: Outcome,
     // Reused so that nothing is allocated per request.
-    done: Vec<CompletedArrival>,
+    done: Vec<Arrival>,
 }
 
 impl<Src: Source, Sch: Scheduler, Drv: DriveModel, Obs: Observer> Engine<Src, Single<Sch, Drv>, Obs> {

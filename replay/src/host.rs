@@ -5,7 +5,7 @@ use schedulers::Scheduler;
 use traces::{Request, RequestId, Timestamp};
 
 use crate::observer::Observer;
-use crate::source::CompletedArrival;
+use crate::source::Arrival;
 use crate::stage::Stage;
 
 /// Serves requests. At every time with an event the engine calls [`Host::complete`], then [`Host::arrive`] for each
@@ -21,16 +21,10 @@ pub trait Host {
     fn next_event(&self) -> Option<Timestamp>;
 
     /// Completes all requests that are due by `now`; appends the completed arrivals to `done`.
-    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<CompletedArrival>);
+    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>);
 
     /// Accepts an arrival under the id that [`Host::next_id`] announced; appends it to `done` if it needs no work.
-    fn arrive<O: Observer>(
-        &mut self,
-        now: Timestamp,
-        request: Request,
-        observer: &mut O,
-        done: &mut Vec<CompletedArrival>,
-    );
+    fn arrive<O: Observer>(&mut self, now: Timestamp, request: Request, observer: &mut O, done: &mut Vec<Arrival>);
 
     /// Sends on requests as far as the layers below have capacity.
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O);
@@ -67,20 +61,14 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         [drive, self.stage.wake()].into_iter().flatten().min()
     }
 
-    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<CompletedArrival>) {
+    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>) {
         self.drive.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {
             self.stage.complete(now, &completion, observer, done);
         }
     }
 
-    fn arrive<O: Observer>(
-        &mut self,
-        now: Timestamp,
-        request: Request,
-        observer: &mut O,
-        done: &mut Vec<CompletedArrival>,
-    ) {
+    fn arrive<O: Observer>(&mut self, now: Timestamp, request: Request, observer: &mut O, done: &mut Vec<Arrival>) {
         self.stage.arrive(now, request, &self.drive, observer, done);
     }
 

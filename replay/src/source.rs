@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use traces::{ReadError, Request, RequestId, Sectors, Timestamp, VmId};
 
-/// A completed arrival: its id, and the request as it arrived.
-pub type CompletedArrival = (RequestId, Request);
+/// An arrival: its id, and the request as it arrived.
+pub type Arrival = (RequestId, Request);
 
 /// The next event of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

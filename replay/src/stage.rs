@@ -11,7 +11,7 @@ use crate::flush::FlushMachine;
 use crate::merge::MergeIndex;
 use crate::observer::{Observer, Served};
 use crate::requests::{Requests, Sequence};
-use crate::source::CompletedArrival;
+use crate::source::Arrival;
 
 /// The limits of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl<S: Scheduler> Stage<S> {
         request: Request,
         drive: &D,
         observer: &mut O,
-        done: &mut Vec<CompletedArrival>,
+        done: &mut Vec<Arrival>,
     ) {
         let id = self.requests.put(request);
         observer.arrived(now, id, &request);
@@ -216,7 +216,7 @@ impl<S: Scheduler> Stage<S> {
         now: Timestamp,
         completion: &Completion,
         observer: &mut O,
-        done: &mut Vec<CompletedArrival>,
+        done: &mut Vec<Arrival>,
     ) {
         let id = completion.id;
         let slot = &self.requests[id];
@@ -241,7 +241,7 @@ impl<S: Scheduler> Stage<S> {
     }
 
     /// One arrival, or part of an arrival, has completed.
-    fn member_done(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<CompletedArrival>) {
+    fn member_done(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<Arrival>) {
         let slot = &self.requests[id];
         let (parent, arrived) = (slot.parent, slot.arrived);
         self.requests.release(id);
@@ -257,7 +257,7 @@ impl<S: Scheduler> Stage<S> {
     }
 
     /// Begins the next step of a flush sequence; after the last step, or without one, the arrival has completed.
-    fn next_step(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<CompletedArrival>) {
+    fn next_step(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<Arrival>) {
         let sequence = &mut self.requests[id].sequence;
         if sequence.preflush {
             sequence.preflush = false;
@@ -286,7 +286,7 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    fn flush_done(&mut self, now: Timestamp, done: &mut Vec<CompletedArrival>) {
+    fn flush_done(&mut self, now: Timestamp, done: &mut Vec<Arrival>) {
         let mut flushed = std::mem::take(&mut self.flushed);
         self.flush.finished(&mut flushed);
         for id in flushed.drain(..) {

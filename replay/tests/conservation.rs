@@ -3,17 +3,19 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod listed;
+mod loads;
 mod requests;
 
 use std::collections::BTreeMap;
 
 use drive_models::DriveModel;
 use listed::Listed;
+use loads::{arriving, limits};
 use proptest::prelude::*;
 use replay::{ActiveTime, Engine, Limits, Metrics, Observer, Served, Stage};
 use requests::request;
 use traces::spec::Spec;
-use traces::{Flags, Operation, Request, RequestId, Sectors, Timestamp};
+use traces::{Flags, Operation, Request, RequestId, Timestamp};
 
 /// Checks all events that an observer sees.
 #[derive(Default)]
@@ -98,19 +100,6 @@ impl Observer for Auditor {
     }
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
-    (1u32..6, 1u32..4, any::<bool>(), any::<bool>(), 1u64..30, 1u32..6).prop_map(
-        |(depth, write_depth, look_ahead, merge, eights, max_segments)| Limits {
-            depth,
-            write_depth,
-            look_ahead,
-            merge,
-            max_sectors: Sectors::new(eights * 8),
-            max_segments,
-        },
-    )
-}
-
 fn drives() -> Vec<Box<dyn DriveModel>> {
     [
         "cheetah-15k4",
@@ -193,12 +182,7 @@ proptest! {
     fn every_request_is_served_once_within_the_limits(
         load in prop::collection::vec(request(), 1..60), limits in limits(),
     ) {
-        let mut now = Timestamp::ZERO;
-        let requests: Vec<Request> = load.iter().map(|&(gap, mut request)| {
-            now += traces::Nanos::from_ns(gap);
-            request.arrival = now;
-            request
-        }).collect();
+        let requests = arriving(&load);
         for spec in schedulers() {
             for drive in drives() {
                 audit(&spec, drive, limits, &requests);

@@ -117,7 +117,7 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let parts = built.description.parts().iter();
     drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
     let simulated = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
-    let rotational = built.model.name != drive_models::flash::MODEL.name;
+    let rotational = built.model.is_rotational;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
     Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive: simulated })
 }

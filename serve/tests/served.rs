@@ -7,10 +7,11 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serve::log::Log;
 use serve::log::recovery::recover;
 use serve::{Description, ImagePlacement, ServedDrive, VmBy, check};
 use support::{Client, EINVAL, FLUSH, FUA, NO_HOLE, READ, TRIM, TestServer, ZERO, read_log};
-use traces::{Flags, Lba, Operation, Record};
+use traces::{Flags, Layer, Lba, Operation, Record, TraceMeta};
 
 /// A drive that takes 3 ms for every request and supports flushes and discards.
 const FLAT: &str = "fixed:service=3ms";
@@ -178,6 +179,12 @@ fn log_of_a_killed_server_recovers_to_all_requests_that_were_answered() {
     assert_eq!(recover(&log).unwrap(), Some(300));
     assert_eq!(recover(&log).unwrap(), None, "there is no tail any more");
     let path = server.log();
+    // The files of a server that runs are left alone.
+    assert!(recover(&path).unwrap_err().to_string().contains("is being written by a running server"));
+    let Err(second) = Log::begin(&path, TraceMeta::new("parquet", Layer::Wire, "monotonic")) else {
+        panic!("two servers write one log");
+    };
+    assert!(second.to_string().contains("another server is writing this log"), "{second}");
     let (report, _folder) = server.end();
     assert_eq!(report.logged, Some(300));
     let ((recovered, after), (whole, meta)) = (read_log(&log), read_log(&path));

@@ -110,8 +110,10 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         .map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
-        (None, true) if spins(drive)? => schedulers(OF_LINUX_SPINNING)?,
-        (None, true) => schedulers(OF_LINUX)?,
+        (None, true) => {
+            let turns = drive_models::build(drive).map_err(UsageError::from_display)?.model.is_rotational;
+            schedulers(if turns { OF_LINUX_SPINNING } else { OF_LINUX })?
+        }
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
@@ -154,15 +156,6 @@ pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<
     let unknown =
         || UsageError(format!("the baseline `{name}` is not among the {kind} compared: {}", labels.join(", ")));
     Ok(Some(find(name).ok_or_else(unknown)?))
-}
-
-/// Whether Linux would set the queue's property `rotational` for this drive.
-///
-/// # Errors
-/// An unknown drive or tunable.
-pub fn spins(drive: &Spec) -> Result<bool> {
-    let built = drive_models::build(drive).map_err(UsageError::from_display)?;
-    Ok(["linear", "mechanical", "array"].contains(&built.model.name))
 }
 
 /// The short name of each pair, or the full one where two share the short name.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
+use drive_models::BuiltDrive;
 use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
@@ -150,7 +151,7 @@ impl<'a> Setup<'a> {
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
         let part = candidate.part()?;
-        let drive = drive_models::build(&self.drive)?.drive;
+        let BuiltDrive { drive, model, .. } = drive_models::build(&self.drive)?;
         let (source, advance) =
             self.load.open(self.arguments.replaying.pacing, &self.options, self.window, drive.capacity(), progress)?;
         let observers = Observers {
@@ -167,7 +168,7 @@ impl<'a> Setup<'a> {
                 let is_bfq_of_ssds = built.entry.name == "bfq" && !built.settings.switch("rotational");
                 let host = Single::new(Stage::new(built.scheduler, *limits), drive);
                 let mut replayed = self.replay_on(host, start)?.0;
-                if is_bfq_of_ssds && candidates::spins(&self.drive)? {
+                if is_bfq_of_ssds && model.is_rotational {
                     replayed.run.notes.push(BFQ_OF_SSDS.to_owned());
                 }
                 Ok(replayed)

@@ -53,6 +53,7 @@ pub const MODEL: ModelRow = ModelRow {
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
     one_at_a_time: false,
+    is_rotational: true,
     check: |settings| ArraySettings::new(settings).map(|_| ()),
     sections: description::SECTIONS,
     describe: description::describe,

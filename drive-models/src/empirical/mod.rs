@@ -49,6 +49,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("seed", Unit::Count, "1", "seed of the draws"),
     ],
     one_at_a_time: false,
+    is_rotational: false,
     check: never_contradict,
     sections: cells::SECTIONS,
     describe: cells::describe,

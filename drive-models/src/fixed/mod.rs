@@ -25,6 +25,7 @@ pub const MODEL: ModelRow = ModelRow {
         WriteCache::TUNABLE,
     ],
     one_at_a_time: true,
+    is_rotational: false,
     check: never_contradict,
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(Fixed::new(settings)))))),

@@ -114,6 +114,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("seed", Unit::Count, "1", "seed of the preconditioning"),
     ],
     one_at_a_time: false,
+    is_rotational: false,
     check: |settings| FlashGeometry::new(settings).map(|_| ()),
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(Flash::new(settings))))),

@@ -42,6 +42,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
     one_at_a_time: true,
+    is_rotational: true,
     check: never_contradict,
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(Linear::new(settings)))))),

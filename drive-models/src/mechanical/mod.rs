@@ -45,6 +45,7 @@ pub const MODEL: ModelRow = ModelRow {
     summary: "arm, platter, zones and skews at absolute rotational phase; needs a profile with [seek] and [layout]",
     tunables: TUNABLES,
     one_at_a_time: true,
+    is_rotational: true,
     check: never_contradict,
     sections: description::SECTIONS,
     describe: description::describe,

@@ -61,6 +61,7 @@ pub const MODEL: ModelRow = ModelRow {
               names the virtual disk, virtual.X=V its tunables",
     tunables: settings::TUNABLES,
     one_at_a_time: false,
+    is_rotational: true,
     check: |settings| ThrottleSettings::new(settings).map(|_| ()),
     sections: description::SECTIONS,
     describe: description::describe,

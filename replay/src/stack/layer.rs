@@ -9,7 +9,7 @@ use super::id_map::{IdMap, Sender};
 use super::line::Line;
 use super::watch::{Counts, Watch};
 use crate::observer::Observer;
-use crate::source::CompletedArrival;
+use crate::source::Arrival;
 use crate::stage::{Limits, Stage};
 
 /// The settings of a layer, apart from its schedulers.
@@ -88,7 +88,7 @@ pub struct Layer {
     counts: Counts,
     last_vm: Option<VmId>,
     // Reused so that nothing is allocated per request.
-    done: Vec<CompletedArrival>,
+    done: Vec<Arrival>,
 }
 
 /// Which events of a layer the observer of the replay sees.

@@ -26,7 +26,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::host::Host;
 use crate::observer::Observer;
-use crate::source::CompletedArrival;
+use crate::source::Arrival;
 use layer::Watched;
 
 pub use layer::{Layer, LayerConfig, MakeScheduler};
@@ -109,7 +109,7 @@ impl Stack {
     }
 
     /// Moves the completions of the first layer to `done`.
-    fn leave(&mut self, done: &mut Vec<CompletedArrival>) {
+    fn leave(&mut self, done: &mut Vec<Arrival>) {
         for completion in self.layers[0].finished.drain(..) {
             self.free.push(completion.id);
             done.push((completion.id, self.arrivals[completion.id.index()]));
@@ -135,7 +135,7 @@ impl Host for Stack {
         self.layers.iter().filter_map(of_layer).chain(drive).min()
     }
 
-    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<CompletedArrival>) {
+    fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>) {
         self.now = now;
         self.drive.advance(now, &mut self.completions);
         for layer in (0..self.layers.len()).rev() {
@@ -153,13 +153,7 @@ impl Host for Stack {
         self.leave(done);
     }
 
-    fn arrive<O: Observer>(
-        &mut self,
-        now: Timestamp,
-        request: Request,
-        observer: &mut O,
-        done: &mut Vec<CompletedArrival>,
-    ) {
+    fn arrive<O: Observer>(&mut self, now: Timestamp, request: Request, observer: &mut O, done: &mut Vec<Arrival>) {
         let id = self.next_id();
         if self.free.pop().is_some() {
             self.arrivals[id.index()] = request;

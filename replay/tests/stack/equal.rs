@@ -5,14 +5,15 @@ use proptest::prelude::*;
 use replay::stack::LayerConfig;
 use traces::spec::Spec;
 
+use crate::loads::{arriving, limits};
 use crate::requests::request;
-use crate::support::{alone, drives, layer, limits, pass_through, requests, run_stack, schedulers};
+use crate::support::{alone, drives, layer, pass_through, run_stack, schedulers};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn stack_of_one_layer_equals_a_stage(load in prop::collection::vec(request(), 1..50), limits in limits()) {
-        let load = requests(&load);
+        let load = arriving(&load);
         for spec in schedulers() {
             for drive in drives() {
                 let expected = alone(&spec, drive, limits, &load);
@@ -30,7 +31,7 @@ proptest! {
     fn pass_through_layers_change_no_completion(
         load in prop::collection::vec(request(), 1..50), limits in limits(), layers_above in 1usize..3,
     ) {
-        let load = requests(&load);
+        let load = arriving(&load);
         for spec in schedulers() {
             for drive in ["cheetah-15k4", "fixed", "linear:a=0,b=0,hit=0,capacity=2m"] {
                 let expected = alone(&spec, drive, limits, &load);

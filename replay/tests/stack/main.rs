@@ -4,6 +4,8 @@
 mod equal;
 #[path = "../listed/mod.rs"]
 mod listed;
+#[path = "../loads/mod.rs"]
+mod loads;
 mod oracle;
 mod published;
 #[path = "../requests/mod.rs"]

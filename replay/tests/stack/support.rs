@@ -1,10 +1,9 @@
 //! Shared by the tests of stacks: loads, drives, and an observer that logs every event.
 
-use proptest::prelude::*;
 use replay::stack::{Layer, LayerConfig};
 use replay::{Ended, Engine, Limits, Observer, Served, Stack, Stage};
 use traces::spec::Spec;
-use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
+use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
 use crate::listed::Listed;
 
@@ -53,30 +52,6 @@ impl Observer for Log {
         self.completed.push((now.as_ns(), format!("{request:?}")));
         self.completed.sort_unstable();
     }
-}
-
-/// The requests with their arrival times.
-pub fn requests(load: &[(u64, Request)]) -> Vec<Request> {
-    let mut now = Timestamp::ZERO;
-    let place = |&(gap, mut request): &(u64, Request)| {
-        now += Nanos::from_ns(gap);
-        request.arrival = now;
-        request
-    };
-    load.iter().map(place).collect()
-}
-
-pub fn limits() -> impl Strategy<Value = Limits> {
-    (1u32..6, 1u32..4, any::<bool>(), any::<bool>(), 1u64..30, 1u32..6).prop_map(
-        |(depth, write_depth, look_ahead, merge, eights, max_segments)| Limits {
-            depth,
-            write_depth,
-            look_ahead,
-            merge,
-            max_sectors: Sectors::new(eights * 8),
-            max_segments,
-        },
-    )
 }
 
 pub fn drives() -> [&'static str; 8] {

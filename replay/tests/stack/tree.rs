@@ -7,8 +7,9 @@ use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
 use crate::listed::Listed;
+use crate::loads::{arriving, limits};
 use crate::requests::request;
-use crate::support::{Log, drive, layer, limits, pass_through, replay, requests, run_stack, schedulers};
+use crate::support::{Log, drive, layer, pass_through, replay, run_stack, schedulers};
 
 fn fifo() -> Spec {
     "fifo".parse().unwrap()
@@ -240,7 +241,7 @@ proptest! {
         load in prop::collection::vec(request(), 1..60),
         configs in prop::collection::vec((config(), 0usize..100), 1..4),
     ) {
-        let load = requests(&load);
+        let load = arriving(&load);
         let known = schedulers();
         for drive in crate::support::drives() {
             let layers = || configs.iter().map(|(config, n)| layer(&known[n % known.len()], *config)).collect();
@@ -266,7 +267,7 @@ proptest! {
         load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4),
     ) {
         let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
-        let ended = replay(layers, "cheetah-15k4", &requests(&load));
+        let ended = replay(layers, "cheetah-15k4", &arriving(&load));
         for layer in ended.host.layers() {
             prop_assert_eq!(layer.counts().seek_sectors, u128::from(ended.observer.seek));
             let Counts { to_drive, below, hits, issued, .. } = layer.counts();
@@ -279,7 +280,7 @@ proptest! {
     fn metrics_of_a_stack_obey_littles_law(
         load in prop::collection::vec(request(), 1..60), configs in prop::collection::vec(config(), 1..4),
     ) {
-        let load = requests(&load);
+        let load = arriving(&load);
         let layers = configs.iter().map(|config| layer(&fifo(), *config)).collect();
         let stack = Stack::new(layers, drive("cheetah-15k4"));
         let (metrics, log) =

@@ -12,11 +12,13 @@ pub mod recovery;
 mod tail;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use rustix::fs::{FlockOperation, flock};
 use traces::formats::parquet::GrowingWriter;
 use traces::formats::{Created, FORMATS};
 use traces::trace::{TraceWriter, WriteOptions};
@@ -75,9 +77,7 @@ impl Log {
     /// # Errors
     /// No log format has this ending, or the file cannot be created.
     pub fn begin(path: &Path, meta: TraceMeta) -> Result<Log, WriteError> {
-        let grows = format_of(path)?.name == GROWING_FORMAT;
-        let tail = if grows { Some(Tail::begin(path)?) } else { None };
-        Log::start(path, meta, tail)
+        Log::start(path, meta, true)
     }
 
     /// Begins a log without a tail: a kill loses the records that are in no row group yet.
@@ -85,15 +85,18 @@ impl Log {
     /// # Errors
     /// As [`Log::begin`].
     pub fn without_tail(path: &Path, meta: TraceMeta) -> Result<Log, WriteError> {
-        Log::start(path, meta, None)
+        Log::start(path, meta, false)
     }
 
-    fn start(path: &Path, meta: TraceMeta, tail: Option<Tail>) -> Result<Log, WriteError> {
+    fn start(path: &Path, meta: TraceMeta, has_tail: bool) -> Result<Log, WriteError> {
         let format = format_of(path)?;
+        // Locked before the tail of an older log goes, which may be another server's.
+        let growing = if format.name == GROWING_FORMAT { Some(emptied(path)?) } else { None };
+        let tail = if has_tail && growing.is_some() { Some(Tail::begin(path)?) } else { None };
         let (sender, receiver) = sync_channel(QUEUED_RECORDS_MAX);
         let (started_sender, started) = sync_channel(1);
         let (path, io_path) = (path.to_owned(), path.to_owned());
-        let write = move || match LogWriter::begin(format, &path, meta) {
+        let write = move || match LogWriter::begin(format, growing, &path, meta) {
             Ok(writer) => {
                 let _ = started_sender.send(Ok(()));
                 write_in_order(&path, writer, &receiver)
@@ -142,6 +145,29 @@ impl Log {
     }
 }
 
+/// Opens a growing log for writing, creates it if asked to, and locks it until it is closed.
+///
+/// # Errors
+/// The operating system's; `WouldBlock` if another process has locked it.
+fn lock(path: &Path, create: bool) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(create).truncate(false).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+/// The empty file of a growing log.
+fn emptied(path: &Path) -> Result<File, WriteError> {
+    let emptied = lock(path, true).and_then(|file| file.set_len(0).map(|()| file));
+    emptied.map_err(|error| {
+        let problem = if error.kind() == io::ErrorKind::WouldBlock {
+            WriteProblem::Encoding("another server is writing this log; name another file".to_owned())
+        } else {
+            WriteProblem::Io(error)
+        };
+        WriteError::new(path, problem)
+    })
+}
+
 fn panicked(path: &Path) -> WriteError {
     WriteError::new(path, WriteProblem::Encoding("the log thread has panicked".to_owned()))
 }
@@ -153,11 +179,10 @@ enum LogWriter {
 }
 
 impl LogWriter {
-    fn begin(format: LogFormat, path: &Path, meta: TraceMeta) -> Result<LogWriter, WriteError> {
-        if format.name != GROWING_FORMAT {
+    fn begin(format: LogFormat, growing: Option<File>, path: &Path, meta: TraceMeta) -> Result<LogWriter, WriteError> {
+        let Some(file) = growing else {
             return Ok(LogWriter::Whole((format.create)(path, &WriteOptions::default())?));
-        }
-        let file = File::create(path).map_err(|error| WriteError::new(path, WriteProblem::Io(error)))?;
+        };
         Ok(LogWriter::Growing { writer: Box::new(GrowingWriter::begin(path, file, &meta)?), meta })
     }
 

@@ -7,7 +7,7 @@ use traces::formats::parquet::{ParquetReader, ParquetWriter, recover as recover_
 use traces::trace::{ReadOptions, TraceReader, TraceWriter};
 use traces::{StreamId, WriteError};
 
-use super::tail;
+use super::{lock, tail};
 use crate::accounts::connection_name;
 
 /// Why a log cannot be recovered.
@@ -19,6 +19,9 @@ pub enum RecoveryError {
     /// The whole file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A server still writes it.
+    #[error("{} is being written by a running server; stop it first", .0.display())]
+    Running(PathBuf),
     /// The tail cannot be read.
     #[error("the tail of {}: {source}", log.display())]
     Tail {
@@ -35,6 +38,14 @@ pub enum RecoveryError {
 /// # Errors
 /// [`RecoveryError`]. The tail is kept.
 pub fn recover(path: &Path) -> Result<Option<u64>, RecoveryError> {
+    let _lock = match lock(path, false) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            return Err(RecoveryError::Running(path.to_owned()));
+        }
+        // Reading it says why.
+        Err(_) => None,
+    };
     let failed = |source| RecoveryError::Tail { log: path.to_owned(), source };
     if !tail::exists(path).map_err(failed)? {
         return Ok(None);
